@@ -1,0 +1,142 @@
+//! Consuming from one queue: one channel, one subscription, and the only place that settles.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lapin::{
+    Channel, Consumer,
+    message::Delivery,
+    options::{
+        BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
+    },
+    types::FieldTable,
+};
+use tokio::time::timeout;
+
+use super::Link;
+
+/// An ack or nack is one frame; longer means that the connection no longer takes any.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a subscription ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsumeError {
+    /// The broker refused, or the channel or connection is gone.
+    #[error("failed to {step} on queue `{queue}`")]
+    Channel {
+        /// Which queue.
+        queue: String,
+        /// What was being done.
+        step: &'static str,
+        /// What the client said.
+        source: lapin::Error,
+    },
+    /// The broker cancelled the consumer: the queue was deleted, or a delivery was held for too long.
+    #[error(
+        "the broker cancelled the consumer of queue `{queue}` (queue deleted, or consumer time-out)"
+    )]
+    Cancelled {
+        /// Which queue.
+        queue: String,
+    },
+    /// The connection no longer takes frames.
+    #[error("queue `{queue}`: the connection took no {step} within 5 s")]
+    Stuck {
+        /// Which queue.
+        queue: String,
+        /// What was being done.
+        step: &'static str,
+    },
+}
+
+/// A consumer on a channel of its own.
+pub struct Subscription {
+    queue: String,
+    channel: Channel,
+    consumer: Consumer,
+}
+
+impl Subscription {
+    /// Subscribes to `queue` with at most `prefetch` unsettled deliveries (quorum queues cap it at 2,000).
+    ///
+    /// Permission needed: read on the queue.
+    ///
+    /// # Errors
+    /// The queue does not exist, reading it is not permitted, or the connection is gone.
+    pub async fn open(link: &Link, queue: &str, prefetch: u16) -> Result<Self, ConsumeError> {
+        let failed = |step| {
+            let queue = queue.to_owned();
+            move |source| ConsumeError::Channel { queue, step, source }
+        };
+        let channel = link.channel().await.map_err(failed("open a channel"))?;
+        // Per consumer, not per channel: `global` is deprecated and quorum queues refuse it.
+        let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false }).await;
+        qos.map_err(failed("set the prefetch"))?;
+        let options = BasicConsumeOptions::default();
+        let consumer =
+            channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await;
+        let consumer = consumer.map_err(failed("subscribe"))?;
+        Ok(Self { queue: queue.to_owned(), channel, consumer })
+    }
+
+    /// The next delivery; waits until there is one.
+    ///
+    /// # Errors
+    /// The subscription ended; everything unsettled goes back to the queue by itself.
+    pub async fn next(&mut self) -> Result<Delivery, ConsumeError> {
+        match self.consumer.next().await {
+            Some(Ok(delivery)) => Ok(delivery),
+            Some(Err(source)) => {
+                Err(ConsumeError::Channel { queue: self.queue.clone(), step: "receive", source })
+            }
+            // A cancelled consumer ends without a word.
+            None => Err(ConsumeError::Cancelled { queue: self.queue.clone() }),
+        }
+    }
+
+    /// Acks every unsettled delivery up to and including `tag`.
+    ///
+    /// # Errors
+    /// The channel is gone; the deliveries come again.
+    pub async fn ack_through(&self, tag: u64) -> Result<(), ConsumeError> {
+        let options = BasicAckOptions { multiple: true };
+        self.settled("ack", self.channel.basic_ack(tag, options)).await
+    }
+
+    /// Gives one delivery back to the queue.
+    ///
+    /// # Errors
+    /// The channel is gone; then it goes back by itself.
+    pub async fn give_back(&self, tag: u64) -> Result<(), ConsumeError> {
+        // nack, not reject: RabbitMQ 4.3 does not count it against the delivery limit.
+        let options = BasicNackOptions { requeue: true, multiple: false };
+        self.settled("nack", self.channel.basic_nack(tag, options)).await
+    }
+
+    /// Stops deliveries and gives back everything unsettled.
+    ///
+    /// # Errors
+    /// The channel is gone; then everything goes back by itself.
+    pub async fn give_back_all(&self) -> Result<(), ConsumeError> {
+        let options = BasicCancelOptions::default();
+        self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
+        // Tag 0 with `multiple` is every unsettled delivery of the channel.
+        let options = BasicNackOptions { requeue: true, multiple: true };
+        self.settled("nack", self.channel.basic_nack(0, options)).await?;
+        self.settled("close", self.channel.close(200, "given back".into())).await
+    }
+
+    async fn settled(
+        &self,
+        step: &'static str,
+        settling: impl Future<Output = Result<(), lapin::Error>>,
+    ) -> Result<(), ConsumeError> {
+        match timeout(SETTLE_TIMEOUT, settling).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => {
+                Err(ConsumeError::Channel { queue: self.queue.clone(), step, source })
+            }
+            Err(_elapsed) => Err(ConsumeError::Stuck { queue: self.queue.clone(), step }),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The management API: what the broker has, and one call per change of a plan.
+//!
+//! AMQP can neither list objects nor read their arguments, so the plan needs this API
+//! (<https://www.rabbitmq.com/docs/http-api-reference>). Permission needed: the `management` tag to read,
+//! configure and write on the topology's objects to change.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rabbitmq_http_client::{
+    api::{Client, ClientBuilder},
+    commons::{BindingDestinationType, ExchangeType, QueueType},
+    error::Error as ApiError,
+    requests::{ExchangeParams, QueueParams},
+    responses,
+};
+use serde_json::Value;
+
+use super::BrokerAddress;
+use crate::{
+    plan::Change,
+    topology::objects::{Argument, Binding, Exchange, Objects, Queue},
+};
+
+/// TCP and TLS to the management API.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// One call; declaring a quorum queue on a busy cluster takes a second or two.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A client of the management API for one virtual host.
+pub struct Management {
+    client: Client<String, String, String>,
+    display: String,
+    user: String,
+    vhost: String,
+}
+
+/// Why the management API did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagementError {
+    /// Nobody answers, or something that is no management API.
+    #[error(
+        "cannot reach the management API at {address} to {step}; is the plugin enabled (rabbitmq-plugins enable \
+         rabbitmq_management), and is broker.management_url right?"
+    )]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// What was being done.
+        step: String,
+        /// What the HTTP client said.
+        reason: String,
+    },
+    /// The login is refused, or the user lacks a tag or a permission.
+    #[error(
+        "user `{user}` may not {step} at {address}: {reason}; it needs the `management` tag and permissions on the topology's objects"
+    )]
+    NotPermitted {
+        /// Where.
+        address: String,
+        /// Who.
+        user: String,
+        /// What was being done.
+        step: String,
+        /// What the broker said.
+        reason: String,
+    },
+    /// The virtual host does not exist.
+    #[error(
+        "there is no virtual host `{vhost}` at {address}: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+    )]
+    NoVirtualHost {
+        /// Where.
+        address: String,
+        /// Which.
+        vhost: String,
+    },
+    /// The broker understood and said no.
+    #[error("the broker at {address} refused to {step}: {reason}")]
+    Refused {
+        /// Where.
+        address: String,
+        /// What was being done.
+        step: String,
+        /// What the broker said.
+        reason: String,
+    },
+}
+
+impl Management {
+    /// A client for the virtual host of `address`. Connects with the first call.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be built (TLS roots are missing).
+    pub fn new(address: &BrokerAddress) -> Result<Self, ManagementError> {
+        let url = &address.management;
+        let decode = |text: &str| percent_decode(text);
+        let user = decode(url.username());
+        let password = decode(url.password().unwrap_or_default());
+        let mut endpoint = url.clone();
+        // A URL with a host takes both; `BrokerAddress::parse` lets only http(s) through.
+        let _cleared = endpoint.set_username("").and_then(|()| endpoint.set_password(None));
+        let endpoint = format!("{}/api", endpoint.as_str().trim_end_matches('/'));
+        let display = address.management_display();
+        let client = ClientBuilder::new()
+            .with_endpoint(endpoint)
+            .with_basic_auth_credentials(user.clone(), password)
+            .with_connect_timeout(CONNECT_TIMEOUT)
+            .with_request_timeout(REQUEST_TIMEOUT)
+            .build()
+            .map_err(|error| ManagementError::Unreachable {
+                address: display.clone(),
+                step: "set up the HTTP client".to_owned(),
+                reason: error.to_string(),
+            })?;
+        Ok(Self { client, display, user, vhost: address.virtual_host().to_owned() })
+    }
+
+    /// Every exchange, queue and binding of the virtual host; changes nothing.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn observe(&self) -> Result<Objects, ManagementError> {
+        let step = "read the virtual host";
+        let vhost = self.client.get_vhost(&self.vhost).await;
+        vhost.map_err(|error| self.explain(step, error))?;
+        let exchanges = self.client.list_exchanges_in(&self.vhost).await;
+        let queues = self.client.list_queues_in(&self.vhost).await;
+        let bindings = self.client.list_bindings_in(&self.vhost).await;
+        Ok(Objects {
+            exchanges: exchanges
+                .map_err(|error| self.explain("list the exchanges", error))?
+                .into_iter()
+                .map(|exchange| (exchange.name.clone(), exchange_of(exchange)))
+                .collect(),
+            queues: queues
+                .map_err(|error| self.explain("list the queues", error))?
+                .into_iter()
+                .map(|queue| (queue.name.clone(), queue_of(queue)))
+                .collect(),
+            bindings: bindings
+                .map_err(|error| self.explain("list the bindings", error))?
+                .into_iter()
+                .map(binding_of)
+                .collect(),
+        })
+    }
+
+    /// Carries out one change. Each of them can be repeated without effect.
+    ///
+    /// # Errors
+    /// See [`ManagementError`]; a change that failed has changed nothing.
+    pub async fn apply(&self, change: &Change) -> Result<(), ManagementError> {
+        let done = match change {
+            Change::CreateExchange(exchange) => {
+                let kind = ExchangeType::from(exchange.kind.as_str());
+                let arguments = Some(json_arguments(&exchange.arguments));
+                let params = ExchangeParams::durable(&exchange.name, kind, arguments);
+                self.client.declare_exchange(&self.vhost, &params).await
+            }
+            Change::CreateQueue(queue) => {
+                let kind = QueueType::from(queue.kind.as_str());
+                let arguments = Some(json_arguments(&queue.arguments));
+                let params = QueueParams::new(
+                    &queue.name,
+                    kind,
+                    queue.durable,
+                    queue.auto_delete,
+                    arguments,
+                );
+                self.client.declare_queue(&self.vhost, &params).await
+            }
+            Change::Bind(binding) => {
+                let key = Some(binding.routing_key.as_str());
+                let (to, from) = (&binding.destination, &binding.source);
+                self.client.bind_queue(&self.vhost, to, from, key, None).await
+            }
+        };
+        done.map_err(|error| self.explain(&format!("create {}", name_of(change)), error))
+    }
+
+    fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
+        let address = self.display.clone();
+        let step = step.to_owned();
+        match error {
+            ApiError::NotFound => {
+                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone() }
+            }
+            ApiError::ClientErrorResponse { status_code, body, error_details, .. } => {
+                let details =
+                    error_details.as_ref().and_then(|details| details.reason().map(str::to_owned));
+                let reason = details.or(body).unwrap_or_else(|| status_code.to_string());
+                let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
+                match status_code.as_u16() {
+                    404 => ManagementError::NoVirtualHost { address, vhost: self.vhost.clone() },
+                    401 | 403 => ManagementError::NotPermitted {
+                        address,
+                        user: self.user.clone(),
+                        step,
+                        reason,
+                    },
+                    _ if refused => ManagementError::NotPermitted {
+                        address,
+                        user: self.user.clone(),
+                        step,
+                        reason,
+                    },
+                    _ => ManagementError::Refused { address, step, reason },
+                }
+            }
+            ApiError::ServerErrorResponse { status_code, body, .. } => {
+                let reason = body.unwrap_or_else(|| status_code.to_string());
+                ManagementError::Refused { address, step, reason }
+            }
+            other => ManagementError::Unreachable { address, step, reason: other.to_string() },
+        }
+    }
+}
+
+type ApiFailure = rabbitmq_http_client::api::HttpClientError;
+
+fn name_of(change: &Change) -> String {
+    match change {
+        Change::CreateExchange(exchange) => format!("exchange {}", exchange.name),
+        Change::CreateQueue(queue) => format!("queue {}", queue.name),
+        Change::Bind(binding) => format!("binding {} -> {}", binding.source, binding.destination),
+    }
+}
+
+fn percent_decode(text: &str) -> String {
+    // A lone query value is percent-decoded by the URL standard; `+` is protected from becoming a space.
+    let query = format!("v={}", text.replace('+', "%2B"));
+    let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
+    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+fn json_arguments(arguments: &BTreeMap<String, Argument>) -> serde_json::Map<String, Value> {
+    let json = |argument: &Argument| match argument {
+        Argument::Text(text) | Argument::Other(text) => Value::from(text.as_str()),
+        Argument::Integer(number) => Value::from(*number),
+        Argument::Flag(flag) => Value::from(*flag),
+    };
+    arguments.iter().map(|(key, value)| (key.clone(), json(value))).collect()
+}
+
+fn arguments_of(arguments: responses::XArguments) -> BTreeMap<String, Argument> {
+    let argument = |value: Value| match value {
+        Value::String(text) => Argument::Text(text),
+        Value::Bool(flag) => Argument::Flag(flag),
+        Value::Number(number) if number.is_i64() => {
+            Argument::Integer(number.as_i64().unwrap_or_default())
+        }
+        other => Argument::Other(other.to_string()),
+    };
+    arguments.0.into_iter().map(|(key, value)| (key, argument(value))).collect()
+}
+
+fn exchange_of(info: responses::ExchangeInfo) -> Exchange {
+    Exchange {
+        name: info.name,
+        kind: info.exchange_type,
+        durable: info.durable,
+        auto_delete: info.auto_delete,
+        arguments: arguments_of(info.arguments),
+    }
+}
+
+fn queue_of(info: responses::QueueInfo) -> Queue {
+    let mut arguments = arguments_of(info.arguments);
+    // The type is a property of its own; whether it was also written as an argument makes no difference.
+    arguments.remove("x-queue-type");
+    Queue {
+        name: info.name,
+        kind: info.queue_type,
+        durable: info.durable,
+        auto_delete: info.auto_delete,
+        exclusive: info.exclusive,
+        arguments,
+    }
+}
+
+fn binding_of(info: responses::BindingInfo) -> Binding {
+    Binding {
+        source: info.source,
+        destination: info.destination,
+        to_queue: matches!(info.destination_type, BindingDestinationType::Queue),
+        routing_key: info.routing_key,
+        arguments: arguments_of(info.arguments),
+    }
+}

@@ -1,0 +1,96 @@
+//! The command line: types, and one match. Data on standard output, everything else on standard error.
+
+mod apply;
+mod database;
+pub mod exit;
+mod publish;
+mod run;
+mod setup;
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Flags, Settings};
+use exit::Failure;
+
+/// Closes what was not done in time: delay topologies on plain RabbitMQ, overdue orders in PostgreSQL.
+#[derive(Debug, Parser)]
+#[command(name = "overdue", version, arg_required_else_help = true, after_help = exit::HELP)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct Global {
+    /// The topology file [default: topology.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    topology: Option<PathBuf>,
+    /// A settings file other than overdue.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// AMQP URI of the broker, also OVERDUE_BROKER__URL
+    #[arg(long, global = true, value_name = "URL")]
+    broker_url: Option<String>,
+    /// URL of the management API, also OVERDUE_BROKER__MANAGEMENT_URL
+    #[arg(long, global = true, value_name = "URL")]
+    management_url: Option<String>,
+    /// URL of the database, also OVERDUE_DATABASE__URL
+    #[arg(long, global = true, value_name = "URL")]
+    database_url: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check the topology file, without a broker
+    Check,
+    /// Declare the topology on the broker; again and again without effect
+    Apply(apply::Apply),
+    /// Declare the topology, then close overdue orders until SIGTERM
+    Run,
+    /// Publish due notices: one, or many as JSON lines from standard input
+    Publish(publish::Publish),
+    /// Prepare the database
+    #[command(subcommand)]
+    Database(database::Database),
+    /// Show the settings in effect, as TOML, without passwords
+    Config,
+}
+
+impl Cli {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// What went wrong, with the exit code and the next step.
+    pub async fn run(self) -> Result<(), Failure> {
+        let settings = self.settings()?;
+        crate::telemetry::install(&settings.log).map_err(Failure::configuration)?;
+        match self.command {
+            Command::Check => setup::topology(&settings).map(|topology| setup::describe(&topology)),
+            Command::Apply(apply) => apply.run(&settings).await,
+            Command::Run => run::run(&settings).await,
+            Command::Publish(publish) => publish.run(&settings).await,
+            Command::Database(database) => database.run(&settings).await,
+            Command::Config => setup::show(&settings),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        let global = &self.global;
+        let given = |pairs: [(&'static str, &Option<String>); 2]| -> BTreeMap<_, _> {
+            pairs.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect()
+        };
+        let flags = Flags {
+            topology: global.topology.clone(),
+            broker: given([
+                ("url", &global.broker_url),
+                ("management_url", &global.management_url),
+            ]),
+            database: given([("url", &global.database_url), ("", &None)]),
+        };
+        Ok(Settings::load(global.config.as_deref(), &flags)?)
+    }
+}

@@ -1,0 +1,145 @@
+//! Exit codes, and how each error of the program comes to one.
+
+use std::process::ExitCode;
+
+use crate::{
+    broker::{
+        ConnectError, ManagementError, PublishError, address::AddressError, declare::DeclareError,
+    },
+    config::SettingsError,
+    store::{Fault, StoreError},
+    topology::route::RouteError,
+    worker::chain,
+};
+
+/// Something failed that none of the others names.
+pub const FAILED: u8 = 1;
+/// The command line cannot be understood.
+pub const USAGE: u8 = 64;
+/// The broker or the database is unavailable.
+pub const UNAVAILABLE: u8 = 69;
+/// Login or permissions.
+pub const NOT_PERMITTED: u8 = 77;
+/// Settings, topology or tables are wrong.
+pub const CONFIGURATION: u8 = 78;
+/// A second signal ended the program at once (128 + SIGINT).
+pub const INTERRUPTED: u8 = 130;
+
+/// The table for `--help`.
+pub const HELP: &str = "Exit codes: 0 done, 1 failed, 64 usage, 69 broker or database unavailable, \
+                        77 not permitted, 78 settings, topology or tables wrong, 130 interrupted twice";
+
+/// A command that did not do what it should: what to print, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    /// One of the codes above.
+    pub code: u8,
+    /// What, where, why, and the next step.
+    pub text: String,
+}
+
+impl Failure {
+    /// Failed for a reason of its own.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { code: FAILED, text: text.into() }
+    }
+
+    /// Settings, topology or tables are wrong.
+    pub fn configuration(text: impl Into<String>) -> Self {
+        Self { code: CONFIGURATION, text: text.into() }
+    }
+
+    /// The command line cannot be understood.
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self { code: USAGE, text: text.into() }
+    }
+
+    /// The code for the operating system.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+
+    fn of(code: u8, error: &dyn std::error::Error) -> Self {
+        Self { code, text: chain(error) }
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Self::of(CONFIGURATION, &error)
+    }
+}
+
+impl From<AddressError> for Failure {
+    fn from(error: AddressError) -> Self {
+        Self::of(CONFIGURATION, &error)
+    }
+}
+
+impl From<RouteError> for Failure {
+    fn from(error: RouteError) -> Self {
+        Self::of(CONFIGURATION, &error)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let code = match error {
+            ConnectError::Unreachable { .. } | ConnectError::Silent { .. } => UNAVAILABLE,
+            ConnectError::Login { .. } | ConnectError::NotAllowed { .. } => NOT_PERMITTED,
+            ConnectError::NoVirtualHost { .. } => CONFIGURATION,
+        };
+        Self::of(code, &error)
+    }
+}
+
+impl From<ManagementError> for Failure {
+    fn from(error: ManagementError) -> Self {
+        let code = match error {
+            ManagementError::Unreachable { .. } => UNAVAILABLE,
+            ManagementError::NotPermitted { .. } => NOT_PERMITTED,
+            ManagementError::NoVirtualHost { .. } => CONFIGURATION,
+            ManagementError::Refused { .. } => FAILED,
+        };
+        Self::of(code, &error)
+    }
+}
+
+impl From<DeclareError> for Failure {
+    fn from(error: DeclareError) -> Self {
+        match error {
+            DeclareError::Management(error) => error.into(),
+            DeclareError::Conflict(_) => Self::of(CONFIGURATION, &error),
+        }
+    }
+}
+
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Self {
+        let code = match error {
+            PublishError::Returned { .. } | PublishError::Refused { .. } => FAILED,
+            PublishError::Blocked { .. }
+            | PublishError::Unknown { .. }
+            | PublishError::Disconnected { .. } => UNAVAILABLE,
+        };
+        Self::of(code, &error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match error.fault() {
+            Fault::Configuration if error.is_permission() => NOT_PERMITTED,
+            Fault::Configuration => CONFIGURATION,
+            Fault::Unavailable | Fault::Overloaded => UNAVAILABLE,
+            Fault::Contention | Fault::Row => FAILED,
+        };
+        let mut failure = Self::of(code, &error);
+        if let Some(advice) = error.advice() {
+            failure.text.push_str("; ");
+            failure.text.push_str(advice);
+        }
+        failure
+    }
+}

@@ -1,0 +1,104 @@
+//! From settings to what the commands work with.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use super::exit::Failure;
+use crate::{
+    broker::BrokerAddress,
+    config::{EffectSettings, Settings},
+    store::{Store, orders::Effect},
+    topology::{Topology, report},
+};
+
+/// Reads and checks the topology file; the failure shows every finding with its place.
+pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
+    let path = settings.topology.display().to_string();
+    let text = fs::read_to_string(&settings.topology).map_err(|error| {
+        Failure::configuration(format!(
+            "cannot read the topology file {path}: {error}; name another one with --topology or OVERDUE_TOPOLOGY"
+        ))
+    })?;
+    Topology::parse(&text).map_err(|findings| {
+        let report = report::render(&path, &text, &findings);
+        let count = findings.len();
+        let noun = if count == 1 { "finding" } else { "findings" };
+        Failure::configuration(format!("{count} {noun} in {path}\n{report}"))
+    })
+}
+
+/// One line about a topology that is all right.
+#[expect(clippy::print_stdout, reason = "the answer of a command")]
+pub(super) fn describe(topology: &Topology) {
+    println!(
+        "topology `{}` is valid: {} levels, {} timeouts, {} retries",
+        topology.name,
+        topology.levels.len(),
+        topology.timeouts.len(),
+        topology.retry.len()
+    );
+}
+
+pub(super) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
+    Ok(BrokerAddress::parse(&settings.broker.url, settings.broker.management_url.as_deref())?)
+}
+
+pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
+    let database = &settings.database;
+    Ok(Store::new(&database.url, &database.search_path, database.connections)?)
+}
+
+/// The SQL of every effect the topology names: from the settings, or built in.
+pub(super) fn effects(
+    settings: &Settings,
+    topology: &Topology,
+) -> Result<BTreeMap<String, Effect>, Failure> {
+    let names = topology.timeouts.iter().map(|timeout| (&timeout.effect, &timeout.name));
+    names
+        .map(|(effect, timeout)| Ok((effect.clone(), one_effect(settings, effect, timeout)?)))
+        .collect()
+}
+
+fn one_effect(settings: &Settings, name: &str, timeout: &str) -> Result<Effect, Failure> {
+    match settings.effects.get(name) {
+        Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
+            name: name.to_owned(),
+            sql: read_sql(name, sql)?,
+            overdue_sql: overdue_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
+        }),
+        None if name == "close" => Ok(Effect::close()),
+        None => Err(Failure::configuration(format!(
+            "timeout `{timeout}` has the effect `{name}`, and nothing says which SQL that is; built in is only \
+             `close`. Write into overdue.toml: [effects.{name}] sql = \"{name}.sql\" (see docs/effects.md)"
+        ))),
+    }
+}
+
+fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| {
+        Failure::configuration(format!(
+            "cannot read the SQL of effect `{effect}`, {}: {error}",
+            path.display()
+        ))
+    })
+}
+
+/// The settings in effect, without passwords.
+#[expect(clippy::print_stdout, reason = "the answer of a command")]
+pub(super) fn show(settings: &Settings) -> Result<(), Failure> {
+    let mut shown = settings.clone();
+    shown.broker.url = without_password(&shown.broker.url);
+    shown.broker.management_url = shown.broker.management_url.as_deref().map(without_password);
+    shown.database.url = without_password(&shown.database.url);
+    let text = toml::to_string(&shown).map_err(|error| Failure::failed(error.to_string()))?;
+    println!("{}", text.trim_end());
+    Ok(())
+}
+
+/// A URL with `***` for its password; a text that is no URL is not shown at all, it may hold one.
+fn without_password(url: &str) -> String {
+    let Ok(mut parsed) = url::Url::parse(url) else { return "***".to_owned() };
+    if parsed.password().is_some() && parsed.set_password(Some("***")).is_err() {
+        return "***".to_owned();
+    }
+    parsed.to_string()
+}

@@ -1,0 +1,35 @@
+//! `overdue` closes what was not done in time.
+//!
+//! Two flows, each one way:
+//!
+//! ```text
+//! topology.toml ─parse─▶ Topology ─objects─▶ diff(desired, observed) ─▶ Plan ─apply─▶ broker
+//! delivery ─decode─▶ DueNotice ─collect─▶ Batch ─close─▶ Outcome ─decide─▶ Disposition ─settle─▶ ack
+//!                                                   (commit always precedes settle)
+//! ```
+//!
+//! # What is guaranteed
+//! - An order is brought to its final state at most once, and never before its deadline by the database's clock.
+//! - A delivery is acked only after the commit that makes it superfluous, or after the confirm of its copy.
+//! - Early, late, duplicated, unreadable and forged messages change nothing they should not.
+//! - A plan creates; it changes or deletes nothing that exists.
+//!
+//! # What is not
+//! - A message lost on its way to the broker is healed by the sweep, after its grace period.
+//! - Events are published at least once: a subscriber tells copies by their `message-id`.
+//! - Classic queues dead-letter at most once and are not replicated.
+//!
+//! # The map
+//! Core, pure: [`topology`], [`plan`], [`order`], [`worker::batch`], [`worker::disposition`].
+//! Edges: [`broker`], [`store`], [`cli`]. `broker` and `store` do not know each other; [`worker`] joins them.
+
+pub mod broker;
+pub mod cli;
+pub mod config;
+pub mod order;
+pub mod plan;
+pub mod shutdown;
+pub mod store;
+pub mod telemetry;
+pub mod topology;
+pub mod worker;

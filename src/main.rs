@@ -1,0 +1,38 @@
+//! `overdue`: arguments, runtime, exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use overdue::cli::{Cli, exit};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    // Two workers at least: a busy one must not hold up the heartbeats (default: one per core).
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(cli.run()),
+        Err(error) => Err(exit::Failure::failed(format!("cannot start the runtime: {error}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            #[expect(clippy::print_stderr, reason = "the one place that prints an error")]
+            {
+                eprintln!("error: {}", failure.text);
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+/// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means drift here.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Where standard output is closed there is nobody to tell.
+    let _printed = error.print();
+    if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
+}

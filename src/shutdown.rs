@@ -1,0 +1,61 @@
+//! Soft and hard stop: the first signal asks, the second one ends.
+
+use tokio_util::sync::CancellationToken;
+
+/// A request to stop, shared by everything that runs.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(CancellationToken);
+
+impl Stop {
+    /// Nothing asks to stop yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks to stop; may be called more than once.
+    pub fn request(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether somebody asked.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Waits until somebody asks.
+    pub async fn requested(&self) {
+        self.0.cancelled().await;
+    }
+
+    /// A stop of its own that this one brings with it, but not the other way round.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self(self.0.child_token())
+    }
+
+    /// Takes SIGTERM and SIGINT: the first is a request, the second ends the process with `code`.
+    ///
+    /// # Errors
+    /// The handlers cannot be installed.
+    pub fn on_signals(&self, code: i32) -> std::io::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let stop = self.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                if stop.is_requested() {
+                    std::process::exit(code);
+                }
+                stop.request();
+            }
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
+
+pub mod fault;
+pub mod init;
+pub mod orders;
+pub mod outbox;
+
+use std::{sync::Arc, time::Duration};
+
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+};
+use rustls_platform_verifier::ConfigVerifierExt;
+use tokio_postgres::config::SslMode;
+
+pub use fault::{Fault, StoreError};
+
+/// TCP, TLS and login.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A statement of ours takes milliseconds; a minute of it means that something is broken.
+const STATEMENT_TIMEOUT_MS: u32 = 30_000;
+/// Longer than any sane payment transaction; then the batch is tried again.
+const LOCK_TIMEOUT_MS: u32 = 5_000;
+/// Unacknowledged bytes for so long mean that the server is gone.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The database of the orders.
+#[derive(Clone)]
+pub struct Store {
+    pool: Pool,
+    place: Arc<str>,
+}
+
+impl Store {
+    /// A pool of at most `connections` for `url` (`postgres://user:password@host/database`).
+    ///
+    /// Unqualified names are looked up along `search_path`, a comma-separated list of schemas; the first
+    /// one holds what is ours. Connects with the first statement.
+    ///
+    /// # Errors
+    /// The URL cannot be read, or TLS is asked for and the machine has no roots.
+    pub fn new(url: &str, search_path: &str, connections: usize) -> Result<Self, StoreError> {
+        let mut config: tokio_postgres::Config = url
+            .parse()
+            .map_err(|error: tokio_postgres::Error| StoreError::Address(fault::chain(&error)))?;
+        let options = format!(
+            "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS}",
+            search_path.replace(' ', "")
+        );
+        let given = config.get_options().map(|given| format!("{given} ")).unwrap_or_default();
+        config
+            .options(format!("{given}{options}"))
+            .application_name("overdue")
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(TCP_USER_TIMEOUT)
+            .keepalives_idle(Duration::from_secs(10));
+        let place = place_of(&config);
+        let manager = manager(config)?;
+        let pool = Pool::builder(manager)
+            .max_size(connections)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(Duration::from_secs(30)))
+            .create_timeout(Some(CONNECT_TIMEOUT * 2))
+            .build()
+            .map_err(|error| StoreError::Address(error.to_string()))?;
+        Ok(Self { pool, place: place.into() })
+    }
+
+    /// Where the database is, without the password, for messages.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// A connection from the pool.
+    ///
+    /// # Errors
+    /// The server cannot be reached, refuses the login, or has no such database.
+    pub async fn client(&self) -> Result<Object, StoreError> {
+        let place = || self.place.to_string();
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(source) => StoreError::Connect { place: place(), source },
+            other => StoreError::Pool { place: place(), reason: other.to_string() },
+        })
+    }
+
+    /// Whether the database answers and can be written to.
+    ///
+    /// # Errors
+    /// It does not, or it is a read-only standby.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let client = self.client().await?;
+        let row = client.query_one("SELECT pg_is_in_recovery()", &[]).await;
+        match self.named("ping", row)?.get(0) {
+            false => Ok(()),
+            true => Err(StoreError::ReadOnly { place: self.place.to_string() }),
+        }
+    }
+
+    /// Forgets every idle connection: after a failover they lead to the old primary.
+    pub fn drop_connections(&self) {
+        self.pool.retain(|_, _| false);
+    }
+
+    /// Runs a script of several statements in one transaction.
+    ///
+    /// # Errors
+    /// The first statement that failed; nothing of the script has taken effect.
+    pub async fn run_script(&self, name: &'static str, script: &str) -> Result<(), StoreError> {
+        let mut client = self.client().await?;
+        let transaction = self.named(name, client.transaction().await)?;
+        self.named(name, transaction.batch_execute(script).await)?;
+        self.named(name, transaction.commit().await)
+    }
+
+    /// Gives the failure of a statement its name.
+    pub(crate) fn named<T>(
+        &self,
+        statement: &'static str,
+        result: Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        result.map_err(|source| StoreError::Statement {
+            statement,
+            place: self.place.to_string(),
+            source,
+        })
+    }
+}
+
+fn manager(config: tokio_postgres::Config) -> Result<Manager, StoreError> {
+    // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    if config.get_ssl_mode() == SslMode::Disable {
+        return Ok(Manager::from_config(config, tokio_postgres::NoTls, recycling));
+    }
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    // Installed already by somebody else in this process: as good.
+    let _installed = provider.install_default();
+    let tls = rustls::ClientConfig::with_platform_verifier()
+        .map_err(|error| StoreError::Address(format!("no TLS roots on this machine: {error}")))?;
+    let connector = tokio_postgres_rustls::MakeRustlsConnect::new(tls);
+    Ok(Manager::from_config(config, connector, recycling))
+}
+
+fn place_of(config: &tokio_postgres::Config) -> String {
+    use tokio_postgres::config::Host;
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let database = config.get_dbname().or_else(|| config.get_user()).unwrap_or("postgres");
+    format!("{host}:{port} database `{database}`")
+}

@@ -1,0 +1,158 @@
+//! What a PostgreSQL failure means for the one who asked.
+
+use std::error::Error as _;
+
+use tokio_postgres::error::SqlState;
+
+/// What is to be done about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Somebody else was in the way (deadlock, lock time-out, serialisation): the same again.
+    Contention,
+    /// The database is away, restarting, or read-only: wait, then a new connection.
+    Unavailable,
+    /// It is there and out of breath (disk, memory, connections, statement time-out): wait longer.
+    Overloaded,
+    /// A row of the batch breaks a rule: find it, leave the others alone.
+    Row,
+    /// Login, permissions, missing or other tables: a person has to change something.
+    Configuration,
+}
+
+/// Sorts an SQLSTATE; no code at all means that the connection broke.
+///
+/// Classes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+#[must_use]
+pub fn fault(code: Option<&SqlState>) -> Fault {
+    let Some(code) = code.map(SqlState::code) else { return Fault::Unavailable };
+    match code {
+        "40001" | "40P01" | "55P03" => Fault::Contention,
+        "25P03" | "25006" | "26000" | "0A000" => Fault::Unavailable,
+        "57014" => Fault::Overloaded,
+        _ => match &code[..2] {
+            "08" | "57" => Fault::Unavailable,
+            "53" => Fault::Overloaded,
+            "22" | "23" => Fault::Row,
+            "28" | "42" | "3D" | "3F" => Fault::Configuration,
+            // Unknown to us: neither burn a retry nor park; a person sees it in the log.
+            _ => Fault::Unavailable,
+        },
+    }
+}
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The URL cannot be read.
+    #[error(
+        "database.url cannot be used: {0}; write it like postgres://user:password@host:5432/database"
+    )]
+    Address(String),
+    /// A schema's name cannot be used as it is.
+    #[error(
+        "database.search_path: `{0}` is no plain schema name (lower-case letters, digits and `_`)"
+    )]
+    SearchPath(String),
+    /// No connection.
+    #[error("cannot connect to PostgreSQL at {place}")]
+    Connect {
+        /// Where.
+        place: String,
+        /// What the client said.
+        source: tokio_postgres::Error,
+    },
+    /// The pool gave none in time.
+    #[error("no connection to PostgreSQL at {place}: {reason}")]
+    Pool {
+        /// Where.
+        place: String,
+        /// What the pool said.
+        reason: String,
+    },
+    /// It answers, and cannot be written to.
+    #[error(
+        "PostgreSQL at {place} is a read-only standby; add target_session_attrs=read-write to database.url"
+    )]
+    ReadOnly {
+        /// Where.
+        place: String,
+    },
+    /// A statement failed.
+    #[error("statement `{statement}` failed at {place}")]
+    Statement {
+        /// Its name, the file in `sql/`.
+        statement: &'static str,
+        /// Where.
+        place: String,
+        /// What the server said.
+        source: tokio_postgres::Error,
+    },
+    /// The SQL of an effect has other parameters or columns than it should.
+    #[error("the SQL of effect `{effect}` does not fit: {reason}; see docs/effects.md")]
+    Effect {
+        /// Which effect.
+        effect: String,
+        /// What differs.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// What is to be done about it.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Address(_) | Self::SearchPath(_) | Self::Effect { .. } => Fault::Configuration,
+            Self::Connect { source, .. } | Self::Statement { source, .. } => fault(source.code()),
+            Self::Pool { .. } | Self::ReadOnly { .. } => Fault::Unavailable,
+        }
+    }
+
+    /// The SQLSTATE, where the server gave one.
+    #[must_use]
+    pub fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Connect { source, .. } | Self::Statement { source, .. } => source.code(),
+            _ => None,
+        }
+    }
+
+    /// Whether login or a permission is what is missing.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        self.code().is_some_and(|code| code.code().starts_with("28") || code.code() == "42501")
+    }
+
+    /// The next step for a person, where the SQLSTATE tells it.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match self.code()?.code() {
+            "28P01" | "28000" => Some("check the user and password in database.url"),
+            "3D000" => Some("create the database with `createdb`, or correct database.url"),
+            "3F000" | "42P01" => Some(
+                "run `overdue database init`, or point database.search_path at the schemas that hold the tables",
+            ),
+            "42703" | "42804" | "42883" => Some(
+                "the tables have another shape than the SQL expects: see docs/effects.md, or correct database.search_path",
+            ),
+            "42501" => Some(
+                "grant the user of database.url SELECT, INSERT, UPDATE and DELETE on the tables",
+            ),
+            "53300" => Some("raise max_connections, or lower worker.in_flight"),
+            _ => None,
+        }
+    }
+}
+
+/// An error and its causes in one line; PostgreSQL's own message is only in the causes.
+#[must_use]
+pub fn chain(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

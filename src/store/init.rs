@@ -1,0 +1,42 @@
+//! Creating the tables: ours in the first schema of the search path, the reference order tables in the last.
+
+use super::{Store, StoreError};
+
+impl Store {
+    /// Creates what is missing, in one transaction.
+    ///
+    /// # Errors
+    /// A statement failed, or a schema's name cannot be one; nothing was created.
+    pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
+        const OURS: &str = include_str!("../../sql/overdue.sql");
+        const REFERENCE: &str = include_str!("../../sql/schema.sql");
+        let schemas: Vec<&str> = search_path.split(',').map(str::trim).collect();
+        for schema in &schemas {
+            check_name(schema)?;
+        }
+        let (Some(ours), Some(orders)) = (schemas.first(), schemas.last()) else { return Ok(()) };
+        // Two that start at once would both create the schema: the second waits.
+        let mut script =
+            "SELECT pg_advisory_xact_lock(hashtext('overdue database init'));\n".to_owned();
+        script.push_str(&in_schema(ours, OURS));
+        if reference_tables {
+            script.push_str(&in_schema(orders, REFERENCE));
+        }
+        self.run_script("database_init", &script).await
+    }
+}
+
+/// A script with `schema` in front of the search path while it runs.
+fn in_schema(schema: &str, script: &str) -> String {
+    format!("CREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path TO {schema};\n{script}\n")
+}
+
+/// Only names that need no quoting: they are written into statements and connection options.
+fn check_name(schema: &str) -> Result<(), StoreError> {
+    let first = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    let rest = schema.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if first && rest && schema.len() <= 63 {
+        return Ok(());
+    }
+    Err(StoreError::SearchPath(schema.to_owned()))
+}

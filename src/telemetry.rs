@@ -1,0 +1,98 @@
+//! Every event of the program, by name: a message for people, fields for queries, the unit in the field's name.
+
+use std::{io, time::Duration};
+
+use tracing::{debug, error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    config::{LogFormat, LogSettings},
+    worker::Counts,
+};
+
+/// Installs the subscriber; log lines go to standard error.
+///
+/// # Errors
+/// The filter cannot be read.
+pub fn install(settings: &LogSettings) -> Result<(), String> {
+    // lapin reports at error level what it returns as well; the one who gets the error says it once.
+    // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
+    let directives = format!("lapin=off,tokio_postgres=warn,{}", settings.filter);
+    let filter = EnvFilter::try_new(directives).map_err(|error| format!("log.filter: {error}"))?;
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let installed = match settings.format {
+        LogFormat::Text => subscriber.with_target(false).try_init(),
+        LogFormat::Json => subscriber.json().try_init(),
+    };
+    // A test process installs it more than once.
+    installed.or(Ok(()))
+}
+
+/// The worker has its connections and consumes.
+pub fn worker_ready(queues: &[String], broker: &str, database: &str) {
+    info!(queues = queues.join(","), broker, database, "worker ready");
+}
+
+/// A connection or the database is gone; everything unsettled went back to its queue.
+pub fn session_ended(reason: &str, retry_in: Duration) {
+    error!(
+        reason,
+        retry_in_ms = millis(retry_in),
+        "session ended; everything unsettled is given back"
+    );
+}
+
+/// A batch was committed.
+pub fn batch_closed(timeout: &str, orders: usize, closed: usize, took: Duration, latest: Duration) {
+    debug!(
+        timeout,
+        orders,
+        closed,
+        took_ms = millis(took),
+        latest_ms = millis(latest),
+        "batch committed"
+    );
+}
+
+/// A message goes through a level again.
+pub fn delayed(order: &str, level: &str, attempt: u32) {
+    debug!(order, level, attempt, "put back");
+}
+
+/// A message was given up.
+pub fn parked(order: &str, reason: &str) {
+    warn!(order, reason, "parked");
+}
+
+/// The sweep closed orders that no message came for.
+pub fn swept(timeout: &str, closed: usize) {
+    warn!(
+        timeout,
+        closed, "the sweep closed orders that no message came for: messages were lost or are late"
+    );
+}
+
+/// A stop was asked for.
+pub fn stopping(deadline: Duration) {
+    info!(
+        deadline_ms = millis(deadline),
+        "stopping: finishing what is in hand, giving the rest back"
+    );
+}
+
+/// The worker has stopped.
+pub fn stopped(counts: &Counts) {
+    info!(
+        closed = counts.closed,
+        already_final = counts.already_final,
+        put_back = counts.put_back,
+        retried = counts.retried,
+        parked = counts.parked,
+        swept = counts.swept,
+        "worker stopped"
+    );
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

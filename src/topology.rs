@@ -1,0 +1,126 @@
+//! The delay topology: what operations wrote, validated, and the objects it becomes.
+
+pub mod check;
+pub mod file;
+pub mod level;
+pub mod objects;
+pub mod report;
+pub mod route;
+
+use std::collections::BTreeMap;
+
+use check::Finding;
+use file::{QueueType, TopologyFile};
+use level::Level;
+
+/// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
+const DEFAULT_DELIVERY_LIMIT: i64 = 20;
+
+/// A topology that every check has passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Prefix of every object.
+    pub name: String,
+    /// Levels, shortest first, never empty.
+    pub levels: Vec<Level>,
+    /// Type of every queue.
+    pub queue_type: QueueType,
+    /// Deliveries of one message before it is parked, on quorum queues.
+    pub delivery_limit: i64,
+    /// The business rules, never empty.
+    pub timeouts: Vec<Timeout>,
+    /// Levels of the retries, in order.
+    pub retry: Vec<Level>,
+}
+
+/// A business rule: what happens to an order that did not get on in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// One word of the routing key, e.g. `unpaid`.
+    pub name: String,
+    /// The level a publisher uses when it says nothing else.
+    pub after: Level,
+    /// Levels by order category.
+    pub after_by_category: BTreeMap<String, Level>,
+    /// Which SQL runs, e.g. `close`.
+    pub effect: String,
+}
+
+impl Topology {
+    /// Reads and checks the text of a `topology.toml`.
+    ///
+    /// # Errors
+    /// Every finding of every check, in the order of the file; a file that is no TOML, or has unknown
+    /// keys, gives the one finding the parser stops at.
+    pub fn parse(text: &str) -> Result<Self, Vec<Finding>> {
+        let file: TopologyFile =
+            toml::from_str(text).map_err(|error| vec![syntax(&error, text)])?;
+        let findings = check::check(&file);
+        if findings.is_empty() { Self::from_file(&file) } else { Err(findings) }
+    }
+
+    fn from_file(file: &TopologyFile) -> Result<Self, Vec<Finding>> {
+        let level = |text: &toml::Spanned<String>| text.get_ref().parse::<Level>();
+        let build = || {
+            let timeouts = file.timeout.iter().map(|timeout| {
+                let timeout = timeout.get_ref();
+                let by_category = timeout.after_by_category.iter();
+                Ok(Timeout {
+                    name: timeout.name.get_ref().clone(),
+                    after: level(&timeout.after)?,
+                    after_by_category: by_category
+                        .map(|(category, text)| Ok((category.clone(), level(text)?)))
+                        .collect::<Result<_, level::LevelError>>()?,
+                    effect: timeout.effect.clone(),
+                })
+            });
+            Ok::<_, level::LevelError>(Self {
+                name: file.name.get_ref().clone(),
+                levels: file.delay.levels.get_ref().iter().map(level).collect::<Result<_, _>>()?,
+                queue_type: file.queues.queue_type,
+                delivery_limit: file
+                    .queues
+                    .delivery_limit
+                    .as_ref()
+                    .map_or(DEFAULT_DELIVERY_LIMIT, |l| *l.get_ref()),
+                timeouts: timeouts.collect::<Result<_, _>>()?,
+                retry: file.retry.after.iter().map(level).collect::<Result<_, _>>()?,
+            })
+        };
+        build().map_err(|error| {
+            let message = error.to_string();
+            vec![Finding {
+                rule: "level-text",
+                span: 0..0,
+                message,
+                help: "write it like `30m`".to_owned(),
+            }]
+        })
+    }
+
+    /// The timeout called `name`.
+    #[must_use]
+    pub fn timeout(&self, name: &str) -> Option<&Timeout> {
+        self.timeouts.iter().find(|timeout| timeout.name == name)
+    }
+
+    /// The level called `name`, as written in the file.
+    #[must_use]
+    pub fn level(&self, name: &str) -> Option<&Level> {
+        self.levels.iter().find(|level| level.name() == name)
+    }
+}
+
+/// A TOML error as a finding; the parser knows where, the help says what the file may hold.
+fn syntax(error: &toml::de::Error, text: &str) -> Finding {
+    let message = error.message().to_owned();
+    let help = if message.starts_with("unknown field") {
+        "keys are spelled as in docs/topology.md; `overdue` refuses what it does not know"
+    } else if message.starts_with("unknown variant") {
+        "see docs/topology.md for the values this key takes"
+    } else {
+        "see docs/topology.md for the whole format"
+    };
+    let span = error.span().unwrap_or(0..text.len().min(1));
+    Finding { rule: "syntax", span, message, help: help.to_owned() }
+}

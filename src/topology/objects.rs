@@ -1,0 +1,242 @@
+//! The broker objects a topology becomes, as plain data. What a broker has is held in the same types.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use super::{Timeout, Topology, file::QueueType, level::Level};
+
+/// Exchanges, queues and bindings of one virtual host, desired or observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// By name.
+    pub exchanges: BTreeMap<String, Exchange>,
+    /// By name.
+    pub queues: BTreeMap<String, Queue>,
+    /// All of them, each once.
+    pub bindings: BTreeSet<Binding>,
+}
+
+/// An exchange as the broker sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Its name.
+    pub name: String,
+    /// `topic`, `fanout`, …
+    pub kind: String,
+    /// Survives a restart of the broker.
+    pub durable: bool,
+    /// Goes when its last binding goes.
+    pub auto_delete: bool,
+    /// `x-arguments`, e.g. `alternate-exchange`.
+    pub arguments: BTreeMap<String, Argument>,
+}
+
+/// A queue as the broker sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// `quorum`, `classic`, `stream`; not repeated as an argument.
+    pub kind: String,
+    /// Survives a restart of the broker.
+    pub durable: bool,
+    /// Goes with its last consumer.
+    pub auto_delete: bool,
+    /// Belongs to one connection.
+    pub exclusive: bool,
+    /// `x-arguments`, without `x-queue-type`.
+    pub arguments: BTreeMap<String, Argument>,
+}
+
+/// A binding of a queue or an exchange to an exchange.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Binding {
+    /// The exchange messages come from.
+    pub source: String,
+    /// The queue or exchange they go to.
+    pub destination: String,
+    /// Whether the destination is a queue.
+    pub to_queue: bool,
+    /// The routing key or pattern.
+    pub routing_key: String,
+    /// Arguments, for headers exchanges.
+    pub arguments: BTreeMap<String, Argument>,
+}
+
+/// The value of an argument.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Argument {
+    /// A string.
+    Text(String),
+    /// A number; TTLs are milliseconds.
+    Integer(i64),
+    /// A boolean.
+    Flag(bool),
+    /// Anything else, as JSON; never desired, only observed.
+    Other(String),
+}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) | Self::Other(text) => f.write_str(text),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Flag(flag) => write!(f, "{flag}"),
+        }
+    }
+}
+
+impl From<&str> for Argument {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl Topology {
+    /// `orders.in`, where order services publish.
+    #[must_use]
+    pub fn entry_exchange(&self) -> String {
+        format!("{}.in", self.name)
+    }
+
+    /// `orders.dlx`, where everything due comes out.
+    #[must_use]
+    pub fn due_exchange(&self) -> String {
+        format!("{}.dlx", self.name)
+    }
+
+    /// `orders.park`, the way into the parking lot.
+    #[must_use]
+    pub fn park_exchange(&self) -> String {
+        format!("{}.park", self.name)
+    }
+
+    /// `orders.parked`, the parking lot.
+    #[must_use]
+    pub fn parked_queue(&self) -> String {
+        format!("{}.parked", self.name)
+    }
+
+    /// `orders.events`, where what happened is published.
+    #[must_use]
+    pub fn events_exchange(&self) -> String {
+        format!("{}.events", self.name)
+    }
+
+    /// `orders.delay.30m`, the queue of a level.
+    #[must_use]
+    pub fn delay_queue(&self, level: &Level) -> String {
+        format!("{}.delay.{}", self.name, level.name())
+    }
+
+    /// `orders.unpaid`, the business queue of a timeout.
+    #[must_use]
+    pub fn business_queue(&self, timeout: &Timeout) -> String {
+        format!("{}.{}", self.name, timeout.name)
+    }
+
+    /// `30m.unpaid`, the routing key of a timeout through a level.
+    #[must_use]
+    pub fn routing_key(level: &Level, timeout: &Timeout) -> String {
+        format!("{}.{}", level.name(), timeout.name)
+    }
+
+    /// Everything this topology needs on a broker.
+    #[must_use]
+    pub fn objects(&self) -> Objects {
+        let mut objects = Objects::default();
+        self.parking_lot(&mut objects);
+        self.due_side(&mut objects);
+        self.delay_side(&mut objects);
+        objects
+    }
+
+    /// The last stop: no TTL, no DLX, and no delivery limit, so that looking at a message never drops it.
+    fn parking_lot(&self, objects: &mut Objects) {
+        objects.exchange(&self.park_exchange(), "fanout", None);
+        let arguments = match self.queue_type {
+            QueueType::Quorum => vec![("x-delivery-limit", Argument::Integer(-1))],
+            QueueType::Classic => Vec::new(),
+        };
+        objects.queue(self, &self.parked_queue(), arguments);
+        objects.bind(&self.park_exchange(), &self.parked_queue(), "");
+    }
+
+    /// Where due messages come out. The alternate exchange keeps unroutable ones from stopping the levels.
+    fn due_side(&self, objects: &mut Objects) {
+        let park = self.park_exchange();
+        objects.exchange(&self.due_exchange(), "topic", Some(&park));
+        objects.exchange(&self.events_exchange(), "topic", None);
+        for timeout in &self.timeouts {
+            let mut arguments = self.dead_lettering(&park);
+            if self.queue_type == QueueType::Quorum {
+                arguments.push(("x-delivery-limit", Argument::Integer(self.delivery_limit)));
+            }
+            let queue = self.business_queue(timeout);
+            objects.queue(self, &queue, arguments);
+            objects.bind(&self.due_exchange(), &queue, &format!("#.{}", timeout.name));
+        }
+    }
+
+    fn delay_side(&self, objects: &mut Objects) {
+        objects.exchange(&self.entry_exchange(), "topic", Some(&self.park_exchange()));
+        for level in &self.levels {
+            let mut arguments = self.dead_lettering(&self.due_exchange());
+            let ttl_ms = i64::try_from(level.ttl().as_millis()).unwrap_or(i64::MAX);
+            arguments.push(("x-message-ttl", Argument::Integer(ttl_ms)));
+            let queue = self.delay_queue(level);
+            objects.queue(self, &queue, arguments);
+            objects.bind(&self.entry_exchange(), &queue, &format!("{}.*", level.name()));
+        }
+    }
+
+    /// At-least-once needs all three arguments; without reject-publish the broker silently falls back to
+    /// at-most-once (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>). Classic queues have only the first.
+    fn dead_lettering(&self, exchange: &str) -> Vec<(&'static str, Argument)> {
+        let mut arguments = vec![("x-dead-letter-exchange", Argument::from(exchange))];
+        if self.queue_type == QueueType::Quorum {
+            arguments.push(("x-dead-letter-strategy", "at-least-once".into()));
+            arguments.push(("x-overflow", "reject-publish".into()));
+        }
+        arguments
+    }
+}
+
+impl Objects {
+    fn exchange(&mut self, name: &str, kind: &str, alternate: Option<&str>) {
+        let arguments =
+            alternate.map(|exchange| ("alternate-exchange".to_owned(), exchange.into()));
+        let exchange = Exchange {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            durable: true,
+            auto_delete: false,
+            arguments: arguments.into_iter().collect(),
+        };
+        self.exchanges.insert(name.to_owned(), exchange);
+    }
+
+    fn queue(&mut self, topology: &Topology, name: &str, arguments: Vec<(&str, Argument)>) {
+        let queue = Queue {
+            name: name.to_owned(),
+            kind: topology.queue_type.as_str().to_owned(),
+            durable: true,
+            auto_delete: false,
+            exclusive: false,
+            arguments: arguments.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        };
+        self.queues.insert(name.to_owned(), queue);
+    }
+
+    fn bind(&mut self, source: &str, destination: &str, routing_key: &str) {
+        self.bindings.insert(Binding {
+            source: source.to_owned(),
+            destination: destination.to_owned(),
+            to_queue: true,
+            routing_key: routing_key.to_owned(),
+            arguments: BTreeMap::new(),
+        });
+    }
+}

@@ -1,0 +1,69 @@
+//! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
+
+use std::{ops::Range, time::Duration};
+
+use crate::{
+    order::{OrderId, Outcome},
+    store::{
+        Fault, Store, StoreError,
+        orders::{Effect, Path},
+    },
+};
+
+/// Attempts at the same range before a lock or deadlock is looked for row by row.
+const ATTEMPTS: u32 = 3;
+/// Longest random wait between them.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What became of each of `ids`, in the same order; everything that says so is committed.
+///
+/// # Errors
+/// The database is away, out of breath or set up wrongly. Parts of the batch may be committed by then;
+/// asking again is safe.
+pub async fn outcomes(
+    store: &Store,
+    effect: &Effect,
+    ids: &[OrderId],
+    path: Path,
+) -> Result<Vec<Outcome>, StoreError> {
+    let mut outcomes = vec![Outcome::Unknown; ids.len()];
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    ranges.extend((!ids.is_empty()).then_some(0..ids.len()));
+    while let Some(range) = ranges.pop() {
+        match attempt(store, effect, &ids[range.clone()], path).await {
+            Ok(part) => outcomes[range].clone_from_slice(&part),
+            Err(error) if !is_of_rows(&error) => return Err(error),
+            Err(error) if range.len() == 1 => {
+                outcomes[range.start] = Outcome::Failed { reason: super::chain(&error) };
+            }
+            Err(_) => {
+                let middle = range.start + range.len() / 2;
+                ranges.push(range.start..middle);
+                ranges.push(middle..range.end);
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+fn is_of_rows(error: &StoreError) -> bool {
+    matches!(error.fault(), Fault::Row | Fault::Contention)
+}
+
+async fn attempt(
+    store: &Store,
+    effect: &Effect,
+    ids: &[OrderId],
+    path: Path,
+) -> Result<Vec<Outcome>, StoreError> {
+    let mut tries = 1;
+    loop {
+        match store.run_effect(effect, ids, path).await {
+            Err(error) if error.fault() == Fault::Contention && tries < ATTEMPTS => {
+                tries += 1;
+                tokio::time::sleep(PAUSE.mul_f64(rand::random::<f64>())).await;
+            }
+            result => return result,
+        }
+    }
+}

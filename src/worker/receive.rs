@@ -1,0 +1,129 @@
+//! One timeout's loop: receive, flush, settle, drain.
+
+use std::{collections::VecDeque, time::Instant};
+
+use lapin::message::Delivery;
+use tokio::task::JoinHandle;
+
+use super::{
+    Lane, SessionEnd,
+    batch::Batch,
+    closing,
+    settle::{self, Due},
+};
+use crate::{
+    broker::consume::Subscription, order::Outcome, shutdown::Stop, store::orders::Path, telemetry,
+    worker::count,
+};
+
+/// A batch that is being closed. Batches are settled in the order they came, because an ack covers all before it.
+type Closing = JoinHandle<Result<Vec<(Due, Option<Outcome>)>, SessionEnd>>;
+
+/// Consumes until a stop is asked for or something breaks; then gives back what is unsettled.
+pub(super) async fn receive(
+    lane: Lane,
+    mut subscription: Subscription,
+    stop: Stop,
+) -> Result<(), SessionEnd> {
+    let lane = std::sync::Arc::new(lane);
+    let worked = work(&lane, &mut subscription, &stop).await;
+    // Where the channel is gone, the broker gives back by itself.
+    let given_back = subscription.give_back_all().await;
+    worked.and(given_back.map_err(SessionEnd::from))
+}
+
+async fn work(
+    lane: &std::sync::Arc<Lane>,
+    subscription: &mut Subscription,
+    stop: &Stop,
+) -> Result<(), SessionEnd> {
+    let settings = &lane.worker.settings;
+    let mut batch: Batch<Due> = Batch::new(settings.batch_limits());
+    let mut closing: VecDeque<Closing> = VecDeque::new();
+    loop {
+        let room = closing.len() < settings.in_flight;
+        let deadline = batch.deadline().map(tokio::time::Instant::from_std);
+        tokio::select! {
+            biased;
+            () = stop.requested() => break,
+            closed = oldest(&mut closing), if !closing.is_empty() => {
+                closing.pop_front();
+                settle::settle(lane, subscription, closed?).await?;
+            }
+            delivery = subscription.next(), if room => {
+                if let Some(full) = batch.push(due(delivery?), Instant::now()) {
+                    closing.push_back(close(lane, full));
+                }
+            }
+            // Nothing more is ready and the database is idle: waiting for company would only make it late.
+            () = std::future::ready(()), if closing.is_empty() && !batch.is_empty() => {
+                closing.push_back(close(lane, batch.take()));
+            }
+            () = sleep_until(deadline), if room && !batch.is_empty() => {
+                closing.push_back(close(lane, batch.take()));
+            }
+        }
+    }
+    if !batch.is_empty() {
+        closing.push_back(close(lane, batch.take()));
+    }
+    while let Some(next) = closing.pop_front() {
+        settle::settle(lane, subscription, joined(next.await)?).await?;
+    }
+    Ok(())
+}
+
+async fn oldest(
+    closing: &mut VecDeque<Closing>,
+) -> Result<Vec<(Due, Option<Outcome>)>, SessionEnd> {
+    match closing.front_mut() {
+        Some(oldest) => joined(oldest.await),
+        None => std::future::pending().await,
+    }
+}
+
+fn joined<T>(
+    joined: Result<Result<T, SessionEnd>, tokio::task::JoinError>,
+) -> Result<T, SessionEnd> {
+    joined.unwrap_or_else(|panic| Err(SessionEnd::Panicked(panic.to_string())))
+}
+
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn due(delivery: Delivery) -> Due {
+    Due::read(delivery)
+}
+
+/// Closes a batch in a task of its own, so that several are on their way while this loop receives.
+fn close(lane: &std::sync::Arc<Lane>, batch: Vec<Due>) -> Closing {
+    let lane = std::sync::Arc::clone(lane);
+    tokio::spawn(async move {
+        let began = Instant::now();
+        let worker = &lane.worker;
+        let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
+        let effect = &worker.effects[&lane.timeout.effect];
+        let outcomes = closing::outcomes(&worker.store, effect, &ids, Path::Message).await?;
+        let late = outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Closed { late } => Some(*late),
+            _ => None,
+        });
+        let (closed, latest) =
+            late.fold((0, std::time::Duration::ZERO), |(n, max), late| (n + 1, max.max(late)));
+        count(&worker.tally.closed, closed);
+        if closed > 0 {
+            worker.events.notify_one();
+        }
+        telemetry::batch_closed(&lane.timeout.name, ids.len(), closed, began.elapsed(), latest);
+        let mut outcomes = outcomes.into_iter();
+        let pair = |due: Due| {
+            let outcome = due.order_id().is_some().then(|| outcomes.next()).flatten();
+            (due, outcome)
+        };
+        Ok(batch.into_iter().map(pair).collect())
+    })
+}

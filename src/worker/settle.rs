@@ -1,0 +1,181 @@
+//! What follows a commit: put back, park, and then ack with `multiple`. The only place that settles.
+
+use futures_util::future::join_all;
+use lapin::{
+    message::Delivery,
+    types::{AMQPValue, FieldTable, LongString, ShortString},
+};
+
+use super::{
+    Lane, SessionEnd, count,
+    disposition::{Disposition, Levels, decide},
+};
+use crate::{
+    broker::{Message, consume::Subscription},
+    order::{DueNotice, OrderId, Outcome, Unreadable},
+    telemetry,
+    topology::{Topology, level::Level},
+};
+
+/// How often a message was tried again, as an integer.
+const ATTEMPT: &str = "x-attempt";
+/// Why a message is in the parking lot.
+const PARK_REASON: &str = "x-park-reason";
+/// Which timeout it came from.
+const PARK_TIMEOUT: &str = "x-park-timeout";
+/// More attempts than any retry list has: a forged header is no way to wait for ever.
+const MAX_ATTEMPT: u32 = 1_000_000;
+
+/// A delivery and what was read in it. It has to be settled, which only [`settle`] does.
+#[must_use]
+pub(super) struct Due {
+    delivery: Delivery,
+    notice: Result<DueNotice, Unreadable>,
+}
+
+impl Due {
+    pub(super) fn read(delivery: Delivery) -> Self {
+        let notice = DueNotice::decode(&delivery.data);
+        Self { delivery, notice }
+    }
+
+    pub(super) fn order_id(&self) -> Option<&OrderId> {
+        self.notice.as_ref().ok().map(|notice| &notice.order_id)
+    }
+
+    /// What a log line calls it.
+    fn label(&self) -> String {
+        self.order_id().map_or_else(|| "unreadable message".to_owned(), ToString::to_string)
+    }
+
+    fn headers(&self) -> impl Iterator<Item = (&ShortString, &AMQPValue)> {
+        self.delivery.properties.headers().iter().flat_map(|table| table.inner())
+    }
+
+    /// Anything that is no count of ours is none: headers can be forged.
+    fn attempt(&self) -> u32 {
+        let value = self.headers().find(|(key, _)| key.as_str() == ATTEMPT).map(|(_, value)| value);
+        let attempt = match value {
+            Some(AMQPValue::LongInt(n)) => u32::try_from(*n).ok(),
+            Some(AMQPValue::LongLongInt(n)) => u32::try_from(*n).ok(),
+            Some(AMQPValue::LongUInt(n)) => Some(*n),
+            _ => None,
+        };
+        attempt.filter(|attempt| *attempt <= MAX_ATTEMPT).unwrap_or(0)
+    }
+
+    fn disposition(&self, outcome: Option<&Outcome>, topology: &Topology) -> Disposition {
+        let levels = Levels { all: &topology.levels, retry: &topology.retry };
+        match (&self.notice, outcome) {
+            (Err(unreadable), _) => Disposition::Park { reason: unreadable.to_string() },
+            (Ok(_), Some(outcome)) => decide(outcome, self.attempt(), levels),
+            (Ok(_), None) => decide(&Outcome::Unknown, self.attempt(), levels),
+        }
+    }
+
+    /// A copy to publish, without the broker's own bookkeeping: with `x-death` in it the broker would see a cycle.
+    fn copy(&self, exchange: String, routing_key: String) -> Message {
+        let properties = &self.delivery.properties;
+        let mut headers = FieldTable::default();
+        for (key, value) in self.headers().filter(|(key, _)| !is_brokers(key.as_str())) {
+            headers.insert(key.clone(), value.clone());
+        }
+        // A tutorial's publisher sets none; the tag tells the copies of one channel apart.
+        let message_id = properties.message_id().as_ref().map_or_else(
+            || format!("{}#{}", self.label(), self.delivery.delivery_tag),
+            ToString::to_string,
+        );
+        Message {
+            exchange,
+            routing_key,
+            message_id,
+            content_type: properties.content_type().as_ref().map(ToString::to_string),
+            headers,
+            body: self.delivery.data.clone(),
+        }
+    }
+
+    fn put_back(&self, lane: &Lane, level: &Level, attempt: u32) -> Message {
+        let topology = &lane.worker.topology;
+        let key = Topology::routing_key(level, &lane.timeout);
+        let mut copy = self.copy(topology.entry_exchange(), key);
+        copy.headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(i64::from(attempt)));
+        copy
+    }
+
+    fn park(&self, lane: &Lane, reason: &str) -> Message {
+        let mut copy =
+            self.copy(lane.worker.topology.park_exchange(), self.delivery.routing_key.to_string());
+        let text = |text: &str| AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()));
+        copy.headers.insert(PARK_REASON.into(), text(reason));
+        copy.headers.insert(PARK_TIMEOUT.into(), text(&lane.timeout.name));
+        copy
+    }
+}
+
+/// Headers that dead-lettering and delivery add.
+fn is_brokers(header: &str) -> bool {
+    const PREFIXES: [&str; 4] = ["x-death", "x-first-death-", "x-last-death-", "x-delivery-count"];
+    PREFIXES.iter().any(|prefix| header.starts_with(prefix))
+        || matches!(header, "x-acquired-count" | PARK_REASON | PARK_TIMEOUT)
+}
+
+/// Settles a committed batch. `None` as outcome is a body that could not be read.
+///
+/// # Errors
+/// A copy was not confirmed: that delivery is given back, the others are acked, and the session is to end.
+/// Or the channel is gone: then all of them come again, and find their orders final.
+pub(super) async fn settle(
+    lane: &Lane,
+    subscription: &Subscription,
+    batch: Vec<(Due, Option<Outcome>)>,
+) -> Result<(), SessionEnd> {
+    let settled = batch.iter().map(|(due, outcome)| async move {
+        let disposition = due.disposition(outcome.as_ref(), &lane.worker.topology);
+        (due.delivery.delivery_tag, carry_out(lane, due, outcome.as_ref(), &disposition).await)
+    });
+    let mut last_done = None;
+    let mut failure = None;
+    for (tag, result) in join_all(settled).await {
+        match result {
+            Ok(()) => last_done = last_done.max(Some(tag)),
+            Err(error) => {
+                // Before the ack, which would cover it.
+                subscription.give_back(tag).await?;
+                failure = Some(error);
+            }
+        }
+    }
+    if let Some(tag) = last_done {
+        subscription.ack_through(tag).await?;
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+async fn carry_out(
+    lane: &Lane,
+    due: &Due,
+    outcome: Option<&Outcome>,
+    disposition: &Disposition,
+) -> Result<(), SessionEnd> {
+    let tally = &lane.worker.tally;
+    match disposition {
+        Disposition::Ack => {
+            if outcome == Some(&Outcome::AlreadyFinal) {
+                count(&tally.already_final, 1);
+            }
+        }
+        Disposition::Delay { level, attempt } => {
+            lane.publisher.publish(due.put_back(lane, level, *attempt)).await?;
+            telemetry::delayed(&due.label(), level.name(), *attempt);
+            let waits = matches!(outcome, Some(Outcome::NotDue { .. }));
+            count(if waits { &tally.put_back } else { &tally.retried }, 1);
+        }
+        Disposition::Park { reason } => {
+            lane.publisher.publish(due.park(lane, reason)).await?;
+            telemetry::parked(&due.label(), reason);
+            count(&tally.parked, 1);
+        }
+    }
+    Ok(())
+}
