@@ -24,6 +24,10 @@
 //! Edges: [`broker`], [`store`], [`cli`]. `broker` and `store` do not know each other; [`worker`] joins them.
 
 pub mod broker;
+#[allow(
+    clippy::doc_markdown,
+    reason = "doc comments of arguments are help texts, shown as they are"
+)]
 pub mod cli;
 pub mod config;
 pub mod order;

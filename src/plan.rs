@@ -69,7 +69,8 @@ impl Plan {
         let mut line =
             format!("to create: {exchanges} exchanges, {queues} queues, {bindings} bindings");
         if !self.conflicts.is_empty() {
-            line.push_str(&format!("; in the way: {}", self.conflicts.len()));
+            line += "; in the way: ";
+            line += &self.conflicts.len().to_string();
         }
         line
     }

@@ -91,10 +91,10 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         let client = self.client().await?;
         let row = client.query_one("SELECT pg_is_in_recovery()", &[]).await;
-        match self.named("ping", row)?.get(0) {
-            false => Ok(()),
-            true => Err(StoreError::ReadOnly { place: self.place.to_string() }),
+        if self.named("ping", row)?.get(0) {
+            return Err(StoreError::ReadOnly { place: self.place.to_string() });
         }
+        Ok(())
     }
 
     /// Forgets every idle connection: after a failover they lead to the old primary.

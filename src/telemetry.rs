@@ -1,6 +1,9 @@
 //! Every event of the program, by name: a message for people, fields for queries, the unit in the field's name.
 
-use std::{io, time::Duration};
+use std::{
+    io::{self, IsTerminal},
+    time::Duration,
+};
 
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
@@ -19,7 +22,9 @@ pub fn install(settings: &LogSettings) -> Result<(), String> {
     // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
     let directives = format!("lapin=off,tokio_postgres=warn,{}", settings.filter);
     let filter = EnvFilter::try_new(directives).map_err(|error| format!("log.filter: {error}"))?;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr);
     let installed = match settings.format {
         LogFormat::Text => subscriber.with_target(false).try_init(),
         LogFormat::Json => subscriber.json().try_init(),
@@ -70,6 +75,16 @@ pub fn swept(timeout: &str, closed: usize) {
         timeout,
         closed, "the sweep closed orders that no message came for: messages were lost or are late"
     );
+}
+
+/// A sweep did not get through; the next one is tried at its time.
+pub fn sweep_failed(timeout: &str, reason: &str) {
+    error!(timeout, reason, "the sweep failed; it is tried again at the next interval");
+}
+
+/// Events could not be taken from the outbox; they wait there.
+pub fn relay_failed(reason: &str) {
+    error!(reason, "the relay failed; the events wait in the outbox");
 }
 
 /// A stop was asked for.

@@ -137,7 +137,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) {
         if let SessionEnd::Store(_) = end {
             worker.store.drop_connections();
         }
-        let pause = backoff.next();
+        let pause = backoff.pause();
         telemetry::session_ended(&chain(&end), pause);
         tokio::select! {
             () = stop.requested() => {}

@@ -30,11 +30,10 @@ pub fn fault(code: Option<&SqlState>) -> Fault {
         "25P03" | "25006" | "26000" | "0A000" => Fault::Unavailable,
         "57014" => Fault::Overloaded,
         _ => match &code[..2] {
-            "08" | "57" => Fault::Unavailable,
             "53" => Fault::Overloaded,
             "22" | "23" => Fault::Row,
             "28" | "42" | "3D" | "3F" => Fault::Configuration,
-            // Unknown to us: neither burn a retry nor park; a person sees it in the log.
+            // 08, 57, and what is unknown to us: neither burn a retry nor park; a person sees it in the log.
             _ => Fault::Unavailable,
         },
     }

@@ -64,8 +64,19 @@ impl Store {
     /// A table or column is missing, or the SQL takes or gives something else.
     pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
         let client = self.client().await?;
-        let statement = self.named("effect", client.prepare_cached(&effect.sql).await)?;
         let misfit = |reason| Err(StoreError::Effect { effect: effect.name.clone(), reason });
+        if let Some(sql) = &effect.overdue_sql {
+            let sweep = self.named("overdue_ids", client.prepare_cached(sql).await)?;
+            let columns: Vec<&Type> =
+                sweep.columns().iter().map(tokio_postgres::Column::type_).collect();
+            if sweep.params() != [Type::INT8, Type::INT8] || columns != [&Type::TEXT] {
+                return misfit(
+                    "overdue_sql has to take $1 bigint, $2 bigint and give order_id text"
+                        .to_owned(),
+                );
+            }
+        }
+        let statement = self.named("effect", client.prepare_cached(&effect.sql).await)?;
         if statement.params() != PARAMETERS {
             return misfit(format!("it takes {:?}, not $1 text[] and $2 text", statement.params()));
         }
@@ -108,7 +119,7 @@ impl Store {
             self.named("effect", client.query(&statement, &[&texts, &path.as_str()]).await)?;
         let mut outcomes = HashMap::with_capacity(rows.len());
         for row in &rows {
-            let (id, outcome) = self.outcome(effect, row)?;
+            let (id, outcome) = outcome(effect, row)?;
             outcomes.insert(id, outcome);
         }
         Ok(texts.iter().map(|id| take(&mut outcomes, id)).collect())
@@ -133,22 +144,22 @@ impl Store {
         // An id that no message could carry is none of ours.
         Ok(rows.iter().filter_map(|row| OrderId::parse(row.get(0)).ok()).collect())
     }
+}
 
-    fn outcome(&self, effect: &Effect, row: &Row) -> Result<(String, Outcome), StoreError> {
-        let misfit = |reason: String| StoreError::Effect { effect: effect.name.clone(), reason };
-        let cell = |error: tokio_postgres::Error| misfit(super::fault::chain(&error));
-        let id: String = row.try_get(0).map_err(cell)?;
-        let name: &str = row.try_get(1).map_err(cell)?;
-        let due_at: Timestamp = row.try_get(2).map_err(cell)?;
-        let decided_at: Timestamp = row.try_get(3).map_err(cell)?;
-        let outcome = match name {
-            "closed" => Outcome::Closed { late: between(due_at, decided_at) },
-            "already_final" => Outcome::AlreadyFinal,
-            "not_due" => Outcome::NotDue { remaining: between(decided_at, due_at) },
-            other => return Err(misfit(format!("`{other}` is no outcome"))),
-        };
-        Ok((id, outcome))
-    }
+fn outcome(effect: &Effect, row: &Row) -> Result<(String, Outcome), StoreError> {
+    let misfit = |reason: String| StoreError::Effect { effect: effect.name.clone(), reason };
+    let cell = |error: tokio_postgres::Error| misfit(super::fault::chain(&error));
+    let id: String = row.try_get(0).map_err(cell)?;
+    let name: &str = row.try_get(1).map_err(cell)?;
+    let due_at: Timestamp = row.try_get(2).map_err(cell)?;
+    let decided_at: Timestamp = row.try_get(3).map_err(cell)?;
+    let outcome = match name {
+        "closed" => Outcome::Closed { late: between(due_at, decided_at) },
+        "already_final" => Outcome::AlreadyFinal,
+        "not_due" => Outcome::NotDue { remaining: between(decided_at, due_at) },
+        other => return Err(misfit(format!("`{other}` is no outcome"))),
+    };
+    Ok((id, outcome))
 }
 
 /// The same order twice in a batch was closed by the first of the two.

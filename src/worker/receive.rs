@@ -1,8 +1,11 @@
 //! One timeout's loop: receive, flush, settle, drain.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use lapin::message::Delivery;
 use tokio::task::JoinHandle;
 
 use super::{
@@ -25,7 +28,7 @@ pub(super) async fn receive(
     mut subscription: Subscription,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let lane = std::sync::Arc::new(lane);
+    let lane = Arc::new(lane);
     let worked = work(&lane, &mut subscription, &stop).await;
     // Where the channel is gone, the broker gives back by itself.
     let given_back = subscription.give_back_all().await;
@@ -33,7 +36,7 @@ pub(super) async fn receive(
 }
 
 async fn work(
-    lane: &std::sync::Arc<Lane>,
+    lane: &Arc<Lane>,
     subscription: &mut Subscription,
     stop: &Stop,
 ) -> Result<(), SessionEnd> {
@@ -51,7 +54,7 @@ async fn work(
                 settle::settle(lane, subscription, closed?).await?;
             }
             delivery = subscription.next(), if room => {
-                if let Some(full) = batch.push(due(delivery?), Instant::now()) {
+                if let Some(full) = batch.push(Due::read(delivery?), Instant::now()) {
                     closing.push_back(close(lane, full));
                 }
             }
@@ -95,30 +98,16 @@ async fn sleep_until(deadline: Option<tokio::time::Instant>) {
     }
 }
 
-fn due(delivery: Delivery) -> Due {
-    Due::read(delivery)
-}
-
 /// Closes a batch in a task of its own, so that several are on their way while this loop receives.
-fn close(lane: &std::sync::Arc<Lane>, batch: Vec<Due>) -> Closing {
-    let lane = std::sync::Arc::clone(lane);
+fn close(lane: &Arc<Lane>, batch: Vec<Due>) -> Closing {
+    let lane = Arc::clone(lane);
     tokio::spawn(async move {
         let began = Instant::now();
         let worker = &lane.worker;
         let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
         let effect = &worker.effects[&lane.timeout.effect];
         let outcomes = closing::outcomes(&worker.store, effect, &ids, Path::Message).await?;
-        let late = outcomes.iter().filter_map(|outcome| match outcome {
-            Outcome::Closed { late } => Some(*late),
-            _ => None,
-        });
-        let (closed, latest) =
-            late.fold((0, std::time::Duration::ZERO), |(n, max), late| (n + 1, max.max(late)));
-        count(&worker.tally.closed, closed);
-        if closed > 0 {
-            worker.events.notify_one();
-        }
-        telemetry::batch_closed(&lane.timeout.name, ids.len(), closed, began.elapsed(), latest);
+        report(&lane, &outcomes, began.elapsed());
         let mut outcomes = outcomes.into_iter();
         let pair = |due: Due| {
             let outcome = due.order_id().is_some().then(|| outcomes.next()).flatten();
@@ -126,4 +115,18 @@ fn close(lane: &std::sync::Arc<Lane>, batch: Vec<Due>) -> Closing {
         };
         Ok(batch.into_iter().map(pair).collect())
     })
+}
+
+fn report(lane: &Lane, outcomes: &[Outcome], took: Duration) {
+    let delays = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Closed { late } => Some(*late),
+        _ => None,
+    });
+    let (closed, latest) =
+        delays.fold((0, Duration::ZERO), |(n, max), late| (n + 1, max.max(late)));
+    count(&lane.worker.tally.closed, closed);
+    if closed > 0 {
+        lane.worker.events.notify_one();
+    }
+    telemetry::batch_closed(&lane.timeout.name, outcomes.len(), closed, took, latest);
 }

@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use lapin::types::FieldTable;
 
-use super::{SessionEnd, Worker};
+use super::{SessionEnd, Worker, chain};
 use crate::{
     broker::{Message, PublishError, Publisher},
     shutdown::Stop,
     store::outbox::Event,
+    telemetry,
 };
 
 /// Events on their way at once.
@@ -18,13 +19,19 @@ const CLAIM: i64 = 500;
 const POLL: Duration = Duration::from_secs(5);
 
 /// Publishes what is in the outbox until a stop is asked for.
+///
+/// # Errors
+/// The publishing connection is gone. A database that fails is told and asked again later: the events wait there.
 pub(super) async fn relay(
     worker: Arc<Worker>,
     publisher: Publisher,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
     loop {
-        while relay_once(&worker, &publisher).await? && !stop.is_requested() {}
+        if let Err(end) = relay_all(&worker, &publisher, &stop).await {
+            let SessionEnd::Store(error) = end else { return Err(end) };
+            telemetry::relay_failed(&chain(&error));
+        }
         tokio::select! {
             () = stop.requested() => return Ok(()),
             () = worker.events.notified() => {}
@@ -33,26 +40,34 @@ pub(super) async fn relay(
     }
 }
 
-/// Whether there may be more.
-async fn relay_once(worker: &Worker, publisher: &Publisher) -> Result<bool, SessionEnd> {
-    let events = worker.store.claim_events(CLAIM).await?;
+async fn relay_all(worker: &Worker, publisher: &Publisher, stop: &Stop) -> Result<(), SessionEnd> {
     let exchange = worker.topology.events_exchange();
-    let publishing = events.iter().map(|event| async {
-        match publisher.publish(message(&exchange, event)).await {
-            // Nobody has bound a queue for this event: it is delivered to all its subscribers.
-            Ok(()) | Err(PublishError::Returned { .. }) => Ok(event.id),
-            Err(error) => Err(error),
+    while !stop.is_requested() {
+        let events = worker.store.claim_events(CLAIM).await?;
+        if events.is_empty() {
+            break;
         }
-    });
-    let (confirmed, failed): (Vec<_>, Vec<_>) =
-        join_all(publishing).await.into_iter().partition(Result::is_ok);
-    let confirmed: Vec<i64> = confirmed.into_iter().flatten().collect();
-    if !confirmed.is_empty() {
+        let results =
+            join_all(events.iter().map(|event| publish(publisher, &exchange, event))).await;
+        let (confirmed, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        let confirmed: Vec<i64> = confirmed.into_iter().flatten().collect();
         worker.store.forget_events(&confirmed).await?;
+        if let Some(error) = failed.into_iter().find_map(Result::err) {
+            return Err(error.into());
+        }
     }
-    match failed.into_iter().find_map(Result::err) {
-        Some(error) => Err(error.into()),
-        None => Ok(!events.is_empty()),
+    Ok(())
+}
+
+async fn publish(
+    publisher: &Publisher,
+    exchange: &str,
+    event: &Event,
+) -> Result<i64, PublishError> {
+    match publisher.publish(message(exchange, event)).await {
+        // Nobody has bound a queue for this event: it is delivered to all its subscribers.
+        Ok(()) | Err(PublishError::Returned { .. }) => Ok(event.id),
+        Err(error) => Err(error),
     }
 }
 

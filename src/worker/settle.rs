@@ -49,7 +49,7 @@ impl Due {
     }
 
     fn headers(&self) -> impl Iterator<Item = (&ShortString, &AMQPValue)> {
-        self.delivery.properties.headers().iter().flat_map(|table| table.inner())
+        self.delivery.properties.headers().iter().flat_map(FieldTable::inner)
     }
 
     /// Anything that is no count of ours is none: headers can be forged.
