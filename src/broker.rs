@@ -1,11 +1,12 @@
 //! The edge to RabbitMQ: where it is, how to connect, what it has, publishing and consuming.
 
 pub mod address;
+pub mod apply;
 pub mod connect;
 pub mod consume;
-pub mod declare;
 pub mod management;
 pub mod publish;
+pub mod stats;
 
 pub use address::BrokerAddress;
 pub use connect::{ConnectError, Link};

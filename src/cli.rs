@@ -3,6 +3,7 @@
 mod apply;
 mod database;
 pub mod exit;
+mod plan;
 mod publish;
 mod run;
 mod setup;
@@ -47,7 +48,9 @@ struct Global {
 enum Command {
     /// Check the topology file, without a broker
     Check,
-    /// Declare the topology on the broker; again and again without effect
+    /// Show what would change on the broker, and what waits there
+    Plan(plan::PlanArgs),
+    /// Bring the topology to the broker; again and again without effect
     Apply(apply::Apply),
     /// Declare the topology, then close overdue orders until SIGTERM
     Run,
@@ -70,6 +73,7 @@ impl Cli {
         crate::telemetry::install(&settings.log).map_err(Failure::configuration)?;
         match self.command {
             Command::Check => setup::topology(&settings).map(|topology| setup::describe(&topology)),
+            Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,
             Command::Run => run::run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,

@@ -1,22 +1,40 @@
-//! What it takes to bring a broker to the desired topology, as data: printed, then executed as it is.
+//! What it takes to bring a broker to the desired topology, as data: printed, saved, then executed as it is.
 
 pub mod diff;
+pub mod generation;
+pub mod saved;
+pub mod snapshot;
+mod text;
 
-use std::fmt;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::topology::objects::{Argument, Binding, Exchange, Queue};
 
-/// The changes, in the order in which they are carried out, and what stands in their way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Carried out front to back; stopping after any of them leaves no window in which a message is lost.
-    pub changes: Vec<Change>,
-    /// Objects that exist with other properties. While there is one, nothing is carried out.
-    pub conflicts: Vec<Conflict>,
+    /// Carried out front to back; stopping after any of them leaves a topology that works.
+    pub steps: Vec<Step>,
+    /// Retired queues that wait until they are empty; a later plan deletes them.
+    pub draining: Vec<Draining>,
+    /// While there is one, nothing is carried out.
+    pub refusals: Vec<Refusal>,
 }
 
-/// One step of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One change and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What to do.
+    pub change: Change,
+    /// Why; empty where the object is simply missing.
+    pub reason: String,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Declare an exchange.
     CreateExchange(Exchange),
@@ -24,21 +42,61 @@ pub enum Change {
     CreateQueue(Queue),
     /// Bind a queue to an exchange.
     Bind(Binding),
+    /// Take a binding away, so that nothing new comes into a queue that is retired.
+    Unbind(Binding),
+    /// Delete a retired queue, once nothing is in it any more.
+    DeleteQueue {
+        /// Its name.
+        queue: String,
+        /// Messages that are lost with it: zero, unless the user named the queue with `--discard`.
+        lost: u64,
+    },
 }
 
-/// An object that exists, but not as desired.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// `queue` or `exchange`.
-    pub object: &'static str,
+/// A retired queue with messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draining {
     /// Its name.
-    pub name: String,
-    /// Everything that differs.
-    pub differences: Vec<Difference>,
+    pub queue: String,
+    /// How many wait; `None` where the broker does not say.
+    pub messages: Option<u64>,
+    /// How they come out, and when the last is due.
+    pub drains: String,
+}
+
+/// Why a plan is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// An exchange exists with other properties; it cannot be changed, and replacing it would lose what is
+    /// published meanwhile.
+    Exchange {
+        /// Its name.
+        exchange: String,
+        /// Everything that differs.
+        differences: Vec<Difference>,
+    },
+    /// A business queue that the topology no longer has holds messages.
+    Occupied {
+        /// Its name.
+        queue: String,
+        /// How many; `None` where the broker does not say.
+        messages: Option<u64>,
+    },
+}
+
+/// A count of messages as a person reads it.
+#[must_use]
+pub fn count_of(messages: Option<u64>) -> String {
+    match messages {
+        None => "an unknown number of messages".to_owned(),
+        Some(1) => "1 message".to_owned(),
+        Some(many) => format!("{many} messages"),
+    }
 }
 
 /// A property or argument that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// `type`, `durable`, `x-message-ttl`, …
     pub property: String,
@@ -49,99 +107,67 @@ pub struct Difference {
 }
 
 impl Plan {
-    /// Whether there is nothing to do and nothing in the way.
+    /// Whether the broker has the topology already; retired queues may still be draining.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.conflicts.is_empty()
+        self.steps.is_empty() && self.refusals.is_empty()
     }
 
-    /// One line: how much of what.
+    /// Whether it takes a queue out of use: unbinds it, or puts another one in its place.
     #[must_use]
-    pub fn summary(&self) -> String {
-        if self.is_empty() {
-            return "no change: the broker has this topology".to_owned();
-        }
-        let count =
-            |of: fn(&Change) -> bool| self.changes.iter().filter(|change| of(change)).count();
-        let exchanges = count(|change| matches!(change, Change::CreateExchange(_)));
-        let queues = count(|change| matches!(change, Change::CreateQueue(_)));
-        let bindings = count(|change| matches!(change, Change::Bind(_)));
-        let mut line =
-            format!("to create: {exchanges} exchanges, {queues} queues, {bindings} bindings");
-        if !self.conflicts.is_empty() {
-            line += "; in the way: ";
-            line += &self.conflicts.len().to_string();
-        }
-        line
+    pub fn retires(&self) -> bool {
+        self.steps
+            .iter()
+            .any(|step| !step.adds() && !matches!(step.change, Change::DeleteQueue { lost: 0, .. }))
+    }
+
+    /// Messages that carrying it out would lose.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let lost = self.steps.iter().map(|step| match step.change {
+            Change::DeleteQueue { lost, .. } => lost,
+            _ => 0,
+        });
+        lost.sum()
     }
 }
 
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for change in &self.changes {
-            writeln!(f, "  + {change}")?;
-        }
-        for conflict in &self.conflicts {
-            write!(f, "{conflict}")?;
-        }
-        write!(f, "{}", self.summary())
-    }
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CreateExchange(exchange) => {
-                write!(f, "exchange  {}  ({}", exchange.name, exchange.kind)?;
-                arguments(f, &exchange.arguments)
-            }
-            Self::CreateQueue(queue) => {
-                write!(f, "queue     {}  ({}", queue.name, queue.kind)?;
-                arguments(f, &queue.arguments)
-            }
-            Self::Bind(binding) => {
-                write!(f, "binding   {} -> {}", binding.source, binding.destination)?;
-                if binding.routing_key.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, "  ({})", binding.routing_key)
-                }
-            }
+impl Step {
+    /// Whether it only adds what is missing: an exchange, a binding, a queue that replaces none.
+    #[must_use]
+    pub fn adds(&self) -> bool {
+        match self.change {
+            Change::CreateExchange(_) | Change::Bind(_) => true,
+            Change::CreateQueue(_) => self.reason.is_empty(),
+            Change::Unbind(_) | Change::DeleteQueue { .. } => false,
         }
     }
 }
 
-fn arguments(
-    f: &mut fmt::Formatter<'_>,
-    arguments: &std::collections::BTreeMap<String, Argument>,
-) -> fmt::Result {
-    for (key, value) in arguments {
-        write!(f, ", {key}={value}")?;
-    }
-    write!(f, ")")
-}
-
-impl fmt::Display for Conflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  ! {} {} exists with other properties", self.object, self.name)?;
-        for difference in &self.differences {
-            writeln!(f, "      {difference}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |value: &Option<Argument>| {
-            value.as_ref().map_or_else(|| "not set".to_owned(), ToString::to_string)
+impl Difference {
+    /// The difference between two values of `property`, if there is one.
+    #[must_use]
+    pub fn between(
+        property: &str,
+        desired: Option<&Argument>,
+        observed: Option<&Argument>,
+    ) -> Option<Self> {
+        let differ = || Self {
+            property: property.to_owned(),
+            desired: desired.cloned(),
+            observed: observed.cloned(),
         };
-        write!(
-            f,
-            "{}: broker has {}, topology wants {}",
-            self.property,
-            show(&self.observed),
-            show(&self.desired)
-        )
+        (desired != observed).then(differ)
+    }
+
+    /// Every argument that differs: set to something else, missing, or there without being wanted.
+    #[must_use]
+    pub fn of_arguments(
+        desired: &BTreeMap<String, Argument>,
+        observed: &BTreeMap<String, Argument>,
+    ) -> Vec<Self> {
+        let unwanted = observed.keys().filter(|key| !desired.contains_key(*key));
+        let keys = desired.keys().chain(unwanted);
+        keys.filter_map(|key| Self::between(key, desired.get(key), observed.get(key))).collect()
     }
 }

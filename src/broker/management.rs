@@ -10,14 +10,16 @@ use rabbitmq_http_client::{
     api::{Client, ClientBuilder},
     commons::{BindingDestinationType, ExchangeType, QueueType},
     error::Error as ApiError,
-    requests::{ExchangeParams, QueueParams},
+    requests::{BindingDeletionParams, ExchangeParams, QueueParams},
     responses,
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use url::Url;
 
 use super::BrokerAddress;
 use crate::{
-    plan::Change,
+    plan::{Change, snapshot::Snapshot},
     topology::objects::{Argument, Binding, Exchange, Objects, Queue},
 };
 
@@ -29,6 +31,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// A client of the management API for one virtual host.
 pub struct Management {
     client: Client<String, String, String>,
+    http: reqwest::Client,
+    endpoint: Url,
+    password: String,
     display: String,
     user: String,
     vhost: String,
@@ -99,34 +104,66 @@ impl Management {
         let mut endpoint = url.clone();
         // A URL with a host takes both; `BrokerAddress::parse` lets only http(s) through.
         let _cleared = endpoint.set_username("").and_then(|()| endpoint.set_password(None));
-        let endpoint = format!("{}/api", endpoint.as_str().trim_end_matches('/'));
         let display = address.management_display();
+        let unbuilt = |reason: String| ManagementError::Unreachable {
+            address: address.management_display(),
+            step: "set up the HTTP client".to_owned(),
+            reason,
+        };
         let client = ClientBuilder::new()
-            .with_endpoint(endpoint)
-            .with_basic_auth_credentials(user.clone(), password)
+            .with_endpoint(format!("{}/api", endpoint.as_str().trim_end_matches('/')))
+            .with_basic_auth_credentials(user.clone(), password.clone())
             .with_connect_timeout(CONNECT_TIMEOUT)
             .with_request_timeout(REQUEST_TIMEOUT)
             .build()
-            .map_err(|error| ManagementError::Unreachable {
-                address: display.clone(),
-                step: "set up the HTTP client".to_owned(),
-                reason: error.to_string(),
-            })?;
-        Ok(Self { client, display, user, vhost: address.virtual_host().to_owned() })
+            .map_err(|error| unbuilt(error.to_string()))?;
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
+            .build()
+            .map_err(|error| unbuilt(error.to_string()))?;
+        let vhost = address.virtual_host().to_owned();
+        Ok(Self { client, http, endpoint, password, display, user, vhost })
     }
 
-    /// Every exchange, queue and binding of the virtual host; changes nothing.
+    /// The virtual host all calls are about.
+    #[must_use]
+    pub fn virtual_host(&self) -> &str {
+        &self.vhost
+    }
+
+    /// A GET that `rabbitmq_http_client` has no call for; `path` is below `/api`, unescaped.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, ManagementError> {
+        let step = format!("read {}", path.join("/"));
+        let mut url = self.endpoint.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("api").extend(path);
+        }
+        url.query_pairs_mut().extend_pairs(query);
+        let failed = |error: reqwest::Error| self.explain(&step, error.into());
+        let response = self.http.get(url).basic_auth(&self.user, Some(&self.password)).send().await;
+        let response = response.and_then(reqwest::Response::error_for_status).map_err(failed)?;
+        response.json().await.map_err(failed)
+    }
+
+    /// Every exchange, queue and binding of the virtual host, and what waits; changes nothing.
     ///
     /// # Errors
     /// See [`ManagementError`].
-    pub async fn observe(&self) -> Result<Objects, ManagementError> {
+    pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
         let step = "read the virtual host";
         let vhost = self.client.get_vhost(&self.vhost).await;
         vhost.map_err(|error| self.explain(step, error))?;
         let exchanges = self.client.list_exchanges_in(&self.vhost).await;
         let queues = self.client.list_queues_in(&self.vhost).await;
         let bindings = self.client.list_bindings_in(&self.vhost).await;
-        Ok(Objects {
+        let stats = self.queue_stats().await?.into_values();
+        let messages = stats.filter_map(|queue| Some((queue.name, queue.messages?))).collect();
+        let objects = Objects {
             exchanges: exchanges
                 .map_err(|error| self.explain("list the exchanges", error))?
                 .into_iter()
@@ -142,7 +179,8 @@ impl Management {
                 .into_iter()
                 .map(binding_of)
                 .collect(),
-        })
+        };
+        Ok(Snapshot { objects, messages })
     }
 
     /// Carries out one change. Each of them can be repeated without effect.
@@ -174,8 +212,22 @@ impl Management {
                 let (to, from) = (&binding.destination, &binding.source);
                 self.client.bind_queue(&self.vhost, to, from, key, None).await
             }
+            Change::Unbind(binding) => {
+                let params = BindingDeletionParams {
+                    virtual_host: &self.vhost,
+                    source: &binding.source,
+                    destination: &binding.destination,
+                    destination_type: BindingDestinationType::Queue,
+                    routing_key: &binding.routing_key,
+                    arguments: Some(json_arguments(&binding.arguments)),
+                };
+                self.client.delete_binding(&params, true).await
+            }
+            Change::DeleteQueue { queue, .. } => {
+                self.client.delete_queue(&self.vhost, queue, true).await
+            }
         };
-        done.map_err(|error| self.explain(&format!("create {}", name_of(change)), error))
+        done.map_err(|error| self.explain(&step_of(change), error))
     }
 
     fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
@@ -218,11 +270,15 @@ impl Management {
 
 type ApiFailure = rabbitmq_http_client::api::HttpClientError;
 
-fn name_of(change: &Change) -> String {
+fn step_of(change: &Change) -> String {
     match change {
-        Change::CreateExchange(exchange) => format!("exchange {}", exchange.name),
-        Change::CreateQueue(queue) => format!("queue {}", queue.name),
-        Change::Bind(binding) => format!("binding {} -> {}", binding.source, binding.destination),
+        Change::CreateExchange(exchange) => format!("create exchange {}", exchange.name),
+        Change::CreateQueue(queue) => format!("create queue {}", queue.name),
+        Change::Bind(binding) => format!("bind {} to {}", binding.destination, binding.source),
+        Change::Unbind(binding) => {
+            format!("unbind {} from {}", binding.destination, binding.source)
+        }
+        Change::DeleteQueue { queue, .. } => format!("delete queue {queue}"),
     }
 }
 
@@ -235,7 +291,7 @@ fn percent_decode(text: &str) -> String {
 
 fn json_arguments(arguments: &BTreeMap<String, Argument>) -> serde_json::Map<String, Value> {
     let json = |argument: &Argument| match argument {
-        Argument::Text(text) | Argument::Other(text) => Value::from(text.as_str()),
+        Argument::Text(text) => Value::from(text.as_str()),
         Argument::Integer(number) => Value::from(*number),
         Argument::Flag(flag) => Value::from(*flag),
     };
@@ -249,7 +305,7 @@ fn arguments_of(arguments: responses::XArguments) -> BTreeMap<String, Argument> 
         Value::Number(number) if number.is_i64() => {
             Argument::Integer(number.as_i64().unwrap_or_default())
         }
-        other => Argument::Other(other.to_string()),
+        other => Argument::Text(other.to_string()),
     };
     arguments.0.into_iter().map(|(key, value)| (key, argument(value))).collect()
 }

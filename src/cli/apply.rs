@@ -1,24 +1,46 @@
 //! `overdue apply`: show the plan, ask where a person is there to answer, carry it out.
 
-use std::io::{IsTerminal, Write};
-
-use clap::Args;
-
-use super::{exit::Failure, setup};
-use crate::{
-    broker::{Management, declare},
-    config::Settings,
+use std::{
+    fs,
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    time::Duration,
 };
 
-/// Declare the topology on the broker
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{exit::Failure, plan::Discard, setup};
+use crate::{
+    broker::{
+        Management,
+        apply::{self, Done},
+    },
+    config::Settings,
+    plan::{Plan, count_of, saved::SavedPlan},
+    topology::Topology,
+};
+
+/// How often `--wait` looks at what still drains; the broker's counts are renewed every five seconds.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Bring the topology to the broker
 #[derive(Debug, Args)]
 pub(super) struct Apply {
+    /// A plan saved by `overdue plan --out`: carried out exactly, or refused when the broker has changed
+    #[arg(value_name = "PLAN", conflicts_with = "queues")]
+    saved: Option<PathBuf>,
+    #[command(flatten)]
+    discard: Discard,
     /// Do not ask
     #[arg(long)]
     yes: bool,
     /// Show the plan and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Wait until retired queues have drained, and delete them
+    #[arg(long)]
+    wait: bool,
 }
 
 impl Apply {
@@ -27,18 +49,85 @@ impl Apply {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
         let management = Management::new(&address)?;
-        let plan = declare::plan(&management, &topology).await?;
+        let plan = self.plan(&management, &topology).await?;
         println!("{plan}");
-        if plan.is_empty() || self.dry_run {
+        if !plan.refusals.is_empty() {
+            return Err(Failure::failed("the plan is refused, nothing was changed: see above"));
+        }
+        if self.dry_run {
             return Ok(());
         }
-        if !self.yes && std::io::stdin().is_terminal() && !confirmed(&address.to_string())? {
-            return Err(Failure::failed("nothing was changed"));
+        if !plan.steps.is_empty() {
+            let ask = !self.yes && std::io::stdin().is_terminal();
+            if ask && !confirmed(&address.to_string())? {
+                return Err(Failure::failed("nothing was changed"));
+            }
+            carry_out(&management, &plan).await?;
         }
-        declare::carry_out(&management, &plan, |_| {}).await?;
-        println!("applied {} changes at {address}", plan.changes.len());
-        Ok(())
+        if self.wait { wait(&management, &topology, &self.discard).await } else { Ok(()) }
     }
+
+    async fn plan(&self, management: &Management, topology: &Topology) -> Result<Plan, Failure> {
+        let (plan, observed) = apply::plan(management, topology, &self.discard.names()).await?;
+        let Some(path) = &self.saved else { return Ok(plan) };
+        let unreadable = |reason: String| {
+            Failure::configuration(format!("{} is no saved plan: {reason}", path.display()))
+        };
+        let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        let saved: SavedPlan =
+            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+        saved.check(topology, &observed)?;
+        Ok(saved.plan)
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what was done is the answer of this command")]
+async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> {
+    let mut done = 0;
+    apply::carry_out(management, plan, |step, carried| match carried {
+        Done::Yes => done += 1,
+        Done::NotEmpty => println!("left for later, it is not empty yet: {}", step.change),
+    })
+    .await?;
+    println!("applied {done} of {} steps", plan.steps.len());
+    Ok(())
+}
+
+/// Looks again and again until nothing drains, then deletes what was retired.
+async fn wait(
+    management: &Management,
+    topology: &Topology,
+    discard: &Discard,
+) -> Result<(), Failure> {
+    let bar = spinner();
+    loop {
+        let (plan, _) = apply::plan(management, topology, &discard.names()).await?;
+        if plan.draining.is_empty() {
+            bar.finish_and_clear();
+            return if plan.steps.is_empty() {
+                Ok(())
+            } else {
+                Box::pin(carry_out(management, &plan)).await
+            };
+        }
+        let list = plan.draining.iter().map(|queue| {
+            format!("{}: {}, {}", queue.queue, count_of(queue.messages), queue.drains)
+        });
+        bar.set_message(list.collect::<Vec<_>>().join("; "));
+        bar.tick();
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn spinner() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} draining for {elapsed}: {msg}");
+    style.map_or_else(
+        |_| ProgressBar::hidden(),
+        |style| ProgressBar::new_spinner().with_style(style),
+    )
 }
 
 #[expect(clippy::print_stderr, reason = "a question to the person at the terminal")]

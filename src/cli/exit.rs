@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use crate::{
     broker::{
-        ConnectError, ManagementError, PublishError, address::AddressError, declare::DeclareError,
+        ConnectError, ManagementError, PublishError, address::AddressError, apply::ApplyError,
     },
     config::SettingsError,
+    plan::saved::StalePlan,
     store::{Fault, StoreError},
     topology::route::RouteError,
     worker::chain,
@@ -14,6 +15,10 @@ use crate::{
 
 /// Something failed that none of the others names.
 pub const FAILED: u8 = 1;
+/// There are changes to make, or drift; only with `--detailed-exitcode`, and from `verify`.
+pub const CHANGES: u8 = 2;
+/// Some steps of a plan are done; applying again goes on.
+pub const PARTLY: u8 = 3;
 /// The command line cannot be understood.
 pub const USAGE: u8 = 64;
 /// The broker or the database is unavailable.
@@ -26,7 +31,7 @@ pub const CONFIGURATION: u8 = 78;
 pub const INTERRUPTED: u8 = 130;
 
 /// The table for `--help`.
-pub const HELP: &str = "Exit codes: 0 done, 1 failed, 64 usage, 69 broker or database unavailable, \
+pub const HELP: &str = "Exit codes: 0 done, 1 failed, 2 changes or drift, 3 partly applied, 64 usage, 69 broker or database unavailable, \
                         77 not permitted, 78 settings, topology or tables wrong, 130 interrupted twice";
 
 /// A command that did not do what it should: what to print, and the exit code.
@@ -106,12 +111,19 @@ impl From<ManagementError> for Failure {
     }
 }
 
-impl From<DeclareError> for Failure {
-    fn from(error: DeclareError) -> Self {
+impl From<ApplyError> for Failure {
+    fn from(error: ApplyError) -> Self {
         match error {
-            DeclareError::Management(error) => error.into(),
-            DeclareError::Conflict(_) => Self::of(CONFIGURATION, &error),
+            ApplyError::Management(error) => error.into(),
+            ApplyError::Refused(_) => Self::of(FAILED, &error),
+            ApplyError::Partly { .. } => Self::of(PARTLY, &error),
         }
+    }
+}
+
+impl From<StalePlan> for Failure {
+    fn from(error: StalePlan) -> Self {
+        Self::of(FAILED, &error)
     }
 }
 

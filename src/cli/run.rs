@@ -1,14 +1,15 @@
 //! `overdue run`: check everything once, declare the topology, then work until a signal.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     exit::{self, Failure},
     setup,
 };
 use crate::{
-    broker::{Management, declare},
+    broker::{Management, apply},
     config::Settings,
+    plan::Plan,
     shutdown::Stop,
     telemetry,
     worker::{self, Tally, Worker},
@@ -39,8 +40,8 @@ pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
         store.check_effect(effect).await?;
     }
     let management = Management::new(&address)?;
-    let plan = declare::plan(&management, &topology).await?;
-    declare::carry_out(&management, &plan, |_| {}).await?;
+    let (plan, _) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
+    apply::carry_out(&management, &additions(plan)?, |_, _| {}).await?;
     Ok(Worker {
         address,
         store,
@@ -50,6 +51,18 @@ pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
         tally: Tally::default(),
         events: tokio::sync::Notify::new(),
     })
+}
+
+/// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.
+fn additions(mut plan: Plan) -> Result<Plan, Failure> {
+    if !plan.refusals.is_empty() || plan.retires() {
+        return Err(Failure::configuration(format!(
+            "the broker has another topology than the file, and a worker only adds. Nothing was changed; look at \
+             `overdue plan`, then run `overdue apply`, and start the worker again\n{plan}"
+        )));
+    }
+    plan.steps.retain(|step| step.adds());
+    Ok(plan)
 }
 
 /// Ends when the drain has had its time.

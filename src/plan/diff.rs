@@ -1,149 +1,258 @@
 //! The planner: a pure function from what is desired and what is there to a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Change, Conflict, Difference, Plan};
+use super::{
+    Change, Difference, Draining, Plan, Refusal, Step, count_of,
+    generation::{Kind, Replaced, Resolved, kind, resolve},
+    snapshot::Snapshot,
+};
 use crate::topology::{
     Topology,
-    objects::{Argument, Binding, Exchange, Objects, Queue},
+    level::Level,
+    objects::{Argument, Binding, Exchange, Queue},
 };
 
-/// The plan that brings `observed` to `topology`. Objects the topology does not name are not looked at.
+/// The plan that brings `observed` to `topology`. Foreign objects are not looked at.
 ///
-/// The order is the safety argument: a thing is created only after everything it leads to, so whatever
-/// is accepted after any number of steps has a way out. First the parking lot, then where due messages
-/// come out, then the levels, and last the bindings that let messages in.
+/// `discard` names business queues that may be deleted with their messages.
+///
+/// The order is the safety argument: a thing is created only after everything it leads to, an old queue is
+/// unbound only after the new one is bound, and deleted only when nothing comes in and nothing waits.
+/// So a plan that stops after any step leaves a topology that works.
 #[must_use]
-pub fn diff(topology: &Topology, observed: &Objects) -> Plan {
-    let desired = topology.objects();
-    let order = Order::of(topology);
+pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>) -> Plan {
+    let resolved = resolve(topology, &observed.objects);
     let mut plan = Plan::default();
-    let mut changes: Vec<((usize, u64), Change)> = Vec::new();
-    for exchange in desired.exchanges.values() {
-        match observed.exchanges.get(&exchange.name) {
-            None => changes
-                .push(((order.exchange(exchange), 0), Change::CreateExchange(exchange.clone()))),
-            Some(found) => plan.conflicts.extend(exchange_conflict(exchange, found)),
+    additions(observed, &resolved, &mut plan);
+    for queue in observed.objects.queues.values() {
+        if let Some(kind) =
+            kind(topology, queue).filter(|_| !resolved.objects.queues.contains_key(&queue.name))
+        {
+            Retirement { topology, observed, resolved: &resolved, discard, queue, kind }
+                .plan(&mut plan);
         }
-    }
-    for queue in desired.queues.values() {
-        match observed.queues.get(&queue.name) {
-            None => changes.push((order.queue(queue), Change::CreateQueue(queue.clone()))),
-            Some(found) => plan.conflicts.extend(queue_conflict(queue, found)),
-        }
-    }
-    for binding in desired.bindings.difference(&observed.bindings) {
-        changes.push((order.binding(binding), Change::Bind(binding.clone())));
     }
     // Stable: within a stage and a TTL the order is the one of the maps, so the same input gives the same plan.
-    changes.sort_by_key(|(place, _)| *place);
-    plan.changes = changes.into_iter().map(|(_, change)| change).collect();
+    let order = Order::of(topology, &resolved);
+    plan.steps.sort_by_key(|step| order.place(&step.change));
     plan
 }
 
-/// Which stage of the construction an object belongs to; each stage leads only to earlier ones.
+fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
+    for exchange in resolved.objects.exchanges.values() {
+        match observed.objects.exchanges.get(&exchange.name) {
+            None => plan.step(Change::CreateExchange(exchange.clone()), String::new()),
+            Some(found) => {
+                let differences = exchange_differences(exchange, found);
+                if !differences.is_empty() {
+                    let exchange = exchange.name.clone();
+                    plan.refusals.push(Refusal::Exchange { exchange, differences });
+                }
+            }
+        }
+    }
+    for queue in resolved.objects.queues.values() {
+        if !observed.objects.queues.contains_key(&queue.name) {
+            let reason = resolved.replaces.get(&queue.name).map(replaces).unwrap_or_default();
+            plan.step(Change::CreateQueue(queue.clone()), reason);
+        }
+    }
+    for binding in resolved.objects.bindings.difference(&observed.objects.bindings) {
+        plan.step(Change::Bind(binding.clone()), String::new());
+    }
+}
+
+fn replaces(Replaced { queue, differences }: &Replaced) -> String {
+    let list: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    format!("replaces {queue}: {}", list.join("; "))
+}
+
+/// A queue of ours that the topology no longer wants.
+struct Retirement<'a> {
+    topology: &'a Topology,
+    observed: &'a Snapshot,
+    resolved: &'a Resolved,
+    discard: &'a BTreeSet<String>,
+    queue: &'a Queue,
+    kind: Kind<'a>,
+}
+
+impl Retirement<'_> {
+    fn plan(&self, plan: &mut Plan) {
+        let name = &self.queue.name;
+        let messages = self.observed.messages_in(name);
+        let discarded = self.discard.contains(name);
+        let removed = self.kind == Kind::Business && self.successor().is_none();
+        if removed && messages != Some(0) && !discarded {
+            plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
+            return;
+        }
+        for binding in self.incoming() {
+            plan.step(Change::Unbind(binding.clone()), self.reason());
+        }
+        if let Some(source) = self.foreign_source() {
+            let drains = format!("exchange {source}, which is not ours, still publishes to it");
+            plan.draining.push(Draining { queue: name.clone(), messages, drains });
+        } else if messages == Some(0) || discarded {
+            let lost = messages.unwrap_or_default();
+            let reason =
+                if lost == 0 { "retired and empty" } else { "named with --discard" }.to_owned();
+            plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);
+        } else {
+            plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
+        }
+    }
+
+    /// Bindings through which messages of this topology come in.
+    fn incoming(&self) -> impl Iterator<Item = &Binding> {
+        let ours = [
+            self.topology.entry_exchange(),
+            self.topology.due_exchange(),
+            self.topology.park_exchange(),
+        ];
+        let bindings = self.observed.objects.bindings.iter();
+        bindings.filter(move |binding| {
+            binding.to_queue
+                && binding.destination == self.queue.name
+                && ours.contains(&binding.source)
+        })
+    }
+
+    /// An exchange of somebody else that is bound to it: deleting the queue would lose what comes that way.
+    fn foreign_source(&self) -> Option<&str> {
+        let prefix = format!("{}.", self.topology.name);
+        let mut bindings = self.observed.objects.bindings.iter();
+        let foreign = bindings.find(|binding| {
+            let default_exchange = binding.source.is_empty();
+            binding.destination == self.queue.name
+                && !default_exchange
+                && !binding.source.starts_with(&prefix)
+        });
+        foreign.map(|binding| binding.source.as_str())
+    }
+
+    /// The queue that took its place, if any.
+    fn successor(&self) -> Option<&str> {
+        let queues = self.resolved.objects.queues.keys();
+        let mut bases = self.topology.objects().queues.into_keys();
+        let base =
+            bases.find(|base| super::generation::number_of(base, &self.queue.name).is_some())?;
+        queues.map(String::as_str).find(|name| super::generation::number_of(&base, name).is_some())
+    }
+
+    fn reason(&self) -> String {
+        let what = match (self.successor(), self.kind) {
+            (Some(successor), _) => format!("{successor} takes its place"),
+            (None, Kind::Delay(level)) => {
+                format!(
+                    "level {level} is no longer in the topology; what is still published to it is parked"
+                )
+            }
+            (None, Kind::Business | Kind::Parked) => {
+                "its timeout is no longer in the topology; what still comes due for it is parked"
+                    .to_owned()
+            }
+        };
+        match self.observed.messages_in(&self.queue.name) {
+            Some(0) => what,
+            messages => format!("{what}; {} in it {}", count_of(messages), self.drains()),
+        }
+    }
+
+    /// How what waits in it comes out.
+    fn drains(&self) -> String {
+        match self.kind {
+            Kind::Delay(_) => match self.ttl() {
+                Some(level) => format!("come out as they are due, the last within {level}"),
+                None => "come out as they are due".to_owned(),
+            },
+            Kind::Business => "are consumed by the workers".to_owned(),
+            Kind::Parked => "wait for a person".to_owned(),
+        }
+    }
+
+    /// The TTL as the broker has it, written as a duration.
+    fn ttl(&self) -> Option<String> {
+        let Argument::Integer(ms) = self.queue.arguments.get("x-message-ttl")? else { return None };
+        let ms = u64::try_from(*ms).ok()?;
+        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+        let unit = units.into_iter().find(|(unit, _)| ms > 0 && ms % unit == 0);
+        Some(unit.map_or_else(|| format!("{ms}ms"), |(unit, name)| format!("{}{name}", ms / unit)))
+    }
+}
+
+/// Which stage of the construction a change belongs to; each stage leads only to earlier ones.
 struct Order {
     park_exchange: String,
-    parked_queue: String,
     entry_exchange: String,
+    parked_queue: String,
     /// TTL of each delay queue, so that a plan lists the levels shortest first.
     ttl_ms: BTreeMap<String, u64>,
 }
 
 impl Order {
-    fn of(topology: &Topology) -> Self {
-        let levels = topology.levels.iter();
+    fn of(topology: &Topology, resolved: &Resolved) -> Self {
+        let ttl = |queue: &Queue| {
+            let Some(Kind::Delay(level)) = kind(topology, queue) else { return None };
+            let level: Level = level.parse().ok()?;
+            Some((queue.name.clone(), level.ttl().as_millis()))
+        };
+        let parked = topology.parked_queue();
+        let queues = resolved.objects.queues.values();
         Self {
             park_exchange: topology.park_exchange(),
-            parked_queue: topology.parked_queue(),
             entry_exchange: topology.entry_exchange(),
-            ttl_ms: levels
-                .map(|level| (topology.delay_queue(level), level.ttl().as_millis()))
-                .collect(),
+            parked_queue: resolved
+                .objects
+                .queues
+                .keys()
+                .find(|name| super::generation::number_of(&parked, name).is_some())
+                .cloned()
+                .unwrap_or(parked),
+            ttl_ms: queues.filter_map(ttl).collect(),
         }
     }
 
-    fn exchange(&self, exchange: &Exchange) -> usize {
-        match &exchange.name {
-            name if *name == self.park_exchange => 0,
-            name if *name == self.entry_exchange => 7,
-            _ => 3,
-        }
-    }
-
-    fn queue(&self, queue: &Queue) -> (usize, u64) {
-        match self.ttl_ms.get(&queue.name) {
-            Some(ttl_ms) => (6, *ttl_ms),
-            None if queue.name == self.parked_queue => (1, 0),
-            None => (4, 0),
-        }
-    }
-
-    fn binding(&self, binding: &Binding) -> (usize, u64) {
-        match &binding.source {
-            source if *source == self.park_exchange => (2, 0),
-            source if *source == self.entry_exchange => {
-                (8, self.ttl_ms.get(&binding.destination).copied().unwrap_or_default())
+    fn place(&self, change: &Change) -> (usize, u64) {
+        match change {
+            Change::CreateExchange(Exchange { name, .. }) if *name == self.park_exchange => (0, 0),
+            Change::CreateQueue(Queue { name, .. }) if *name == self.parked_queue => (1, 0),
+            Change::Bind(Binding { source, .. }) if *source == self.park_exchange => (2, 0),
+            Change::CreateExchange(Exchange { name, .. }) if *name == self.entry_exchange => (7, 0),
+            Change::CreateExchange(_) => (3, 0),
+            Change::CreateQueue(Queue { name, .. }) => {
+                self.ttl_ms.get(name).map_or((4, 0), |ttl_ms| (6, *ttl_ms))
             }
-            _ => (5, 0),
+            Change::Bind(Binding { source, destination, .. }) if *source == self.entry_exchange => {
+                (8, self.ttl_ms.get(destination).copied().unwrap_or_default())
+            }
+            Change::Bind(_) => (5, 0),
+            Change::Unbind(_) => (9, 0),
+            Change::DeleteQueue { .. } => (10, 0),
         }
     }
 }
 
-fn exchange_conflict(desired: &Exchange, observed: &Exchange) -> Option<Conflict> {
-    let mut differences = Vec::new();
-    text(&mut differences, "type", &desired.kind, &observed.kind);
-    flag(&mut differences, "durable", desired.durable, observed.durable);
-    flag(&mut differences, "auto-delete", desired.auto_delete, observed.auto_delete);
-    compare(&mut differences, &desired.arguments, &observed.arguments);
-    conflict("exchange", &desired.name, differences)
-}
-
-fn queue_conflict(desired: &Queue, observed: &Queue) -> Option<Conflict> {
-    let mut differences = Vec::new();
-    text(&mut differences, "type", &desired.kind, &observed.kind);
-    flag(&mut differences, "durable", desired.durable, observed.durable);
-    flag(&mut differences, "auto-delete", desired.auto_delete, observed.auto_delete);
-    flag(&mut differences, "exclusive", desired.exclusive, observed.exclusive);
-    compare(&mut differences, &desired.arguments, &observed.arguments);
-    conflict("queue", &desired.name, differences)
-}
-
-fn conflict(object: &'static str, name: &str, differences: Vec<Difference>) -> Option<Conflict> {
-    (!differences.is_empty()).then(|| Conflict { object, name: name.to_owned(), differences })
-}
-
-fn text(differences: &mut Vec<Difference>, property: &str, desired: &str, observed: &str) {
-    differ(differences, property, Some(&desired.into()), Some(&observed.into()));
-}
-
-fn flag(differences: &mut Vec<Difference>, property: &str, desired: bool, observed: bool) {
-    differ(differences, property, Some(&Argument::Flag(desired)), Some(&Argument::Flag(observed)));
-}
-
-fn compare(
-    differences: &mut Vec<Difference>,
-    desired: &BTreeMap<String, Argument>,
-    observed: &BTreeMap<String, Argument>,
-) {
-    let observed_only = observed.keys().filter(|key| !desired.contains_key(*key));
-    for key in desired.keys().chain(observed_only) {
-        differ(differences, key, desired.get(key), observed.get(key));
+fn exchange_differences(desired: &Exchange, observed: &Exchange) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let properties = |exchange: &Exchange| {
+        [
+            ("type", Argument::Text(exchange.kind.clone())),
+            ("durable", Argument::Flag(exchange.durable)),
+            ("auto-delete", Argument::Flag(exchange.auto_delete)),
+        ]
+    };
+    for ((property, wanted), (_, has)) in properties(desired).into_iter().zip(properties(observed))
+    {
+        found.extend(Difference::between(property, Some(&wanted), Some(&has)));
     }
+    found.extend(Difference::of_arguments(&desired.arguments, &observed.arguments));
+    found
 }
 
-fn differ(
-    differences: &mut Vec<Difference>,
-    property: &str,
-    desired: Option<&Argument>,
-    observed: Option<&Argument>,
-) {
-    if desired != observed {
-        let property = property.to_owned();
-        differences.push(Difference {
-            property,
-            desired: desired.cloned(),
-            observed: observed.cloned(),
-        });
+impl Plan {
+    fn step(&mut self, change: Change, reason: String) {
+        self.steps.push(Step { change, reason });
     }
 }

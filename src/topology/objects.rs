@@ -5,10 +5,12 @@ use std::{
     fmt,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{Timeout, Topology, file::QueueType, level::Level};
 
 /// Exchanges, queues and bindings of one virtual host, desired or observed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objects {
     /// By name.
     pub exchanges: BTreeMap<String, Exchange>,
@@ -19,7 +21,7 @@ pub struct Objects {
 }
 
 /// An exchange as the broker sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     /// Its name.
     pub name: String,
@@ -34,7 +36,7 @@ pub struct Exchange {
 }
 
 /// A queue as the broker sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Its name.
     pub name: String,
@@ -51,7 +53,7 @@ pub struct Queue {
 }
 
 /// A binding of a queue or an exchange to an exchange.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Binding {
     /// The exchange messages come from.
     pub source: String,
@@ -66,22 +68,21 @@ pub struct Binding {
 }
 
 /// The value of an argument.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Argument {
-    /// A string.
-    Text(String),
     /// A number; TTLs are milliseconds.
     Integer(i64),
     /// A boolean.
     Flag(bool),
-    /// Anything else, as JSON; never desired, only observed.
-    Other(String),
+    /// A string; what the broker has of another type is held as its JSON text.
+    Text(String),
 }
 
 impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) | Self::Other(text) => f.write_str(text),
+            Self::Text(text) => f.write_str(text),
             Self::Integer(number) => write!(f, "{number}"),
             Self::Flag(flag) => write!(f, "{flag}"),
         }

@@ -1,0 +1,87 @@
+//! `overdue plan`: what `apply` would do, and what waits; changes nothing.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    exit::{self, Failure},
+    setup,
+};
+use crate::{
+    broker::{Management, apply},
+    config::Settings,
+    plan::{Plan, saved::SavedPlan},
+};
+
+/// Show what would change on the broker
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    discard: Discard,
+    /// Save the plan, for `overdue apply FILE`
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How the plan is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Exit with 2 where there are changes to make
+    #[arg(long)]
+    detailed_exitcode: bool,
+}
+
+/// Queues that may be deleted with their messages.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Discard {
+    /// Delete this queue although messages wait in it: they are lost. May be repeated
+    #[arg(long = "discard", value_name = "QUEUE")]
+    queues: Vec<String>,
+}
+
+impl Discard {
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        self.queues.iter().cloned().collect()
+    }
+}
+
+/// Formats of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs; the schema has a version.
+    Json,
+}
+
+impl PlanArgs {
+    #[expect(clippy::print_stdout, reason = "the plan is the answer of this command")]
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let topology = setup::topology(settings)?;
+        let management = Management::new(&setup::address(settings)?)?;
+        let (plan, observed) = apply::plan(&management, &topology, &self.discard.names()).await?;
+        let saved = SavedPlan::new(&topology, plan, &observed);
+        let json = serde_json::to_string_pretty(&saved)
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        match self.output {
+            Output::Text => println!("{}", saved.plan),
+            Output::Json => println!("{json}"),
+        }
+        if let Some(path) = &self.out {
+            fs::write(path, json + "\n").map_err(|error| {
+                Failure::failed(format!("cannot write {}: {error}", path.display()))
+            })?;
+        }
+        verdict(&saved.plan, self.detailed_exitcode)
+    }
+}
+
+fn verdict(plan: &Plan, detailed: bool) -> Result<(), Failure> {
+    if !plan.refusals.is_empty() {
+        return Err(Failure::failed("the plan is refused: see above"));
+    }
+    if detailed && !plan.is_empty() {
+        return Err(Failure { code: exit::CHANGES, text: "changes are pending".to_owned() });
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Generations: RabbitMQ cannot change a queue, so another shape is another queue, `orders.delay.30m.2`.
+
+use std::collections::BTreeMap;
+
+use super::Difference;
+use crate::topology::{
+    Topology,
+    level::Level,
+    objects::{Argument, Binding, Objects, Queue},
+};
+
+/// The desired objects under the names they have, or will have, on this broker.
+pub(super) struct Resolved {
+    pub(super) objects: Objects,
+    /// New generations, by the name they will have: what they replace, and why.
+    pub(super) replaces: BTreeMap<String, Replaced>,
+}
+
+/// The generation that is being replaced.
+pub(super) struct Replaced {
+    pub(super) queue: String,
+    pub(super) differences: Vec<Difference>,
+}
+
+/// Finds for each desired queue the newest generation that is as desired, or names a new one.
+pub(super) fn resolve(topology: &Topology, observed: &Objects) -> Resolved {
+    let desired = topology.objects();
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    let mut replaces = BTreeMap::new();
+    let mut queues = BTreeMap::new();
+    for (base, queue) in &desired.queues {
+        let generations = generations(base, observed);
+        let fitting =
+            generations.iter().rev().find(|(_, found)| differences(queue, found).is_empty());
+        let name = match (fitting, generations.last()) {
+            (Some((_, found)), _) => found.name.clone(),
+            (None, None) => base.clone(),
+            (None, Some((number, found))) => {
+                let name = name_of(base, number.saturating_add(1));
+                let replaced =
+                    Replaced { queue: found.name.clone(), differences: differences(queue, found) };
+                replaces.insert(name.clone(), replaced);
+                name
+            }
+        };
+        queues.insert(name.clone(), Queue { name: name.clone(), ..queue.clone() });
+        names.insert(base.clone(), name);
+    }
+    let rename = |binding: &Binding| Binding {
+        destination: names.get(&binding.destination).unwrap_or(&binding.destination).clone(),
+        ..binding.clone()
+    };
+    let bindings = desired.bindings.iter().map(rename).collect();
+    Resolved { objects: Objects { exchanges: desired.exchanges, queues, bindings }, replaces }
+}
+
+/// Every generation of `base` that is there, oldest first.
+fn generations<'a>(base: &str, observed: &'a Objects) -> Vec<(u32, &'a Queue)> {
+    let mut found: Vec<(u32, &Queue)> = observed
+        .queues
+        .values()
+        .filter_map(|queue| Some((number_of(base, &queue.name)?, queue)))
+        .collect();
+    found.sort_by_key(|(number, _)| *number);
+    found
+}
+
+/// `orders.delay.30m` is generation 1 of itself, `orders.delay.30m.2` the second.
+#[must_use]
+pub fn number_of(base: &str, name: &str) -> Option<u32> {
+    let rest = name.strip_prefix(base)?;
+    if rest.is_empty() {
+        return Some(1);
+    }
+    let number: u32 = rest.strip_prefix('.')?.parse().ok()?;
+    // One spelling per generation: `.02` and `.1` are somebody else's.
+    (number >= 2 && name == name_of(base, number)).then_some(number)
+}
+
+fn name_of(base: &str, number: u32) -> String {
+    if number == 1 { base.to_owned() } else { format!("{base}.{number}") }
+}
+
+/// What a queue under the topology's prefix is to the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind<'a> {
+    /// A delay queue, of this level as its name says.
+    Delay(&'a str),
+    /// A business queue.
+    Business,
+    /// A parking lot.
+    Parked,
+}
+
+/// Tells queues that this program made from queues that only share the prefix, by name and dead letter exchange.
+///
+/// `None` is a foreign queue: it is never touched, whatever its name begins with.
+pub(super) fn kind<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
+    let rest = queue.name.strip_prefix(&topology.name)?.strip_prefix('.')?;
+    if let Some(level) = rest.strip_prefix("delay.") {
+        let level = level.split_once('.').map_or(level, |(level, _)| level);
+        level.parse::<Level>().ok()?;
+        return Some(Kind::Delay(level));
+    }
+    if number_of(&topology.parked_queue(), &queue.name).is_some() {
+        return Some(Kind::Parked);
+    }
+    let park = Argument::Text(topology.park_exchange());
+    (queue.arguments.get("x-dead-letter-exchange") == Some(&park)).then_some(Kind::Business)
+}
+
+/// Everything about two queues that differs, but for their names.
+pub(super) fn differences(desired: &Queue, observed: &Queue) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let properties = |queue: &Queue| {
+        [
+            ("type", Argument::Text(queue.kind.clone())),
+            ("durable", Argument::Flag(queue.durable)),
+            ("auto-delete", Argument::Flag(queue.auto_delete)),
+            ("exclusive", Argument::Flag(queue.exclusive)),
+        ]
+    };
+    for ((property, wanted), (_, has)) in properties(desired).into_iter().zip(properties(observed))
+    {
+        found.extend(Difference::between(property, Some(&wanted), Some(&has)));
+    }
+    found.extend(Difference::of_arguments(&desired.arguments, &observed.arguments));
+    found
+}

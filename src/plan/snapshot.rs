@@ -1,0 +1,54 @@
+//! What a broker has, as data: the objects of one virtual host and what waits in its queues.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::topology::{Topology, objects::Objects};
+
+/// One reading of a virtual host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Exchanges, queues, bindings.
+    pub objects: Objects,
+    /// Messages in each queue: ready, unacked, and on their way to the dead letter exchange.
+    /// Up to five seconds old; the broker has none for a queue it knows nothing of yet.
+    pub messages: BTreeMap<String, u64>,
+}
+
+impl Snapshot {
+    /// The broker right after `topology` was applied to an empty virtual host.
+    #[must_use]
+    pub fn of(topology: &Topology) -> Self {
+        let objects = topology.objects();
+        let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
+        Self { objects, messages }
+    }
+
+    /// Messages in `queue`; `None` where the broker does not say, which is no reason to think of zero.
+    #[must_use]
+    pub fn messages_in(&self, queue: &str) -> Option<u64> {
+        self.messages.get(queue).copied()
+    }
+
+    /// The part of it that a plan for `topology` depends on; foreign objects may come and go.
+    #[must_use]
+    pub fn relevant_to(&self, topology: &Topology) -> Objects {
+        let prefix = format!("{}.", topology.name);
+        let inside = |name: &str| name.starts_with(&prefix);
+        let Objects { exchanges, queues, bindings } = &self.objects;
+        Objects {
+            exchanges: exchanges.iter().filter(|(name, _)| inside(name)).map(cloned).collect(),
+            queues: queues.iter().filter(|(name, _)| inside(name)).map(cloned).collect(),
+            bindings: bindings
+                .iter()
+                .filter(|binding| inside(&binding.source) && inside(&binding.destination))
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
+fn cloned<T: Clone>((name, object): (&String, &T)) -> (String, T) {
+    (name.clone(), object.clone())
+}
