@@ -1,0 +1,34 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint services down worker bench deny
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: ## services, topology, a worker, and 2000 orders that nobody pays
+	@docker/demo.sh
+
+test: ## lint, then every test against real services
+	@docker/test.sh
+
+lint: ## formatting, clippy and documentation, warnings are errors
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
+
+services: ## start RabbitMQ and PostgreSQL (docs/services.md)
+	@docker/services.sh up
+
+down: ## remove the services and their data
+	@docker/services.sh down
+
+worker: ## start the services and the worker, in containers
+	@docker/services.sh worker
+
+bench: ## measure, with an optimised build
+	@docker/services.sh up
+	cargo build --release
+	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench close --orders 20000
+
+deny: ## licences, advisories and sources of the dependencies
+	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 69; }
+	cargo deny check

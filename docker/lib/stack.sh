@@ -1,0 +1,161 @@
+# shellcheck shell=bash
+# A stack is one compose project of docker-compose.yml: main, or chaos for the fault tests, which
+# stop and start its containers and must not disturb the others.
+
+project=${OVERDUE_PROJECT:-overdue}
+stacks=(main chaos)
+port_names=(AMQP MANAGEMENT PROMETHEUS POSTGRES)
+
+project_of() { if [[ $1 == main ]]; then echo "$project"; else echo "$project-$1"; fi; }
+
+# port STACK NAME: chaos listens 1000 above main.
+port() {
+  local main
+  case $2 in
+    AMQP) main=${OVERDUE_PORT_AMQP:-35672} ;;
+    MANAGEMENT) main=${OVERDUE_PORT_MANAGEMENT:-35673} ;;
+    PROMETHEUS) main=${OVERDUE_PORT_PROMETHEUS:-35674} ;;
+    POSTGRES) main=${OVERDUE_PORT_POSTGRES:-35432} ;;
+  esac
+  if [[ $1 == main ]]; then echo "$main"; else echo $((main + 1000)); fi
+}
+
+# containers STACK [SERVICE]: ids, running or not. By label, because the two composes name them
+# differently.
+containers() {
+  docker ps --all --quiet --filter "label=com.docker.compose.project=$(project_of "$1")" \
+    ${2:+--filter "label=com.docker.compose.service=$2"}
+}
+
+container_name() {
+  containers "$1" "$2" 2>/dev/null | xargs -r docker inspect --format '{{slice .Name 1}}'
+}
+
+compose() {
+  local stack=$1 name
+  shift
+  (
+    for name in "${port_names[@]}"; do
+      export "OVERDUE_PORT_$name=$(port "$stack" "$name")"
+    done
+    # Part of the containers' definition, so that an edited file is a reason to recreate them.
+    OVERDUE_CONFIGURATION=$(cat "$root"/docker/rabbitmq/* "$root/rabbitmq-plugins/enabled_plugins" \
+      | cksum | cut -d ' ' -f 1)
+    export OVERDUE_CONFIGURATION
+    "${compose_command[@]}" --project-name "$(project_of "$stack")" \
+      --file "$root/docker-compose.yml" "$@"
+  )
+}
+
+check_ports() {
+  local name number published
+  published=$(containers "$1" | xargs -r docker inspect --format '{{.NetworkSettings.Ports}}')
+  for name in "${port_names[@]}"; do
+    number=$(port "$1" "$name")
+    if [[ $published != *" $number}"* ]] \
+      && (exec 3<>"/dev/tcp/127.0.0.1/$number") 2>/dev/null; then
+      die 69 "port $number is taken by another program; OVERDUE_PORT_$name moves it" \
+        "(main listens there, chaos 1000 above)"
+    fi
+  done
+}
+
+start_stacks() {
+  local stack job jobs=() log
+  log=$(mktemp -d)
+  for stack; do
+    containers "$stack" | xargs -r docker inspect --format '{{if .State.Paused}}{{.Id}}{{end}}' \
+      | xargs -r docker unpause >/dev/null
+    compose "$stack" up --detach rabbitmq postgres >"$log/$stack" 2>&1 </dev/null &
+    jobs+=("$!")
+  done
+  for job in "${jobs[@]}"; do
+    wait "$job" || {
+      cat "$log"/* >&2
+      rm -rf "$log"
+      die 69 "compose could not start the containers"
+    }
+  done
+  rm -rf "$log"
+  for stack; do
+    wait_healthy "$stack"
+    say "$stack is healthy: AMQP on port $(port "$stack" AMQP)," \
+      "PostgreSQL on port $(port "$stack" POSTGRES)"
+  done
+}
+
+wait_healthy() {
+  local states deadline=$((SECONDS + 120))
+  while :; do
+    states=$({ containers "$1" rabbitmq && containers "$1" postgres; } | xargs docker inspect \
+      --format '{{.State.Status}} {{.State.Health.Status}} {{.Name}}')
+    grep -qv '^running healthy' <<<"$states" || return 0
+    if grep -qE '^(exited|dead)' <<<"$states" || ((SECONDS > deadline)); then
+      containers "$1" | print_logs 30 >&2
+      die 69 "not healthy: $(grep -v '^running healthy' <<<"$states" | tr '\n' ';')"
+    fi
+    sleep 0.2
+  done
+}
+
+print_logs() { # LINES, ids on standard input
+  local id
+  while read -r id; do
+    docker inspect --format '== {{.Name}}: {{.State.Status}}' "$id"
+    docker logs --tail "$1" "$id" 2>&1
+  done
+}
+
+list_stack() {
+  docker ps --all --filter "label=com.docker.compose.project=$(project_of "$1")" \
+    --format 'table {{.Names}}\t{{.Image}}\t{{.Status}}\t{{.Ports}}'
+}
+
+remove_stack() {
+  local label
+  label=label=com.docker.compose.project=$(project_of "$1")
+  containers "$1" | xargs -r docker rm --force --volumes >/dev/null
+  docker network ls --quiet --filter "$label" | xargs -r docker network rm >/dev/null
+  docker volume ls --quiet --filter "$label" | xargs -r docker volume rm >/dev/null
+}
+
+print_urls() {
+  local amqp management database
+  amqp=amqp://admin:admin@127.0.0.1:$(port "$1" AMQP)/%2f
+  management=http://admin:admin@127.0.0.1:$(port "$1" MANAGEMENT)
+  database=postgres://overdue:overdue@127.0.0.1:$(port "$1" POSTGRES)/overdue
+  if [[ $1 == main ]]; then
+    # The names of overdue's own settings.
+    print_exports OVERDUE_BROKER__URL "$amqp" OVERDUE_BROKER__MANAGEMENT_URL "$management" \
+      OVERDUE_DATABASE__URL "$database"
+  else
+    print_exports OVERDUE_CHAOS_BROKER_URL "$amqp" OVERDUE_CHAOS_MANAGEMENT_URL "$management" \
+      OVERDUE_CHAOS_DATABASE_URL "$database" \
+      OVERDUE_CHAOS_BROKER_CONTAINER "$(container_name "$1" rabbitmq)" \
+      OVERDUE_CHAOS_DATABASE_CONTAINER "$(container_name "$1" postgres)"
+  fi
+}
+
+# print_exports NAME VALUE...: a value that is not known is left out.
+print_exports() {
+  while (($# > 0)); do
+    [[ -z $2 ]] || printf "export %s='%s'\n" "$1" "$2"
+    shift 2
+  done
+}
+
+# Running, and not by being started again and again.
+check_worker() {
+  local id state deadline=$((SECONDS + 5))
+  id=$(containers main worker)
+  while ((SECONDS < deadline)); do
+    state=$(docker inspect --format '{{.State.Status}} {{.RestartCount}}' "$id")
+    if [[ $state != 'running 0' ]]; then
+      docker stop "$id" >/dev/null
+      print_logs 30 <<<"$id" >&2
+      die 1 "the worker does not stay up"
+    fi
+    sleep 0.5
+  done
+  say "the worker runs; \`docker logs --follow $(container_name main worker)\` shows what it does"
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Brings RabbitMQ and PostgreSQL for development, demo and tests, in containers. docs/services.md
+# is its manual.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=docker/lib/say.sh
+source "$root/docker/lib/say.sh"
+# shellcheck source=docker/lib/engine.sh
+source "$root/docker/lib/engine.sh"
+# shellcheck source=docker/lib/images.sh
+source "$root/docker/lib/images.sh"
+# shellcheck source=docker/lib/stack.sh
+source "$root/docker/lib/stack.sh"
+
+usage() {
+  cat <<'TEXT'
+usage: docker/services.sh COMMAND
+  up [main|chaos|all]  start broker and database, wait until they are healthy (default: main);
+                       chaos is a second pair, which the fault tests stop and start
+  worker               build the worker's image, start main and the worker
+  env                  print the URLs as shell exports: eval "$(docker/services.sh env)"
+  status               list the containers
+  logs                 the last lines of every container
+  down [--images]      remove containers, networks and volumes, and the built images if asked
+TEXT
+}
+
+urls=(OVERDUE_BROKER__URL OVERDUE_BROKER__MANAGEMENT_URL OVERDUE_DATABASE__URL)
+
+# True where all three URLs are set and lead elsewhere than to this script's own containers: after
+# `eval "$(docker/services.sh env)"` they lead there.
+uses_own_services() {
+  local name given=0 foreign=0 ours
+  ours=$(print_urls main)
+  for name in "${urls[@]}"; do
+    [[ -n ${!name:-} ]] || continue
+    given=$((given + 1))
+    grep -qxF "$(print_exports "$name" "${!name}")" <<<"$ours" || foreign=$((foreign + 1))
+  done
+  if ((given < 3 && foreign > 0)); then
+    die 64 "set all of ${urls[*]}, or none"
+  fi
+  ((foreign > 0))
+}
+
+# Runs the function $1 so that of two runs at once the second waits. Nothing that it starts keeps
+# the lock, dockerd for example.
+exclusively() {
+  if command -v flock >/dev/null; then
+    exec 9>"/tmp/overdue-services-$(id -u).lock"
+    if ! flock --nonblock 9; then
+      say "waiting for another run of this script"
+      flock --timeout 900 9 || die 75 "another run of this script does not end"
+    fi
+  fi
+  "$@" 9>&-
+}
+
+up() {
+  local wanted=("$@") stack
+  ensure_engine
+  choose_images
+  for stack in "${wanted[@]}"; do
+    check_ports "$stack"
+  done
+  start_stacks "${wanted[@]}"
+}
+
+worker() {
+  [[ -f $root/topology.toml ]] || die 78 "there is no topology.toml to mount into the worker"
+  up main
+  build_worker
+  # Closing orders needs the tables; creating them a second time changes nothing.
+  logged "the worker could not prepare the database" \
+    compose main --profile worker run --rm --no-deps -T worker database init
+  logged "compose could not start the worker" \
+    compose main --profile worker up --detach --no-build --no-deps worker
+  check_worker
+}
+
+down() {
+  if ! engine_answers; then
+    say "no container engine answers: nothing to remove"
+    return
+  fi
+  local stack
+  for stack in "${stacks[@]}"; do
+    remove_stack "$stack"
+  done
+  if [[ ${1:-} == --images ]]; then
+    docker image ls --format '{{.Repository}}:{{.Tag}}' \
+      | awk '/^overdue-(standin-[a-z0-9]+|worker):/' | xargs -r docker image rm --force >/dev/null
+  fi
+  stop_dockerd
+}
+
+# What runs in the background (pulls, builds) does not outlive this script.
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+
+case ${1:-} in
+  up)
+    case ${2:-main} in
+      main | chaos) set -- up "${2:-main}" ;;
+      all) set -- up main chaos ;;
+      *) usage >&2 && exit 64 ;;
+    esac
+    if uses_own_services; then
+      say "using the services that ${urls[0]} and the others name; nothing is started"
+    else
+      exclusively "$@"
+    fi
+    ;;
+  worker) exclusively worker ;;
+  env)
+    if uses_own_services; then
+      for name in "${urls[@]}"; do print_exports "$name" "${!name}"; done
+    else
+      print_urls main
+      print_urls chaos
+    fi
+    ;;
+  status) for stack in "${stacks[@]}"; do list_stack "$stack"; done ;;
+  logs) for stack in "${stacks[@]}"; do containers "$stack" | print_logs 100; done ;;
+  down) exclusively down "${2:-}" ;;
+  help | --help | -h) usage ;;
+  *) usage >&2 && exit 64 ;;
+esac
