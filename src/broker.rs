@@ -5,6 +5,7 @@ pub mod apply;
 pub mod connect;
 pub mod consume;
 pub mod management;
+pub mod passive;
 pub mod publish;
 pub mod stats;
 

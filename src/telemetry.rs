@@ -47,6 +47,11 @@ pub fn session_ended(reason: &str, retry_in: Duration) {
     );
 }
 
+/// Another generation of a queue is there; the worker begins anew with all of them.
+pub fn queues_changed() {
+    info!("the queues have changed: consuming from what is there now");
+}
+
 /// A batch was committed.
 pub fn batch_closed(timeout: &str, orders: usize, closed: usize, took: Duration, latest: Duration) {
     debug!(

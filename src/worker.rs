@@ -7,13 +7,14 @@ pub mod backoff;
 pub mod batch;
 pub mod closing;
 pub mod disposition;
+mod queues;
 pub mod receive;
 pub mod relay;
 pub mod settle;
 pub mod sweep;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -25,7 +26,7 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     broker::{
-        BrokerAddress, ConnectError, Link, PublishError, Publisher,
+        BrokerAddress, ConnectError, Link, Management, PublishError, Publisher,
         consume::{ConsumeError, Subscription},
     },
     config::WorkerSettings,
@@ -43,6 +44,8 @@ const GOOD_SESSION: Duration = Duration::from_secs(10);
 pub struct Worker {
     /// The broker.
     pub address: BrokerAddress,
+    /// What tells which generations of a queue there are; without it they are looked for one by one.
+    pub management: Option<Management>,
     /// The database.
     pub store: Store,
     /// What is consumed, and the levels messages are put back through.
@@ -120,6 +123,9 @@ pub enum SessionEnd {
     /// The database did not do what was asked.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// `overdue apply` has put another queue in the place of one.
+    #[error("the queues have changed")]
+    QueuesChanged,
     /// A task of the session panicked: a defect of this program.
     #[error("a task of the worker panicked: {0}")]
     Panicked(String),
@@ -134,8 +140,13 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) {
         if began.elapsed() >= GOOD_SESSION {
             backoff = Backoff::default();
         }
-        if let SessionEnd::Store(_) = end {
-            worker.store.drop_connections();
+        match end {
+            SessionEnd::QueuesChanged => {
+                telemetry::queues_changed();
+                continue;
+            }
+            SessionEnd::Store(_) => worker.store.drop_connections(),
+            _ => {}
         }
         let pause = backoff.pause();
         telemetry::session_ended(&chain(&end), pause);
@@ -154,21 +165,25 @@ async fn session(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let publisher = Publisher::connect(&worker.address, "overdue worker: publishing").await?;
     let session = stop.child();
     let mut tasks = JoinSet::new();
-    let mut queues = Vec::new();
+    let mut consumed = BTreeSet::new();
     for timeout in &worker.topology.timeouts {
-        let queue = worker.topology.business_queue(timeout);
-        let subscription = Subscription::open(&link, &queue, worker.settings.prefetch()).await?;
-        queues.push(queue);
-        let lane = Lane {
-            worker: Arc::clone(worker),
-            timeout: timeout.clone(),
-            publisher: publisher.clone(),
-        };
-        tasks.spawn(receive::receive(lane, subscription, session.clone()));
+        for queue in queues::of(worker, &link, timeout).await? {
+            let prefetch = worker.settings.prefetch();
+            let subscription = Subscription::open(&link, &queue, prefetch).await?;
+            consumed.insert(queue);
+            let lane = Lane {
+                worker: Arc::clone(worker),
+                timeout: timeout.clone(),
+                publisher: publisher.clone(),
+            };
+            tasks.spawn(receive::receive(lane, subscription, session.clone()));
+        }
     }
+    let names: Vec<String> = consumed.iter().cloned().collect();
+    tasks.spawn(queues::watch(Arc::clone(worker), consumed, session.clone()));
     tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
     tasks.spawn(relay::relay(Arc::clone(worker), publisher.clone(), session.clone()));
-    telemetry::worker_ready(&queues, &worker.address.to_string(), worker.store.place());
+    telemetry::worker_ready(&names, &worker.address.to_string(), worker.store.place());
 
     let mut result = Ok(());
     while let Some(done) = tasks.join_next().await {

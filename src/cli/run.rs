@@ -9,7 +9,7 @@ use super::{
 use crate::{
     broker::{Management, apply},
     config::Settings,
-    plan::Plan,
+    plan::{Plan, Step},
     shutdown::Stop,
     telemetry,
     worker::{self, Tally, Worker},
@@ -44,6 +44,7 @@ pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
     apply::carry_out(&management, &additions(plan)?, |_, _| {}).await?;
     Ok(Worker {
         address,
+        management: Some(management),
         store,
         topology,
         effects,
@@ -61,7 +62,7 @@ fn additions(mut plan: Plan) -> Result<Plan, Failure> {
              `overdue plan`, then run `overdue apply`, and start the worker again\n{plan}"
         )));
     }
-    plan.steps.retain(|step| step.adds());
+    plan.steps.retain(Step::adds);
     Ok(plan)
 }
 

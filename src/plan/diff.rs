@@ -65,7 +65,7 @@ fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
 
 fn replaces(Replaced { queue, differences }: &Replaced) -> String {
     let list: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    format!("replaces {queue}: {}", list.join("; "))
+    format!("replaces {queue}, which cannot be changed:\n          {}", list.join("\n          "))
 }
 
 /// A queue of ours that the topology no longer wants.

@@ -37,9 +37,9 @@ pub(super) fn resolve(topology: &Topology, observed: &Objects) -> Resolved {
             (None, None) => base.clone(),
             (None, Some((number, found))) => {
                 let name = name_of(base, number.saturating_add(1));
-                let replaced =
-                    Replaced { queue: found.name.clone(), differences: differences(queue, found) };
-                replaces.insert(name.clone(), replaced);
+                let old = found.name.clone();
+                let differences = differences(queue, found);
+                replaces.insert(name.clone(), Replaced { queue: old, differences });
                 name
             }
         };
@@ -77,7 +77,9 @@ pub fn number_of(base: &str, name: &str) -> Option<u32> {
     (number >= 2 && name == name_of(base, number)).then_some(number)
 }
 
-fn name_of(base: &str, number: u32) -> String {
+/// The name of a generation: `orders.delay.30m`, then `orders.delay.30m.2`, …
+#[must_use]
+pub fn name_of(base: &str, number: u32) -> String {
     if number == 1 { base.to_owned() } else { format!("{base}.{number}") }
 }
 

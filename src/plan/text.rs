@@ -85,7 +85,7 @@ impl Plan {
         let verdict = match (self.refusals.is_empty(), self.lost()) {
             (false, _) => "nothing is carried out".to_owned(),
             (true, 0) => "no message is lost".to_owned(),
-            (true, lost) => format!("{lost} messages are LOST"),
+            (true, messages) => format!("{messages} messages are LOST"),
         };
         format!("{}{draining}; {verdict}", list.join(", "))
     }

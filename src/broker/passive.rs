@@ -1,0 +1,58 @@
+//! Asking whether something exists, with no right to read the management API: a passive declare.
+
+use lapin::{
+    ErrorKind, ExchangeKind,
+    options::{ExchangeDeclareOptions, QueueDeclareOptions},
+    protocol::{AMQPErrorKind, AMQPSoftError},
+    types::FieldTable,
+};
+
+use super::{Link, consume::ConsumeError};
+
+/// Whether `queue` exists.
+///
+/// Permission needed: none before RabbitMQ 4.3, any on the queue from 4.3.1.
+///
+/// # Errors
+/// The broker refuses to say, or the connection is gone.
+pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError> {
+    let options =
+        QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
+    let channel = link.channel().await.map_err(|source| failed(queue, source))?;
+    let asked = channel.queue_declare(queue.into(), options, FieldTable::default()).await;
+    answer(queue, asked.map(drop))
+}
+
+/// Whether `exchange` exists.
+///
+/// # Errors
+/// The broker refuses to say, or the connection is gone.
+pub async fn exchange_exists(link: &Link, exchange: &str) -> Result<bool, ConsumeError> {
+    let options = ExchangeDeclareOptions {
+        passive: true,
+        durable: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let channel = link.channel().await.map_err(|source| failed(exchange, source))?;
+    let kind = ExchangeKind::Topic;
+    let asked =
+        channel.exchange_declare(exchange.into(), kind, options, FieldTable::default()).await;
+    answer(exchange, asked)
+}
+
+fn answer(name: &str, asked: Result<(), lapin::Error>) -> Result<bool, ConsumeError> {
+    match asked {
+        Ok(()) => Ok(true),
+        Err(error) if is_not_found(&error) => Ok(false),
+        Err(error) => Err(failed(name, error)),
+    }
+}
+
+fn is_not_found(error: &lapin::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ProtocolError(error)
+        if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND))
+}
+
+fn failed(name: &str, source: lapin::Error) -> ConsumeError {
+    ConsumeError::Channel { queue: name.to_owned(), step: "look for it", source }
+}
