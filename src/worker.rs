@@ -167,7 +167,7 @@ async fn session(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
         tasks.spawn(receive::receive(lane, subscription, session.clone()));
     }
     tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
-    tasks.spawn(relay::relay(Arc::clone(worker), publisher.clone(), session.clone()));
+    tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
     telemetry::worker_ready(&queues, &worker.address.to_string(), worker.store.place());
 
     let mut result = Ok(());

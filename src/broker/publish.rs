@@ -15,7 +15,7 @@ use lapin::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{error::Elapsed, timeout},
+    time::{MissedTickBehavior, error::Elapsed, timeout},
 };
 
 use super::{BrokerAddress, ConnectError, Link};
@@ -24,6 +24,8 @@ use super::{BrokerAddress, ConnectError, Link};
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// From publish to confirm. Under an alarm confirms simply stop coming.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
+/// How soon an idle publisher notices that its connection is gone.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Unconfirmed messages at once: enough to hide the round trip, few enough to tell what is unknown.
 const WINDOW: usize = 1_024;
 /// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
@@ -168,6 +170,8 @@ type Told = Result<Result<Confirmation, lapin::Error>, Elapsed>;
 async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receiver<Request>) {
     let mut pending = FuturesUnordered::new();
     let mut returns = Returns::default();
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let alive = loop {
         tokio::select! {
             biased;
@@ -189,6 +193,7 @@ async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receiver<Request>)
                     }
                 }
             }
+            _ = look.tick() => {}
         }
         if !channel.status().connected() {
             break false;

@@ -41,7 +41,7 @@ pub enum Path {
 }
 
 impl Path {
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
             Self::Sweep => "sweep",

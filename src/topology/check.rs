@@ -204,7 +204,12 @@ fn object_names_unique(file: &TopologyFile) -> Vec<Finding> {
 fn references_are_levels(file: &TopologyFile) -> Vec<Finding> {
     let declared: BTreeSet<&str> =
         file.delay.levels.get_ref().iter().map(|l| l.get_ref().as_str()).collect();
-    let list = declared.iter().map(|level| format!("`{level}`")).collect::<Vec<_>>().join(", ");
+    let readable: Vec<String> =
+        levels(file).iter().map(|(level, _)| format!("`{level}`")).collect();
+    let help = match &readable[..] {
+        [] => "add it to delay.levels".to_owned(),
+        levels => format!("add it to delay.levels or use one of {}", levels.join(", ")),
+    };
     let timeouts = file.timeout.iter().map(Spanned::get_ref);
     let by_timeout = timeouts.flat_map(|timeout| {
         let by_category = timeout.after_by_category.iter().map(|(category, level)| {
@@ -219,7 +224,6 @@ fn references_are_levels(file: &TopologyFile) -> Vec<Finding> {
         .filter(|(_, level)| !declared.contains(level.get_ref().as_str()))
         .map(|(place, level)| {
             let message = format!("{place} is `{}`, which is no level", level.get_ref());
-            let help = format!("add it to delay.levels or use one of {list}");
             finding("level-reference", level.span(), message, &help)
         })
         .collect()

@@ -113,11 +113,12 @@ impl Due {
     }
 }
 
-/// Headers that dead-lettering and delivery add.
+/// Headers that dead-lettering and delivery add, and those by which the broker would route a copy to more queues
+/// than its routing key says (<https://www.rabbitmq.com/docs/sender-selected>).
 fn is_brokers(header: &str) -> bool {
     const PREFIXES: [&str; 4] = ["x-death", "x-first-death-", "x-last-death-", "x-delivery-count"];
     PREFIXES.iter().any(|prefix| header.starts_with(prefix))
-        || matches!(header, "x-acquired-count" | PARK_REASON | PARK_TIMEOUT)
+        || matches!(header, "x-acquired-count" | "CC" | "BCC" | PARK_REASON | PARK_TIMEOUT)
 }
 
 /// Settles a committed batch. `None` as outcome is a body that could not be read.
