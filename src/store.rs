@@ -11,7 +11,7 @@ use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
 use rustls_platform_verifier::ConfigVerifierExt;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::{config::SslMode, types::ToSql};
 
 pub use fault::{Fault, StoreError};
 
@@ -114,6 +114,17 @@ impl Store {
         let transaction = self.named(name, client.transaction().await)?;
         self.named(name, transaction.batch_execute(script).await)?;
         self.named(name, transaction.commit().await)
+    }
+
+    /// Plans a statement without carrying it out: missing tables, columns and permissions show here as well.
+    pub(crate) async fn explain(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<(), StoreError> {
+        let client = self.client().await?;
+        self.named(name, client.query(&format!("EXPLAIN {sql}"), parameters).await).map(drop)
     }
 
     /// Gives the failure of a statement its name.

@@ -62,7 +62,7 @@ pub enum ConnectError {
     },
     /// There is no such virtual host.
     #[error(
-        "there is no virtual host at {address}: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+        "{address} does not exist: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
     )]
     NoVirtualHost {
         /// Where.

@@ -40,7 +40,7 @@ pub enum ManagementError {
     /// Nobody answers, or something that is no management API.
     #[error(
         "cannot reach the management API at {address} to {step}; is the plugin enabled (rabbitmq-plugins enable \
-         rabbitmq_management), and is broker.management_url right?"
+         rabbitmq_management), and is broker.management_url right? ({reason})"
     )]
     Unreachable {
         /// Where.
@@ -52,7 +52,8 @@ pub enum ManagementError {
     },
     /// The login is refused, or the user lacks a tag or a permission.
     #[error(
-        "user `{user}` may not {step} at {address}: {reason}; it needs the `management` tag and permissions on the topology's objects"
+        "user `{user}` may not {step} at {address}: {reason}; check the user and password in broker.management_url, \
+         its `management` tag, and its permissions on the topology's objects"
     )]
     NotPermitted {
         /// Where.
@@ -120,9 +121,6 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Objects, ManagementError> {
-        let step = "read the virtual host";
-        let vhost = self.client.get_vhost(&self.vhost).await;
-        vhost.map_err(|error| self.explain(step, error))?;
         let exchanges = self.client.list_exchanges_in(&self.vhost).await;
         let queues = self.client.list_queues_in(&self.vhost).await;
         let bindings = self.client.list_bindings_in(&self.vhost).await;
@@ -211,12 +209,24 @@ impl Management {
                 let reason = body.unwrap_or_else(|| status_code.to_string());
                 ManagementError::Refused { address, step, reason }
             }
+            ApiError::RequestError { error, .. } => {
+                ManagementError::Unreachable { address, step, reason: causes(&error) }
+            }
             other => ManagementError::Unreachable { address, step, reason: other.to_string() },
         }
     }
 }
 
 type ApiFailure = rabbitmq_http_client::api::HttpClientError;
+
+/// What is behind an HTTP client's "error sending request": refused, timed out, no such host.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
 
 fn name_of(change: &Change) -> String {
     match change {

@@ -38,6 +38,7 @@ pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
     for effect in effects.values() {
         store.check_effect(effect).await?;
     }
+    store.check_outbox().await?;
     let management = Management::new(&address)?;
     let plan = declare::plan(&management, &topology).await?;
     declare::carry_out(&management, &plan, |_| {}).await?;

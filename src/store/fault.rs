@@ -127,11 +127,18 @@ impl StoreError {
     /// The next step for a person, where the SQLSTATE tells it.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
+        if matches!(self, Self::Connect { source, .. } if source.code().is_none()) {
+            return Some("is it running, and is database.url right?");
+        }
         match self.code()?.code() {
             "28P01" | "28000" => Some("check the user and password in database.url"),
             "3D000" => Some("create the database with `createdb`, or correct database.url"),
             "3F000" | "42P01" => Some(
-                "run `overdue database init`, or point database.search_path at the schemas that hold the tables",
+                "run `overdue database init` (with --reference-tables where nobody has order tables yet), or point \
+                 database.search_path at the schemas that hold the tables",
+            ),
+            "42601" => Some(
+                "check the SQL files that overdue.toml names in [effects]: see docs/effects.md",
             ),
             "42703" | "42804" | "42883" => Some(
                 "the tables have another shape than the SQL expects: see docs/effects.md, or correct database.search_path",
