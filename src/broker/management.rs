@@ -15,7 +15,7 @@ use rabbitmq_http_client::{
 };
 use serde_json::Value;
 
-use super::BrokerAddress;
+use super::{BrokerAddress, ConnectError, Link};
 use crate::{
     plan::Change,
     topology::objects::{Argument, Binding, Exchange, Objects, Queue},
@@ -24,11 +24,12 @@ use crate::{
 /// TCP and TLS to the management API.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// One call; declaring a quorum queue on a busy cluster takes a second or two.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client of the management API for one virtual host.
 pub struct Management {
     client: Client<String, String, String>,
+    address: BrokerAddress,
     display: String,
     user: String,
     vhost: String,
@@ -67,13 +68,16 @@ pub enum ManagementError {
     },
     /// The virtual host does not exist.
     #[error(
-        "there is no virtual host `{vhost}` at {address}: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+        "there is no virtual host `{vhost}` at {address}, or user `{user}` may not use it: create it with \
+         `rabbitmqctl add_vhost {vhost}` or correct broker.url"
     )]
     NoVirtualHost {
         /// Where.
         address: String,
         /// Which.
         vhost: String,
+        /// Who asked.
+        user: String,
     },
     /// The broker understood and said no.
     #[error("the broker at {address} refused to {step}: {reason}")]
@@ -113,7 +117,8 @@ impl Management {
                 step: "set up the HTTP client".to_owned(),
                 reason: error.to_string(),
             })?;
-        Ok(Self { client, display, user, vhost: address.virtual_host().to_owned() })
+        let vhost = address.virtual_host().to_owned();
+        Ok(Self { client, address: address.clone(), display, user, vhost })
     }
 
     /// Every exchange, queue and binding of the virtual host; changes nothing.
@@ -121,26 +126,39 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Objects, ManagementError> {
-        let exchanges = self.client.list_exchanges_in(&self.vhost).await;
+        let exchanges = match self.client.list_exchanges_in(&self.vhost).await {
+            Err(ApiError::NotFound) => return Err(self.no_virtual_host().await),
+            exchanges => exchanges.map_err(|error| self.explain("list the exchanges", error))?,
+        };
         let queues = self.client.list_queues_in(&self.vhost).await;
+        let queues = queues.map_err(|error| self.explain("list the queues", error))?;
         let bindings = self.client.list_bindings_in(&self.vhost).await;
+        let bindings = bindings.map_err(|error| self.explain("list the bindings", error))?;
+        let exchanges = exchanges.into_iter().map(exchange_of);
+        let queues = queues.into_iter().map(queue_of);
         Ok(Objects {
-            exchanges: exchanges
-                .map_err(|error| self.explain("list the exchanges", error))?
-                .into_iter()
-                .map(|exchange| (exchange.name.clone(), exchange_of(exchange)))
-                .collect(),
-            queues: queues
-                .map_err(|error| self.explain("list the queues", error))?
-                .into_iter()
-                .map(|queue| (queue.name.clone(), queue_of(queue)))
-                .collect(),
-            bindings: bindings
-                .map_err(|error| self.explain("list the bindings", error))?
-                .into_iter()
-                .map(binding_of)
-                .collect(),
+            exchanges: exchanges.map(|exchange| (exchange.name.clone(), exchange)).collect(),
+            queues: queues.map(|queue| (queue.name.clone(), queue)).collect(),
+            bindings: bindings.into_iter().map(binding_of).collect(),
         })
+    }
+
+    /// This API does not tell a virtual host that is not there from one that the user may not use; AMQP does.
+    async fn no_virtual_host(&self) -> ManagementError {
+        let address = self.display.clone();
+        match Link::open(&self.address, "overdue: looking for the virtual host").await {
+            Err(error @ ConnectError::NotAllowed { .. }) => ManagementError::NotPermitted {
+                address,
+                user: self.user.clone(),
+                step: "list the exchanges".to_owned(),
+                reason: error.to_string(),
+            },
+            _ => ManagementError::NoVirtualHost {
+                address,
+                vhost: self.vhost.clone(),
+                user: self.user.clone(),
+            },
+        }
     }
 
     /// Carries out one change. Each of them can be repeated without effect.
@@ -178,10 +196,11 @@ impl Management {
 
     fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
         let address = self.display.clone();
+        let user = self.user.clone();
         let step = step.to_owned();
         match error {
             ApiError::NotFound => {
-                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone() }
+                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
             }
             ApiError::ClientErrorResponse { status_code, body, error_details, .. } => {
                 let details =
@@ -189,19 +208,11 @@ impl Management {
                 let reason = details.or(body).unwrap_or_else(|| status_code.to_string());
                 let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
                 match status_code.as_u16() {
-                    404 => ManagementError::NoVirtualHost { address, vhost: self.vhost.clone() },
-                    401 | 403 => ManagementError::NotPermitted {
-                        address,
-                        user: self.user.clone(),
-                        step,
-                        reason,
-                    },
-                    _ if refused => ManagementError::NotPermitted {
-                        address,
-                        user: self.user.clone(),
-                        step,
-                        reason,
-                    },
+                    404 => {
+                        ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
+                    }
+                    401 | 403 => ManagementError::NotPermitted { address, user, step, reason },
+                    _ if refused => ManagementError::NotPermitted { address, user, step, reason },
                     _ => ManagementError::Refused { address, step, reason },
                 }
             }

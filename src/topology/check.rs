@@ -152,7 +152,7 @@ fn timeouts_present(file: &TopologyFile) -> Vec<Finding> {
         return Vec::new();
     }
     let message = "there is no timeout, so nothing would ever be consumed".to_owned();
-    let help = "add one: [[timeout]] name = \"unpaid\", after = \"30m\"";
+    let help = "add one: a line [[timeout]], then name = \"unpaid\" and after = \"30m\"";
     vec![finding("timeouts-present", file.name.span(), message, help)]
 }
 
@@ -175,8 +175,10 @@ fn timeout_name(name: &Spanned<String>) -> Option<Finding> {
         ));
     }
     if text.len() > NAME_RESERVE_BYTES - 1 {
-        let message =
-            format!("the name has {} bytes; RabbitMQ refuses object names over 255", text.len());
+        let message = format!(
+            "the name has {} bytes; with the topology's name before it, a queue's name has 255 at the most",
+            text.len()
+        );
         return Some(finding("timeout-name", name.span(), message, "keep it at 63 bytes or less"));
     }
     None
