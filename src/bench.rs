@@ -6,8 +6,6 @@ pub mod close;
 pub mod load;
 pub mod report;
 
-use std::time::Duration;
-
 use rand::{SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -60,7 +58,7 @@ pub async fn close(store: &Store, size: Size, tell: impl Fn(&str)) -> Result<Rep
         let available = load::fresh(store, sample).await?;
         tell(&method.describe(size.batch));
         let took = method.run(store, &effect, sample, size.batch).await?;
-        report.lines.push(line(method, size.batch, sample.len(), took));
+        report.lines.push(Line::new(method, size.batch, sample.len(), took));
         let wrong = load::wrong(store, sample.len(), available).await?;
         report
             .broken
@@ -68,10 +66,6 @@ pub async fn close(store: &Store, size: Size, tell: impl Fn(&str)) -> Result<Rep
     }
     report.compare();
     Ok(report)
-}
-
-fn line(method: Method, batch: usize, orders: usize, took: Duration) -> Line {
-    Line { method, what: method.describe(batch), orders, took }
 }
 
 fn orders(count: usize) -> Vec<Order> {

@@ -4,8 +4,10 @@ pub mod address;
 pub mod connect;
 pub mod consume;
 pub mod declare;
+pub mod frames;
 pub mod management;
 pub mod publish;
+mod stream;
 
 pub use address::BrokerAddress;
 pub use connect::{ConnectError, Link};

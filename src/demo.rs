@@ -125,6 +125,7 @@ async fn play(
     board: &Arc<Board>,
     stop: &Stop,
 ) -> Result<Evidence, DemoError> {
+    board.enter("connecting");
     let began = Instant::now();
     let (address, store) = (&stage.worker.address, &stage.worker.store);
     let topology = &stage.worker.topology;

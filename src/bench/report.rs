@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{Size, close::Method};
 use crate::demo::report::per_second;
@@ -21,16 +21,23 @@ pub struct Line {
     pub what: String,
     /// Orders closed.
     pub orders: usize,
-    /// For all of them.
-    #[serde(rename = "took_s", serialize_with = "seconds")]
-    pub took: Duration,
+    /// Seconds for all of them.
+    pub took_s: f64,
+    /// Orders closed per second.
+    pub orders_per_s: f64,
 }
 
 impl Line {
-    /// Orders closed per second.
+    /// So many orders, closed in so much time.
     #[must_use]
-    pub fn per_second(&self) -> f64 {
-        per_second(self.orders, self.took)
+    pub fn new(method: Method, batch: usize, orders: usize, took: Duration) -> Self {
+        Self {
+            method,
+            what: method.describe(batch),
+            orders,
+            took_s: took.as_secs_f64(),
+            orders_per_s: per_second(orders, took),
+        }
     }
 }
 
@@ -69,7 +76,10 @@ impl Report {
 
     pub(super) fn compare(&mut self) {
         let of = |method: Method| {
-            self.lines.iter().find(|line| line.method == method).map_or(0.0, Line::per_second)
+            self.lines
+                .iter()
+                .find(|line| line.method == method)
+                .map_or(0.0, |line| line.orders_per_s)
         };
         let ratio =
             |of: f64, to: f64| if to > 0.0 { (of / to * 100.0).round() / 100.0 } else { 0.0 };
@@ -88,10 +98,7 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "{:<46} {:>7.0} orders/s   {} in {:.2} s{sample}",
-                line.what,
-                line.per_second(),
-                line.orders,
-                line.took.as_secs_f64()
+                line.what, line.orders_per_s, line.orders, line.took_s
             )?;
         }
         writeln!(
@@ -108,8 +115,4 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
-}
-
-fn seconds<S: Serializer>(took: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(took.as_secs_f64())
 }

@@ -72,7 +72,15 @@ impl Demo {
 
 #[expect(clippy::print_stdout, reason = "the answer of a command")]
 async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
-    let orders = tables::remove(&setup::store(settings)?, run).await?;
+    let store = setup::store(settings)?;
+    let waiting = tables::waiting(&store, run).await?;
+    if waiting > 0 {
+        return Err(Failure::failed(format!(
+            "{waiting} orders of {run} still wait for their messages, which would end in the parking lot without \
+             them; let a worker close them (overdue run), then remove them"
+        )));
+    }
+    let orders = tables::remove(&store, run).await?;
     println!("removed {orders} orders of {run}");
     Ok(())
 }

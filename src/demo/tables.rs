@@ -42,6 +42,16 @@ pub(crate) async fn warm(
     Ok(())
 }
 
+/// How many orders of a run still wait for their message. Without its order a message ends in the parking lot.
+///
+/// # Errors
+/// The statement failed.
+pub async fn waiting(store: &Store, run: &RunId) -> Result<i64, StoreError> {
+    const SQL: &str = include_str!("../../sql/demo_waiting.sql");
+    let client = store.client().await?;
+    Ok(store.named("demo_waiting", client.query_one(SQL, &[&run.as_str()]).await)?.get(0))
+}
+
 /// Removes the rows of a run in one transaction and says how many orders went; its events are the relay's.
 ///
 /// # Errors

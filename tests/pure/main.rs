@@ -1,10 +1,15 @@
 //! The pure tier: no broker, no database, no clock. Runs in seconds on any machine.
 
-#![allow(clippy::expect_used, reason = "a test that cannot go on is to fail, and to say where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on is to fail, and to say where"
+)]
 
 mod architecture;
 mod batch_and_disposition;
 mod broker_model;
+mod frames;
 mod generate;
 mod order_wire;
 mod plan_conflicts;

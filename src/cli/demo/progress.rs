@@ -42,8 +42,8 @@ async fn bar(board: &Board, orders: usize) {
     loop {
         ticks.tick().await;
         let (phase, tally) = board.read();
-        bar.0.set_position(u64::try_from(tally.paid + tally.closed).unwrap_or(u64::MAX));
         bar.0.set_message(describe(phase, tally));
+        bar.0.set_position(u64::try_from(tally.paid + tally.closed).unwrap_or(u64::MAX));
     }
 }
 
