@@ -4,7 +4,7 @@
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: ## services, topology, a worker, and 2000 orders that nobody pays
+demo: ## services, topology, a worker, and 2,000 orders of which half are paid
 	@docker/demo.sh
 
 test: ## lint, then every test against real services

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demonstration, from nothing: services, topology, a worker as its own process, 2000 orders that
-# nobody pays. Exits as `overdue demo` does.
+# The demonstration, from nothing: services, topology, a worker as its own process, 2000 orders, of which
+# half are paid. Exits as `overdue demo` does.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -4,10 +4,12 @@ pub mod address;
 pub mod apply;
 pub mod connect;
 pub mod consume;
+pub mod frames;
 pub mod management;
 pub mod passive;
 pub mod publish;
 pub mod stats;
+mod stream;
 
 pub use address::BrokerAddress;
 pub use connect::{ConnectError, Link};

@@ -1,8 +1,12 @@
 //! The command line: types, and one match. Data on standard output, everything else on standard error.
 
 mod apply;
+mod bench;
 mod database;
+mod demo;
+mod drill;
 pub mod exit;
+mod output;
 mod plan;
 mod publish;
 mod run;
@@ -12,7 +16,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Flags, Settings};
+use crate::config::{Flags, LogSettings, Settings};
 use exit::Failure;
 
 /// Closes what was not done in time: delay topologies on plain RabbitMQ, overdue orders in PostgreSQL.
@@ -56,6 +60,13 @@ enum Command {
     Run,
     /// Publish due notices: one, or many as JSON lines from standard input
     Publish(publish::Publish),
+    /// Play orders, payments and deadlines against a real worker, and check every invariant
+    Demo(demo::Demo),
+    /// The same with real orders at many times their speed
+    Drill(drill::Drill),
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Prepare the database
     #[command(subcommand)]
     Database(database::Database),
@@ -70,16 +81,30 @@ impl Cli {
     /// What went wrong, with the exit code and the next step.
     pub async fn run(self) -> Result<(), Failure> {
         let settings = self.settings()?;
-        crate::telemetry::install(&settings.log).map_err(Failure::configuration)?;
+        crate::telemetry::install(&self.log(&settings)).map_err(Failure::configuration)?;
         match self.command {
             Command::Check => setup::topology(&settings).map(|topology| setup::describe(&topology)),
             Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,
             Command::Run => run::run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
+            Command::Demo(demo) => demo.run(&settings).await,
+            Command::Drill(drill) => drill.run(&settings).await,
+            Command::Bench(bench) => bench.run(&settings).await,
             Command::Database(database) => database.run(&settings).await,
             Command::Config => setup::show(&settings),
         }
+    }
+
+    /// Commands that end with a report say less on the way, unless the settings ask for something else.
+    fn log(&self, settings: &Settings) -> LogSettings {
+        let mut log = settings.log.clone();
+        let reports =
+            matches!(self.command, Command::Demo(_) | Command::Drill(_) | Command::Bench(_));
+        if reports && log.filter == Settings::default().log.filter {
+            "warn".clone_into(&mut log.filter);
+        }
+        log
     }
 
     fn settings(&self) -> Result<Settings, Failure> {

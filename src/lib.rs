@@ -23,6 +23,7 @@
 //! Core, pure: [`topology`], [`plan`], [`order`], [`worker::batch`], [`worker::disposition`].
 //! Edges: [`broker`], [`store`], [`cli`]. `broker` and `store` do not know each other; [`worker`] joins them.
 
+pub mod bench;
 pub mod broker;
 #[allow(
     clippy::doc_markdown,
@@ -30,6 +31,7 @@ pub mod broker;
 )]
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod order;
 pub mod plan;
 pub mod shutdown;

@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 
 /// Bodies over 64 KiB are parked unread: a due notice is a hundred bytes.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Longer ids are refused; the wire and the database both carry them comfortably below this.
-pub const MAX_ORDER_ID_BYTES: usize = 255;
+/// Longer ids are refused: with `@` and a deadline, or `#` and a delivery tag, behind it an id becomes a
+/// `message-id`, and that is a short string of at most 255 bytes.
+pub const MAX_ORDER_ID_BYTES: usize = 200;
+/// Parsers quote what they do not understand; the reason travels in a header, which has to fit into one frame.
+const MAX_REASON_CHARS: usize = 200;
 
-/// The id of an order, as the order service writes it: 1 to 255 bytes, no white space, no control characters.
+/// The id of an order, as the order service writes it: 1 to 200 bytes, no white space, no control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct OrderId(String);
@@ -70,7 +73,7 @@ pub enum Unreadable {
     Json(String),
     #[error("the order id is empty")]
     EmptyOrderId,
-    #[error("the order id has {0} bytes, more than 255")]
+    #[error("the order id has {0} bytes, more than 200")]
     LongOrderId(usize),
     #[error("the order id has white space or control characters")]
     OrderIdCharacters,
@@ -94,17 +97,21 @@ impl DueNotice {
         if body.len() > MAX_BODY_BYTES {
             return Err(Unreadable::TooLarge(body.len()));
         }
-        let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?.trim();
+        let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
+        // Writers of UTF-8 on some platforms put a byte order mark first.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
         match text.as_bytes().first() {
             None => Err(Unreadable::Empty),
-            Some(b'{' | b'[' | b'"') => Self::decode_json(text),
+            Some(b'{') => Self::decode_json(text),
+            // serde would read a list as the fields in their order.
+            Some(b'[' | b'"') => Err(Unreadable::Json("it is no object".to_owned())),
             Some(_) => Ok(Self { order_id: OrderId::parse(text)?, due_at: None }),
         }
     }
 
     fn decode_json(text: &str) -> Result<Self, Unreadable> {
         let wire: WireNotice =
-            serde_json::from_str(text).map_err(|error| Unreadable::Json(error.to_string()))?;
+            serde_json::from_str(text).map_err(|error| Unreadable::Json(brief(&error)))?;
         Ok(Self { order_id: OrderId::parse(&wire.order_id)?, due_at: wire.due_at })
     }
 
@@ -126,6 +133,10 @@ impl DueNotice {
             None => self.order_id.to_string(),
         }
     }
+}
+
+fn brief(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(MAX_REASON_CHARS).collect()
 }
 
 /// What the database said about one order.

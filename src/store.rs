@@ -11,7 +11,7 @@ use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
 use rustls_platform_verifier::ConfigVerifierExt;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::{config::SslMode, types::ToSql};
 
 pub use fault::{Fault, StoreError};
 
@@ -47,9 +47,10 @@ impl Store {
             "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS}",
             search_path.replace(' ', "")
         );
-        let given = config.get_options().map(|given| format!("{given} ")).unwrap_or_default();
+        // Of two, PostgreSQL takes the last: what the URL says beats what is set here.
+        let given = config.get_options().map(|given| format!(" {given}")).unwrap_or_default();
         config
-            .options(format!("{given}{options}"))
+            .options(format!("{options}{given}"))
             .application_name("overdue")
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(TCP_USER_TIMEOUT)
@@ -87,10 +88,12 @@ impl Store {
     /// Whether the database answers and can be written to.
     ///
     /// # Errors
-    /// It does not, or it is a read-only standby.
+    /// It does not, or it takes no writes.
     pub async fn ping(&self) -> Result<(), StoreError> {
+        // On a standby, and on a primary that is told to (default_transaction_read_only).
+        const SQL: &str = "SELECT current_setting('transaction_read_only')::boolean";
         let client = self.client().await?;
-        let row = client.query_one("SELECT pg_is_in_recovery()", &[]).await;
+        let row = client.query_one(SQL, &[]).await;
         if self.named("ping", row)?.get(0) {
             return Err(StoreError::ReadOnly { place: self.place.to_string() });
         }
@@ -111,6 +114,17 @@ impl Store {
         let transaction = self.named(name, client.transaction().await)?;
         self.named(name, transaction.batch_execute(script).await)?;
         self.named(name, transaction.commit().await)
+    }
+
+    /// Plans a statement without carrying it out: missing tables, columns and permissions show here as well.
+    pub(crate) async fn explain(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<(), StoreError> {
+        let client = self.client().await?;
+        self.named(name, client.query(&format!("EXPLAIN {sql}"), parameters).await).map(drop)
     }
 
     /// Gives the failure of a statement its name.

@@ -182,7 +182,7 @@ async fn session(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let names: Vec<String> = consumed.iter().cloned().collect();
     tasks.spawn(queues::watch(Arc::clone(worker), consumed, session.clone()));
     tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
-    tasks.spawn(relay::relay(Arc::clone(worker), publisher.clone(), session.clone()));
+    tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
     telemetry::worker_ready(&names, &worker.address.to_string(), worker.store.place());
 
     let mut result = Ok(());

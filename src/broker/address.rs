@@ -37,7 +37,9 @@ impl BrokerAddress {
     /// # Errors
     /// One of the two cannot be read.
     pub fn parse(url: &str, management_url: Option<&str>) -> Result<Self, AddressError> {
-        let mut uri: AMQPUri = url.parse().map_err(AddressError::Amqp)?;
+        // The parser quotes the URL, and there may be a password in it.
+        let unreadable = |reason: String| AddressError::Amqp(reason.replace(url, "<url>"));
+        let mut uri: AMQPUri = url.parse().map_err(unreadable)?;
         uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
         uri.query.frame_max.get_or_insert(FRAME_MAX_BYTES);
         let management = match management_url {

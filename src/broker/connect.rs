@@ -20,7 +20,7 @@ use lapin::{
 use socket2::{SockRef, TcpKeepalive};
 use tokio::time::timeout;
 
-use super::BrokerAddress;
+use super::{BrokerAddress, stream};
 
 /// TCP connect; a broker on the same continent answers in a tenth of it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub enum ConnectError {
     },
     /// There is no such virtual host.
     #[error(
-        "there is no virtual host at {address}: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+        "{address} does not exist: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
     )]
     NoVirtualHost {
         /// Where.
@@ -120,8 +120,8 @@ impl Link {
             open_stream(&uri, &kept).await.map_err(lapin::Error::from)
         };
         let properties = ConnectionProperties::default().with_connection_name(purpose.into());
-        let runtime = async_rs::Runtime::tokio_current();
-        let connecting = Connection::connector(address.uri.clone(), runtime, open, properties);
+        let uri = address.uri.clone();
+        let connecting = Connection::connector(uri, stream::runtime(), open, properties);
         match timeout(HANDSHAKE_TIMEOUT, connecting).await {
             Ok(Ok(connection)) => Ok(Self { connection, socket }),
             Ok(Err(error)) => {
@@ -169,9 +169,7 @@ impl Drop for Link {
     }
 }
 
-type Stream = AsyncTcpStream<async_compat::Compat<tokio::net::TcpStream>>;
-
-async fn open_stream(uri: &AMQPUri, socket: &Socket) -> io::Result<Stream> {
+async fn open_stream(uri: &AMQPUri, socket: &Socket) -> io::Result<stream::ReadableStream> {
     let target = (uri.authority.host.as_str(), uri.authority.port);
     let stream = timeout(CONNECT_TIMEOUT, tokio::net::TcpStream::connect(target)).await??;
     stream.set_nodelay(true)?;
@@ -181,14 +179,15 @@ async fn open_stream(uri: &AMQPUri, socket: &Socket) -> io::Result<Stream> {
     options.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
     socket.keep(options.try_clone()?.into());
     let plain = AsyncTcpStream::Plain(stream.compat());
-    match uri.scheme {
-        AMQPScheme::AMQP => Ok(plain),
+    let stream = match uri.scheme {
+        AMQPScheme::AMQP => plain,
         AMQPScheme::AMQPS => {
             let config = RustlsConnectorConfig::default();
             let connector = config.connector_with_no_client_auth().map_err(io::Error::other)?;
-            plain.into_rustls(&connector, &uri.authority.host).await
+            plain.into_rustls(&connector, &uri.authority.host).await?
         }
-    }
+    };
+    Ok(AsyncTcpStream::Plain(stream::Readable::new(stream, uri.query.frame_max.unwrap_or(0))))
 }
 
 /// Login and virtual host are refused with connection exceptions; anything else is "unreachable".

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::BrokerAddress;
+use super::{BrokerAddress, ConnectError, Link};
 use crate::{
     plan::{Change, snapshot::Snapshot},
     topology::objects::{Argument, Binding, Exchange, Objects, Queue},
@@ -26,7 +26,7 @@ use crate::{
 /// TCP and TLS to the management API.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// One call; declaring a quorum queue on a busy cluster takes a second or two.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client of the management API for one virtual host.
 pub struct Management {
@@ -34,6 +34,7 @@ pub struct Management {
     http: reqwest::Client,
     endpoint: Url,
     password: String,
+    address: BrokerAddress,
     display: String,
     user: String,
     vhost: String,
@@ -45,7 +46,7 @@ pub enum ManagementError {
     /// Nobody answers, or something that is no management API.
     #[error(
         "cannot reach the management API at {address} to {step}; is the plugin enabled (rabbitmq-plugins enable \
-         rabbitmq_management), and is broker.management_url right?"
+         rabbitmq_management), and is broker.management_url right? ({reason})"
     )]
     Unreachable {
         /// Where.
@@ -57,7 +58,8 @@ pub enum ManagementError {
     },
     /// The login is refused, or the user lacks a tag or a permission.
     #[error(
-        "user `{user}` may not {step} at {address}: {reason}; it needs the `management` tag and permissions on the topology's objects"
+        "user `{user}` may not {step} at {address}: {reason}; check the user and password in broker.management_url, \
+         its `management` tag, and its permissions on the topology's objects"
     )]
     NotPermitted {
         /// Where.
@@ -71,13 +73,16 @@ pub enum ManagementError {
     },
     /// The virtual host does not exist.
     #[error(
-        "there is no virtual host `{vhost}` at {address}: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+        "there is no virtual host `{vhost}` at {address}, or user `{user}` may not use it: create it with \
+         `rabbitmqctl add_vhost {vhost}` or correct broker.url"
     )]
     NoVirtualHost {
         /// Where.
         address: String,
         /// Which.
         vhost: String,
+        /// Who asked.
+        user: String,
     },
     /// The broker understood and said no.
     #[error("the broker at {address} refused to {step}: {reason}")]
@@ -123,7 +128,8 @@ impl Management {
             .build()
             .map_err(|error| unbuilt(error.to_string()))?;
         let vhost = address.virtual_host().to_owned();
-        Ok(Self { client, http, endpoint, password, display, user, vhost })
+        let address = address.clone();
+        Ok(Self { client, http, endpoint, password, address, display, user, vhost })
     }
 
     /// The virtual host all calls are about.
@@ -155,32 +161,42 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
-        let step = "read the virtual host";
-        let vhost = self.client.get_vhost(&self.vhost).await;
-        vhost.map_err(|error| self.explain(step, error))?;
-        let exchanges = self.client.list_exchanges_in(&self.vhost).await;
+        let exchanges = match self.client.list_exchanges_in(&self.vhost).await {
+            Err(ApiError::NotFound) => return Err(self.no_virtual_host().await),
+            exchanges => exchanges.map_err(|error| self.explain("list the exchanges", error))?,
+        };
         let queues = self.client.list_queues_in(&self.vhost).await;
+        let queues = queues.map_err(|error| self.explain("list the queues", error))?;
         let bindings = self.client.list_bindings_in(&self.vhost).await;
+        let bindings = bindings.map_err(|error| self.explain("list the bindings", error))?;
         let stats = self.queue_stats().await?.into_values();
         let messages = stats.filter_map(|queue| Some((queue.name, queue.messages?))).collect();
+        let exchanges = exchanges.into_iter().map(exchange_of);
+        let queues = queues.into_iter().map(queue_of);
         let objects = Objects {
-            exchanges: exchanges
-                .map_err(|error| self.explain("list the exchanges", error))?
-                .into_iter()
-                .map(|exchange| (exchange.name.clone(), exchange_of(exchange)))
-                .collect(),
-            queues: queues
-                .map_err(|error| self.explain("list the queues", error))?
-                .into_iter()
-                .map(|queue| (queue.name.clone(), queue_of(queue)))
-                .collect(),
-            bindings: bindings
-                .map_err(|error| self.explain("list the bindings", error))?
-                .into_iter()
-                .map(binding_of)
-                .collect(),
+            exchanges: exchanges.map(|exchange| (exchange.name.clone(), exchange)).collect(),
+            queues: queues.map(|queue| (queue.name.clone(), queue)).collect(),
+            bindings: bindings.into_iter().map(binding_of).collect(),
         };
         Ok(Snapshot { objects, messages })
+    }
+
+    /// This API does not tell a virtual host that is not there from one that the user may not use; AMQP does.
+    async fn no_virtual_host(&self) -> ManagementError {
+        let address = self.display.clone();
+        match Link::open(&self.address, "overdue: looking for the virtual host").await {
+            Err(error @ ConnectError::NotAllowed { .. }) => ManagementError::NotPermitted {
+                address,
+                user: self.user.clone(),
+                step: "list the exchanges".to_owned(),
+                reason: error.to_string(),
+            },
+            _ => ManagementError::NoVirtualHost {
+                address,
+                vhost: self.vhost.clone(),
+                user: self.user.clone(),
+            },
+        }
     }
 
     /// Carries out one change. Each of them can be repeated without effect.
@@ -232,10 +248,11 @@ impl Management {
 
     fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
         let address = self.display.clone();
+        let user = self.user.clone();
         let step = step.to_owned();
         match error {
             ApiError::NotFound => {
-                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone() }
+                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
             }
             ApiError::ClientErrorResponse { status_code, body, error_details, .. } => {
                 let details =
@@ -243,19 +260,11 @@ impl Management {
                 let reason = details.or(body).unwrap_or_else(|| status_code.to_string());
                 let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
                 match status_code.as_u16() {
-                    404 => ManagementError::NoVirtualHost { address, vhost: self.vhost.clone() },
-                    401 | 403 => ManagementError::NotPermitted {
-                        address,
-                        user: self.user.clone(),
-                        step,
-                        reason,
-                    },
-                    _ if refused => ManagementError::NotPermitted {
-                        address,
-                        user: self.user.clone(),
-                        step,
-                        reason,
-                    },
+                    404 => {
+                        ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
+                    }
+                    401 | 403 => ManagementError::NotPermitted { address, user, step, reason },
+                    _ if refused => ManagementError::NotPermitted { address, user, step, reason },
                     _ => ManagementError::Refused { address, step, reason },
                 }
             }
@@ -263,12 +272,24 @@ impl Management {
                 let reason = body.unwrap_or_else(|| status_code.to_string());
                 ManagementError::Refused { address, step, reason }
             }
+            ApiError::RequestError { error, .. } => {
+                ManagementError::Unreachable { address, step, reason: causes(&error) }
+            }
             other => ManagementError::Unreachable { address, step, reason: other.to_string() },
         }
     }
 }
 
 type ApiFailure = rabbitmq_http_client::api::HttpClientError;
+
+/// What is behind an HTTP client's "error sending request": refused, timed out, no such host.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
 
 fn step_of(change: &Change) -> String {
     match change {

@@ -8,14 +8,15 @@ use std::{collections::HashMap, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lapin::{
-    BasicProperties, Channel, Confirmation,
+    BasicProperties, Channel, Confirmation, ErrorKind,
     message::Delivery,
     options::{BasicPublishOptions, ConfirmSelectOptions},
+    protocol::{AMQPErrorKind, AMQPSoftError},
     types::FieldTable,
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{error::Elapsed, timeout},
+    time::{MissedTickBehavior, error::Elapsed, timeout},
 };
 
 use super::{BrokerAddress, ConnectError, Link};
@@ -24,6 +25,8 @@ use super::{BrokerAddress, ConnectError, Link};
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// From publish to confirm. Under an alarm confirms simply stop coming.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
+/// How soon an idle publisher notices that its connection is gone.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Unconfirmed messages at once: enough to hide the round trip, few enough to tell what is unknown.
 const WINDOW: usize = 1_024;
 /// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
@@ -70,6 +73,25 @@ pub enum PublishError {
     Refused {
         /// Which.
         message_id: String,
+    },
+    /// The exchange is not there, so the broker closed the channel.
+    #[error(
+        "message {message_id} was not confirmed: the broker has no exchange `{exchange}`; declare the topology \
+         with `overdue apply`"
+    )]
+    NoExchange {
+        /// Which.
+        message_id: String,
+        /// Where it was published to.
+        exchange: String,
+    },
+    /// The user may not write to the exchange, so the broker closed the channel.
+    #[error("message {message_id} was not confirmed: {reason}")]
+    NotPermitted {
+        /// Which.
+        message_id: String,
+        /// What the broker said: which user, which exchange.
+        reason: String,
     },
     /// The broker has blocked the connection; the message was not sent.
     #[error(
@@ -168,6 +190,8 @@ type Told = Result<Result<Confirmation, lapin::Error>, Elapsed>;
 async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receiver<Request>) {
     let mut pending = FuturesUnordered::new();
     let mut returns = Returns::default();
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let alive = loop {
         tokio::select! {
             biased;
@@ -189,6 +213,7 @@ async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receiver<Request>)
                     }
                 }
             }
+            _ = look.tick() => {}
         }
         if !channel.status().connected() {
             break false;
@@ -241,6 +266,29 @@ impl Sent {
 
     fn unknown(&self, reason: String) -> PublishError {
         PublishError::Unknown { message_id: self.message_id.clone(), reason }
+    }
+
+    /// The channel is gone. The broker's text names the exchange that it was about; every other message in
+    /// flight shares the channel, and may or may not have arrived.
+    fn lost(&self, error: &lapin::Error) -> PublishError {
+        let message_id = self.message_id.clone();
+        if let ErrorKind::ProtocolError(amqp) = error.kind() {
+            let reason = amqp.get_message().to_string();
+            let mine = reason.contains(&format!("exchange '{}'", self.exchange));
+            match amqp.kind() {
+                AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND) if mine => {
+                    return PublishError::NoExchange {
+                        message_id,
+                        exchange: self.exchange.clone(),
+                    };
+                }
+                AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED) if mine => {
+                    return PublishError::NotPermitted { message_id, reason };
+                }
+                _ => {}
+            }
+        }
+        self.unknown(error.to_string())
     }
 }
 
@@ -313,7 +361,7 @@ impl Returns {
                     Ok(())
                 }
             }
-            Ok(Err(error)) => Err(sent.unknown(error.to_string())),
+            Ok(Err(error)) => Err(sent.lost(&error)),
             Err(_elapsed) if blocked => Err(sent.unknown(
                 "the broker has blocked the connection (memory or disk alarm)".to_owned(),
             )),

@@ -131,6 +131,8 @@ impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
         let code = match error {
             PublishError::Returned { .. } | PublishError::Refused { .. } => FAILED,
+            PublishError::NoExchange { .. } => CONFIGURATION,
+            PublishError::NotPermitted { .. } => NOT_PERMITTED,
             PublishError::Blocked { .. }
             | PublishError::Unknown { .. }
             | PublishError::Disconnected { .. } => UNAVAILABLE,

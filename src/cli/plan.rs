@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     exit::{self, Failure},
+    output::Output,
     setup,
 };
 use crate::{
@@ -42,16 +43,6 @@ impl Discard {
     pub(super) fn names(&self) -> BTreeSet<String> {
         self.queues.iter().cloned().collect()
     }
-}
-
-/// Formats of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs; the schema has a version.
-    Json,
 }
 
 impl PlanArgs {

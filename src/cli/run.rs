@@ -39,6 +39,7 @@ pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
     for effect in effects.values() {
         store.check_effect(effect).await?;
     }
+    store.check_outbox().await?;
     let management = Management::new(&address)?;
     let (plan, _) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
     apply::carry_out(&management, &additions(plan)?, |_, _| {}).await?;

@@ -100,5 +100,15 @@ fn without_password(url: &str) -> String {
     if parsed.password().is_some() && parsed.set_password(Some("***")).is_err() {
         return "***".to_owned();
     }
+    // PostgreSQL takes it as a parameter as well.
+    if parsed.query_pairs().any(|(key, _)| key == "password") {
+        let pairs: Vec<_> = parsed
+            .query_pairs()
+            .map(|(key, value)| if key == "password" { (key, "***".into()) } else { (key, value) })
+            .collect();
+        let query =
+            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        parsed.set_query(Some(&query));
+    }
     parsed.to_string()
 }

@@ -29,9 +29,10 @@ pub fn fault(code: Option<&SqlState>) -> Fault {
         "40001" | "40P01" | "55P03" => Fault::Contention,
         "25P03" | "25006" | "26000" | "0A000" => Fault::Unavailable,
         "57014" => Fault::Overloaded,
-        _ => match &code[..2] {
+        _ => match code.get(..2).unwrap_or_default() {
             "53" => Fault::Overloaded,
-            "22" | "23" => Fault::Row,
+            // 09, 27, 44 and P0: what a trigger or a view of the order service refuses.
+            "09" | "22" | "23" | "27" | "44" | "P0" => Fault::Row,
             "28" | "42" | "3D" | "3F" => Fault::Configuration,
             // 08, 57, and what is unknown to us: neither burn a retry nor park; a person sees it in the log.
             _ => Fault::Unavailable,
@@ -70,7 +71,8 @@ pub enum StoreError {
     },
     /// It answers, and cannot be written to.
     #[error(
-        "PostgreSQL at {place} is a read-only standby; add target_session_attrs=read-write to database.url"
+        "PostgreSQL at {place} takes no writes (a standby, or default_transaction_read_only is on); \
+         if there is another host, add target_session_attrs=read-write to database.url"
     )]
     ReadOnly {
         /// Where.
@@ -125,11 +127,18 @@ impl StoreError {
     /// The next step for a person, where the SQLSTATE tells it.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
+        if matches!(self, Self::Connect { source, .. } if source.code().is_none()) {
+            return Some("is it running, and is database.url right?");
+        }
         match self.code()?.code() {
             "28P01" | "28000" => Some("check the user and password in database.url"),
             "3D000" => Some("create the database with `createdb`, or correct database.url"),
             "3F000" | "42P01" => Some(
-                "run `overdue database init`, or point database.search_path at the schemas that hold the tables",
+                "run `overdue database init` (with --reference-tables where nobody has order tables yet), or point \
+                 database.search_path at the schemas that hold the tables",
+            ),
+            "42601" => Some(
+                "check the SQL files that overdue.toml names in [effects]: see docs/effects.md",
             ),
             "42703" | "42804" | "42883" => Some(
                 "the tables have another shape than the SQL expects: see docs/effects.md, or correct database.search_path",

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::{Column, Row, Statement, types::Type};
 
 use super::{Store, StoreError};
 use crate::order::{OrderId, Outcome};
@@ -41,7 +41,7 @@ pub enum Path {
 }
 
 impl Path {
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
             Self::Sweep => "sweep",
@@ -58,43 +58,29 @@ const COLUMNS: [(&str, Type); 4] = [
 ];
 
 impl Store {
-    /// Prepares the effect's SQL and compares its parameters and columns with the contract; changes nothing.
+    /// Compares the parameters and columns of the effect's SQL with the contract, and plans it, which shows
+    /// missing permissions; changes nothing.
     ///
     /// # Errors
-    /// A table or column is missing, or the SQL takes or gives something else.
+    /// A table, a column or a permission is missing, or the SQL takes or gives something else.
     pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
+        self.check_shape(effect).await?;
+        let none: &[&str] = &[];
+        self.explain("effect", &effect.sql, &[&none, &Path::Message.as_str()]).await?;
+        match &effect.overdue_sql {
+            Some(sql) => self.explain("overdue_ids", sql, &[&0_i64, &0_i64]).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn check_shape(&self, effect: &Effect) -> Result<(), StoreError> {
         let client = self.client().await?;
-        let misfit = |reason| Err(StoreError::Effect { effect: effect.name.clone(), reason });
-        if let Some(sql) = &effect.overdue_sql {
-            let sweep = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-            let columns: Vec<&Type> =
-                sweep.columns().iter().map(tokio_postgres::Column::type_).collect();
-            if sweep.params() != [Type::INT8, Type::INT8] || columns != [&Type::TEXT] {
-                return misfit(
-                    "overdue_sql has to take $1 bigint, $2 bigint and give order_id text"
-                        .to_owned(),
-                );
-            }
-        }
+        let misfit = |reason| StoreError::Effect { effect: effect.name.clone(), reason };
         let statement = self.named("effect", client.prepare_cached(&effect.sql).await)?;
-        if statement.params() != PARAMETERS {
-            return misfit(format!("it takes {:?}, not $1 text[] and $2 text", statement.params()));
-        }
-        let columns = statement.columns();
-        for (index, (name, kind)) in COLUMNS.iter().enumerate() {
-            match columns.get(index) {
-                Some(column) if column.name() == *name && column.type_() == kind => {}
-                Some(column) => {
-                    let found = format!("{} {}", column.name(), column.type_());
-                    return misfit(format!(
-                        "column {} is `{found}`, not `{name} {kind}`",
-                        index + 1
-                    ));
-                }
-                None => {
-                    return misfit(format!("column {}, `{name} {kind}`, is missing", index + 1));
-                }
-            }
+        effect_shape(&statement).map_err(misfit)?;
+        if let Some(sql) = &effect.overdue_sql {
+            let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
+            overdue_shape(&statement).map_err(misfit)?;
         }
         Ok(())
     }
@@ -144,6 +130,32 @@ impl Store {
         // An id that no message could carry is none of ours.
         Ok(rows.iter().filter_map(|row| OrderId::parse(row.get(0)).ok()).collect())
     }
+}
+
+fn effect_shape(statement: &Statement) -> Result<(), String> {
+    if statement.params() != PARAMETERS {
+        return Err(format!("it takes {:?}, not $1 text[] and $2 text", statement.params()));
+    }
+    for (index, (name, kind)) in COLUMNS.iter().enumerate() {
+        let number = index + 1;
+        match statement.columns().get(index) {
+            Some(column) if column.name() == *name && column.type_() == kind => {}
+            Some(column) => {
+                let found = format!("{} {}", column.name(), column.type_());
+                return Err(format!("column {number} is `{found}`, not `{name} {kind}`"));
+            }
+            None => return Err(format!("column {number}, `{name} {kind}`, is missing")),
+        }
+    }
+    Ok(())
+}
+
+fn overdue_shape(statement: &Statement) -> Result<(), String> {
+    let columns: Vec<&Type> = statement.columns().iter().map(Column::type_).collect();
+    if statement.params() == [Type::INT8, Type::INT8] && columns == [&Type::TEXT] {
+        return Ok(());
+    }
+    Err("overdue_sql has to take $1 bigint, $2 bigint and give order_id text".to_owned())
 }
 
 fn outcome(effect: &Effect, row: &Row) -> Result<(String, Outcome), StoreError> {

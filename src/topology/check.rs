@@ -152,7 +152,7 @@ fn timeouts_present(file: &TopologyFile) -> Vec<Finding> {
         return Vec::new();
     }
     let message = "there is no timeout, so nothing would ever be consumed".to_owned();
-    let help = "add one: [[timeout]] name = \"unpaid\", after = \"30m\"";
+    let help = "add one: a line [[timeout]], then name = \"unpaid\" and after = \"30m\"";
     vec![finding("timeouts-present", file.name.span(), message, help)]
 }
 
@@ -175,8 +175,10 @@ fn timeout_name(name: &Spanned<String>) -> Option<Finding> {
         ));
     }
     if text.len() > NAME_RESERVE_BYTES - 1 {
-        let message =
-            format!("the name has {} bytes; RabbitMQ refuses object names over 255", text.len());
+        let message = format!(
+            "the name has {} bytes; with the topology's name before it, a queue's name has 255 at the most",
+            text.len()
+        );
         return Some(finding("timeout-name", name.span(), message, "keep it at 63 bytes or less"));
     }
     None
@@ -204,7 +206,12 @@ fn object_names_unique(file: &TopologyFile) -> Vec<Finding> {
 fn references_are_levels(file: &TopologyFile) -> Vec<Finding> {
     let declared: BTreeSet<&str> =
         file.delay.levels.get_ref().iter().map(|l| l.get_ref().as_str()).collect();
-    let list = declared.iter().map(|level| format!("`{level}`")).collect::<Vec<_>>().join(", ");
+    let readable: Vec<String> =
+        levels(file).iter().map(|(level, _)| format!("`{level}`")).collect();
+    let help = match &readable[..] {
+        [] => "add it to delay.levels".to_owned(),
+        levels => format!("add it to delay.levels or use one of {}", levels.join(", ")),
+    };
     let timeouts = file.timeout.iter().map(Spanned::get_ref);
     let by_timeout = timeouts.flat_map(|timeout| {
         let by_category = timeout.after_by_category.iter().map(|(category, level)| {
@@ -219,7 +226,6 @@ fn references_are_levels(file: &TopologyFile) -> Vec<Finding> {
         .filter(|(_, level)| !declared.contains(level.get_ref().as_str()))
         .map(|(place, level)| {
             let message = format!("{place} is `{}`, which is no level", level.get_ref());
-            let help = format!("add it to delay.levels or use one of {list}");
             finding("level-reference", level.span(), message, &help)
         })
         .collect()

@@ -7,9 +7,9 @@ use lapin::types::FieldTable;
 
 use super::{SessionEnd, Worker, chain};
 use crate::{
-    broker::{Message, PublishError, Publisher},
+    broker::{ConnectError, Message, PublishError, Publisher},
     shutdown::Stop,
-    store::outbox::Event,
+    store::{StoreError, outbox::Event},
     telemetry,
 };
 
@@ -18,29 +18,46 @@ const CLAIM: i64 = 500;
 /// The batches of this process ring; events of other processes that died are found by polling.
 const POLL: Duration = Duration::from_secs(5);
 
+/// Why events stay in the outbox for now.
+#[derive(Debug, thiserror::Error)]
+enum RelayError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Publishes what is in the outbox until a stop is asked for.
 ///
-/// # Errors
-/// The publishing connection is gone. A database that fails is told and asked again later: the events wait there.
-pub(super) async fn relay(
-    worker: Arc<Worker>,
-    publisher: Publisher,
-    stop: Stop,
-) -> Result<(), SessionEnd> {
+/// A failure is told and tried again after a while, on a connection of its own: a broker that blocks publishers
+/// (memory or disk alarm) is no reason to leave the messages. The events wait in the outbox.
+pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
+    let mut publisher = None;
     loop {
-        if let Err(end) = relay_all(&worker, &publisher, &stop).await {
-            let SessionEnd::Store(error) = end else { return Err(end) };
-            telemetry::relay_failed(&chain(&error));
+        let relayed = relay_all(&worker, &mut publisher, &stop).await;
+        if let Err(error) = &relayed {
+            telemetry::relay_failed(&chain(error));
         }
         tokio::select! {
             () = stop.requested() => return Ok(()),
-            () = worker.events.notified() => {}
+            () = worker.events.notified(), if relayed.is_ok() => {}
             () = tokio::time::sleep(POLL) => {}
         }
     }
 }
 
-async fn relay_all(worker: &Worker, publisher: &Publisher, stop: &Stop) -> Result<(), SessionEnd> {
+/// Leaves `link` empty where it failed, so that the next time begins with a new connection.
+async fn relay_all(
+    worker: &Worker,
+    link: &mut Option<Publisher>,
+    stop: &Stop,
+) -> Result<(), RelayError> {
+    let publisher = match link.take().filter(|publisher| !publisher.is_closed()) {
+        Some(publisher) => publisher,
+        None => Publisher::connect(&worker.address, "overdue worker: events").await?,
+    };
     let exchange = worker.topology.events_exchange();
     while !stop.is_requested() {
         let events = worker.store.claim_events(CLAIM).await?;
@@ -48,7 +65,7 @@ async fn relay_all(worker: &Worker, publisher: &Publisher, stop: &Stop) -> Resul
             break;
         }
         let results =
-            join_all(events.iter().map(|event| publish(publisher, &exchange, event))).await;
+            join_all(events.iter().map(|event| publish(&publisher, &exchange, event))).await;
         let (confirmed, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
         let confirmed: Vec<i64> = confirmed.into_iter().flatten().collect();
         worker.store.forget_events(&confirmed).await?;
@@ -56,6 +73,7 @@ async fn relay_all(worker: &Worker, publisher: &Publisher, stop: &Stop) -> Resul
             return Err(error.into());
         }
     }
+    *link = Some(publisher);
     Ok(())
 }
 

@@ -21,6 +21,8 @@ use crate::{
 const ATTEMPT: &str = "x-attempt";
 /// Why a message is in the parking lot.
 const PARK_REASON: &str = "x-park-reason";
+/// A trigger can say as much as it likes, and the headers have to fit into one frame.
+const MAX_REASON_CHARS: usize = 1_000;
 /// Which timeout it came from.
 const PARK_TIMEOUT: &str = "x-park-timeout";
 /// More attempts than any retry list has: a forged header is no way to wait for ever.
@@ -107,17 +109,19 @@ impl Due {
         let mut copy =
             self.copy(lane.worker.topology.park_exchange(), self.delivery.routing_key.to_string());
         let text = |text: &str| AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()));
-        copy.headers.insert(PARK_REASON.into(), text(reason));
+        let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
+        copy.headers.insert(PARK_REASON.into(), text(&reason));
         copy.headers.insert(PARK_TIMEOUT.into(), text(&lane.timeout.name));
         copy
     }
 }
 
-/// Headers that dead-lettering and delivery add.
+/// Headers that dead-lettering and delivery add, and those by which the broker would route a copy to more queues
+/// than its routing key says (<https://www.rabbitmq.com/docs/sender-selected>).
 fn is_brokers(header: &str) -> bool {
     const PREFIXES: [&str; 4] = ["x-death", "x-first-death-", "x-last-death-", "x-delivery-count"];
     PREFIXES.iter().any(|prefix| header.starts_with(prefix))
-        || matches!(header, "x-acquired-count" | PARK_REASON | PARK_TIMEOUT)
+        || matches!(header, "x-acquired-count" | "CC" | "BCC" | PARK_REASON | PARK_TIMEOUT)
 }
 
 /// Settles a committed batch. `None` as outcome is a body that could not be read.

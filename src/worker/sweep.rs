@@ -2,13 +2,13 @@
 //!
 //! Every worker sweeps; the effect's guard makes it harmless that two find the same order.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use tokio::time::MissedTickBehavior;
 
 use super::{SessionEnd, Worker, chain, closing, count};
 use crate::{
-    order::Outcome,
+    order::{OrderId, Outcome},
     shutdown::Stop,
     store::{StoreError, orders::Path},
     telemetry,
@@ -40,17 +40,24 @@ async fn sweep_timeout(worker: &Worker, timeout: &Timeout, stop: &Stop) -> Resul
     let grace = worker.settings.sweep_grace.as_duration();
     let effect = &worker.effects[&timeout.effect];
     let mut swept = 0;
+    // Rows that fail stay the oldest: what was looked at once is passed over, or 500 of them would hide the others.
+    let mut stuck: HashSet<OrderId> = HashSet::new();
     while !stop.is_requested() {
-        let ids = worker.store.overdue_ids(effect, SWEEP_SIZE, grace).await?;
-        let outcomes = closing::outcomes(&worker.store, effect, &ids, Path::Sweep).await?;
-        let closed =
-            outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Closed { .. })).count();
-        // Nothing closed although something was found: rows that fail, or another sweep was faster.
-        if closed == 0 {
+        let limit = SWEEP_SIZE.saturating_add_unsigned(stuck.len().try_into().unwrap_or(u64::MAX));
+        let mut ids = worker.store.overdue_ids(effect, limit, grace).await?;
+        ids.retain(|id| !stuck.contains(id));
+        if ids.is_empty() {
             break;
         }
-        swept += closed;
-        worker.events.notify_one();
+        let outcomes = closing::outcomes(&worker.store, effect, &ids, Path::Sweep).await?;
+        let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
+        let closed = outcomes.iter().filter(|outcome| is_closed(outcome)).count();
+        if closed > 0 {
+            swept += closed;
+            worker.events.notify_one();
+        }
+        let looked_at = ids.into_iter().zip(&outcomes);
+        stuck.extend(looked_at.filter(|(_, outcome)| !is_closed(outcome)).map(|(id, _)| id));
     }
     if swept > 0 {
         count(&worker.tally.swept, swept);

@@ -1,0 +1,2 @@
+-- bench_clear: the tables of the benchmark as new.
+TRUNCATE orders, order_items, stock, closures, outbox

@@ -1,0 +1,118 @@
+//! What the benchmark says: a line for each way of closing, and how much batches gain.
+
+use std::{fmt, time::Duration};
+
+use serde::Serialize;
+
+use super::{Size, close::Method};
+use crate::demo::report::per_second;
+
+/// Batches are to be at least so many times as fast as one by one.
+pub const EXPECTED_RATIO: f64 = 10.0;
+/// Changes when a field gets another meaning or goes.
+const SCHEMA: u32 = 1;
+
+/// How long one way of closing took.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// Which way.
+    pub method: Method,
+    /// In words.
+    pub what: String,
+    /// Orders closed.
+    pub orders: usize,
+    /// Seconds for all of them.
+    pub took_s: f64,
+    /// Orders closed per second.
+    pub orders_per_s: f64,
+}
+
+impl Line {
+    /// So many orders, closed in so much time.
+    #[must_use]
+    pub fn new(method: Method, batch: usize, orders: usize, took: Duration) -> Self {
+        Self {
+            method,
+            what: method.describe(batch),
+            orders,
+            took_s: took.as_secs_f64(),
+            orders_per_s: per_second(orders, took),
+        }
+    }
+}
+
+/// The result of the benchmark.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Changes when a field gets another meaning or goes.
+    pub schema: u32,
+    /// Orders closed each way; one by one closes fewer.
+    pub orders: usize,
+    /// Orders in a batch.
+    pub batch: usize,
+    /// A line for each way.
+    pub lines: Vec<Line>,
+    /// Batches on one connection : one by one, in orders per second.
+    pub ratio: f64,
+    /// Batches on one connection : the same statements as plain SQL, in orders per second.
+    pub of_plain_sql: f64,
+    /// Orders closed twice or not at all, stock that is missing: what is wrong, after which way of closing.
+    pub broken: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(size: Size) -> Self {
+        let Size { orders, batch } = size;
+        Self {
+            schema: SCHEMA,
+            orders,
+            batch,
+            lines: Vec::new(),
+            ratio: 0.0,
+            of_plain_sql: 0.0,
+            broken: Vec::new(),
+        }
+    }
+
+    pub(super) fn compare(&mut self) {
+        let of = |method: Method| {
+            self.lines
+                .iter()
+                .find(|line| line.method == method)
+                .map_or(0.0, |line| line.orders_per_s)
+        };
+        let ratio =
+            |of: f64, to: f64| if to > 0.0 { (of / to * 100.0).round() / 100.0 } else { 0.0 };
+        let batches = of(Method::Batches);
+        let (one_by_one, plain_sql) = (of(Method::OneByOne), of(Method::SqlBatches));
+        self.ratio = ratio(batches, one_by_one);
+        self.of_plain_sql = ratio(batches, plain_sql);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "closing overdue orders of 3 items, half of these in 5 hot SKUs")?;
+        for line in &self.lines {
+            let sample = if line.orders < self.orders { ", a sample" } else { "" };
+            writeln!(
+                f,
+                "{:<46} {:>7.0} orders/s   {} in {:.2} s{sample}",
+                line.what, line.orders_per_s, line.orders, line.took_s
+            )?;
+        }
+        writeln!(
+            f,
+            "batches : one by one = {:.1} (expected: at least {EXPECTED_RATIO})",
+            self.ratio
+        )?;
+        writeln!(f, "batches : plain SQL  = {:.2}", self.of_plain_sql)?;
+        for broken in &self.broken {
+            writeln!(f, "BROKEN: {broken}")?;
+        }
+        if self.broken.is_empty() {
+            writeln!(f, "every order was closed exactly once, and all stock is back")?;
+        }
+        Ok(())
+    }
+}

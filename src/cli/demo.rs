@@ -1,0 +1,93 @@
+//! `overdue demo`: orders that nobody pays, orders that somebody pays, and a worker that tells them apart.
+
+pub(super) mod play;
+mod progress;
+
+use clap::Args;
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::{exit::Failure, setup};
+use crate::{
+    config::Settings,
+    demo::{
+        script::{DemoShape, RunId, Script},
+        tables,
+    },
+    topology::route::Delay,
+};
+use play::Playing;
+
+/// Created per second where nothing else is asked for: 2,000 orders take two seconds.
+const RATE: u32 = 1_000;
+
+/// Play orders, payments and deadlines against a real worker, and check every invariant
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// Orders
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    orders: u32,
+    /// From creation to deadline: a level of the topology
+    #[arg(long, default_value = "10s", value_name = "LEVEL")]
+    after: String,
+    /// Share of the orders that are paid well before their deadline, 0 to 1
+    #[arg(long, default_value_t = 0.5, value_parser = share)]
+    paid_share: f64,
+    /// Share that is paid within 50 ms of the deadline, before or after, 0 to 1
+    #[arg(long, default_value_t = 0.05, value_parser = share)]
+    late_share: f64,
+    /// Orders created per second
+    #[arg(long, default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+    /// Only remove the rows of a run that was kept or interrupted
+    #[arg(long, value_name = "RUN", value_parser = RunId::parse, conflicts_with_all = ["orders", "after"])]
+    remove: Option<RunId>,
+    #[command(flatten)]
+    playing: Playing,
+}
+
+impl Demo {
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        if let Some(run) = &self.remove {
+            return remove(settings, run).await;
+        }
+        if self.paid_share + self.late_share > 1.0 {
+            return Err(Failure::usage("--paid-share and --late-share are more than 1 together"));
+        }
+        let topology = setup::topology(settings)?;
+        let route = self.playing.route(&topology, &Delay::Level(self.after.clone()))?;
+        let shape = DemoShape {
+            orders: usize::try_from(self.orders).unwrap_or(usize::MAX),
+            after: route.level.ttl(),
+            paid_share: self.paid_share,
+            late_share: self.late_share,
+        };
+        let seed = self.playing.seed();
+        let run = RunId::new("demo", rand::random());
+        let script = Script::demo(run, shape, &mut StdRng::seed_from_u64(seed))
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let title = format!("{} orders, due after {}, seed {seed}", self.orders, self.after);
+        self.playing.play(settings, route, script, self.rate, &title).await
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of a command")]
+async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
+    let store = setup::store(settings)?;
+    let waiting = tables::waiting(&store, run).await?;
+    if waiting > 0 {
+        return Err(Failure::failed(format!(
+            "{waiting} orders of {run} still wait for their messages, which would end in the parking lot without \
+             them; let a worker close them (overdue run), then remove them"
+        )));
+    }
+    let orders = tables::remove(&store, run).await?;
+    println!("removed {orders} orders of {run}");
+    Ok(())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share is a number from 0 to 1".to_owned()),
+    }
+}

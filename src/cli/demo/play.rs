@@ -1,0 +1,161 @@
+//! What demo and drill have in common: where the run plays, watching it, and its end.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use super::progress;
+use crate::{
+    cli::{
+        exit::{self, Failure},
+        output::Output,
+        run, setup,
+    },
+    config::Settings,
+    demo::{
+        self, DemoError, Stage,
+        board::Board,
+        report::Report,
+        script::{RunId, Script},
+        tables,
+    },
+    shutdown::Stop,
+    store::Store,
+    topology::{
+        Topology,
+        route::{Delay, Route},
+    },
+    worker::chain,
+};
+
+/// Who closes the orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WorkerPlace {
+    /// A worker in this process
+    Internal,
+    /// One that runs already
+    External,
+}
+
+/// Options of demo and drill.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Playing {
+    /// Who closes the orders
+    #[arg(long, value_enum, default_value = "internal")]
+    worker: WorkerPlace,
+    /// The timeout that closes them [default: the topology's only one]
+    #[arg(long)]
+    timeout: Option<String>,
+    /// The same number makes the same orders and payments again [default: a random one]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Connections for the payments
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    payers: u16,
+    /// Leave the rows of the run in the database
+    #[arg(long)]
+    keep: bool,
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+impl Playing {
+    /// The number that makes the script.
+    pub(in crate::cli) fn seed(&self) -> u64 {
+        // Short enough to be typed again.
+        self.seed.unwrap_or_else(|| rand::random::<u32>().into())
+    }
+
+    /// Where the notices go, or an error that lists what there is.
+    pub(in crate::cli) fn route(
+        &self,
+        topology: &Topology,
+        delay: &Delay,
+    ) -> Result<Route, Failure> {
+        Ok(topology.route(self.timeout(topology)?, delay)?)
+    }
+
+    fn timeout<'a>(&'a self, topology: &'a Topology) -> Result<&'a str, Failure> {
+        match (&self.timeout, topology.timeouts.as_slice()) {
+            (Some(timeout), _) => Ok(timeout),
+            (None, [only]) => Ok(&only.name),
+            (None, _) => {
+                Err(Failure::usage("the topology has several timeouts: name one with --timeout"))
+            }
+        }
+    }
+
+    /// Plays the script to its end and prints the report.
+    pub(in crate::cli) async fn play(
+        self,
+        settings: &Settings,
+        route: Route,
+        script: Script,
+        rate: u32,
+        title: &str,
+    ) -> Result<(), Failure> {
+        let stage = self.stage(settings, route, rate).await?;
+        let stop = Stop::new();
+        stop.on_signals(exit::INTERRUPTED.into())
+            .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
+        progress::announce(&script.run, title);
+        let board = Arc::new(Board::default());
+        let script = Arc::new(script);
+        let played = tokio::select! {
+            played = demo::run(&stage, &script, &board, &stop) => played,
+            () = progress::show(&board, script.orders.len()) => return Ok(()),
+        };
+        let report = played.map_err(|error| failure(&script.run, &board, error))?;
+        self.output.print(&report)?;
+        verdict(&report)
+    }
+
+    async fn stage(&self, settings: &Settings, route: Route, rate: u32) -> Result<Stage, Failure> {
+        // The tables first: a worker checks them when it is prepared.
+        tables::ensure(&setup::store(settings)?, &settings.database.search_path).await?;
+        let worker = run::prepare(settings).await?;
+        let timeout = self.timeout(&worker.topology)?;
+        let timeout = worker.topology.timeout(timeout).ok_or_else(|| {
+            Failure::configuration(format!("timeout `{timeout}` has just gone from the topology"))
+        })?;
+        let queue = worker.topology.business_queue(timeout);
+        let database = &settings.database;
+        let payer_count = usize::from(self.payers);
+        Ok(Stage {
+            worker: Arc::new(worker),
+            in_process: self.worker == WorkerPlace::Internal,
+            payers: Store::new(&database.url, &database.search_path, payer_count)?,
+            payer_count,
+            queue,
+            route,
+            rate,
+            keep: self.keep,
+        })
+    }
+}
+
+/// What went wrong, and what to do about the rows.
+fn failure(run: &RunId, board: &Board, error: DemoError) -> Failure {
+    let failure = match error {
+        DemoError::Store(error) => error.into(),
+        DemoError::Connect(error) => error.into(),
+        DemoError::Publish(error) => error.into(),
+        DemoError::NoWorker { .. } => Failure { code: exit::UNAVAILABLE, text: error.to_string() },
+        DemoError::Queue { .. } | DemoError::Panicked(_) => Failure::failed(chain(&error)),
+    };
+    if !board.has_rows() {
+        return failure;
+    }
+    let text = format!("{}\nremove what it left with: overdue demo --remove {run}", failure.text);
+    Failure { text, ..failure }
+}
+
+fn verdict(report: &Report) -> Result<(), Failure> {
+    match report.broken.len() {
+        0 if report.interrupted => Err(Failure::failed("interrupted")),
+        0 => Ok(()),
+        1 => Err(Failure::failed("an invariant is broken")),
+        count => Err(Failure::failed(format!("{count} invariants are broken"))),
+    }
+}

@@ -1,0 +1,76 @@
+//! How far a run is: a bar where a person watches, otherwise a line now and then, on standard error.
+
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::demo::{
+    board::{Board, Tally},
+    script::RunId,
+};
+
+/// How often the bar moves.
+const BAR_EVERY: Duration = Duration::from_millis(100);
+/// How often a line is written where there is no bar.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+#[expect(clippy::print_stderr, reason = "for the person at the terminal")]
+pub(super) fn announce(run: &RunId, title: &str) {
+    eprintln!("{run}: {title}");
+}
+
+/// Shows the board until it is dropped.
+pub(super) async fn show(board: &Board, orders: usize) {
+    if std::io::stderr().is_terminal() {
+        bar(board, orders).await;
+    } else {
+        lines(board, orders).await;
+    }
+}
+
+async fn bar(board: &Board, orders: usize) {
+    let bar = Cleared(ProgressBar::new(u64::try_from(orders).unwrap_or(u64::MAX)));
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:30} {pos}/{len} final · {msg} · {elapsed}")
+    {
+        bar.0.set_style(style);
+    }
+    let mut ticks = tokio::time::interval(BAR_EVERY);
+    loop {
+        ticks.tick().await;
+        let (phase, tally) = board.read();
+        bar.0.set_message(describe(phase, tally));
+        bar.0.set_position(u64::try_from(tally.paid + tally.closed).unwrap_or(u64::MAX));
+    }
+}
+
+/// Leaves no half a bar on the screen, however the run ends.
+struct Cleared(ProgressBar);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "for the log of whoever runs this")]
+async fn lines(board: &Board, orders: usize) {
+    let began = Instant::now();
+    let mut ticks = tokio::time::interval(LINE_EVERY);
+    // The first one comes at once.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        let (phase, tally) = board.read();
+        let seconds = began.elapsed().as_secs();
+        eprintln!("{seconds} s: {} of {orders}", describe(phase, tally));
+    }
+}
+
+fn describe(phase: &str, tally: Tally) -> String {
+    let Tally { created, paid, refused, closed } = tally;
+    format!("{phase}: paid {paid}, closed {closed}, refused {refused}, created {created}")
+}

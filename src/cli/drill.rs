@@ -1,0 +1,85 @@
+//! `overdue drill`: the demo with real orders, each paid when it really was, only faster.
+
+use std::{fs::File, path::PathBuf};
+
+use clap::Args;
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::{demo::play::Playing, exit::Failure, setup};
+use crate::{
+    config::Settings,
+    demo::{
+        drill::{self, RealOrder},
+        script::{RunId, Script},
+    },
+    topology::{level::Level, route::Delay},
+};
+
+/// Findings shown of a file with more of them.
+const SHOWN: usize = 20;
+/// Created per second where nothing else is asked for. At speed 600 two hundred milliseconds decide: at 500 a
+/// second payments and closings come that late on two cores that have other work too, at 300 they do not.
+const RATE: u32 = 300;
+
+/// Play real orders at many times their speed, and check that exactly those paid in time stay paid
+#[derive(Debug, Args)]
+pub(super) struct Drill {
+    /// CSV file with the header order_id,purchased_at,approved_at; times like 2017-10-02T10:56:00Z, approved_at may be empty
+    #[arg(long, value_name = "FILE")]
+    orders: PathBuf,
+    /// How long an order really had to be paid
+    #[arg(long, default_value = "30m", value_name = "DURATION")]
+    after: Level,
+    /// How many times faster than real; --after divided by it has to be a level of the topology
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
+    speed: u32,
+    /// Orders created per second
+    #[arg(long, default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+    #[command(flatten)]
+    playing: Playing,
+}
+
+impl Drill {
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let topology = setup::topology(settings)?;
+        let level = drill::level_at(&self.after, self.speed, &topology.levels)
+            .map_err(|error| Failure::usage(error.to_string()))?
+            .clone();
+        let route = self.playing.route(&topology, &Delay::Level(level.name().to_owned()))?;
+        let orders = self.read()?;
+        let seed = self.playing.seed();
+        let run = RunId::new("drill", rand::random());
+        let times = (self.after.ttl(), self.speed, level.ttl());
+        let script = Script::drill(run, &orders, times, &mut StdRng::seed_from_u64(seed))
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let title = format!(
+            "{} orders from {}, due after {} at speed {}, which is level {level}",
+            orders.len(),
+            self.orders.display(),
+            self.after,
+            self.speed
+        );
+        self.playing.play(settings, route, script, self.rate, &title).await
+    }
+
+    /// The whole file, or every reason why not; nothing has been created by then.
+    fn read(&self) -> Result<Vec<RealOrder>, Failure> {
+        let path = self.orders.display();
+        let file = File::open(&self.orders).map_err(|error| {
+            Failure::configuration(format!(
+                "cannot read the orders file {path}: {error}; name another one with --orders"
+            ))
+        })?;
+        drill::read(file).map_err(|mut findings| {
+            let count = findings.len();
+            let more = if count > SHOWN { "\n  …" } else { "" };
+            findings.truncate(SHOWN);
+            let noun = if count == 1 { "mistake" } else { "mistakes" };
+            Failure::configuration(format!(
+                "{count} {noun} in {path}; correct them and start again, nothing was created\n  {}{more}",
+                findings.join("\n  ")
+            ))
+        })
+    }
+}

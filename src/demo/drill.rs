@@ -1,0 +1,202 @@
+//! Real orders from a file, and what a speed makes of their times: pure.
+
+use std::{collections::HashSet, io, time::Duration};
+
+use csv::{ReaderBuilder, StringRecord, Trim};
+use jiff::Timestamp;
+
+use super::script::{Expected, RunId};
+use crate::{
+    order::Unreadable,
+    topology::level::{Level, Ttl},
+};
+
+/// The first line of an orders file.
+const HEADER: [&str; 3] = ["order_id", "purchased_at", "approved_at"];
+/// Payments within this part of the time allowed, on either side of the deadline, may go either way.
+pub(super) const BOUNDARY: u32 = 30;
+
+/// An order as it really was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealOrder {
+    /// Its id in the file.
+    pub id: String,
+    /// From purchase to payment; `None` where it was never paid.
+    pub lag: Option<Duration>,
+}
+
+/// Reads a file of `order_id,purchased_at,approved_at`, times as RFC 3339, `approved_at` empty where never paid.
+///
+/// # Errors
+/// Everything that is wrong with it, a line each, with the number of the line in the file.
+pub fn read(input: impl io::Read) -> Result<Vec<RealOrder>, Vec<String>> {
+    let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(input);
+    let header = reader.headers().map_err(|error| vec![unreadable(&error)])?;
+    if header != HEADER.as_slice() {
+        let found = header.iter().collect::<Vec<_>>().join(",");
+        return Err(vec![format!("line 1: the header is `{found}`, not `{}`", HEADER.join(","))]);
+    }
+    let mut seen = HashSet::new();
+    let mut orders = Vec::new();
+    let mut findings = Vec::new();
+    for record in reader.records() {
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                findings.push(unreadable(&error));
+                continue;
+            }
+        };
+        let line = record.position().map_or(0, csv::Position::line);
+        match order(&record) {
+            Ok(order) if !seen.insert(order.id.clone()) => {
+                findings.push(format!("line {line}: order `{}` comes a second time", order.id));
+            }
+            Ok(order) => orders.push(order),
+            Err(reason) => findings.push(format!("line {line}: {reason}")),
+        }
+    }
+    if orders.is_empty() && findings.is_empty() {
+        findings.push("line 2: there is no order".to_owned());
+    }
+    if findings.is_empty() { Ok(orders) } else { Err(findings) }
+}
+
+fn order(record: &StringRecord) -> Result<RealOrder, String> {
+    // The reader has made sure that there are three fields.
+    let field = |index| record.get(index).unwrap_or_default();
+    let id = field(0);
+    // As it will be in the database: with a run in front it is longer.
+    RunId::new("drill", 0).order_id(id).map_err(|error| error.to_string())?;
+    if id.is_empty() {
+        return Err(Unreadable::EmptyOrderId.to_string());
+    }
+    let purchased = time(HEADER[1], field(1))?;
+    if field(2).is_empty() {
+        return Ok(RealOrder { id: id.to_owned(), lag: None });
+    }
+    let approved = time(HEADER[2], field(2))?;
+    let lag = Duration::try_from(approved.duration_since(purchased))
+        .map_err(|_| format!("approved_at `{}` is before purchased_at `{}`", field(2), field(1)))?;
+    Ok(RealOrder { id: id.to_owned(), lag: Some(lag) })
+}
+
+fn time(column: &str, text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| {
+        format!("{column} `{text}` is no time; write it like 2017-10-02T10:56:00Z (RFC 3339)")
+    })
+}
+
+fn unreadable(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos: Some(pos), len, .. } => {
+            format!("line {}: it has {len} fields, not 3", pos.line())
+        }
+        csv::ErrorKind::Utf8 { pos: Some(pos), .. } => {
+            format!("line {}: it is not UTF-8", pos.line())
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// `after` at a speed is no level of the topology.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{after} at speed {speed} is {ms}ms, which is no level; speeds that hit one: {speeds}")]
+pub struct NoLevel {
+    after: String,
+    speed: u32,
+    ms: u64,
+    speeds: String,
+}
+
+/// The level that `after` becomes when time runs `speed` times faster.
+///
+/// # Errors
+/// There is no such level; the error lists the speeds that hit one.
+pub fn level_at<'a>(after: &Level, speed: u32, levels: &'a [Level]) -> Result<&'a Level, NoLevel> {
+    let after_ms = after.ttl().as_millis();
+    let sped_up = |level: &&Level| level.ttl().as_millis().checked_mul(speed.into());
+    levels.iter().find(|level| sped_up(level) == Some(after_ms)).ok_or_else(|| {
+        let speeds = speeds(after.ttl(), levels);
+        let speeds: Vec<String> =
+            speeds.iter().map(|(speed, level)| format!("{speed} ({level})")).collect();
+        NoLevel {
+            after: after.to_string(),
+            speed,
+            ms: after_ms / u64::from(speed.max(1)),
+            speeds: if speeds.is_empty() { "none".to_owned() } else { speeds.join(", ") },
+        }
+    })
+}
+
+/// The speeds at which `after` becomes a level, highest first, with that level.
+#[must_use]
+pub fn speeds(after: Ttl, levels: &[Level]) -> Vec<(u64, &Level)> {
+    let after_ms = after.as_millis();
+    let divides = |level: &&Level| after_ms.is_multiple_of(level.ttl().as_millis());
+    let mut speeds: Vec<_> = levels
+        .iter()
+        .filter(divides)
+        .map(|level| (after_ms / level.ttl().as_millis(), level))
+        .collect();
+    speeds.sort_by_key(|(speed, _)| std::cmp::Reverse(*speed));
+    speeds
+}
+
+/// What has to become of an order that was paid `lag` after its purchase when it may take `after`.
+#[must_use]
+pub fn expected(lag: Option<Duration>, after: Duration) -> Expected {
+    let Some(lag) = lag else { return Expected::Closed };
+    if lag.abs_diff(after) <= after / BOUNDARY {
+        Expected::Boundary
+    } else if lag < after {
+        Expected::Paid
+    } else {
+        Expected::Closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn only_a_minute_around_half_an_hour_is_boundary() {
+        let half_an_hour = 30 * MINUTE;
+        let of = |lag| expected(Some(lag), half_an_hour);
+        assert_eq!(of(Duration::from_millis(29 * 60_000 - 1)), Expected::Paid);
+        assert_eq!(of(29 * MINUTE), Expected::Boundary);
+        assert_eq!(of(31 * MINUTE), Expected::Boundary);
+        assert_eq!(of(31 * MINUTE + Duration::from_millis(1)), Expected::Closed);
+        assert_eq!(expected(None, half_an_hour), Expected::Closed);
+    }
+
+    #[test]
+    fn a_speed_hits_a_level_or_the_error_lists_those_that_do() {
+        let levels: Vec<Level> =
+            ["1s", "3s", "7s", "1h"].iter().map(|text| text.parse().unwrap()).collect();
+        let after: Level = "30m".parse().unwrap();
+        assert_eq!(level_at(&after, 600, &levels).map(Level::name), Ok("3s"));
+        let error = level_at(&after, 700, &levels).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "30m at speed 700 is 2571ms, which is no level; speeds that hit one: 1800 (1s), 600 (3s)"
+        );
+    }
+
+    #[test]
+    fn a_file_is_read_or_every_bad_line_is_named() {
+        let good = "order_id,purchased_at,approved_at\na,2017-01-01T00:00:00Z,2017-01-01T00:30:00Z\nb,2017-01-01T00:00:00Z,\n";
+        let orders = read(good.as_bytes()).unwrap();
+        assert_eq!(orders[0].lag, Some(30 * MINUTE));
+        assert_eq!(orders[1].lag, None);
+        let bad = "order_id,purchased_at,approved_at\n,2017-01-01T00:00:00Z,\na,yesterday,\nb,2017-01-02T00:00:00Z,2017-01-01T00:00:00Z\nc,1\nd,2017-01-01T00:00:00Z,\nd,2017-01-01T00:00:00Z,\n";
+        let findings = read(bad.as_bytes()).unwrap_err();
+        let lines: Vec<&str> = findings.iter().filter_map(|text| text.split(':').next()).collect();
+        assert_eq!(lines, ["line 2", "line 3", "line 4", "line 5", "line 7"]);
+        assert!(read("id,when\n".as_bytes()).unwrap_err()[0].starts_with("line 1: the header is"));
+        assert_eq!(read("order_id,purchased_at,approved_at\n".as_bytes()).unwrap_err().len(), 1);
+    }
+}

@@ -1,0 +1,53 @@
+//! The broker runs out of memory: it blocks who publishes, and what is due is closed all the same.
+
+use std::time::{Duration, Instant};
+
+use overdue::broker::PublishError;
+
+use crate::{
+    load::{Load, Wave, publish},
+    stage::{Stage, assert_unharmed},
+};
+
+/// The publisher's time-outs, 5 s to send and 15 s to the confirm, and something for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// Its events are what the worker wants to publish under the alarm.
+const EARLY: Wave = Wave::of(6, 100);
+/// Due when the worker has given up publishing the events of the first.
+const LATE: Wave = Wave::of(25, 100);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_memory_alarm_blocks_publishers_and_no_worker() {
+    let stage = Stage::new().await;
+    let world = &stage.world;
+    let load = Load::create(world, &[EARLY, LATE]).await;
+    let worker = stage.worker().await;
+    load.publish(world).await;
+    let publisher = world.publisher().await;
+
+    stage.broker.raise_memory_alarm().await;
+    let began = Instant::now();
+    let error = loop {
+        if let Err(error) = publisher.publish(world.notice("1s", "due-25s-0")).await {
+            break error;
+        }
+    };
+    assert!(began.elapsed() < PATIENCE, "{:?}: {error}", began.elapsed());
+    assert!(is_blocked(&error), "{error}");
+    world.until_closed(load.len()).await;
+    assert!(worker.logged("the relay failed") > 0, "no event was held up");
+    assert_eq!(worker.logged("session ended"), 0, "the alarm took the worker from its messages");
+    stage.broker.clear_memory_alarm().await;
+
+    publish(world, EARLY).await;
+    load.until_done(world).await;
+    assert_unharmed(worker).await;
+}
+
+fn is_blocked(error: &PublishError) -> bool {
+    match error {
+        PublishError::Blocked { .. } => true,
+        PublishError::Unknown { reason, .. } => reason.contains("blocked"),
+        _ => false,
+    }
+}

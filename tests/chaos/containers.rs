@@ -1,0 +1,220 @@
+//! The broker and the database of the second stack: stopping, starting, and waiting until they serve.
+
+use std::{env, process::Command, time::Duration};
+
+use overdue::broker::Link;
+use rabbitmq_http_client::error::Error;
+use tokio_postgres::NoTls;
+
+use crate::support::{Services, wait::within};
+
+/// From `docker start` to an answer; a quarter of it is usual on two busy cores.
+const START: Duration = Duration::from_secs(90);
+/// RabbitMQ's default since 4.0, as a part of the memory.
+const USUAL_WATERMARK: &str = "0.6";
+/// So little that the broker is always above it.
+const NO_MEMORY: &str = "0.00001";
+
+/// The broker's container.
+pub struct Broker {
+    services: Services,
+    container: String,
+}
+
+/// The database's container.
+pub struct Database {
+    services: Services,
+    container: String,
+}
+
+impl Broker {
+    pub async fn of(services: &Services) -> Self {
+        let container = container(services, "OVERDUE_CHAOS_BROKER_CONTAINER", "rabbitmq").await;
+        Self { services: services.clone(), container }
+    }
+
+    /// SIGKILL; what it has confirmed is on its disk.
+    pub async fn kill(&self) {
+        docker(&["kill", &self.container]).await.unwrap();
+    }
+
+    /// Starts it, and waits until it serves.
+    pub async fn start(&self) {
+        docker(&["start", &self.container]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// SIGTERM, which closes every connection with a reason, and a new start.
+    pub async fn restart(&self) {
+        docker(&["restart", &self.container]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// Leaves it no memory: it blocks every connection that publishes.
+    pub async fn raise_memory_alarm(&self) {
+        self.set_watermark(NO_MEMORY).await;
+        self.until_alarm(true).await;
+    }
+
+    /// Gives it its usual memory back.
+    pub async fn clear_memory_alarm(&self) {
+        self.set_watermark(USUAL_WATERMARK).await;
+        self.until_alarm(false).await;
+    }
+
+    /// Undoes whatever a test did to it.
+    pub async fn heal(&self) {
+        self.start().await;
+        if self.has_alarm().await == Ok(true) {
+            self.clear_memory_alarm().await;
+        }
+    }
+
+    async fn set_watermark(&self, part: &str) {
+        let command =
+            ["exec", &self.container, "rabbitmqctl", "set_vm_memory_high_watermark", part];
+        docker(&command).await.unwrap();
+    }
+
+    async fn until_alarm(&self, wanted: bool) {
+        let what = format!("memory alarm {wanted}");
+        within(START, &what, async || self.has_alarm().await, |seen| *seen == Ok(wanted))
+            .await
+            .unwrap();
+    }
+
+    /// As the broker decides it, without the five seconds that the node's figures are behind.
+    async fn has_alarm(&self) -> Result<bool, String> {
+        match self.services.api().health_check_local_alarms().await {
+            Ok(()) => Ok(false),
+            Err(Error::HealthCheckFailed { .. }) => Ok(true),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn until_healthy(&self) {
+        within(START, "the broker serves", async || self.health().await, Result::is_ok)
+            .await
+            .unwrap();
+    }
+
+    /// The management API answers, and so does AMQP.
+    async fn health(&self) -> Result<(), String> {
+        self.services.api().list_vhosts().await.map_err(|error| error.to_string())?;
+        let address = self.services.address("/", None);
+        let link = Link::open(&address, "test: health").await.map_err(|error| error.to_string())?;
+        link.close().await;
+        Ok(())
+    }
+}
+
+impl Database {
+    pub async fn of(services: &Services) -> Self {
+        let container = container(services, "OVERDUE_CHAOS_DATABASE_CONTAINER", "postgres").await;
+        Self { services: services.clone(), container }
+    }
+
+    /// SIGKILL; what was committed is on its disk.
+    pub async fn kill(&self) {
+        docker(&["kill", &self.container]).await.unwrap();
+    }
+
+    /// Starts it, and waits until it serves.
+    pub async fn start(&self) {
+        docker(&["start", &self.container]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// A fast shutdown, which ends every session with 57P01, and a new start.
+    pub async fn restart(&self) {
+        docker(&["restart", &self.container]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// Every transaction that begins from now on is read-only, in every session, like after a failover.
+    pub async fn refuse_writes(&self) {
+        self.configure("SET default_transaction_read_only = on").await;
+        self.until_read_only("on").await;
+    }
+
+    /// Transactions write again.
+    pub async fn accept_writes(&self) {
+        self.configure("RESET default_transaction_read_only").await;
+        self.until_read_only("off").await;
+    }
+
+    /// Undoes whatever a test did to it.
+    pub async fn heal(&self) {
+        self.start().await;
+        if self.read_only().await.as_deref() == Ok("on") {
+            self.accept_writes().await;
+        }
+    }
+
+    async fn configure(&self, change: &str) {
+        // Two calls: it runs in no transaction, and several statements in one call are one.
+        self.ask(&format!("ALTER SYSTEM {change}")).await.unwrap();
+        self.ask("SELECT pg_reload_conf()").await.unwrap();
+    }
+
+    async fn until_read_only(&self, wanted: &str) {
+        let what = format!("default_transaction_read_only is {wanted}");
+        let is_wanted = |seen: &Result<String, String>| seen.as_deref() == Ok(wanted);
+        within(START, &what, async || self.read_only().await, is_wanted).await.unwrap();
+    }
+
+    async fn read_only(&self) -> Result<String, String> {
+        self.ask("SHOW default_transaction_read_only").await
+    }
+
+    async fn until_healthy(&self) {
+        let look = async || self.ask("SELECT 1").await;
+        within(START, "the database serves", look, Result::is_ok).await.unwrap();
+    }
+
+    /// The first value that a statement gives, on a new connection.
+    async fn ask(&self, sql: &str) -> Result<String, String> {
+        let said = |error: tokio_postgres::Error| overdue::store::fault::chain(&error);
+        let url = self.services.database_url(None);
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.map_err(said)?;
+        // Ends with the client.
+        tokio::spawn(connection);
+        let answers = client.simple_query(sql).await.map_err(said)?;
+        let value = answers.iter().find_map(|answer| match answer {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        Ok(value.unwrap_or_default().to_owned())
+    }
+}
+
+/// The name that `docker/services.sh env` exports, or the container that it would name.
+async fn container(services: &Services, variable: &str, service: &str) -> String {
+    if let Some(name) = env::var_os(variable) {
+        return name.into_string().unwrap();
+    }
+    let project = env::var_os("OVERDUE_PROJECT").unwrap_or_else(|| "overdue".into());
+    let project =
+        format!("label=com.docker.compose.project={}-chaos", project.into_string().unwrap());
+    let service = format!("label=com.docker.compose.service={service}");
+    let found =
+        docker(&["ps", "--all", "--quiet", "--filter", &project, "--filter", &service]).await;
+    match found {
+        Ok(id) if !id.is_empty() => id,
+        Ok(_) => services.missing(&service, &"there is no such container"),
+        Err(why) => services.missing("docker", &why),
+    }
+}
+
+/// Runs `docker` to its end; what it printed, or why it failed.
+async fn docker(arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("docker");
+    command.args(arguments);
+    // A thread of its own: the runtime goes on with what the test does meanwhile.
+    let ran = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
+    let output = ran.map_err(|error| format!("docker: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    Err(format!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}

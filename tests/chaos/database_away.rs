@@ -1,0 +1,50 @@
+//! The database dies, restarts or refuses writes while orders come due: messages wait, and no retry is burnt.
+
+use crate::{
+    load::{EIGHT_SECONDS, Load, assert_nothing_parked},
+    stage::{Stage, assert_patient, assert_unharmed, until_told},
+    support::WorkerProcess,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_are_closed_once_when_the_database_is_killed() {
+    survives(async |stage, worker| {
+        stage.database.kill().await;
+        until_told(worker, "session ended", 3).await;
+        assert_patient(worker);
+        assert_nothing_parked(&stage.world).await;
+        stage.database.start().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_are_closed_once_when_the_database_restarts() {
+    survives(async |stage, _| stage.database.restart().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_are_closed_once_when_the_database_is_read_only_for_a_while() {
+    survives(async |stage, worker| {
+        stage.database.refuse_writes().await;
+        until_told(worker, "takes no writes", 2).await;
+        assert_eq!(worker.logged("worker ready"), 1, "it took messages that it could not close");
+        assert_patient(worker);
+        assert_nothing_parked(&stage.world).await;
+        stage.database.accept_writes().await;
+    })
+    .await;
+}
+
+async fn survives(outage: impl AsyncFnOnce(&Stage, &WorkerProcess)) {
+    let stage = Stage::new().await;
+    let load = Load::create(&stage.world, &EIGHT_SECONDS).await;
+    let worker = stage.worker().await;
+    load.publish(&stage.world).await;
+    stage.world.until_closed(50).await;
+
+    outage(&stage, &worker).await;
+
+    load.until_done(&stage.world).await;
+    assert_unharmed(worker).await;
+}

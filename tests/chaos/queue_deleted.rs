@@ -1,0 +1,31 @@
+//! Somebody deletes the business queue under a worker, and `overdue apply` brings it back.
+
+use crate::{
+    load::{Load, Wave, publish},
+    stage::{Stage, assert_unharmed, until_told},
+};
+
+const BEFORE: Wave = Wave::of(1, 50);
+const AFTER: Wave = Wave::of(2, 50);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_consumes_again_when_its_queue_is_back() {
+    let stage = Stage::new().await;
+    let world = &stage.world;
+    let load = Load::create(world, &[BEFORE, AFTER]).await;
+    let worker = stage.worker().await;
+    publish(world, BEFORE).await;
+    world.until_closed(50).await;
+
+    let queue = world.topology.business_queue(&world.topology.timeouts[0]);
+    world.until_empty(&queue).await;
+    world.services.api().delete_queue(&world.vhost, &queue, false).await.unwrap();
+    until_told(&worker, "session ended", 1).await;
+    let applied = world.overdue(&["apply", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    publish(world, AFTER).await;
+
+    load.until_done(world).await;
+    assert!(worker.log().contains("the broker cancelled the consumer of queue `orders.unpaid`"));
+    assert_unharmed(worker).await;
+}

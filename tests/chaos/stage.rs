@@ -1,0 +1,116 @@
+//! A test's world on the second stack, which it has to itself.
+
+use std::{fs::File, process::Command, thread, time::Duration};
+
+use crate::{
+    containers::{Broker, Database},
+    support::{Services, WorkerProcess, World, wait::within},
+};
+
+/// Levels by the second, so that something comes due in each second of an outage.
+const TOPOLOGY: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "200ms", "300ms", "1s", "2s", "3s", "4s", "5s", "6s", "7s", "8s", "25s"]
+
+[[timeout]]
+name = "unpaid"
+after = "1s"
+
+[retry]
+after = ["100ms", "200ms", "300ms"]
+"#;
+
+/// An outage, the longest back-off that may follow it, and the work.
+pub const RECOVERY: Duration = Duration::from_mins(1);
+
+/// World, broker and database of one test; whatever it broke works again when it goes.
+pub struct Stage {
+    pub broker: Broker,
+    pub database: Database,
+    // In the order in which they go: heal the services, delete the world on them, let the next test in.
+    _heal: Heal,
+    pub world: World,
+    _alone: File,
+}
+
+impl Stage {
+    pub async fn new() -> Self {
+        let services = Services::chaos();
+        let alone = alone(&services).await;
+        let (broker, database) = (Broker::of(&services).await, Database::of(&services).await);
+        // A run that was killed may have left them stopped.
+        tokio::join!(broker.heal(), database.heal());
+        let world = World::with(services.clone(), TOPOLOGY).await;
+        Self { broker, database, _heal: Heal(services), world, _alone: alone }
+    }
+
+    /// Starts `overdue run`, which tells everything, and waits until it consumes.
+    pub async fn worker(&self) -> WorkerProcess {
+        self.worker_with(|_| {}).await
+    }
+
+    /// Like [`Stage::worker`], with more of its environment.
+    pub async fn worker_with(&self, change: impl FnOnce(&mut Command)) -> WorkerProcess {
+        let tell = |command: &mut Command| {
+            command.env("OVERDUE_LOG__FILTER", "info,overdue=debug");
+            change(command);
+        };
+        self.world.started(tell).await
+    }
+}
+
+/// Tests of one process and of several take turns.
+async fn alone(services: &Services) -> File {
+    let name = format!("overdue-{}.lock", services.broker_socket().replace(':', "-"));
+    let path = std::env::temp_dir().join(name);
+    let locked = tokio::task::spawn_blocking(move || {
+        let file = File::options().create(true).append(true).open(path)?;
+        file.lock().map(|()| file)
+    });
+    locked.await.unwrap().unwrap()
+}
+
+struct Heal(Services);
+
+impl Drop for Heal {
+    fn drop(&mut self) {
+        let services = self.0.clone();
+        // A thread and a runtime of its own: this may run while the test's runtime unwinds.
+        let healed = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                Broker::of(&services).await.heal().await;
+                Database::of(&services).await.heal().await;
+            });
+        });
+        if healed.join().is_err() {
+            eprintln!("the services are left as they are; `{}` starts them again", self.0.start);
+        }
+    }
+}
+
+/// Waits until the worker has said `text` for the `times`-th time.
+pub async fn until_told(worker: &WorkerProcess, text: &str, times: usize) {
+    let what = format!("`{text}` {times} times in the worker's log");
+    within(RECOVERY, &what, async || worker.logged(text), |seen| *seen >= times).await;
+}
+
+/// The worker lived through it all, stops when asked, and neither parked nor retried anything.
+pub async fn assert_unharmed(mut worker: WorkerProcess) {
+    assert!(worker.is_running(), "the worker ended");
+    assert_patient(&worker);
+    worker.signal("TERM");
+    let status = worker.ended(RECOVERY).await;
+    assert!(status.success(), "{status}");
+    let log = worker.log();
+    assert!(log.contains(" put_back=0 retried=0 parked=0 swept=0"), "the worker's summary differs");
+}
+
+/// The worker has neither parked nor retried anything.
+pub fn assert_patient(worker: &WorkerProcess) {
+    for line in worker.log().lines() {
+        assert!(!line.contains(" put back ") && !line.contains(" parked "), "{line}");
+    }
+}

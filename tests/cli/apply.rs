@@ -1,0 +1,156 @@
+//! `overdue apply`: what it prints, and that it changes nothing it should not.
+
+use lapin::types::AMQPValue;
+
+use crate::{
+    place::{run, shown},
+    support::World,
+};
+
+async fn queues(world: &World) -> Vec<String> {
+    world.management().observe().await.unwrap().queues.into_keys().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn applying_prints_the_plan_and_the_second_time_that_there_is_nothing_to_do() {
+    let world = World::empty().await;
+    insta::assert_snapshot!("apply_first", shown(&world, &world.overdue(&["apply"])));
+    let declared = world.management().observe().await.unwrap();
+    insta::assert_snapshot!("apply_second", shown(&world, &world.overdue(&["apply", "--yes"])));
+    assert_eq!(world.management().observe().await.unwrap(), declared);
+    for (name, queue) in world.topology.objects().queues {
+        assert_eq!(declared.queues.get(&name), Some(&queue));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_prints_the_plan_and_changes_nothing() {
+    let world = World::empty().await;
+    let dry = world.overdue(&["apply", "--dry-run"]);
+    assert_eq!(dry.code, Some(0), "{dry}");
+    assert!(dry.stdout.contains("+ queue     orders.unpaid"), "{dry}");
+    assert!(queues(&world).await.is_empty());
+    let applied = world.overdue(&["apply"]);
+    assert!(applied.stdout.starts_with(dry.stdout.trim_end()), "{applied}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_other_arguments_stops_apply_and_run_and_nothing_is_touched() {
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    let wire = world.wire().await;
+    wire.queue("orders.delay.1s", &[("x-message-ttl", AMQPValue::LongInt(5_000))]).await;
+    wire.queue("orders.unpaid", &[("x-queue-type", AMQPValue::LongString("quorum".into()))]).await;
+    let before = queues(&world).await;
+    let applied = world.overdue(&["apply"]);
+    insta::assert_snapshot!(shown(&world, &applied));
+    for command in ["apply", "run"] {
+        let run = world.overdue(&[command]);
+        assert_eq!((run.code, &run.stderr), (Some(78), &applied.stderr), "{command}: {run}");
+    }
+    let dry = run(&world, &["apply", "--dry-run"], &[]);
+    assert_eq!(dry.code, Some(78), "{dry}");
+    assert_eq!(queues(&world).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_applies_at_once_both_succeed() {
+    let world = World::empty().await;
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| world.overdue(&["apply"]));
+        let two = scope.spawn(|| world.overdue(&["apply"]));
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    assert_eq!((one.code, two.code), (Some(0), Some(0)), "{one}\n{two}");
+    let third = world.overdue(&["apply"]);
+    assert_eq!(third.stdout.trim(), "no change: the broker has this topology");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
+    let world = World::empty().await;
+    let [url, management] = world.broker_user("management", Some(["^$", ".*", ".*"])).await;
+    let user = [
+        ("OVERDUE_BROKER__URL", url.as_str()),
+        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
+    ];
+    let applied = run(&world, &["apply"], &user);
+    assert_eq!(applied.code, Some(77), "{applied}");
+    insta::assert_snapshot!(shown(&world, &applied));
+    assert!(queues(&world).await.is_empty());
+    world.store.init(&world.schema, true).await.unwrap();
+    let started = run(&world, &["run"], &user);
+    assert_eq!((started.code, started.stderr), (Some(77), applied.stderr));
+}
+
+/// What the refusal leaves behind is the beginning of the plan, which loses nothing; with the permission it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_on_later() {
+    let world = World::empty().await;
+    let exchanges = r"^orders\.(in|dlx|park|events)$";
+    let [url, management] = world.broker_user("management", Some([exchanges, ".*", ".*"])).await;
+    let user = [
+        ("OVERDUE_BROKER__URL", url.as_str()),
+        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
+    ];
+    let applied = run(&world, &["apply"], &user);
+    assert_eq!(applied.code, Some(77), "{applied}");
+    assert!(applied.stderr.contains("may not create queue orders.parked"), "{applied}");
+    let observed = world.management().observe().await.unwrap();
+    assert!(!observed.exchanges.contains_key("orders.in"), "nothing can be published yet");
+    assert_eq!(world.overdue(&["apply"]).code, Some(0));
+    assert_eq!(queues(&world).await.len(), world.topology.objects().queues.len());
+}
+
+/// Another worker may have declared everything: then the same user needs no permission to configure.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_may_not_declare_runs_where_operations_have_applied() {
+    let world = World::new().await;
+    let write = r"^orders\.(in|park|events)$";
+    let read = r"^orders\.(unpaid|parked)$";
+    let [url, management] = world.broker_user("management", Some(["^$", write, read])).await;
+    let mut process = world
+        .started(|command| {
+            command
+                .env("OVERDUE_BROKER__URL", url)
+                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+        })
+        .await;
+    let orders = world.orders("o", 5, 0).await;
+    world.publish("100ms", &orders).await;
+    world.publish("100ms", &["nobody".to_owned()]).await;
+    world.until_closed(5).await;
+    assert_eq!(world.parked(1).await[0].text(), r#"{"order_id":"nobody"}"#);
+    assert!(process.is_running());
+}
+
+/// The users of docs/services.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_users_can_apply_and_run() {
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    let orders = r"^orders\.";
+    let [url, management] = world.broker_user("management,policymaker", Some([orders; 3])).await;
+    let user = [
+        ("OVERDUE_BROKER__URL", url.as_str()),
+        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
+    ];
+    let applied = run(&world, &["apply"], &user);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    let observed = world.management().observe().await.unwrap();
+    assert!(world.topology.objects().bindings.is_subset(&observed.bindings));
+
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    let [url, management] = world.broker_user("management", Some([orders; 3])).await;
+    let _process = world
+        .started(|command| {
+            command
+                .env("OVERDUE_BROKER__URL", url)
+                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+        })
+        .await;
+    let orders = world.orders("o", 5, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(5).await;
+}

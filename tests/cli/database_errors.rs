@@ -1,0 +1,219 @@
+//! A database that is not there, refuses, or has other tables: one clear message each, and nothing is declared.
+
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    place::{run, shown},
+    support::{Run, World},
+};
+
+/// `overdue run` with settings of its own; whatever is wrong with the database, the broker is not touched.
+async fn start(world: &World, environment: &[(&str, &str)]) -> Run {
+    let started = run(world, &["run"], environment);
+    assert!(world.management().observe().await.unwrap().queues.is_empty(), "{started}");
+    started
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password() {
+    let world = World::empty().await;
+    let url = world.database_user().await.replace(":secret@", ":wrong@");
+    let wrong = [("OVERDUE_DATABASE__URL", url.as_str())];
+    let started = start(&world, &wrong).await;
+    insta::assert_snapshot!(shown(&world, &started));
+    let init = run(&world, &["database", "init"], &wrong);
+    assert_eq!((init.code, init.stderr), (Some(77), started.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_does_not_exist() {
+    let world = World::empty().await;
+    let mut url = world.services.database.clone();
+    url.set_path("/nowhere");
+    let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
+    insta::assert_snapshot!(shown(&world, &started));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_listens() {
+    let world = World::empty().await;
+    let nowhere = [("OVERDUE_DATABASE__URL", "postgres://overdue@127.0.0.1:1/overdue")];
+    insta::assert_snapshot!(shown(&world, &start(&world, &nowhere).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_listens_and_never_answers() {
+    let world = World::empty().await;
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://overdue@127.0.0.1:{}/x", silent.local_addr().unwrap().port());
+    let began = Instant::now();
+    let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
+    assert_eq!(started.code, Some(69), "{started}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(started.stderr.contains("no connection to PostgreSQL at 127.0.0.1:"), "{started}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_tables_and_the_command_that_creates_them() {
+    let world = World::empty().await;
+    let started = start(&world, &[]).await;
+    insta::assert_snapshot!(shown(&world, &started));
+    assert!(started.stderr.contains("overdue database init"), "{started}");
+    // Ours alone are not enough where nobody has order tables.
+    let init = world.overdue(&["database", "init"]);
+    assert_eq!(init.code, Some(0), "{init}");
+    assert_eq!(start(&world, &[]).await.code, Some(78));
+    // The advice is right, and can be followed twice.
+    for _ in 0..2 {
+        let init = world.overdue(&["database", "init", "--reference-tables"]);
+        insta::assert_snapshot!("database_init", shown(&world, &init));
+    }
+    let mut process = world.started(|_| {}).await;
+    assert!(process.is_running());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_tables_of_another_shape() {
+    let world = World::empty().await;
+    world.store.init(&world.schema, false).await.unwrap();
+    world
+        .sql(
+            "CREATE TABLE orders (order_number bigint PRIMARY KEY, state text, pay_until timestamptz);
+             CREATE TABLE order_items (order_id text, sku text, qty bigint);
+             CREATE TABLE stock (sku text, available bigint, reserved bigint)",
+        )
+        .await;
+    insta::assert_snapshot!(shown(&world, &start(&world, &[]).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_table_whose_id_is_a_number() {
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    world
+        .sql(
+            "DROP TABLE order_items, orders;
+             CREATE TABLE orders (id bigint PRIMARY KEY, status text, due_at timestamptz, closed_at timestamptz);
+             CREATE TABLE order_items (order_id bigint, sku text, qty bigint)",
+        )
+        .await;
+    insta::assert_snapshot!(shown(&world, &start(&world, &[]).await));
+}
+
+/// The tables that are ours, made by hand or by another version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outbox_of_another_shape() {
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    world.sql("ALTER TABLE outbox DROP COLUMN claimed_until").await;
+    insta::assert_snapshot!(shown(&world, &start(&world, &[]).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_not_change_the_tables() {
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    world.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}")).await;
+    let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
+    insta::assert_snapshot!(shown(&world, &started));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_do_what_is_documented_closes_orders() {
+    let world = World::new().await;
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    world
+        .sql(&format!(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}"
+        ))
+        .await;
+    let _process = world
+        .started(|command| {
+            command.env("OVERDUE_DATABASE__URL", url);
+        })
+        .await;
+    let orders = world.orders("o", 3, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(3).await;
+    world.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_path_that_is_no_list_of_schemas() {
+    let world = World::empty().await;
+    let wrong = [("OVERDUE_DATABASE__SEARCH_PATH", "Shop; DROP SCHEMA public")];
+    let init = run(&world, &["database", "init"], &wrong);
+    insta::assert_snapshot!(shown(&world, &init));
+    let started = start(&world, &wrong).await;
+    assert_eq!(started.code, Some(78), "{started}");
+}
+
+const EFFECT: &str = "SELECT id AS order_id, 'closed'::text AS outcome, due_at, now() AS decided_at
+                      FROM orders WHERE id = ANY ($1::text[]) AND $2::text <> ''";
+
+/// `[effects.close]` in `overdue.toml`, and what the start says about it.
+async fn start_with_effect(sql: &str) -> String {
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    std::fs::write(world.dir.path().join("mine.sql"), sql).unwrap();
+    let file = "[effects.close]\nsql = \"mine.sql\"\n";
+    std::fs::write(world.dir.path().join("overdue.toml"), file).unwrap();
+    let started = start(&world, &[]).await;
+    assert_eq!(started.code, Some(78), "{started}");
+    shown(&world, &started)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_with_other_parameters() {
+    let sql = EFFECT.replace("$1::text[]", "$1::bigint[]").replace("id =", "id::bigint =");
+    insta::assert_snapshot!(start_with_effect(&sql).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_with_other_columns() {
+    let wrong_type = EFFECT.replace("due_at,", "due_at::date AS due_at,");
+    insta::assert_snapshot!("effect_column_type", start_with_effect(&wrong_type).await);
+    let missing = EFFECT.replace(", now() AS decided_at", "");
+    insta::assert_snapshot!("effect_column_missing", start_with_effect(&missing).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_is_no_sql() {
+    insta::assert_snapshot!(start_with_effect("CLOSE ALL ORDERS").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_whose_file_is_missing_or_that_nobody_defined() {
+    let world = World::empty().await;
+    let file = "[effects.close]\nsql = \"elsewhere.sql\"\n";
+    std::fs::write(world.dir.path().join("overdue.toml"), file).unwrap();
+    insta::assert_snapshot!("effect_file_missing", shown(&world, &start(&world, &[]).await));
+    let text = std::fs::read_to_string(world.topology_file()).unwrap();
+    let text = text.replace("after = \"1s\"", "after = \"1s\"\neffect = \"remind\"");
+    std::fs::write(world.topology_file(), text).unwrap();
+    insta::assert_snapshot!("effect_undefined", shown(&world, &start(&world, &[]).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_of_ones_own_runs() {
+    let world = World::new().await;
+    let sql = "WITH done AS (
+                   UPDATE orders SET status = 'cancelled' WHERE id = ANY ($1) AND status = 'unpaid'
+                   AND due_at <= now() AND $2::text <> '' RETURNING id, due_at
+               ) SELECT id AS order_id, 'closed'::text AS outcome, due_at, now() AS decided_at FROM done";
+    std::fs::write(world.dir.path().join("cancel.sql"), sql).unwrap();
+    let file = "[effects.close]\nsql = \"cancel.sql\"\n";
+    std::fs::write(world.dir.path().join("overdue.toml"), file).unwrap();
+    let _process = world.started(|_| {}).await;
+    let orders = world.orders("o", 4, 0).await;
+    world.publish("100ms", &orders).await;
+    let statuses = async || world.statuses().await;
+    crate::support::until("all cancelled", statuses, |seen| seen.get("cancelled") == Some(&4))
+        .await;
+}

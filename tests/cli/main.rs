@@ -1,0 +1,18 @@
+//! The binary: exit codes, and every text that a person reads.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
+#![allow(clippy::print_stderr, reason = "what a failing test says")]
+#![allow(unreachable_pub, dead_code, reason = "`support` is shared, each tier uses another part")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod apply;
+mod broker_errors;
+mod database_errors;
+mod place;
+mod publish;
+mod settings;
+mod startup;
+mod topology_file;
+mod usage;

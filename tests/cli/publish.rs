@@ -1,0 +1,180 @@
+//! `overdue publish`: one, many, and nothing at all where anything is wrong.
+
+use std::fmt::Write as _;
+
+use crate::{place::shown, support::World};
+
+/// Everything in the virtual host that waits or is due.
+async fn messages(world: &World) -> u32 {
+    let wire = world.wire().await;
+    let mut count = 0;
+    for queue in world.topology.objects().queues.keys() {
+        count += wire.ready(queue).await;
+    }
+    count
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_order_goes_to_the_level_that_was_asked_for() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.in", "#").await;
+    let cases: [(&[&str], &str, &str, Option<&str>); 6] = [
+        (&[], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
+        (&["--timeout", "unpaid"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
+        (&["--level", "30m"], "30m.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
+        (
+            &["--category", "virtual"],
+            "500ms.unpaid",
+            r#"{"order_id":"4711"}"#,
+            Some("application/json"),
+        ),
+        (&["--text"], "1s.unpaid", "4711", Some("text/plain")),
+        (
+            &["--due-at", "2026-11-20T10:30:00Z"],
+            "1s.unpaid",
+            r#"{"due_at":"2026-11-20T10:30:00Z","order_id":"4711"}"#,
+            Some("application/json"),
+        ),
+    ];
+    for (arguments, key, body, content_type) in cases {
+        let run = world.overdue(&[&["publish", "4711"], arguments].concat());
+        assert_eq!(
+            (run.code, run.stdout.as_str()),
+            (Some(0), "published 1, all confirmed\n"),
+            "{run}"
+        );
+        let message = wire.take_many(&along, 1).await.remove(0);
+        assert_eq!((message.key.as_str(), message.text().as_str()), (key, body));
+        assert_eq!(message.content_type.as_deref(), content_type);
+        assert_eq!(message.delivery_mode, Some(2));
+        let id = if arguments.contains(&"--due-at") { "4711@2026-11-20T10:30:00Z" } else { "4711" };
+        assert_eq!(message.message_id.as_deref(), Some(id));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_level_category_or_timeout_is_refused_before_anything_is_sent() {
+    let world = World::new().await;
+    let cases: [(&str, &[&str]); 4] = [
+        ("unknown_level", &["--level", "31m"]),
+        ("unknown_category", &["--category", "subscription"]),
+        ("unknown_timeout", &["--timeout", "unpayed"]),
+        ("unknown_timeout_and_level", &["--timeout", "unpayed", "--level", "31m"]),
+    ];
+    for (name, arguments) in cases {
+        let run = world.overdue(&[&["publish", "4711"], arguments].concat());
+        insta::assert_snapshot!(name, shown(&world, &run));
+    }
+    for id in ["", "two words", &"x".repeat(300)] {
+        let run = world.overdue(&["publish", id]);
+        assert_eq!(run.code, Some(78), "{run}");
+        assert!(run.stderr.starts_with("error: the order id"), "{run}");
+    }
+    assert_eq!(messages(&world).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_orders_from_standard_input_each_go_their_way() {
+    let world = World::new().await;
+    let mut input = String::new();
+    for n in 0..2_500 {
+        let way = match n % 4 {
+            0 => r#","level":"30m""#,
+            1 => r#","category":"virtual""#,
+            2 => r#","timeout":"unpaid","due_at":"2026-11-20T10:30:00Z""#,
+            _ => "",
+        };
+        writeln!(input, "{{\"order_id\":\"o-{n}\"{way}}}").unwrap();
+        if n % 100 == 0 {
+            input.push('\n');
+        }
+    }
+    let run = world.overdue_with_input(&["publish", "--level", "2s"], &input);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (Some(0), "published 2500, all confirmed\n"),
+        "{run}"
+    );
+    // No progress bar where nobody watches.
+    assert_eq!(run.stderr, "");
+    let wire = world.wire().await;
+    let ready = async |queue: &str| wire.ready(queue).await;
+    crate::support::until("625 in 30m", async || ready("orders.delay.30m").await, |n| *n == 625)
+        .await;
+    crate::support::until("all others due", async || ready("orders.unpaid").await, |n| *n == 1_875)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_on_standard_input_is_nothing_to_do() {
+    let world = World::new().await;
+    let run = world.overdue_with_input(&["publish"], "\n\n");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "published 0, all confirmed\n"), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_lines_are_named_by_number_and_nothing_is_sent() {
+    let world = World::new().await;
+    let input = [
+        r#"{"order_id":"good-1"}"#,
+        r#"{"order_id":"o-2","level":"31m"}"#,
+        r#"{"order_id":"o-3","level":"30m","category":"virtual"}"#,
+        "o-4",
+        "",
+        r#"{"order_id":"o-6","levle":"30m"}"#,
+        r#"{"order_id":""}"#,
+        r#"{"order_id":"o-8","timeout":"unpayed"}"#,
+        r#"{"order_id":"o-9","due_at":"soon"}"#,
+        r#"{"order_id":"good-10"}"#,
+    ];
+    let run = world.overdue_with_input(&["publish"], &input.join("\n"));
+    insta::assert_snapshot!(shown(&world, &run));
+    assert_eq!(messages(&world).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_bad_lines_are_counted_and_the_first_are_shown() {
+    let world = World::empty().await;
+    let run = world.overdue_with_input(&["publish"], &"nonsense\n".repeat(500));
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(
+        run.stderr.starts_with("error: 500 lines of standard input cannot be published"),
+        "{run}"
+    );
+    assert_eq!(run.stderr.matches("  line ").count(), 20, "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_is_no_utf8_is_named() {
+    let world = World::empty().await;
+    let mut command = world.command(&["publish"]);
+    command.env("NO_COLOR", "1");
+    let input = b"{\"order_id\":\"o-1\"}\n\xff\xfe\n";
+    let run = crate::support::process::finish(command, Some(input));
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(run.stderr.contains("line 2"), "{run}");
+}
+
+/// Where the queue behind the level is full, the command says how many were not taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_broker_refuses_is_counted_and_the_command_fails() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let full = [
+        ("x-max-length", lapin::types::AMQPValue::LongInt(1)),
+        ("x-overflow", crate::support::text("reject-publish")),
+    ];
+    wire.queue("full", &full).await;
+    wire.bind("full", "orders.in", "30m.*").await;
+    wire.publish("", "full", lapin::BasicProperties::default(), b"x").await;
+    let lines: Vec<String> = (0..10).map(|n| format!("{{\"order_id\":\"o-{n}\"}}")).collect();
+    let input = lines.join("\n");
+    let run = world.overdue_with_input(&["publish", "--level", "30m"], &input);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.starts_with("error: 10 of 10 were not confirmed; the first: message o-"),
+        "{run}"
+    );
+    assert!(run.stderr.contains("was refused by the broker (basic.nack)"), "{run}");
+}

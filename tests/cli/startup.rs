@@ -1,0 +1,62 @@
+//! `overdue run` from a new virtual host and a new schema to a closed order, and its log.
+
+use std::time::Duration;
+
+use crate::support::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn run_declares_the_topology_and_closes_what_publish_announced() {
+    let world = World::empty().await;
+    let init = world.overdue(&["database", "init", "--reference-tables"]);
+    assert_eq!(init.code, Some(0), "{init}");
+    let mut process = world.started(|_| {}).await;
+    let orders = world.orders("o", 2, 500).await;
+    for (order, arguments) in
+        orders.iter().zip([&["--level", "500ms"][..], &["--text", "--category", "virtual"]])
+    {
+        let published = world.overdue(&[&["publish", order], arguments].concat());
+        assert_eq!(published.code, Some(0), "{published}");
+        assert_eq!(published.stdout, "published 1, all confirmed\n");
+    }
+    world.until_closed(2).await;
+    world.assert_invariants().await;
+    process.signal("TERM");
+    assert_eq!(process.ended(Duration::from_secs(20)).await.code(), Some(0), "{}", process.log());
+    let log = process.log();
+    assert!(log.contains("closed=2 already_final=0"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_shows_no_password() {
+    let world = World::new().await;
+    let mut process = world
+        .started(|command| {
+            command.env("OVERDUE_LOG__FILTER", "trace");
+        })
+        .await;
+    process.signal("TERM");
+    process.ended(Duration::from_secs(20)).await;
+    let log = process.log();
+    for url in [&world.services.broker, &world.services.database, &world.services.management] {
+        let login = format!("{}:{}@", url.username(), url.password().unwrap());
+        assert!(!log.contains(&login), "{login}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_in_json_is_one_object_per_line() {
+    let world = World::new().await;
+    let mut process = world
+        .started(|command| {
+            command.env("OVERDUE_LOG__FORMAT", "json");
+        })
+        .await;
+    process.signal("TERM");
+    process.ended(Duration::from_secs(20)).await;
+    let log = process.log();
+    let events: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let messages: Vec<_> = events.iter().map(|event| &event["fields"]["message"]).collect();
+    assert!(messages.iter().any(|message| *message == "worker ready"), "{log}");
+    assert!(messages.iter().any(|message| *message == "worker stopped"), "{log}");
+}

@@ -1,0 +1,45 @@
+//! The command line itself: help, version, and what cannot be understood.
+
+use crate::place::Place;
+
+#[test]
+fn help_and_version_go_to_standard_output_and_exit_0() {
+    let place = Place::with(&[]);
+    for arguments in [&["--help"][..], &["help"], &["-h"], &["publish", "--help"], &["--version"]] {
+        let run = place.run(arguments, &[]);
+        assert_eq!(run.code, Some(0), "{arguments:?}: {run}");
+        assert!(!run.stdout.is_empty() && run.stderr.is_empty(), "{arguments:?}: {run}");
+    }
+    let version = place.run(&["--version"], &[]);
+    assert_eq!(version.stdout.trim(), format!("overdue {}", env!("CARGO_PKG_VERSION")));
+    let help = place.run(&["--help"], &[]);
+    let words: Vec<&str> = help.stdout.split_whitespace().collect();
+    for code in ["0", "1", "64", "69", "77", "78", "130"] {
+        assert!(words.contains(&code), "{code} is not in the help: {help}");
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_exits_64() {
+    let place = Place::with(&[]);
+    let cases: [&[&str]; 7] = [
+        &[],
+        &["--no-such-flag"],
+        &["close"],
+        &["publish", "4711", "--level", "30m", "--category", "virtual"],
+        &["publish", "4711", "--due-at", "soon"],
+        &["apply", "now"],
+        &["database"],
+    ];
+    for arguments in cases {
+        let run = place.run(arguments, &[]);
+        assert_eq!(run.code, Some(64), "{arguments:?}: {run}");
+        assert!(run.stdout.is_empty() && !run.stderr.is_empty(), "{arguments:?}: {run}");
+    }
+}
+
+#[test]
+fn a_mistake_in_a_flag_is_named() {
+    let run = Place::with(&[]).run(&["publish", "4711", "--levle", "30m"], &[]);
+    insta::assert_snapshot!(run);
+}

@@ -1,0 +1,320 @@
+//! Garbage, forged headers, wrong routing keys: parked with a reason, never a crash, the rest unaffected.
+
+use lapin::{
+    BasicProperties,
+    types::{AMQPValue, FieldArray, FieldTable},
+};
+
+use crate::support::{Parked, RunningWorker, World, text, until};
+
+fn headers(entries: &[(&str, AMQPValue)]) -> BasicProperties {
+    let mut table = FieldTable::default();
+    for (key, value) in entries {
+        table.insert((*key).into(), value.clone());
+    }
+    BasicProperties::default().with_headers(table)
+}
+
+fn table(entries: &[(&str, AMQPValue)]) -> AMQPValue {
+    let mut table = FieldTable::default();
+    for (key, value) in entries {
+        table.insert((*key).into(), value.clone());
+    }
+    AMQPValue::FieldTable(table)
+}
+
+fn array(values: Vec<AMQPValue>) -> AMQPValue {
+    AMQPValue::FieldArray(FieldArray::from(values))
+}
+
+/// The messages are in the queue before the worker is there, so that they come in one batch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is_closed() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 30, 0).await;
+    let garbage: Vec<(Vec<u8>, &str)> = vec![
+        (b"".to_vec(), "the body is empty"),
+        (b" \n\t ".to_vec(), "the body is empty"),
+        (b"\xff\xfe\x00".to_vec(), "the body is not UTF-8"),
+        (b"caf\xe9".to_vec(), "the body is not UTF-8"),
+        (b"{".to_vec(), "no due notice in JSON: EOF"),
+        (b"{\"order_id\":1}".to_vec(), "no due notice in JSON: invalid type: integer"),
+        (b"{\"order_id\":null}".to_vec(), "no due notice in JSON: invalid type: null"),
+        (b"{\"order_id\":[\"o-1\"]}".to_vec(), "no due notice in JSON: invalid type: sequence"),
+        (b"{\"order_id\":\"\"}".to_vec(), "the order id is empty"),
+        (b"{\"order_id\":\"o-1\",\"due_at\":7}".to_vec(), "no due notice in JSON"),
+        (b"{\"order_id\":\"o-1\",\"due_at\":\"soon\"}".to_vec(), "no due notice in JSON"),
+        (b"{\"order_id\":\"o-1\"} trailing".to_vec(), "no due notice in JSON: trailing"),
+        (b"{\"order_id\":\"o\\u0000-1\"}".to_vec(), "white space or control characters"),
+        (b"o\x00-1".to_vec(), "white space or control characters"),
+        (b"two words".to_vec(), "white space or control characters"),
+        (b"[\"o-1\"]".to_vec(), "no due notice in JSON: it is no object"),
+        (b"\"o-1\"".to_vec(), "no due notice in JSON: it is no object"),
+        ("[".repeat(60_000).into_bytes(), "no due notice in JSON"),
+        ("{\"order_id\":".repeat(5_000).into_bytes(), "no due notice in JSON"),
+        ("[".repeat(100_000).into_bytes(), "the body has 100000 bytes, more than 65536"),
+        (vec![b'x'; 70 * 1024], "the body has 71680 bytes, more than 65536"),
+        (vec![b'x'; 1_000], "the order id has 1000 bytes"),
+    ];
+    for (n, (body, _)) in garbage.iter().enumerate() {
+        let properties = BasicProperties::default().with_content_type("application/json".into());
+        wire.publish("orders.dlx", "30m.unpaid", properties, body).await;
+        let (from, to) = (n, (n + 1).min(orders.len()));
+        wire.publish_all("orders.dlx", "30m.unpaid", &orders[from..to]).await;
+    }
+    wire.publish_all("orders.dlx", "30m.unpaid", &orders[garbage.len()..]).await;
+
+    let worker = world.worker();
+    world.until_closed(30).await;
+    world.assert_invariants().await;
+    let parked = world.parked(garbage.len()).await;
+    for (body, reason) in &garbage {
+        let found = parked.iter().find(|parked| parked.body == *body);
+        let found = found.unwrap_or_else(|| panic!("not parked: the one where {reason}"));
+        assert!(found.reason().contains(reason), "{}: {}", reason, found.reason());
+        assert_eq!(found.header("x-park-timeout").as_deref(), Some("unpaid"));
+        assert_eq!(found.key, "30m.unpaid");
+        assert_eq!(found.content_type.as_deref(), Some("application/json"));
+    }
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried), (30, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_largest_body_that_the_broker_takes_is_parked_whole() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 10, 0).await;
+    let body = vec![b'x'; 16 * 1024 * 1024];
+    let worker = world.worker();
+    wire.publish("orders.in", "100ms.unpaid", BasicProperties::default(), &body).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(10).await;
+    let parked = world.parked(1).await.remove(0);
+    assert!(parked.body == body, "{} bytes parked", parked.body.len());
+    assert_eq!(parked.reason(), "the body has 16777216 bytes, more than 65536");
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_is_no_count_of_ours_counts_as_none() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let forged = [
+        text("2"),
+        AMQPValue::LongInt(-5),
+        AMQPValue::LongLongInt(i64::MAX),
+        AMQPValue::LongLongInt(i64::MIN),
+        AMQPValue::LongUInt(u32::MAX),
+        AMQPValue::Double(2.0),
+        AMQPValue::Boolean(true),
+        AMQPValue::Void,
+        array(vec![AMQPValue::LongInt(2)]),
+        table(&[("x-attempt", AMQPValue::LongInt(2))]),
+    ];
+    for value in &forged {
+        let properties = headers(&[("x-attempt", value.clone())]);
+        wire.publish("orders.in", "100ms.unpaid", properties, b"nobody").await;
+    }
+    let worker = world.worker();
+    for parked in world.parked(forged.len()).await {
+        let reason = "the database does not know this order; given up after 3 retries";
+        assert_eq!(parked.reason(), reason);
+        assert_eq!(parked.attempt(), Some(&AMQPValue::LongLongInt(3)));
+    }
+    assert_eq!(worker.stop().await.retried, 30);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_could_be_ours_only_makes_the_parking_lot_come_sooner() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let worker = world.worker();
+    for attempt in [2, 3, 999_999] {
+        let properties = headers(&[("x-attempt", AMQPValue::LongInt(attempt))]);
+        let body = format!("forged-{attempt}");
+        wire.publish("orders.in", "100ms.unpaid", properties, body.as_bytes()).await;
+    }
+    let parked = world.parked(3).await;
+    let reason = |body: &str| {
+        let message = parked.iter().find(|parked| parked.text() == body).unwrap();
+        message.reason().rsplit("; ").next().unwrap().to_owned()
+    };
+    assert_eq!(reason("forged-2"), "given up after 3 retries");
+    assert_eq!(reason("forged-3"), "given up after 3 retries");
+    assert_eq!(reason("forged-999999"), "given up after 999999 retries");
+    assert_eq!(worker.stop().await.retried, 1);
+}
+
+fn forged_death(queue: &str) -> AMQPValue {
+    let death = [
+        ("queue", text(queue)),
+        ("reason", text("expired")),
+        ("count", AMQPValue::LongLongInt(1_000)),
+        ("exchange", text("orders.in")),
+        ("routing-keys", array(vec![text("100ms.unpaid")])),
+        ("time", AMQPValue::Timestamp(0)),
+    ];
+    array(vec![table(&death)])
+}
+
+/// More of them than a level has slots for messages that it cannot get rid of (32).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let known = world.orders("o", 40, 0).await;
+    let forged = headers(&[
+        ("x-death", forged_death("orders.unpaid")),
+        ("x-first-death-queue", text("orders.unpaid")),
+        ("x-first-death-reason", text("expired")),
+        ("x-first-death-exchange", text("orders.in")),
+        ("x-last-death-queue", AMQPValue::LongInt(7)),
+        ("x-delivery-count", AMQPValue::LongInt(1_000)),
+        ("x-acquired-count", text("many")),
+        ("x-park-reason", text("somebody else's")),
+        ("x-park-timeout", AMQPValue::Void),
+        ("kept", text("yes")),
+    ]);
+    let worker = world.worker();
+    for body in known.iter().map(String::as_str).chain(["nobody", "nobody-2"]) {
+        wire.publish("orders.in", "100ms.unpaid", forged.clone(), body.as_bytes()).await;
+    }
+    let broken = headers(&[("x-death", text("none")), ("x-attempt", AMQPValue::Void)]);
+    wire.publish("orders.in", "100ms.unpaid", broken, b"nobody-3").await;
+    world.until_closed(40).await;
+    for parked in world.parked(3).await {
+        let reason = "the database does not know this order; given up after 3 retries";
+        assert_eq!(parked.reason(), reason);
+        let brokers: Vec<&String> = parked
+            .headers
+            .keys()
+            .filter(|key| key.contains("death") || key.contains("-count"))
+            .collect();
+        assert!(brokers.is_empty(), "{brokers:?}");
+        let kept = parked.text() != "nobody-3";
+        assert_eq!(parked.header("kept").is_some(), kept);
+    }
+    worker.stop().await;
+    world.assert_invariants().await;
+}
+
+/// `CC` and `BCC` are routing keys to the broker: on a copy they would multiply it at every hop.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_that_the_sender_asked_for_are_not_asked_for_again() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 1, 60_000).await;
+    let worker = world.worker();
+    let forged = headers(&[
+        ("CC", array(vec![text("200ms.unpaid")])),
+        ("BCC", array(vec![text("300ms.unpaid")])),
+    ]);
+    wire.publish("orders.in", "100ms.unpaid", forged, orders[0].as_bytes()).await;
+    let counts = async || worker.counts();
+    until("each put back twice", counts, |counts| counts.put_back >= 6).await;
+    world.due_now().await;
+    // The three that the sender asked for: one closes, two find it closed.
+    until("all three settled", counts, |counts| counts.already_final == 2).await;
+    // Nothing is left in the levels that a copy could have gone to.
+    for queue in ["orders.delay.100ms", "orders.delay.200ms", "orders.delay.300ms", "orders.unpaid"]
+    {
+        assert_eq!(wire.ready(queue).await, 0, "{queue}");
+    }
+    assert_eq!(worker.stop().await.already_final, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn properties_that_would_change_a_copys_way_are_not_copied() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 5, 60_000).await;
+    let worker = world.worker();
+    let properties = BasicProperties::default()
+        .with_expiration("1".into())
+        .with_priority(200)
+        .with_reply_to("somebody".into())
+        .with_timestamp(1)
+        .with_delivery_mode(1);
+    for id in &orders {
+        wire.publish("orders.in", "1s.unpaid", properties.clone(), id.as_bytes()).await;
+    }
+    let counts = async || worker.counts();
+    until("put back", counts, |counts| counts.put_back >= 5).await;
+    world.due_now().await;
+    world.until_closed(5).await;
+    worker.stop().await;
+    world.assert_invariants().await;
+    world.parked(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exchange() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let worker = world.worker();
+    for key in
+        ["99m.unpaid", "unpaid", "", "100ms", "100ms.nonsense", "100ms.unpaid.twice", "#.unpaid"]
+    {
+        wire.publish("orders.in", key, BasicProperties::default(), key.as_bytes()).await;
+    }
+    let parked = world.parked(7).await;
+    for message in &parked {
+        assert_eq!(message.key, message.text());
+        assert!(!message.headers.contains_key("x-park-reason"), "{message:?}");
+    }
+    // The one that waited says where it came from.
+    let nonsense = parked.iter().find(|message| message.key == "100ms.nonsense").unwrap();
+    assert_eq!(nonsense.header("x-first-death-queue").as_deref(), Some("orders.delay.100ms"));
+    assert_eq!(worker.stop().await, overdue::worker::Counts::default());
+}
+
+/// Without an alternate exchange behind the levels, 32 of these would stop a level for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn undeliverable_messages_do_not_stop_a_level() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 50, 0).await;
+    let lost: Vec<String> = (0..64).map(|n| format!("lost-{n}")).collect();
+    wire.publish_all("orders.in", "100ms.nonsense", &lost).await;
+    let worker = world.worker();
+    world.publish("100ms", &orders).await;
+    world.until_closed(50).await;
+    let mut parked: Vec<String> = world.parked(64).await.iter().map(Parked::text).collect();
+    let mut expected = lost;
+    parked.sort();
+    expected.sort();
+    assert_eq!(parked, expected);
+    worker.stop().await;
+}
+
+/// Ids that mean something to SQL or to a shell are ids like any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_that_look_like_sql_are_only_ids() {
+    let world = World::new().await;
+    let ids = [
+        "';DROP/**/TABLE/**/orders;--",
+        "{o-1,o-2}",
+        "\\",
+        "$1",
+        "NULL",
+        "%s",
+        "日本語-😀",
+        "-1",
+        "1e400",
+    ];
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    world.create(crate::support::Orders { ids: &ids, due_in_ms: 0, category: "x" }).await;
+    let worker = world.worker();
+    world.publish("100ms", &ids).await;
+    world.until_closed(ids.len()).await;
+    world.assert_invariants().await;
+    settled(&worker, ids.len()).await;
+}
+
+async fn settled(worker: &RunningWorker, count: usize) {
+    let count = u64::try_from(count).unwrap();
+    let counts = async || worker.counts();
+    until("all settled", counts, |counts| counts.closed + counts.already_final == count).await;
+}

@@ -1,0 +1,174 @@
+//! One order of a batch that fails, or is held by somebody else: it stands alone, the others are closed.
+
+use tokio_postgres::error::SqlState;
+
+use crate::support::{World, hold, until, worker::settings};
+
+/// One order whose SKU has less reserved than the order holds: releasing it would break a CHECK.
+async fn break_stock(world: &World, id: &str) {
+    world
+        .sql(&format!(
+            "INSERT INTO stock (sku, available, reserved) VALUES ('broken', 0, 0);
+             UPDATE order_items SET sku = 'broken' WHERE order_id = '{id}' AND qty = 2;"
+        ))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_breaks_a_check_is_retried_and_parked_and_the_others_are_closed() {
+    let world = World::new().await;
+    let orders = world.orders("o", 40, 0).await;
+    break_stock(&world, "o-17").await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let worker = world.worker();
+    let parked = world.parked(1).await.remove(0);
+    assert_eq!(parked.text(), "o-17");
+    let reason = parked.reason();
+    assert!(reason.contains("stock_reserved_check"), "{reason}");
+    assert!(reason.ends_with("given up after 3 retries"), "{reason}");
+    world.until_closed(39).await;
+    assert_eq!(world.status("o-17").await, "unpaid");
+    assert_eq!(world.number("SELECT count(*) FROM closures WHERE order_id = 'o-17'").await, 0);
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (39, 3, 1));
+}
+
+/// What an order service's own trigger refuses is that row's fault as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_a_trigger_refuses_is_retried_and_parked_and_the_others_are_closed() {
+    let world = World::new().await;
+    let orders = world.orders("o", 40, 0).await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RAISE EXCEPTION 'order % is under review', NEW.id; END $$;
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH ROW
+             WHEN (NEW.id = 'o-17') EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let worker = world.worker();
+    world.until_closed(39).await;
+    let parked = world.parked(1).await.remove(0);
+    assert_eq!(parked.text(), "o-17");
+    assert!(parked.reason().contains("order o-17 is under review"), "{}", parked.reason());
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (39, 3, 1));
+}
+
+/// The reason travels in a header, and a header has to fit into one frame.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_refused_with_a_long_story_is_parked_with_the_beginning_of_it() {
+    let world = World::new().await;
+    let orders = world.orders("o", 10, 0).await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RAISE EXCEPTION 'once upon a time %', repeat('ß', 200000); END $$;
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH ROW
+             WHEN (NEW.id = 'o-7') EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let worker = world.worker();
+    world.publish("100ms", &orders).await;
+    world.until_closed(9).await;
+    let parked = world.parked(1).await.remove(0);
+    let reason = parked.reason();
+    assert!(reason.contains("once upon a time"), "{reason}");
+    assert!(reason.chars().count() <= 1_000, "{} characters", reason.chars().count());
+    assert_eq!(worker.stop().await.parked, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_rows_that_fail_leave_the_others_alone() {
+    let world = World::new().await;
+    let orders = world.orders("o", 60, 0).await;
+    world
+        .sql(
+            "INSERT INTO stock (sku, available, reserved) VALUES ('broken', 0, 0);
+             UPDATE order_items SET sku = 'broken' WHERE qty = 2 AND right(order_id, 1) IN ('3', '4')",
+        )
+        .await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let worker = world.worker();
+    world.until_closed(48).await;
+    assert_eq!(world.parked(12).await.len(), 12);
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (48, 36, 12));
+}
+
+/// A database URL whose lock time-out is a test's, not production's five seconds.
+fn impatient(world: &World) -> String {
+    format!("{}?options=-c%20lock_timeout%3D100ms", world.services.database_url(None))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
+    let world = World::new().await;
+    let orders = world.orders("o", 16, 0).await;
+    let mut client = world.store.client().await.unwrap();
+    let payment = client.transaction().await.unwrap();
+    let paid = payment.query_opt(include_str!("../../sql/pay.sql"), &[&"o-5"]).await.unwrap();
+    assert!(paid.is_some());
+
+    // Its own items hold the stock rows as well, so the others share none with it.
+    let others: Vec<String> = orders.iter().filter(|id| *id != "o-5").cloned().collect();
+    world.sql("INSERT INTO stock (sku, available, reserved) VALUES ('others', 0, 1000)").await;
+    world
+        .sql(
+            "DELETE FROM order_items WHERE order_id <> 'o-5' AND qty = 1;
+             UPDATE order_items SET sku = 'others' WHERE order_id <> 'o-5'",
+        )
+        .await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let worker = world.worker_at(world.address(), &impatient(&world), settings());
+    until("the others closed", async || world.closed().await, |closed| *closed == 15).await;
+    assert_eq!(others.len(), 15);
+
+    payment.commit().await.unwrap();
+    let counts = async || worker.counts();
+    until("settled or parked", counts, |c| c.already_final + c.parked == 1).await;
+    assert_eq!(world.status("o-5").await, "paid");
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_that_holds_its_row_for_long_and_gives_up_leaves_the_order_to_be_closed() {
+    let world = World::new().await;
+    let orders = world.orders("o", 8, 0).await;
+    let mut client = world.store.client().await.unwrap();
+    let payment = hold(&mut client, "o-5").await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let worker = world.worker_at(world.address(), &impatient(&world), settings());
+    until("the others closed", async || world.closed().await, |closed| *closed == 7).await;
+    payment.rollback().await.unwrap();
+    world.until_closed(8).await;
+    world.assert_invariants().await;
+    assert_eq!(worker.stop().await.parked, 0);
+}
+
+/// Tables that vanish in mid-run are a person's business: no retry is burned and nothing is parked meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
+    let world = World::new().await;
+    let orders = world.orders("o", 10, 0).await;
+    world.sql("ALTER TABLE orders RENAME TO away").await;
+    let missing = world.store.client().await.unwrap().query("SELECT FROM orders", &[]).await;
+    assert_eq!(missing.unwrap_err().code(), Some(&SqlState::UNDEFINED_TABLE));
+    let wire = world.wire().await;
+    let along = wire.listen("orders.in", "#").await;
+    let worker = world.worker();
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    until("given back", ready, |ready| *ready == 10).await;
+    world.sql("ALTER TABLE away RENAME TO orders").await;
+    world.until_closed(10).await;
+    assert_eq!(wire.ready(&along).await, 0);
+    assert_eq!(worker.stop().await.parked, 0);
+    world.assert_invariants().await;
+}

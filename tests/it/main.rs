@@ -1,0 +1,22 @@
+//! Worker, publisher and topology on a real broker and a real database.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
+#![allow(clippy::print_stderr, reason = "what a failing test says")]
+#![allow(unreachable_pub, dead_code, reason = "`support` is shared, each tier uses another part")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_input;
+mod batches;
+mod harness;
+mod kill;
+mod languages;
+mod outage;
+mod outcomes;
+mod publisher;
+mod races;
+mod shutdown;
+mod sweep;
+mod topology;
+mod unreadable;

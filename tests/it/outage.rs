@@ -1,0 +1,179 @@
+//! Broker and database go away in mid-run and come back: no restart, nothing lost, no retry burned, nothing parked.
+
+use crate::support::{Proxy, WorkerProcess, World, hold, until};
+
+struct Run {
+    world: World,
+    broker: Proxy,
+    database: Proxy,
+    process: WorkerProcess,
+    orders: Vec<String>,
+}
+
+/// A worker process behind proxies, and orders that become due in the course of a second and a half.
+async fn run() -> Run {
+    let world = World::new().await;
+    let broker = Proxy::to(&world.services.broker_socket()).await;
+    let database = Proxy::to(&world.services.database_socket()).await;
+    let broker_url = world.services.broker_url(&world.vhost, Some(broker.port()));
+    let database_url = world.services.database_url(Some(database.port()));
+    let process = world
+        .started(|command| {
+            command
+                .env("OVERDUE_BROKER__URL", broker_url)
+                .env("OVERDUE_DATABASE__URL", database_url)
+                .env("OVERDUE_WORKER__BATCH_SIZE", "20");
+        })
+        .await;
+    let orders = world.orders("o", 600, 0).await;
+    Run { world, broker, database, process, orders }
+}
+
+impl Run {
+    /// Publishes the orders over several levels, so that they come out before, in and after the outage.
+    async fn publish(&self) {
+        for (part, level) in self.orders.chunks(150).zip(["100ms", "300ms", "500ms", "1s"]) {
+            self.world.publish(level, part).await;
+        }
+    }
+
+    async fn until_some_closed(&self) {
+        let closed = async || self.world.closed().await;
+        until("some closed", closed, |closed| (1..600).contains(closed)).await;
+    }
+
+    async fn ends_well(mut self) {
+        let Self { world, process, .. } = &mut self;
+        world.until_closed(600).await;
+        world.until_empty("orders.unpaid").await;
+        assert!(process.is_running());
+        world.assert_invariants().await;
+        // Nothing went through a level again, and nothing was given up.
+        assert!(!process.log().contains("parked"), "{}", process.log());
+        world.parked(0).await;
+        process.signal("TERM");
+        let status = process.ended(std::time::Duration::from_secs(20)).await;
+        assert_eq!(status.code(), Some(0), "{}", process.log());
+        let log = process.log();
+        assert!(log.contains("put_back=0 retried=0 parked=0"), "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_connection_that_is_cut_is_opened_again() {
+    let mut run = run().await;
+    run.publish().await;
+    run.until_some_closed().await;
+    run.broker.cut();
+    run.process.until_logged("session ended").await;
+    run.ends_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_is_away_for_a_while_is_waited_for() {
+    let mut run = run().await;
+    run.publish().await;
+    run.until_some_closed().await;
+    run.broker.refuse();
+    // Several attempts fail.
+    let sessions = async || run.process.logged("session ended");
+    until("three failed sessions", sessions, |count| *count >= 3).await;
+    assert!(run.process.is_running());
+    run.broker.pass();
+    run.ends_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn database_connections_that_are_cut_are_opened_again() {
+    let run = run().await;
+    run.publish().await;
+    run.until_some_closed().await;
+    // Idle ones are replaced without a word; one in mid-statement ends the session.
+    run.database.cut();
+    run.ends_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_is_away_messages_stay_in_their_queue() {
+    let run = run().await;
+    run.database.refuse();
+    run.publish().await;
+    let wire = run.world.wire().await;
+    let sessions = async || run.process.logged("session ended");
+    until("three failed sessions", sessions, |count| *count >= 3).await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    until("everything given back", ready, |ready| *ready == 600).await;
+    assert_eq!(run.world.closed().await, 0);
+    run.database.pass();
+    run.ends_well().await;
+}
+
+/// The statement was carried out and the answer lost: asked again, the order is closed already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twice() {
+    let mut run = run().await;
+    let mut client = run.world.store.client().await.unwrap();
+    let held = hold(&mut client, "o-0").await;
+    run.publish().await;
+    run.world.until_somebody_waits().await;
+    run.database.freeze_to_program();
+    held.rollback().await.unwrap();
+    let first = async || run.world.status("o-0").await;
+    until("a commit that the worker does not hear of", first, |status| status == "closed").await;
+    drop(client);
+    run.database.cut();
+    run.database.pass();
+    run.process.until_logged("session ended").await;
+    run.ends_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_away_and_back_in_either_order() {
+    for broker_first in [true, false] {
+        let run = run().await;
+        run.publish().await;
+        run.until_some_closed().await;
+        run.broker.refuse();
+        run.database.refuse();
+        let sessions = async || run.process.logged("session ended");
+        until("a failed session", sessions, |count| *count >= 1).await;
+        let (first, second) =
+            if broker_first { (&run.broker, &run.database) } else { (&run.database, &run.broker) };
+        first.pass();
+        let before = run.process.logged("session ended");
+        let sessions = async || run.process.logged("session ended");
+        until("one alone is not enough", sessions, |count| *count > before).await;
+        second.pass();
+        run.ends_well().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
+    let mut run = run().await;
+    let mut client = run.world.store.client().await.unwrap();
+    let held = hold(&mut client, "o-0").await;
+    run.publish().await;
+    run.world.until_somebody_waits().await;
+    assert!(run.world.terminate_waiting().await > 0);
+    run.process.until_logged("session ended").await;
+    held.rollback().await.unwrap();
+    drop(client);
+    run.ends_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_business_queue_that_is_deleted_and_declared_again_is_consumed_again() {
+    let world = World::new().await;
+    let mut process = world.started(|_| {}).await;
+    let api = world.services.api();
+    api.delete_queue(&world.vhost, "orders.unpaid", false).await.unwrap();
+    process.until_logged("session ended").await;
+    let applied = world.overdue(&["apply", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    let orders = world.orders("o", 10, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(10).await;
+    assert!(process.is_running());
+    world.assert_invariants().await;
+}

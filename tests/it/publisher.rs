@@ -1,0 +1,241 @@
+//! The publisher: confirmed, returned, refused, unknown; each told to the one who published it.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lapin::{
+    ExchangeKind,
+    options::ExchangeDeclareOptions,
+    types::{AMQPValue, FieldTable},
+};
+use overdue::broker::{Message, PublishError, Publisher};
+use tokio::time::timeout;
+
+use crate::support::{Proxy, Wire, World, text, until};
+
+fn message(exchange: &str, key: &str, id: &str) -> Message {
+    Message {
+        exchange: exchange.to_owned(),
+        routing_key: key.to_owned(),
+        message_id: id.to_owned(),
+        content_type: None,
+        headers: FieldTable::default(),
+        body: id.as_bytes().to_vec(),
+    }
+}
+
+/// A direct exchange without alternate exchange, with a queue for the key `there`.
+async fn plain_exchange(wire: &Wire) -> String {
+    let (options, none) = (ExchangeDeclareOptions::default(), FieldTable::default());
+    let declared =
+        wire.channel.exchange_declare("plain".into(), ExchangeKind::Direct, options, none);
+    declared.await.unwrap();
+    wire.listen("plain", "there").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirmed_message_is_persistent_and_comes_out_of_its_level() {
+    let world = World::new().await;
+    world.publisher().await.publish(world.notice("100ms", "o-1")).await.unwrap();
+    let wire = world.wire().await;
+    let due = wire.take_many("orders.unpaid", 1).await.remove(0);
+    assert_eq!(due.delivery_mode, Some(2));
+    assert_eq!(due.key, "100ms.unpaid");
+    assert_eq!(due.message_id.as_deref(), Some("o-1"));
+    assert_eq!(due.content_type.as_deref(), Some("application/json"));
+    assert_eq!(due.text(), r#"{"order_id":"o-1"}"#);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unroutable_message_is_returned_with_the_brokers_reason() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    plain_exchange(&wire).await;
+    let publisher = world.publisher().await;
+    let error = publisher.publish(message("plain", "nowhere", "m-1")).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "message m-1 was returned by exchange `plain`: NO_ROUTE (routing key `nowhere`)"
+    );
+    publisher.publish(message("plain", "there", "m-2")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_3000_pipelined_messages_each_return_is_told_to_the_right_one() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let queue = plain_exchange(&wire).await;
+    let publisher = world.publisher().await;
+    let key = |n: usize| if n.is_multiple_of(2) { "there" } else { "nowhere" };
+    let publishing = (0..3_000).map(|n| {
+        let (id, publisher) = (format!("m-{n}"), publisher.clone());
+        async move { (n, id.clone(), publisher.publish(message("plain", key(n), &id)).await) }
+    });
+    for (n, id, result) in join_all(publishing).await {
+        match (key(n), result) {
+            ("there", Ok(())) => {}
+            ("nowhere", Err(PublishError::Returned { message_id, .. })) => {
+                assert_eq!(message_id, id);
+            }
+            (key, result) => panic!("{id} to `{key}`: {result:?}"),
+        }
+    }
+    until("1,500 routed", async || wire.ready(&queue).await, |ready| *ready == 1_500).await;
+}
+
+/// Many tasks on clones of one publisher, with ids that repeat: whoever shares an id shares its fate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_share_a_publisher_each_hear_about_their_own_messages() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let queue = plain_exchange(&wire).await;
+    let publisher = world.publisher().await;
+    let tasks = (0..8).map(|task| {
+        let publisher = publisher.clone();
+        tokio::spawn(async move {
+            for n in 0..100 {
+                let key = if task % 2 == 0 { "there" } else { "nowhere" };
+                let result = publisher.publish(message("plain", key, &format!("m-{n}"))).await;
+                assert_eq!(result.is_ok(), task % 2 == 0, "task {task}, m-{n}: {result:?}");
+            }
+        })
+    });
+    for task in join_all(tasks).await {
+        task.unwrap();
+    }
+    until("400 routed", async || wire.ready(&queue).await, |ready| *ready == 400).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_refuses_and_the_others_are_confirmed() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    plain_exchange(&wire).await;
+    let full = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
+    wire.queue("full", &full).await;
+    wire.bind("full", "plain", "full").await;
+    let publisher = world.publisher().await;
+    publisher.publish(message("plain", "full", "first")).await.unwrap();
+    let publishing = (0..200).map(|n| {
+        let (id, publisher) = (format!("m-{n}"), publisher.clone());
+        let key = if n % 2 == 0 { "there" } else { "full" };
+        async move { (key, id.clone(), publisher.publish(message("plain", key, &id)).await) }
+    });
+    for (key, id, result) in join_all(publishing).await {
+        match (key, result) {
+            ("there", Ok(())) => {}
+            ("full", Err(PublishError::Refused { message_id })) => assert_eq!(message_id, id),
+            (key, result) => panic!("{id} to `{key}`: {result:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_does_not_exist_is_an_error_and_no_hang() {
+    let world = World::new().await;
+    let publisher = world.publisher().await;
+    let confirm = timeout(Duration::from_secs(10), publisher.publish(message("no", "k", "m-1")));
+    let error = confirm.await.expect("an answer within 10 s").unwrap_err();
+    assert!(matches!(error, PublishError::NoExchange { .. }), "{error:?}");
+    assert!(error.to_string().contains("no exchange `no`"), "{error}");
+    // The broker closed the channel: this publisher is done, and says so.
+    let next = publisher.publish(message("orders.in", "100ms.unpaid", "m-2"));
+    let error = timeout(Duration::from_secs(10), next).await.unwrap().unwrap_err();
+    assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
+    assert!(publisher.is_closed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_over_the_brokers_limit_is_an_error_and_no_hang() {
+    let world = World::new().await;
+    let publisher = world.publisher().await;
+    let mut large = message("orders.in", "100ms.unpaid", "m-1");
+    large.body = vec![b'x'; 16 * 1024 * 1024 + 1];
+    let error = timeout(Duration::from_secs(15), publisher.publish(large)).await;
+    let error = error.expect("an answer within 15 s").unwrap_err();
+    assert!(error.to_string().contains("larger than"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_the_operator_closes_is_told_to_every_publish() {
+    let world = World::new().await;
+    let publisher = world.publisher().await;
+    publisher.publish(world.notice("30m", "before")).await.unwrap();
+    close_connections(&world).await;
+    until("the publisher has noticed", async || publisher.is_closed(), |closed| *closed).await;
+    let error = publisher.publish(world.notice("30m", "after")).await.unwrap_err();
+    assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
+    world.publisher().await.publish(world.notice("30m", "again")).await.unwrap();
+}
+
+/// Closes every connection of the virtual host through the management API, which lists them a little later.
+async fn close_connections(world: &World) {
+    let api = world.services.api();
+    let look = async || api.list_connections_in(&world.vhost).await.unwrap_or_default();
+    let connections = until("connections listed", look, |seen| !seen.is_empty()).await;
+    for connection in connections {
+        api.close_connection(&connection.name, Some("a test"), true).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_cut_while_confirms_are_outstanding_leaves_them_unknown_and_nothing_hangs() {
+    let world = World::new().await;
+    let proxy = Proxy::to(&world.services.broker_socket()).await;
+    let address = world.services.address(&world.vhost, Some(proxy.port()));
+    let publisher = Publisher::connect(&address, "test").await.unwrap();
+    publisher.publish(world.notice("30m", "before")).await.unwrap();
+
+    // Sent and taken by the broker; the confirms never come back.
+    proxy.freeze_to_program();
+    let publishing: Vec<_> = (0..50)
+        .map(|n| {
+            let (publisher, notice) = (publisher.clone(), world.notice("30m", &format!("o-{n}")));
+            tokio::spawn(async move { publisher.publish(notice).await })
+        })
+        .collect();
+    let wire = world.wire().await;
+    let level = "orders.delay.30m";
+    until("all arrived", async || wire.ready(level).await, |ready| *ready == 51).await;
+    proxy.cut();
+    for result in join_all(publishing).await {
+        let error = result.unwrap().unwrap_err();
+        assert!(matches!(error, PublishError::Unknown { .. }), "{error:?}");
+    }
+    let error = publisher.publish(world.notice("30m", "after")).await.unwrap_err();
+    assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
+}
+
+/// Whether the message or the confirm was lost on the way: it is unknown, and told within the time-out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirm_that_never_comes_is_unknown_after_a_time_out() {
+    let world = World::new().await;
+    let socket = world.services.broker_socket();
+    let (lost_message, lost_confirm) = (Proxy::to(&socket).await, Proxy::to(&socket).await);
+    let publish = async |proxy: &Proxy, freeze: fn(&Proxy)| {
+        let address = world.services.address(&world.vhost, Some(proxy.port()));
+        let publisher = Publisher::connect(&address, "test").await.unwrap();
+        publisher.publish(world.notice("30m", "before")).await.unwrap();
+        freeze(proxy);
+        timeout(Duration::from_secs(40), publisher.publish(world.notice("30m", "after"))).await
+    };
+    let (message, confirm) = tokio::join!(
+        publish(&lost_message, Proxy::freeze_to_service),
+        publish(&lost_confirm, Proxy::freeze_to_program),
+    );
+    for told in [message, confirm] {
+        let error = told.expect("an answer within 40 s").unwrap_err();
+        assert!(matches!(error, PublishError::Unknown { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_that_nobody_holds_closes_its_connection() {
+    let world = World::new().await;
+    let publisher = world.publisher().await;
+    let api = world.services.api();
+    let look = async || api.list_connections_in(&world.vhost).await.unwrap_or_default().len();
+    until("one connection", look, |count| *count == 1).await;
+    drop(publisher);
+    until("no connection", look, |count| *count == 0).await;
+}

@@ -1,0 +1,163 @@
+//! Signals to the real worker process: what is in hand is finished, the rest is given back.
+
+use std::{os::unix::process::ExitStatusExt, time::Duration};
+
+use crate::support::{Proxy, WorkerProcess, World, hold, ids, until};
+
+/// 100 due orders in the queue; a worker with small batches has one of them in hand, and cannot finish it.
+async fn busy_worker(world: &World, drain: &str) -> WorkerProcess {
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &ids("o", 100)).await;
+    let process = world
+        .started(|command| {
+            command
+                .env("OVERDUE_WORKER__BATCH_SIZE", "10")
+                .env("OVERDUE_WORKER__IN_FLIGHT", "2")
+                .env("OVERDUE_WORKER__DRAIN", drain);
+        })
+        .await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    until("batches in hand", ready, |ready| *ready < 100).await;
+    process
+}
+
+async fn ready(world: &World) -> u32 {
+    world.wire().await.ready("orders.unpaid").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
+    for signal in ["TERM", "INT"] {
+        let world = World::new().await;
+        world.orders("o", 100, 0).await;
+        let mut client = world.store.client().await.unwrap();
+        let held = hold(&mut client, "o-0").await;
+        let mut process = busy_worker(&world, "20s").await;
+
+        process.signal(signal);
+        process.until_logged("stopping").await;
+        assert!(process.is_running(), "it does not leave its batch alone");
+        held.rollback().await.unwrap();
+        let status = process.ended(Duration::from_secs(20)).await;
+        assert_eq!(status.code(), Some(0), "{}", process.log());
+
+        let closed = world.closed().await;
+        assert!((1..=30).contains(&closed), "{closed} closed: the batches in hand");
+        let left = async || i64::from(ready(&world).await);
+        until("exactly the rest in the queue", left, |left| *left == 100 - closed).await;
+        world.assert_invariants().await;
+
+        let next = world.worker();
+        world.until_closed(100).await;
+        world.until_empty("orders.unpaid").await;
+        let counts = next.stop().await;
+        // Nothing that was acked, and nothing that was closed, came again.
+        assert_eq!((counts.already_final, counts.parked), (0, 0));
+        world.assert_invariants().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_that_takes_longer_than_its_deadline_ends_with_1_and_loses_nothing() {
+    let world = World::new().await;
+    world.orders("o", 100, 0).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold(&mut client, "o-0").await;
+    let mut process = busy_worker(&world, "500ms").await;
+    process.signal("TERM");
+    let status = process.ended(Duration::from_secs(10)).await;
+    assert_eq!(status.code(), Some(1), "{}", process.log());
+    let log = process.log();
+    assert!(log.contains("did not finish within 500ms (worker.drain)"), "{log}");
+    held.rollback().await.unwrap();
+    let _next = world.worker();
+    world.until_closed(100).await;
+    world.until_empty("orders.unpaid").await;
+    world.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_exits_at_once_with_130() {
+    let world = World::new().await;
+    world.orders("o", 100, 0).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold(&mut client, "o-0").await;
+    let mut process = busy_worker(&world, "20s").await;
+    process.signal("TERM");
+    process.until_logged("stopping").await;
+    assert!(process.is_running());
+    process.signal("TERM");
+    let status = process.ended(Duration::from_secs(5)).await;
+    assert_eq!(status.code(), Some(130), "{}", process.log());
+    held.rollback().await.unwrap();
+    let _next = world.worker();
+    world.until_closed(100).await;
+    world.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_stops_at_once() {
+    let world = World::new().await;
+    let mut process = world.started(|_| {}).await;
+    process.signal("TERM");
+    let status = process.ended(Duration::from_secs(10)).await;
+    assert_eq!(status.code(), Some(0), "{}", process.log());
+    assert!(process.log().contains("worker stopped"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_broker_or_database_is_away_stops_as_well() {
+    let world = World::new().await;
+    let broker = Proxy::to(&world.services.broker_socket()).await;
+    let database = Proxy::to(&world.services.database_socket()).await;
+    for away in [&broker, &database] {
+        let mut process = world
+            .started(|command| {
+                command
+                    .env(
+                        "OVERDUE_BROKER__URL",
+                        world.services.broker_url(&world.vhost, Some(broker.port())),
+                    )
+                    .env(
+                        "OVERDUE_DATABASE__URL",
+                        world.services.database_url(Some(database.port())),
+                    );
+            })
+            .await;
+        let orders = world.orders(&format!("o{}", away.port()), 5, 0).await;
+        away.refuse();
+        world.publish("100ms", &orders).await;
+        process.until_logged("session ended").await;
+        assert!(process.is_running());
+        process.signal("TERM");
+        let status = process.ended(Duration::from_secs(15)).await;
+        assert_eq!(status.code(), Some(0), "{}", process.log());
+        away.pass();
+    }
+    let _next = world.worker();
+    world.until_closed(10).await;
+    world.assert_invariants().await;
+}
+
+/// Two workers on one queue; one is stopped and started again and again while messages come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_restart_loses_nothing_and_closes_nothing_twice() {
+    let world = World::new().await;
+    let orders = world.orders("o", 600, 100).await;
+    let stays = world.worker();
+    for part in orders.chunks(150) {
+        let mut process = world.started(|_| {}).await;
+        world.publish("100ms", part).await;
+        let closed = world.closed().await;
+        until("some more closed", async || world.closed().await, |now| *now > closed).await;
+        process.signal("TERM");
+        let status = process.ended(Duration::from_secs(20)).await;
+        assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", process.log());
+    }
+    let statuses = async || world.statuses().await;
+    until("all closed", statuses, |seen| seen.get("closed") == Some(&600)).await;
+    world.until_empty("orders.unpaid").await;
+    assert_eq!(stays.stop().await.parked, 0);
+    world.assert_invariants().await;
+    world.parked(0).await;
+}

@@ -1,0 +1,80 @@
+//! Messages that no AMQP client could have written, and that the one below us cannot read as they are.
+//!
+//! Each of these used to end every session, or the process, until the delivery limit had parked it together with
+//! everything that was prefetched at the same time.
+
+use lapin::types::AMQPValue;
+
+use crate::support::{Parked, World, python, text};
+
+fn forge(world: &World, exchange: &str, key: &str, body: &str, what: &[&str]) {
+    let url = world.broker_url();
+    let arguments = [&[url.as_str(), exchange, key, body], what].concat();
+    let forged = python("tests/python/forge.py", &arguments, "");
+    assert_eq!(forged.code, Some(0), "{what:?}: {forged}");
+}
+
+const WHAT: [&[&str]; 9] = [
+    &["message-id"],
+    &["header-name"],
+    &["nested-tables", "20"],
+    &["nested-tables", "1000"],
+    &["nested-tables", "15000"],
+    &["nested-arrays", "20000"],
+    &["long-header", "110000"],
+    &["long-header", "125000"],
+    &["long-header", "130900"],
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_the_client_cannot_read_closes_its_order_like_any_other() {
+    let world = World::new().await;
+    let mut process = world.started(|_| {}).await;
+    let orders = world.orders("o", 2 * WHAT.len() + 1, 0).await;
+    for (what, ids) in WHAT.iter().zip(orders.chunks(2)) {
+        forge(&world, "orders.in", "100ms.unpaid", &ids[0], what);
+        // Without a level on the way there is no `x-death`.
+        forge(&world, "orders.dlx", "1s.unpaid", &ids[1], what);
+    }
+    forge(&world, "orders.dlx", "unpaid", orders.last().unwrap(), &["routing-key"]);
+    let others = world.orders("p", 50, 0).await;
+    world.publish("100ms", &others).await;
+    world.until_closed(orders.len() + others.len()).await;
+    world.until_empty("orders.unpaid").await;
+    world.assert_invariants().await;
+    assert!(process.is_running());
+    assert!(!process.log().contains("session ended"), "{}", process.log());
+    world.parked(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_kept_of_a_parked_message_says_why() {
+    let world = World::new().await;
+    let worker = world.worker();
+    for (n, what) in WHAT.iter().enumerate() {
+        forge(&world, "orders.in", "100ms.unpaid", &format!("nobody-{n}"), what);
+    }
+    forge(&world, "orders.dlx", "unpaid", "nobody-9", &["routing-key"]);
+    let parked = world.parked(WHAT.len() + 1).await;
+    let of = |n: usize| -> &Parked {
+        parked.iter().find(|message| message.text() == format!("nobody-{n}")).unwrap()
+    };
+    let dropped = |n: usize| of(n).header("x-dropped-properties");
+    for message in &parked {
+        assert!(message.reason().ends_with("given up after 3 retries"), "{message:?}");
+    }
+    assert_eq!(of(0).message_id.as_deref(), Some("caf?"));
+    assert_eq!(of(1).headers.get("caf?"), Some(&text("kept")));
+    assert!(matches!(of(2).headers.get("n"), Some(AMQPValue::FieldTable(_))));
+    for n in [3, 4, 5] {
+        let reason = dropped(n).unwrap();
+        assert_eq!(reason, "dropped: their headers are nested too deeply", "{n}");
+    }
+    assert_eq!(of(6).header("long").map(|long| long.len()), Some(110_000));
+    for n in [7, 8] {
+        assert_eq!(dropped(n).unwrap(), "dropped: they fill a frame", "{n}");
+    }
+    // The retries gave it a routing key of ours.
+    assert_eq!(of(9).key, "300ms.unpaid");
+    worker.stop().await;
+}

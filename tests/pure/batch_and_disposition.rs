@@ -1,0 +1,206 @@
+//! When a batch is full, with the time passed in, and what becomes of a delivery.
+
+use std::time::{Duration, Instant};
+
+use overdue::{
+    order::Outcome,
+    topology::level::{Level, best_level},
+    worker::{
+        batch::{Batch, BatchLimits},
+        disposition::{Disposition, Levels, decide},
+    },
+};
+use proptest::{collection, prelude::*};
+
+fn level(text: &str) -> Level {
+    text.parse().expect("a level")
+}
+
+fn levels(texts: &[&str]) -> Vec<Level> {
+    texts.iter().map(|text| level(text)).collect()
+}
+
+fn delay(text: &str, attempt: u32) -> Disposition {
+    Disposition::Delay { level: level(text), attempt }
+}
+
+fn park(reason: &str) -> Disposition {
+    Disposition::Park { reason: reason.to_owned() }
+}
+
+proptest! {
+    /// Pushes, and flushes by age, in any order: a model of two lists.
+    #[test]
+    fn a_batch_keeps_every_item_once_in_order_and_within_its_size(
+        size in 1_usize..6,
+        steps in collection::vec(prop_oneof![4 => Just(true), 1 => Just(false)], 0..60),
+    ) {
+        let mut batch = Batch::new(BatchLimits { size, age: Duration::from_millis(20) });
+        let now = Instant::now();
+        let (mut pushed, mut flushed) = (0, Vec::new());
+        for push in steps {
+            let given = if push {
+                pushed += 1;
+                batch.push(pushed, now)
+            } else {
+                Some(batch.take())
+            };
+            if let Some(items) = given {
+                prop_assert!(items.len() <= size, "{} items in a batch of {}", items.len(), size);
+                prop_assert!(batch.is_empty() && batch.deadline().is_none());
+                flushed.extend(items);
+            }
+            let waiting = pushed - flushed.len();
+            prop_assert!(waiting < size, "a full batch was kept");
+            prop_assert_eq!(batch.is_empty(), waiting == 0);
+        }
+        flushed.extend(batch.take());
+        prop_assert_eq!(flushed, (1..=pushed).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_batch_is_due_by_the_age_of_its_first_item(
+        age_ms in 0_u64..100_000,
+        gaps_ms in collection::vec(0_u64..50, 1..9),
+    ) {
+        let age = Duration::from_millis(age_ms);
+        let mut batch = Batch::new(BatchLimits { size: 100, age });
+        let first = Instant::now();
+        let mut now = first;
+        prop_assert_eq!(batch.deadline(), None);
+        for round in [first, first + Duration::from_hours(1)] {
+            for gap_ms in &gaps_ms {
+                now = now.max(round);
+                prop_assert_eq!(batch.push((), now), None);
+                prop_assert_eq!(batch.deadline(), Some(round + age));
+                now += Duration::from_millis(*gap_ms);
+            }
+            prop_assert_eq!(batch.take().len(), gaps_ms.len());
+            prop_assert_eq!(batch.deadline(), None);
+        }
+    }
+
+    #[test]
+    fn the_best_level_is_the_longest_that_does_not_pass_the_rest(
+        levels in any_levels(),
+        remaining_ms in 0_u64..5_000_000,
+    ) {
+        let remaining = Duration::from_millis(remaining_ms);
+        let best = best_level(&levels, remaining).expect("there are levels").ttl();
+        let shortest = levels.iter().map(Level::ttl).min().expect("there are levels");
+        if best.as_duration() > remaining {
+            prop_assert_eq!(best, shortest);
+        }
+        let mut longer = levels.iter().map(Level::ttl).filter(|ttl| *ttl > best);
+        prop_assert_eq!(longer.find(|ttl| ttl.as_duration() <= remaining), None);
+    }
+
+    /// Put back again and again, an order comes when due, late by less than the shortest level.
+    #[test]
+    fn waiting_ends_after_the_deadline_and_before_one_more_shortest_level(
+        levels in any_levels(),
+        times_shortest in 0_u32..2_000,
+        extra_ms in 0_u64..10_000,
+        attempt in 0_u32..9,
+    ) {
+        let shortest = levels.iter().map(|level| level.ttl().as_duration()).min().expect("levels");
+        let deadline = shortest * times_shortest + Duration::from_millis(extra_ms).min(shortest);
+        let mut waited = Duration::ZERO;
+        loop {
+            let outcome = Outcome::NotDue { remaining: deadline.saturating_sub(waited) };
+            let Disposition::Delay { level, attempt: next } =
+                decide(&outcome, attempt, Levels { all: &levels, retry: &[] }) else {
+                return Err(TestCaseError::fail("parked while waiting"));
+            };
+            prop_assert_eq!(next, attempt, "waiting is no failure");
+            waited += level.ttl().as_duration();
+            if waited >= deadline {
+                break;
+            }
+        }
+        let late = waited.saturating_sub(deadline);
+        prop_assert!(late < shortest || deadline.is_zero(), "late by {:?}", late);
+    }
+
+    /// Each retry takes the next level and one more attempt; after the last one it is parked.
+    #[test]
+    fn attempts_grow_until_the_message_is_parked(
+        retry in collection::vec(any_level(), 0..6),
+        known in any::<bool>(),
+    ) {
+        let outcome =
+            if known { Outcome::Failed { reason: "a check".to_owned() } } else { Outcome::Unknown };
+        let given = Levels { all: &[], retry: &retry };
+        for (attempt, level) in (0_u32..).zip(&retry) {
+            let expected = Disposition::Delay { level: level.clone(), attempt: attempt + 1 };
+            prop_assert_eq!(decide(&outcome, attempt, given), expected);
+        }
+        let last = u32::try_from(retry.len())?;
+        for attempt in [last, last + 1, u32::MAX] {
+            let parked = matches!(decide(&outcome, attempt, given), Disposition::Park { .. });
+            prop_assert!(parked, "attempt {} of {}", attempt, last);
+        }
+    }
+}
+
+fn any_level() -> impl Strategy<Value = Level> {
+    (1_u64..4_000, prop_oneof![Just("ms"), Just("s"), Just("m")])
+        .prop_map(|(number, unit)| level(&format!("{number}{unit}")))
+}
+
+/// In any order: the function does not rely on the file's.
+fn any_levels() -> impl Strategy<Value = Vec<Level>> {
+    collection::vec(any_level(), 1..8)
+}
+
+#[test]
+fn a_batch_of_size_one_is_full_at_once() {
+    let mut batch = Batch::new(BatchLimits { size: 1, age: Duration::from_secs(1) });
+    assert_eq!(batch.push("a", Instant::now()), Some(vec!["a"]));
+    assert!(batch.is_empty());
+}
+
+#[test]
+fn without_a_level_nothing_is_best() {
+    assert_eq!(best_level(&[], Duration::from_secs(1)), None);
+}
+
+#[test]
+fn each_outcome_has_its_disposition() {
+    let all = levels(&["1s", "1m", "30m", "1d"]);
+    let retry = levels(&["5s", "1m"]);
+    let waits = |seconds| Outcome::NotDue { remaining: Duration::from_secs(seconds) };
+    let failed = Outcome::Failed { reason: "violates check \"available\"".to_owned() };
+    let table = [
+        (Outcome::Closed { late: Duration::ZERO }, 0, Disposition::Ack),
+        (Outcome::Closed { late: Duration::from_secs(9) }, 7, Disposition::Ack),
+        (Outcome::AlreadyFinal, 7, Disposition::Ack),
+        (waits(0), 0, delay("1s", 0)),
+        (waits(59), 1, delay("1s", 1)),
+        (waits(60), 2, delay("1m", 2)),
+        (waits(1_799), 0, delay("1m", 0)),
+        (waits(13 * 86_400), 9, delay("1d", 9)),
+        (Outcome::Unknown, 0, delay("5s", 1)),
+        (Outcome::Unknown, 1, delay("1m", 2)),
+        (
+            Outcome::Unknown,
+            2,
+            park("the database does not know this order; given up after 2 retries"),
+        ),
+        (failed.clone(), 0, delay("5s", 1)),
+        (failed, 2, park("violates check \"available\"; given up after 2 retries")),
+    ];
+    for (outcome, attempt, expected) in table {
+        let decided = decide(&outcome, attempt, Levels { all: &all, retry: &retry });
+        assert_eq!(decided, expected, "{outcome:?}, attempt {attempt}");
+    }
+}
+
+#[test]
+fn without_levels_what_has_to_wait_is_parked_with_the_cause() {
+    let none = Levels { all: &[], retry: &[] };
+    let early = Outcome::NotDue { remaining: Duration::from_secs(1) };
+    assert_eq!(decide(&early, 3, none), park("not due, and there is no level to wait in"));
+    let unknown = decide(&Outcome::Unknown, 0, none);
+    assert_eq!(unknown, park("the database does not know this order; given up after 0 retries"));
+}

@@ -1,0 +1,108 @@
+//! A broker as a pure function on `Objects`: what a change does to it, and where a message goes.
+
+use std::collections::BTreeSet;
+
+use overdue::{
+    plan::{Change, Plan},
+    topology::objects::{Argument, Objects},
+};
+
+/// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
+pub(crate) fn apply(objects: &mut Objects, change: &Change) {
+    match change {
+        Change::CreateExchange(exchange) => {
+            let before = objects.exchanges.insert(exchange.name.clone(), exchange.clone());
+            assert_eq!(before, None, "exchange declared although it exists");
+        }
+        Change::CreateQueue(queue) => {
+            let before = objects.queues.insert(queue.name.clone(), queue.clone());
+            assert_eq!(before, None, "queue declared although it exists");
+        }
+        Change::Bind(binding) => {
+            assert!(objects.exchanges.contains_key(&binding.source), "404: no source: {change}");
+            assert!(binding.to_queue, "the model knows bindings to queues only: {change}");
+            assert!(objects.queues.contains_key(&binding.destination), "404: no queue: {change}");
+            assert!(objects.bindings.insert(binding.clone()), "bound already: {change}");
+        }
+    }
+}
+
+/// The broker after all changes of a plan.
+pub(crate) fn applied(observed: &Objects, plan: &Plan) -> Objects {
+    let mut objects = observed.clone();
+    plan.changes.iter().for_each(|change| apply(&mut objects, change));
+    objects
+}
+
+/// The queues a message reaches, through the alternate exchange where no binding matches.
+/// `None` where it is published, or passed on, to an exchange that does not exist.
+pub(crate) fn route(objects: &Objects, exchange: &str, key: &str) -> Option<BTreeSet<String>> {
+    let exchange = objects.exchanges.get(exchange)?;
+    let matches = |pattern: &str| match exchange.kind.as_str() {
+        "fanout" => true,
+        "topic" => topic_matches(pattern, key),
+        kind => panic!("the model knows no exchange of type {kind}"),
+    };
+    let bindings = objects.bindings.iter().filter(|binding| binding.source == exchange.name);
+    let queues: BTreeSet<String> = bindings
+        .filter(|binding| matches(&binding.routing_key))
+        .map(|binding| binding.destination.clone())
+        .collect();
+    match text(exchange.arguments.get("alternate-exchange")) {
+        Some(alternate) if queues.is_empty() => route(objects, alternate, key),
+        _ => Some(queues),
+    }
+}
+
+/// The dead letter exchange of a queue.
+pub(crate) fn dead_letter_exchange<'a>(objects: &'a Objects, queue: &str) -> Option<&'a str> {
+    text(objects.queues.get(queue)?.arguments.get("x-dead-letter-exchange"))
+}
+
+/// The value of an argument that is a text.
+pub(crate) fn text(argument: Option<&Argument>) -> Option<&str> {
+    match argument {
+        Some(Argument::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Topic matching by words: `*` is one word, `#` any number, zero included.
+///
+/// Source: <https://www.rabbitmq.com/tutorials/tutorial-five-python>
+fn topic_matches(pattern: &str, key: &str) -> bool {
+    fn words(pattern: &[&str], key: &[&str]) -> bool {
+        match (pattern, key) {
+            ([], []) => true,
+            (["#", rest @ ..], _) => (0..=key.len()).any(|taken| words(rest, &key[taken..])),
+            (["*", rest @ ..], [_, key @ ..]) => words(rest, key),
+            ([word, rest @ ..], [first, key @ ..]) => word == first && words(rest, key),
+            _ => false,
+        }
+    }
+    let (pattern, key): (Vec<_>, Vec<_>) = (pattern.split('.').collect(), key.split('.').collect());
+    words(&pattern, &key)
+}
+
+#[test]
+fn topic_matching_is_the_brokers() {
+    let table = [
+        ("*.orange.*", "quick.orange.rabbit", true),
+        ("*.orange.*", "quick.orange.new.rabbit", false),
+        ("*.*.rabbit", "lazy.orange.rabbit", true),
+        ("lazy.#", "lazy.orange.new.rabbit", true),
+        ("lazy.#", "lazy", true),
+        ("lazy.#", "quick.lazy", false),
+        ("#", "anything.at.all", true),
+        ("#.unpaid", "30m.unpaid", true),
+        ("#.unpaid", "unpaid", true),
+        ("#.unpaid", "30m.unpaid.more", false),
+        ("#.unpaid", "30m.notunpaid", false),
+        ("30m.*", "30m.unpaid", true),
+        ("30m.*", "30m", false),
+        ("30m.*", "130m.unpaid", false),
+    ];
+    for (pattern, key, expected) in table {
+        assert_eq!(topic_matches(pattern, key), expected, "pattern {pattern}, key {key}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Frames of the broker on their way to the AMQP client: readable ones untouched, the others mended, none lost.
+
+use overdue::broker::frames::{DROPPED, Mender};
+use proptest::{collection::vec, prelude::*};
+
+const FRAME_MAX: u32 = 131_072;
+
+fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![kind, 0, 1];
+    frame.extend(u32::try_from(payload.len()).unwrap().to_be_bytes());
+    frame.extend(payload);
+    frame.push(0xCE);
+    frame
+}
+
+/// A content header of class basic with a body of 7 bytes.
+fn header(flags: u16, properties: &[u8]) -> Vec<u8> {
+    let mut payload = vec![0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+    payload.extend(flags.to_be_bytes());
+    payload.extend(properties);
+    frame(2, &payload)
+}
+
+fn short(text: &[u8]) -> Vec<u8> {
+    [&[u8::try_from(text.len()).unwrap()], text].concat()
+}
+
+fn long(bytes: &[u8]) -> Vec<u8> {
+    [&u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
+}
+
+fn entry(name: &[u8], kind: u8, value: &[u8]) -> Vec<u8> {
+    [short(name), vec![kind], value.to_vec()].concat()
+}
+
+/// Bit of the property `headers`.
+const HEADERS: u16 = 0x2000;
+/// Bit of the property `message-id`.
+const MESSAGE_ID: u16 = 0x0080;
+
+fn headers(entries: &[u8]) -> Vec<u8> {
+    header(HEADERS, &long(entries))
+}
+
+/// Tables in tables, from the outermost inwards: each level has a name of one letter.
+fn nested(depth: usize) -> Vec<u8> {
+    let level = |inside: usize| {
+        let length = u32::try_from(7 * inside).unwrap().to_be_bytes();
+        [&b"\x01nF"[..], &length].concat()
+    };
+    (0..depth).rev().flat_map(level).collect()
+}
+
+/// Arrays in arrays, in a header.
+fn nested_arrays(depth: usize) -> Vec<u8> {
+    let level = |inside: usize| {
+        let length = u32::try_from(5 * inside).unwrap().to_be_bytes();
+        [&b"A"[..], &length].concat()
+    };
+    short(b"n").into_iter().chain((0..depth).rev().flat_map(level)).collect()
+}
+
+fn mended(bytes: &[u8]) -> Vec<u8> {
+    let mut output = Vec::new();
+    Mender::new(FRAME_MAX).feed(bytes, &mut output);
+    output
+}
+
+fn dropped(bytes: &[u8]) -> Option<String> {
+    let output = String::from_utf8_lossy(&mended(bytes)).into_owned();
+    let reason = output.split_once(DROPPED)?.1.split_once("dropped: ")?.1;
+    Some(reason.trim_end_matches('\u{fffd}').to_owned())
+}
+
+#[test]
+fn readable_frames_are_passed_on_as_they_are() {
+    let every_kind = [
+        entry(b"t", b't', &[1]),
+        entry(b"b", b'b', &[1]),
+        entry(b"B", b'B', &[1]),
+        entry(b"s", b's', &[1, 2]),
+        entry(b"u", b'u', &[1, 2]),
+        entry(b"I", b'I', &[1, 2, 3, 4]),
+        entry(b"i", b'i', &[1, 2, 3, 4]),
+        entry(b"l", b'l', &[1; 8]),
+        entry(b"f", b'f', &[1; 4]),
+        entry(b"d", b'd', &[1; 8]),
+        entry(b"D", b'D', &[1; 5]),
+        entry(b"T", b'T', &[1; 8]),
+        entry(b"V", b'V', &[]),
+        entry(b"S", b'S', &long(b"bytes \xff of any kind")),
+        entry(b"x", b'x', &long(b"\xff")),
+        entry("\u{e4}".as_bytes(), b'F', &long(&entry(b"n", b'V', &[]))),
+        entry(b"A", b'A', &long(&[b'V', b't', 1])),
+        nested(31),
+    ];
+    let all: Vec<u8> = every_kind.concat();
+    let frames = [
+        headers(&all),
+        headers(b""),
+        header(0, b""),
+        header(MESSAGE_ID, &short("caf\u{e9}".as_bytes())),
+        frame(3, &[0xFF; 1_000]),
+        frame(8, b""),
+        // basic.deliver
+        frame(
+            1,
+            &[&[0, 60, 0, 60][..], &short(b"tag"), &[0; 9], &short(b"in"), &short(b"key")].concat(),
+        ),
+    ];
+    for frame in &frames {
+        assert_eq!(&mended(frame), frame);
+    }
+    assert_eq!(mended(&frames.concat()), frames.concat());
+}
+
+#[test]
+fn text_that_is_no_utf8_is_mended_in_place() {
+    assert_eq!(
+        mended(&header(MESSAGE_ID, &short(b"caf\xe9 \xff\xfe"))),
+        header(MESSAGE_ID, &short(b"caf? ??"))
+    );
+    assert_eq!(mended(&headers(&entry(b"\xe9", b'V', &[]))), headers(&entry(b"?", b'V', &[])));
+    let deliver = |key: &[u8]| {
+        let parts = [&[0, 60, 0, 60][..], &short(b"tag"), &[0; 9], &short(b"in"), &short(key)];
+        frame(1, &parts.concat())
+    };
+    assert_eq!(mended(&deliver(b"\xff.unpaid")), deliver(b"?.unpaid"));
+    // A text that the broker has cut in the middle of a character.
+    let close =
+        |text: &[u8]| frame(1, &[&[0, 20, 0, 40, 1, 148][..], &short(text), &[0; 4]].concat());
+    assert_eq!(mended(&close(b"no exchange 'caf\xc3")), close(b"no exchange 'caf?"));
+}
+
+#[test]
+fn properties_that_cannot_be_mended_give_way_to_one_header_that_says_why() {
+    let deep = headers(&nested(17_000));
+    assert_eq!(dropped(&deep).as_deref(), Some("their headers are nested too deeply"));
+    let arrays = headers(&nested_arrays(20_000));
+    assert_eq!(dropped(&arrays).as_deref(), Some("their headers are nested too deeply"));
+    let full = headers(&entry(b"long", b'S', &long(&vec![b'x'; 130_000])));
+    assert_eq!(dropped(&full).as_deref(), Some("they fill a frame"));
+    let broken = headers(&entry(b"n", b'?', b""));
+    assert_eq!(dropped(&broken).as_deref(), Some("their headers cannot be read"));
+    let short = header(MESSAGE_ID, b"\x05abc");
+    assert_eq!(dropped(&short).as_deref(), Some("they are cut short"));
+    for frame in [deep, arrays, full, broken, short] {
+        // Class, weight and body size stay, so the body that follows belongs to it.
+        assert_eq!(mended(&frame)[7..19], frame[7..19]);
+        let once = mended(&frame);
+        assert_eq!(mended(&once), once);
+    }
+}
+
+#[test]
+fn the_frame_size_that_the_broker_asks_for_is_followed() {
+    let tune = frame(1, &[0, 10, 0, 30, 0, 0, 0, 0, 0x40, 0, 0, 60]);
+    let header = headers(&entry(b"long", b'S', &long(&[b'x'; 10_000])));
+    assert_eq!(dropped(&header), None);
+    let both = [tune, header].concat();
+    assert_eq!(dropped(&both).as_deref(), Some("they fill a frame"));
+}
+
+#[test]
+fn what_is_no_amqp_is_passed_on_for_the_client_to_say_so() {
+    for foreign in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        b"AMQP\x00\x00\x09\x01",
+        b"\x01 no frame end at all",
+    ] {
+        let mut mender = Mender::new(FRAME_MAX);
+        let mut output = Vec::new();
+        for byte in foreign {
+            mender.feed(&[*byte], &mut output);
+        }
+        mender.feed(&[0; 64], &mut output);
+        let expected = [foreign, &[0; 64]].concat();
+        assert!(expected.starts_with(&output), "{foreign:?}");
+    }
+    assert_eq!(mended(b"HTTP/1.1 400 Bad Request"), b"HTTP/1.1 400 Bad Request");
+}
+
+fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+    let class = prop_oneof![
+        Just([0, 60, 0, 60]),
+        Just([0, 60, 0, 50]),
+        Just([0, 10, 0, 30]),
+        any::<[u8; 4]>()
+    ];
+    let method = (class, vec(any::<u8>(), 0..60))
+        .prop_map(|(class, rest)| frame(1, &[&class[..], &rest].concat()));
+    let header =
+        (any::<u16>(), vec(any::<u8>(), 0..200)).prop_map(|(flags, rest)| header(flags, &rest));
+    let table = vec(
+        (
+            vec(any::<u8>(), 0..5),
+            prop::sample::select(b"tbsIlSFAVxD?".to_vec()),
+            vec(any::<u8>(), 0..9),
+        ),
+        0..6,
+    )
+    .prop_map(|entries| {
+        let entries = entries.iter().map(|(name, kind, value)| entry(name, *kind, value));
+        headers(&entries.collect::<Vec<_>>().concat())
+    });
+    let other = (prop::sample::select(vec![2u8, 3, 8]), vec(any::<u8>(), 0..40))
+        .prop_map(|(kind, payload)| frame(kind, &payload));
+    prop_oneof![method, header, table, other]
+}
+
+proptest! {
+    /// However the network cuts them, the same frames come out, none is lost, and mending them again changes nothing.
+    #[test]
+    fn frames_in_any_pieces_come_out_the_same(frames in vec(any_frame(), 1..8), cuts in vec(1usize..40, 1..60)) {
+        let bytes = frames.concat();
+        let whole = mended(&bytes);
+        let mut mender = Mender::new(FRAME_MAX);
+        let (mut output, mut rest) = (Vec::new(), &bytes[..]);
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, next) = rest.split_at((*cut).min(rest.len()));
+            mender.feed(piece, &mut output);
+            rest = next;
+        }
+        prop_assert_eq!(&output, &whole);
+        prop_assert_eq!(mended(&whole), whole);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..300)) {
+        let _whatever_comes_out = mended(&bytes);
+    }
+}

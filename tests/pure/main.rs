@@ -1,0 +1,22 @@
+//! The pure tier: no broker, no database, no clock. Runs in seconds on any machine.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on is to fail, and to say where"
+)]
+
+mod architecture;
+mod batch_and_disposition;
+mod broker_model;
+mod frames;
+mod generate;
+mod order_wire;
+mod plan_conflicts;
+mod plan_properties;
+mod plan_safety;
+mod sqlstate;
+mod topology_errors;
+mod topology_objects;
+mod topology_properties;
+mod topology_route;

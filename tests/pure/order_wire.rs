@@ -1,0 +1,210 @@
+//! The body of a due notice: what is read, what is refused, and the sentence it is parked with.
+
+use jiff::Timestamp;
+use overdue::order::{DueNotice, MAX_BODY_BYTES, MAX_ORDER_ID_BYTES, OrderId, Unreadable};
+use proptest::{collection, option, prelude::*};
+
+fn id(text: &str) -> OrderId {
+    OrderId::parse(text).expect("a good order id")
+}
+
+fn read(body: &str) -> Result<(String, Option<String>), Unreadable> {
+    let notice = DueNotice::decode(body.as_bytes())?;
+    Ok((notice.order_id.to_string(), notice.due_at.map(|due_at| due_at.to_string())))
+}
+
+fn refused(body: impl AsRef<[u8]>) -> String {
+    DueNotice::decode(body.as_ref()).expect_err("not a due notice").to_string()
+}
+
+/// Any id that is allowed, up to the longest, in any script.
+fn order_id() -> impl Strategy<Value = OrderId> {
+    let character =
+        any::<char>().prop_filter("allowed in an id", |c| !c.is_whitespace() && !c.is_control());
+    prop_oneof![
+        collection::vec(character, 1..=MAX_ORDER_ID_BYTES)
+            .prop_map(|characters| clipped(&characters.into_iter().collect::<String>())),
+        "[0-9A-Za-z_/:{}\\[\\]\"\\\\-]{1,40}",
+        Just("o".repeat(MAX_ORDER_ID_BYTES)),
+    ]
+    .prop_map(|text| id(&text))
+}
+
+/// As much of a text as an id may have.
+fn clipped(text: &str) -> String {
+    let fits = |end: &usize| *end <= MAX_ORDER_ID_BYTES;
+    let ends = text.char_indices().map(|(start, c)| start + c.len_utf8());
+    text[..ends.take_while(fits).last().unwrap_or(0)].to_owned()
+}
+
+fn due_at() -> impl Strategy<Value = Timestamp> {
+    let second = Timestamp::MIN.as_second()..=Timestamp::MAX.as_second();
+    let at = |(second, nanosecond)| Timestamp::new(second, nanosecond).expect("in range");
+    prop_oneof![
+        (second, 0..=999_999_999_i32)
+            .prop_filter_map("at the very end", |(s, n)| Timestamp::new(s, n).ok()),
+        (0_i64..=4_000_000_000, Just(0)).prop_map(at),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(order_id in order_id(), due_at in option::of(due_at())) {
+        let notice = DueNotice { order_id, due_at };
+        let body = notice.encode();
+        prop_assert_eq!(DueNotice::decode(&body), Ok(notice));
+        prop_assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok());
+    }
+
+    #[test]
+    fn a_bare_id_is_read_with_the_line_end_of_its_shell(
+        order_id in order_id(),
+        end in "[ \r\n\t]{0,3}",
+    ) {
+        let text = order_id.as_str();
+        prop_assume!(!text.starts_with(['{', '[', '"', '\u{feff}']));
+        let notice = DueNotice::decode(format!("{end}{text}{end}").as_bytes());
+        prop_assert_eq!(notice, Ok(DueNotice { order_id, due_at: None }));
+    }
+
+    /// `message-id` is a short string: 255 bytes, and lapin panics above.
+    #[test]
+    fn a_message_id_fits_its_property(order_id in order_id(), due_at in option::of(due_at())) {
+        // The worker appends `#` and a delivery tag where a publisher set no message id.
+        let tagged = format!("{order_id}#{}", u64::MAX);
+        prop_assert!(tagged.len() <= 255, "{} bytes", tagged.len());
+        let message_id = DueNotice { order_id, due_at }.message_id();
+        prop_assert!(message_id.len() <= 255, "{} bytes: {}", message_id.len(), message_id);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(body in collection::vec(any::<u8>(), 0..300)) {
+        answered(&body)?;
+    }
+
+    #[test]
+    fn anything_like_json_is_read_or_refused(
+        body in "[\\[{\"][\\[\\]{}\":,0-9a-z_ \\\\\u{200b}-]{0,120}",
+    ) {
+        answered(body.as_bytes())?;
+    }
+
+    #[test]
+    fn any_value_in_any_field_is_read_or_refused(
+        field in "order_id|due_at|other",
+        value in "\\PC{0,2000}",
+    ) {
+        let mut body = serde_json::json!({ "order_id": "o-1" });
+        body[field] = value.into();
+        answered(body.to_string().as_bytes())?;
+    }
+}
+
+/// The reason becomes a header and a log line: short and without line breaks, whatever came.
+fn answered(body: &[u8]) -> Result<(), TestCaseError> {
+    match DueNotice::decode(body) {
+        Ok(notice) => {
+            prop_assert_eq!(OrderId::parse(notice.order_id.as_str()), Ok(notice.order_id));
+        }
+        Err(unreadable) => {
+            let reason = unreadable.to_string();
+            prop_assert!(reason.len() <= 1_024, "{} bytes of reason", reason.len());
+            prop_assert!(!reason.contains(char::is_control), "{:?}", reason);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_hostile_body_gives_a_short_reason() {
+    let long = "\u{200b}".repeat(20_000);
+    let bodies = [
+        format!("\"{long}\""),
+        format!("{{\"order_id\":\"o-1\",\"due_at\":\"{long}\"}}"),
+        format!("{{\"order_id\":\"{long}\"}}"),
+        format!("{{\"{long}\":[}}"),
+        "[".repeat(60_000),
+        format!("{{\"order_id\":{}", "[".repeat(60_000)),
+        format!("{{\"x\":{}", "[".repeat(60_000)),
+        long,
+    ];
+    for body in &bodies {
+        assert!(body.len() <= MAX_BODY_BYTES, "it is to be read, not refused for its size");
+        let reason = refused(body);
+        assert!(reason.len() <= 1_024, "{} bytes of reason", reason.len());
+    }
+}
+
+#[test]
+fn each_refusal_is_a_sentence() {
+    let cases: &[(&str, Vec<u8>)] = &[
+        ("empty", b"".to_vec()),
+        ("white space", b" \r\n\t".to_vec()),
+        ("65,537 bytes", vec![b'o'; 65_537]),
+        ("100,000 brackets", vec![b'['; 100_000]),
+        ("invalid UTF-8", b"o-\xff".to_vec()),
+        ("NUL", b"o\0-1".to_vec()),
+        ("NUL in JSON", br#"{"order_id":"o\u00001"}"#.to_vec()),
+        ("white space inside", b"two words".to_vec()),
+        ("an id too long", vec![b'o'; MAX_ORDER_ID_BYTES + 1]),
+        ("an empty id", br#"{"order_id":""}"#.to_vec()),
+        ("no order_id", br#"{"id":"o-1"}"#.to_vec()),
+        ("order_id twice", br#"{"order_id":"o-1","order_id":"o-2"}"#.to_vec()),
+        ("order_id a number", br#"{"order_id":17}"#.to_vec()),
+        ("order_id null", br#"{"order_id":null}"#.to_vec()),
+        ("order_id a list", br#"{"order_id":["o-1"]}"#.to_vec()),
+        ("due_at yesterday", br#"{"order_id":"o-1","due_at":"yesterday"}"#.to_vec()),
+        ("due_at without a zone", br#"{"order_id":"o-1","due_at":"2026-11-20T10:30:00"}"#.to_vec()),
+        ("due_at a number", br#"{"order_id":"o-1","due_at":1795170600}"#.to_vec()),
+        ("not finished", br#"{"order_id":"o-1""#.to_vec()),
+        ("more behind it", br#"{"order_id":"o-1"} {}"#.to_vec()),
+        ("a list", br#"["o-1"]"#.to_vec()),
+        ("a list with a time", br#"["o-1","2026-11-20T10:30:00Z"]"#.to_vec()),
+        ("a text in JSON", br#""o-1""#.to_vec()),
+    ];
+    let table: Vec<String> =
+        cases.iter().map(|(case, body)| format!("{case}: {}", refused(body))).collect();
+    insta::assert_snapshot!(table.join("\n"));
+}
+
+#[test]
+fn what_publishers_send_is_read() {
+    let plain = Ok(("o-1".to_owned(), None));
+    assert_eq!(read("o-1"), plain);
+    assert_eq!(read("o-1\n"), plain);
+    assert_eq!(read(r#"{"order_id":"o-1"}"#), plain);
+    assert_eq!(read(r#" {"order_id":"o-1","due_at":null,"shop":{"id":[7]}} "#), plain);
+    let due = Ok(("o-1".to_owned(), Some("2026-11-20T10:30:00Z".to_owned())));
+    assert_eq!(read(r#"{"order_id":"o-1","due_at":"2026-11-20T10:30:00Z"}"#), due);
+    assert_eq!(read(r#"{"due_at":"2026-11-20T18:30:00+08:00","order_id":"o-1"}"#), due);
+}
+
+/// Writers of UTF-8 on some platforms put a byte order mark first; it is no part of the id.
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_id() {
+    assert_eq!(read("\u{feff}o-1"), Ok(("o-1".to_owned(), None)));
+    assert_eq!(read("\u{feff}{\"order_id\":\"o-1\"}"), Ok(("o-1".to_owned(), None)));
+}
+
+#[test]
+fn the_largest_body_is_read() {
+    let notice = r#"{"order_id":"o-1"}"#;
+    let padded = format!("{notice}{}", " ".repeat(MAX_BODY_BYTES - notice.len()));
+    assert_eq!(read(&padded), Ok(("o-1".to_owned(), None)));
+    assert_eq!(
+        DueNotice::decode(format!("{padded} ").as_bytes()),
+        Err(Unreadable::TooLarge(65_537))
+    );
+}
+
+#[test]
+fn the_wire_format_is_version_1() {
+    let due_at = Some("2026-11-20T10:30:00Z".parse().expect("a time"));
+    let notice = DueNotice { order_id: id("o-1"), due_at };
+    let body = String::from_utf8(notice.encode()).expect("UTF-8");
+    insta::assert_snapshot!(body, @r#"{"due_at":"2026-11-20T10:30:00Z","order_id":"o-1"}"#);
+    insta::assert_snapshot!(notice.message_id(), @"o-1@2026-11-20T10:30:00Z");
+    let notice = DueNotice { order_id: id("o-1"), due_at: None };
+    insta::assert_snapshot!(notice.message_id(), @"o-1");
+    assert_eq!(notice.encode(), br#"{"order_id":"o-1"}"#);
+}

@@ -1,0 +1,220 @@
+//! Messages below the publisher: forged ones, and what arrived where.
+
+use std::collections::BTreeMap;
+
+use lapin::{
+    BasicProperties, Channel, Confirmation,
+    options::{
+        BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueBindOptions,
+        QueueDeclareOptions,
+    },
+    types::{AMQPValue, FieldTable},
+};
+use overdue::{
+    broker::{Link, Message},
+    topology::route::Delay,
+};
+
+use super::{World, until};
+
+/// A channel of the test's own, with confirms.
+pub struct Wire {
+    /// The channel.
+    pub channel: Channel,
+    // Ends the connection when it goes.
+    _link: Link,
+}
+
+/// A message as it lies in a queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parked {
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Its routing key.
+    pub key: String,
+    /// Its `message-id`.
+    pub message_id: Option<String>,
+    /// Its content type.
+    pub content_type: Option<String>,
+    /// 2 is persistent.
+    pub delivery_mode: Option<u8>,
+    /// Its headers.
+    pub headers: BTreeMap<String, AMQPValue>,
+}
+
+impl Parked {
+    /// A header that is text.
+    pub fn header(&self, name: &str) -> Option<String> {
+        match self.headers.get(name)? {
+            AMQPValue::LongString(text) => Some(text.to_string()),
+            other => panic!("header {name} is {other:?}"),
+        }
+    }
+
+    /// Why it was parked.
+    pub fn reason(&self) -> String {
+        self.header("x-park-reason").unwrap_or_default()
+    }
+
+    /// How often it was tried again.
+    pub fn attempt(&self) -> Option<&AMQPValue> {
+        self.headers.get("x-attempt")
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// A header value that is text.
+pub fn text(value: &str) -> AMQPValue {
+    AMQPValue::LongString(value.into())
+}
+
+impl Wire {
+    /// Publishes as it is, without a look at the topology; waits for the confirm.
+    pub async fn publish(
+        &self,
+        exchange: &str,
+        key: &str,
+        properties: BasicProperties,
+        body: &[u8],
+    ) -> Confirmation {
+        let options = BasicPublishOptions::default();
+        let publishing =
+            self.channel.basic_publish(exchange.into(), key.into(), options, body, properties);
+        publishing.await.unwrap().await.unwrap()
+    }
+
+    /// Publishes many bodies with one routing key; returns when all are confirmed.
+    pub async fn publish_all(&self, exchange: &str, key: &str, bodies: &[String]) {
+        let mut confirms = Vec::new();
+        for body in bodies {
+            let options = BasicPublishOptions::default();
+            let properties = BasicProperties::default().with_delivery_mode(2);
+            let publishing = self.channel.basic_publish(
+                exchange.into(),
+                key.into(),
+                options,
+                body.as_bytes(),
+                properties,
+            );
+            confirms.push(publishing.await.unwrap());
+        }
+        for confirm in confirms {
+            assert!(confirm.await.unwrap().is_ack());
+        }
+    }
+
+    /// Messages that are ready in a queue, by the broker's own count.
+    pub async fn ready(&self, queue: &str) -> u32 {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let declared =
+            self.channel.queue_declare(queue.into(), options, FieldTable::default()).await;
+        declared.unwrap().message_count()
+    }
+
+    /// Takes one message from a queue, if there is one.
+    pub async fn take(&self, queue: &str) -> Option<Parked> {
+        let options = BasicGetOptions { no_ack: true };
+        let delivery = self.channel.basic_get(queue.into(), options).await.unwrap()?.delivery;
+        let properties = &delivery.properties;
+        let headers = properties.headers().iter().flat_map(FieldTable::inner);
+        Some(Parked {
+            key: delivery.routing_key.to_string(),
+            message_id: properties.message_id().as_ref().map(ToString::to_string),
+            content_type: properties.content_type().as_ref().map(ToString::to_string),
+            delivery_mode: *properties.delivery_mode(),
+            headers: headers.map(|(key, value)| (key.to_string(), value.clone())).collect(),
+            body: delivery.data,
+        })
+    }
+
+    /// Takes `count` messages from a queue, waiting for them.
+    pub async fn take_many(&self, queue: &str, count: usize) -> Vec<Parked> {
+        let mut taken = Vec::new();
+        let look = async || {
+            taken.extend(self.take(queue).await);
+            taken.len()
+        };
+        until(&format!("{count} messages in {queue}"), look, |seen| *seen == count).await;
+        taken
+    }
+
+    /// A queue of the test's own, bound to an exchange; it goes with the connection.
+    pub async fn listen(&self, exchange: &str, pattern: &str) -> String {
+        let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+        let declared = self.channel.queue_declare("".into(), options, FieldTable::default()).await;
+        let queue = declared.unwrap().name().to_string();
+        self.bind(&queue, exchange, pattern).await;
+        queue
+    }
+
+    /// Binds a queue to an exchange.
+    pub async fn bind(&self, queue: &str, exchange: &str, pattern: &str) {
+        let (options, none) = (QueueBindOptions::default(), FieldTable::default());
+        let bound =
+            self.channel.queue_bind(queue.into(), exchange.into(), pattern.into(), options, none);
+        bound.await.unwrap();
+    }
+
+    /// Declares a durable queue with arguments.
+    pub async fn queue(&self, name: &str, arguments: &[(&str, AMQPValue)]) {
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        let mut table = FieldTable::default();
+        for (key, value) in arguments {
+            table.insert((*key).into(), value.clone());
+        }
+        self.channel.queue_declare(name.into(), options, table).await.unwrap();
+    }
+}
+
+impl World {
+    /// A channel of the test's own.
+    pub async fn wire(&self) -> Wire {
+        let link = Link::open(&self.address(), "test: wire").await.unwrap();
+        let channel = link.channel().await.unwrap();
+        channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+        Wire { channel, _link: link }
+    }
+
+    /// Publishes a due notice per order through a level, as the program does; returns when all are confirmed.
+    pub async fn publish(&self, level: &str, ids: &[String]) {
+        let publisher = self.publisher().await;
+        let sent = ids.iter().map(|id| publisher.publish(self.notice(level, id)));
+        for result in futures_util::future::join_all(sent).await {
+            result.unwrap();
+        }
+    }
+
+    /// A due notice in JSON, as a message.
+    pub fn notice(&self, level: &str, id: &str) -> Message {
+        let timeout = &self.topology.timeouts[0].name;
+        let route = self.topology.route(timeout, &Delay::Level(level.to_owned())).unwrap();
+        Message {
+            exchange: route.exchange,
+            routing_key: route.routing_key,
+            message_id: id.to_owned(),
+            content_type: Some("application/json".to_owned()),
+            headers: FieldTable::default(),
+            body: serde_json::json!({ "order_id": id }).to_string().into_bytes(),
+        }
+    }
+
+    /// Waits until every queue is empty and nothing is unsettled, seen from the database's side nothing is left.
+    pub async fn until_empty(&self, queue: &str) {
+        let wire = self.wire().await;
+        until(&format!("{queue} empty"), async || wire.ready(queue).await, |ready| *ready == 0)
+            .await;
+    }
+
+    /// Takes `count` messages from the parking lot, waiting for them; there are no more than that.
+    pub async fn parked(&self, count: usize) -> Vec<Parked> {
+        let wire = self.wire().await;
+        let queue = self.topology.parked_queue();
+        let parked = wire.take_many(&queue, count).await;
+        assert_eq!(wire.take(&queue).await, None, "more than {count} messages parked");
+        parked
+    }
+}

@@ -1,0 +1,28 @@
+//! What the tiers on real services share: a virtual host and a schema per test, orders, messages, workers,
+//! faults. `mod support;` (with `#[path]`) in a tier's `main.rs` brings it in.
+//!
+//! Tests wait on state ([`wait::until`]), never for a time. A test whose services are not there fails and
+//! says which command starts them.
+
+pub mod messages;
+pub mod orders;
+pub mod process;
+pub mod proxy;
+pub mod python;
+pub mod services;
+pub mod wait;
+pub mod worker;
+pub mod world;
+
+#[allow(unused_imports, reason = "each tier uses another part")]
+pub use self::{
+    messages::{Parked, Wire, text},
+    orders::{Orders, hold, ids},
+    process::{Run, WorkerProcess, overdue},
+    proxy::Proxy,
+    python::python,
+    services::Services,
+    wait::until,
+    worker::RunningWorker,
+    world::World,
+};

@@ -1,0 +1,196 @@
+//! Orders in the reference schema: creating, paying, counting, and what must always hold.
+
+use std::collections::BTreeMap;
+
+use deadpool_postgres::{Object, Transaction};
+use tokio_postgres::Row;
+
+use super::{World, until};
+
+/// Units of each SKU before the first order.
+const STOCK: i64 = 1_000_000;
+/// SKUs that orders share, so that batches meet on their rows.
+const SKUS: i64 = 5;
+
+/// `prefix-0`, `prefix-1`, …
+pub fn ids(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{prefix}-{n}")).collect()
+}
+
+/// Orders to create.
+pub struct Orders<'a> {
+    /// Their ids.
+    pub ids: &'a [String],
+    /// Deadline, in ms from now by the database's clock; negative is past.
+    pub due_in_ms: i64,
+    /// Their category.
+    pub category: &'a str,
+}
+
+/// Locks the row of an order until the transaction ends.
+pub async fn hold<'a>(client: &'a mut Object, id: &str) -> Transaction<'a> {
+    let transaction = client.transaction().await.unwrap();
+    let sql = "SELECT id FROM orders WHERE id = $1 FOR UPDATE";
+    assert!(transaction.query_opt(sql, &[&id]).await.unwrap().is_some());
+    transaction
+}
+
+impl World {
+    /// Creates unpaid orders, each with two items whose stock is reserved, in one transaction.
+    pub async fn create(&self, orders: Orders<'_>) {
+        const SQL: &str = "
+            WITH shelves AS (
+                INSERT INTO stock (sku, available)
+                SELECT 'sku-' || n, $4 FROM generate_series(0, $5 - 1) n ON CONFLICT DO NOTHING
+            )
+            SELECT 1";
+        const ORDERS: &str = "
+            WITH wanted AS MATERIALIZED (
+                SELECT id, n FROM unnest($1::text[]) WITH ORDINALITY AS t (id, n)
+            ), made AS (
+                INSERT INTO orders (id, category, due_at)
+                SELECT id, $3, now() + $2 * interval '1 millisecond' FROM wanted
+            ), items AS (
+                INSERT INTO order_items (order_id, sku, qty)
+                SELECT id, 'sku-' || (n + k) % $4, k + 1 FROM wanted, generate_series(0, 1) k
+                RETURNING sku, qty
+            ), sums AS MATERIALIZED (
+                SELECT sku, sum(qty)::bigint AS qty FROM items GROUP BY sku
+            ), shelves AS MATERIALIZED (
+                SELECT stock.sku, sums.qty FROM stock JOIN sums USING (sku)
+                ORDER BY stock.sku FOR NO KEY UPDATE OF stock
+            )
+            UPDATE stock SET available = available - shelves.qty, reserved = reserved + shelves.qty
+            FROM shelves WHERE stock.sku = shelves.sku";
+        let mut client = self.store.client().await.unwrap();
+        let transaction = client.transaction().await.unwrap();
+        let sql = SQL.replace("$4", &STOCK.to_string()).replace("$5", &SKUS.to_string());
+        transaction.batch_execute(&sql).await.unwrap();
+        let Orders { ids, due_in_ms, category } = orders;
+        #[expect(clippy::cast_precision_loss, reason = "a test's deadline is small")]
+        let due_in_ms = due_in_ms as f64;
+        transaction.execute(ORDERS, &[&ids, &due_in_ms, &category, &SKUS]).await.unwrap();
+        transaction.commit().await.unwrap();
+    }
+
+    /// Creates `prefix-0`, … due in `due_in_ms`.
+    pub async fn orders(&self, prefix: &str, count: usize, due_in_ms: i64) -> Vec<String> {
+        let ids = ids(prefix, count);
+        self.create(Orders { ids: &ids, due_in_ms, category: "physical" }).await;
+        ids
+    }
+
+    /// Pays like the reference order service does; whether the payment was taken.
+    pub async fn pay(&self, id: &str) -> bool {
+        const SQL: &str = include_str!("../../sql/pay.sql");
+        let client = self.store.client().await.unwrap();
+        client.query_opt(SQL, &[&id]).await.unwrap().is_some()
+    }
+
+    /// Every deadline is now.
+    pub async fn due_now(&self) {
+        self.sql("UPDATE orders SET due_at = now()").await;
+    }
+
+    /// Runs statements in the test's schema.
+    pub async fn sql(&self, script: &str) {
+        self.store.client().await.unwrap().batch_execute(script).await.unwrap();
+    }
+
+    /// One number from the database.
+    pub async fn number(&self, sql: &str) -> i64 {
+        self.rows(sql).await[0].get(0)
+    }
+
+    /// Rows from the database.
+    pub async fn rows(&self, sql: &str) -> Vec<Row> {
+        self.store.client().await.unwrap().query(sql, &[]).await.unwrap()
+    }
+
+    /// Orders by status.
+    pub async fn statuses(&self) -> BTreeMap<String, i64> {
+        let rows = self.rows("SELECT status, count(*) FROM orders GROUP BY status").await;
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+
+    /// The status of one order.
+    pub async fn status(&self, id: &str) -> String {
+        let client = self.store.client().await.unwrap();
+        let row = client.query_one("SELECT status FROM orders WHERE id = $1", &[&id]).await;
+        row.unwrap().get(0)
+    }
+
+    /// How many orders are closed.
+    pub async fn closed(&self) -> i64 {
+        self.statuses().await.get("closed").copied().unwrap_or(0)
+    }
+
+    /// Waits until `count` orders are closed.
+    pub async fn until_closed(&self, count: usize) {
+        let count = i64::try_from(count).unwrap();
+        let what = format!("{count} orders closed");
+        until(
+            &what,
+            async || self.statuses().await,
+            |seen| seen.get("closed").copied().unwrap_or(0) >= count,
+        )
+        .await;
+    }
+
+    /// Waits until a statement of somebody else waits for a lock on the world's tables.
+    pub async fn until_somebody_waits(&self) {
+        let sql = format!("SELECT count(*) FROM ({}) waiting", self.waiting());
+        until("somebody waits for a lock", async || self.number(&sql).await, |count| *count > 0)
+            .await;
+    }
+
+    /// Ends the connections whose statements wait for a lock on the world's tables.
+    pub async fn terminate_waiting(&self) -> i64 {
+        let waiting = self.waiting();
+        self.number(&format!("SELECT count(pg_terminate_backend(pid)) FROM ({waiting}) waiting"))
+            .await
+    }
+
+    fn waiting(&self) -> String {
+        format!(
+            "SELECT pid FROM pg_stat_activity a WHERE wait_event_type = 'Lock' AND EXISTS (
+                 SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+                 WHERE l.pid = a.pid AND c.relnamespace = '{}'::regnamespace)",
+            self.schema
+        )
+    }
+
+    /// What must hold at every moment, whatever broke before:
+    /// no order is closed twice, or early, or closed and paid; each closed order has its closure; and
+    /// every unit of stock is where its order says.
+    ///
+    /// # Panics
+    /// Names everything that does not hold.
+    pub async fn assert_invariants(&self) {
+        const BROKEN: &str = "
+            SELECT 'closed twice: ' || order_id FROM closures GROUP BY order_id HAVING count(*) > 1
+            UNION ALL
+            SELECT 'closed early: ' || order_id FROM closures WHERE closed_at < due_at
+            UNION ALL
+            SELECT 'closure of an order that is ' || status || ': ' || order_id
+            FROM orders JOIN closures ON order_id = orders.id WHERE status <> 'closed'
+            UNION ALL
+            SELECT 'closed without closure: ' || id FROM orders
+            WHERE status = 'closed' AND id NOT IN (SELECT order_id FROM closures)
+            UNION ALL
+            SELECT 'stock of ' || sku || ' is ' || s::text || ', expected ' || expected::text FROM (
+                SELECT stock.sku, (available, reserved, sold) AS s, (
+                    available + reserved + sold
+                        - coalesce(sum(qty) FILTER (WHERE status IN ('unpaid', 'paid')), 0),
+                    coalesce(sum(qty) FILTER (WHERE status = 'unpaid'), 0),
+                    coalesce(sum(qty) FILTER (WHERE status = 'paid'), 0)) AS expected,
+                    available + reserved + sold AS total
+                FROM stock LEFT JOIN (order_items JOIN orders ON orders.id = order_id)
+                    ON order_items.sku = stock.sku
+                GROUP BY stock.sku
+            ) shelves WHERE s::text <> expected::text OR total <> {STOCK}";
+        let rows = self.rows(&BROKEN.replace("{STOCK}", &STOCK.to_string())).await;
+        let broken: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        assert!(broken.is_empty(), "invariants broken:\n{}", broken.join("\n"));
+    }
+}

@@ -1,0 +1,194 @@
+//! The real binary: commands that end, and the worker as a process.
+
+use std::{
+    fs::File,
+    io::Write,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use super::{World, until, wait};
+
+/// What a command printed, and how it ended.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Exit code; `None` after a signal.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl std::fmt::Display for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let code = self.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+        writeln!(f, "exit code: {code}")?;
+        writeln!(f, "--- stdout\n{}", self.stdout.trim_end())?;
+        write!(f, "--- stderr\n{}", self.stderr.trim_end())
+    }
+}
+
+/// `overdue` with nothing of the caller's environment that it would read.
+pub fn overdue(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overdue"));
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// No command of a test takes so long.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Runs a command to its end.
+///
+/// # Panics
+/// It does not end; it is killed then.
+pub fn finish(mut command: Command, input: Option<&[u8]>) -> Run {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().unwrap();
+    let id = child.id();
+    if let Some(input) = input {
+        let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+        // A command that refuses its input before the end closes the pipe.
+        thread::spawn(move || drop(stdin.write_all(&input)));
+    }
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || ended.send(child.wait_with_output().unwrap()));
+    let output = end.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        send_signal(id, "KILL");
+        let output = end.recv().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        panic!("{command:?} did not end within {PATIENCE:?}\n{stderr}")
+    });
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn send_signal(process: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
+    assert!(sent.success(), "kill -s {name} {process}");
+}
+
+impl World {
+    /// `overdue` on this world: its topology, virtual host and schema.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = overdue(arguments);
+        command
+            .current_dir(self.dir.path())
+            .env("OVERDUE_BROKER__URL", self.broker_url())
+            .env("OVERDUE_BROKER__MANAGEMENT_URL", self.services.management.as_str())
+            .env("OVERDUE_DATABASE__URL", self.services.database_url(None))
+            .env("OVERDUE_DATABASE__SEARCH_PATH", &self.schema);
+        command
+    }
+
+    /// Runs `overdue` on this world to its end.
+    pub fn overdue(&self, arguments: &[&str]) -> Run {
+        finish(self.command(arguments), None)
+    }
+
+    /// Runs `overdue` on this world with a standard input.
+    pub fn overdue_with_input(&self, arguments: &[&str], input: &str) -> Run {
+        finish(self.command(arguments), Some(input.as_bytes()))
+    }
+
+    /// Starts `overdue run`; `change` may set more of its environment.
+    pub fn start(&self, change: impl FnOnce(&mut Command)) -> WorkerProcess {
+        let mut command = self.command(&["run"]);
+        command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h").env("OVERDUE_WORKER__SWEEP_GRACE", "1h");
+        change(&mut command);
+        let log = self.dir.path().join(format!("worker-{:08x}.log", rand::random::<u32>()));
+        let file = File::create(&log).unwrap();
+        command.stdout(Stdio::null()).stderr(file);
+        WorkerProcess { child: command.spawn().unwrap(), log }
+    }
+
+    /// Starts `overdue run` and waits until it consumes.
+    pub async fn started(&self, change: impl FnOnce(&mut Command)) -> WorkerProcess {
+        let mut process = self.start(change);
+        process.until_logged("worker ready").await;
+        process
+    }
+}
+
+/// `overdue run` as a process; killed when it goes.
+pub struct WorkerProcess {
+    child: Child,
+    log: PathBuf,
+}
+
+impl WorkerProcess {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until it has logged `text`.
+    pub async fn until_logged(&mut self, text: &str) {
+        until(
+            &format!("`{text}` in the worker's log"),
+            async || self.log(),
+            |log| log.contains(text),
+        )
+        .await;
+    }
+
+    /// How often it has logged `text`.
+    pub fn logged(&self, text: &str) -> usize {
+        self.log().matches(text).count()
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Sends a signal, e.g. `TERM`.
+    pub fn signal(&self, name: &str) {
+        send_signal(self.id(), name);
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn ended(&mut self, deadline: Duration) -> ExitStatus {
+        let log = self.log.clone();
+        let look = async || self.child.try_wait().unwrap();
+        let what = format!("the worker's end (log: {})", log.display());
+        wait::within(deadline, &what, look, Option::is_some).await.unwrap()
+    }
+}
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        // Gone already where the test ended it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- log of worker {}\n{}", self.id(), self.log());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A TCP proxy between a program and a service, to break what is between them.
+
+use std::{net::SocketAddr, time::Duration};
+
+use socket2::SockRef;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinHandle,
+};
+
+/// What the proxy does with connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mode {
+    /// Bytes from the program stay here.
+    to_service_frozen: bool,
+    /// Bytes from the service stay here.
+    to_program_frozen: bool,
+    /// New connections are reset at once.
+    refusing: bool,
+    /// Connections that began in an earlier epoch are reset.
+    epoch: u64,
+}
+
+/// Forwards to one service; connections stay open until they are [`Proxy::cut`].
+pub struct Proxy {
+    address: SocketAddr,
+    mode: watch::Sender<Mode>,
+    accepting: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on a free port of this machine and forwards to `service` (`host:port`).
+    pub async fn to(service: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mode, watching) = watch::channel(Mode::default());
+        let accepting = tokio::spawn(accept(listener, service.to_owned(), watching));
+        Self { address, mode, accepting }
+    }
+
+    /// Where the program connects to.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Everything passes again: new connections, and the ones that were frozen.
+    pub fn pass(&self) {
+        self.change(|mode| *mode = Mode { epoch: mode.epoch, ..Mode::default() });
+    }
+
+    /// Nothing that the program sends reaches the service any more; the replies do.
+    pub fn freeze_to_service(&self) {
+        self.change(|mode| mode.to_service_frozen = true);
+    }
+
+    /// Nothing that the service sends reaches the program any more; requests do.
+    pub fn freeze_to_program(&self) {
+        self.change(|mode| mode.to_program_frozen = true);
+    }
+
+    /// Resets every connection there is; new ones pass.
+    pub fn cut(&self) {
+        self.change(|mode| mode.epoch += 1);
+    }
+
+    /// Resets every connection there is, and every new one, until [`Proxy::pass`].
+    pub fn refuse(&self) {
+        self.change(|mode| {
+            mode.epoch += 1;
+            mode.refusing = true;
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Mode)) {
+        self.mode.send_modify(change);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.refuse();
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, service: String, mode: watch::Receiver<Mode>) {
+    while let Ok((program, _)) = listener.accept().await {
+        let service = service.clone();
+        let mode = mode.clone();
+        tokio::spawn(async move {
+            // A reset, not a polite close, when it ends early.
+            let _ = SockRef::from(&program).set_linger(Some(Duration::ZERO));
+            if !mode.borrow().refusing
+                && let Ok(service) = TcpStream::connect(&service).await
+            {
+                forward(program, service, mode).await;
+            }
+        });
+    }
+}
+
+async fn forward(program: TcpStream, service: TcpStream, mut mode: watch::Receiver<Mode>) {
+    for stream in [&program, &service] {
+        let _ = stream.set_nodelay(true);
+        let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+    }
+    let began = mode.borrow_and_update().epoch;
+    let (from_program, to_program) = program.into_split();
+    let (from_service, to_service) = service.into_split();
+    let mut cut = mode.clone();
+    tokio::select! {
+        // Cut first: what was frozen is lost then, also where everything passes again right after.
+        biased;
+        _ = cut.wait_for(|mode| mode.epoch != began) => {}
+        () = copy(from_program, to_service, mode.clone(), |mode| mode.to_service_frozen) => {}
+        () = copy(from_service, to_program, mode, |mode| mode.to_program_frozen) => {}
+    }
+}
+
+async fn copy(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut mode: watch::Receiver<Mode>,
+    frozen: impl Fn(&Mode) -> bool,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        let open = mode.wait_for(|mode| !frozen(mode)).await.is_ok();
+        if !open || to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Programs in Python, run as processes.
+
+use std::{path::Path, process::Command};
+
+use super::{Run, process};
+
+/// Runs a script of this repository with the interpreter of a virtual environment that has pika.
+///
+/// # Panics
+/// There is no such interpreter.
+pub fn python(script: &str, arguments: &[&str], input: &str) -> Run {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    #[expect(clippy::disallowed_methods, reason = "`make test` says which interpreter has pika")]
+    let named = std::env::var("OVERDUE_TEST_PYTHON");
+    let interpreter = named.map_or_else(|_| root.join("target/python/bin/python"), Into::into);
+    assert!(
+        interpreter.exists(),
+        "this test needs a Python with pika, and there is no {}\n  `make test` makes one; by hand: \
+         python3 -m venv target/python && target/python/bin/pip install -r tests/python/requirements.txt",
+        interpreter.display()
+    );
+    let mut command = Command::new(interpreter);
+    command.arg(root.join(script)).args(arguments).env("PYTHONUNBUFFERED", "1");
+    process::finish(command, Some(input.as_bytes()))
+}

@@ -1,0 +1,131 @@
+//! Where the services are: what `docker/services.sh env` exports, or the same ports by default.
+
+use std::env;
+
+use overdue::broker::BrokerAddress;
+use rabbitmq_http_client::api::{Client, ClientBuilder};
+use url::Url;
+
+/// A broker and a database that tests may use.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// AMQP URI; its virtual host is replaced by each test's own.
+    pub broker: Url,
+    /// Management API, with credentials of an administrator.
+    pub management: Url,
+    /// PostgreSQL.
+    pub database: Url,
+    /// The command that starts them.
+    pub start: &'static str,
+}
+
+/// A client of the management API.
+pub type Api = Client<String, String, String>;
+
+impl Services {
+    /// The services that all tests share.
+    pub fn main() -> Self {
+        Self {
+            broker: setting("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:35672/%2f"),
+            management: setting(
+                "OVERDUE_BROKER__MANAGEMENT_URL",
+                "http://admin:admin@127.0.0.1:35673",
+            ),
+            database: setting(
+                "OVERDUE_DATABASE__URL",
+                "postgres://overdue:overdue@127.0.0.1:35432/overdue",
+            ),
+            start: "make services",
+        }
+    }
+
+    /// The second pair, which fault tests stop and start.
+    pub fn chaos() -> Self {
+        Self {
+            broker: setting("OVERDUE_CHAOS_BROKER_URL", "amqp://admin:admin@127.0.0.1:36672/%2f"),
+            management: setting(
+                "OVERDUE_CHAOS_MANAGEMENT_URL",
+                "http://admin:admin@127.0.0.1:36673",
+            ),
+            database: setting(
+                "OVERDUE_CHAOS_DATABASE_URL",
+                "postgres://overdue:overdue@127.0.0.1:36432/overdue",
+            ),
+            start: "docker/services.sh up chaos",
+        }
+    }
+
+    /// The AMQP URI of a virtual host, optionally through another port of this machine.
+    pub fn broker_url(&self, vhost: &str, port: Option<u16>) -> String {
+        let mut url = through(&self.broker, port);
+        url.set_path(&format!("/{}", vhost.replace('/', "%2f")));
+        url.to_string()
+    }
+
+    /// The URL of the database, optionally through another port of this machine.
+    pub fn database_url(&self, port: Option<u16>) -> String {
+        through(&self.database, port).to_string()
+    }
+
+    /// The address of a virtual host.
+    pub fn address(&self, vhost: &str, port: Option<u16>) -> BrokerAddress {
+        BrokerAddress::parse(&self.broker_url(vhost, port), Some(self.management.as_str())).unwrap()
+    }
+
+    /// `host:port` of the broker.
+    pub fn broker_socket(&self) -> String {
+        socket(&self.broker, 5672)
+    }
+
+    /// `host:port` of the database.
+    pub fn database_socket(&self) -> String {
+        socket(&self.database, 5432)
+    }
+
+    /// The management API, as administrator.
+    pub fn api(&self) -> Api {
+        let url = &self.management;
+        let endpoint = format!(
+            "{}://{}:{}/api",
+            url.scheme(),
+            url.host_str().unwrap_or("localhost"),
+            url.port().unwrap_or(15672)
+        );
+        let password = url.password().unwrap_or_default().to_owned();
+        ClientBuilder::new()
+            .with_endpoint(endpoint)
+            .with_basic_auth_credentials(url.username().to_owned(), password)
+            .build()
+            .unwrap()
+    }
+
+    /// How a test fails that lacks its services.
+    pub fn missing(&self, what: &str, why: &dyn std::fmt::Display) -> ! {
+        panic!(
+            "this test needs {what}, and it cannot be used: {why}\n  start the services with: {}",
+            self.start
+        )
+    }
+}
+
+fn setting(name: &str, default: &str) -> Url {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "where the services are comes from the script that started them"
+    )]
+    let text = env::var(name).unwrap_or_else(|_| default.to_owned());
+    Url::parse(&text).unwrap_or_else(|error| panic!("{name}={text} is no URL: {error}"))
+}
+
+fn through(url: &Url, port: Option<u16>) -> Url {
+    let mut url = url.clone();
+    if let Some(port) = port {
+        url.set_host(Some("127.0.0.1")).unwrap();
+        url.set_port(Some(port)).unwrap();
+    }
+    url
+}
+
+fn socket(url: &Url, default_port: u16) -> String {
+    format!("{}:{}", url.host_str().unwrap_or("localhost"), url.port().unwrap_or(default_port))
+}

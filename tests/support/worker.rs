@@ -1,0 +1,98 @@
+//! A worker in the test's own process.
+
+use std::{sync::Arc, time::Duration};
+
+use overdue::{
+    broker::BrokerAddress,
+    config::{Millis, Settings, WorkerSettings},
+    shutdown::Stop,
+    store::{Store, orders::Effect},
+    worker::{self, Counts, Tally, Worker},
+};
+use tokio::task::JoinHandle;
+
+use super::World;
+
+/// A worker that runs until it is stopped or dropped.
+pub struct RunningWorker {
+    /// The worker.
+    pub worker: Arc<Worker>,
+    stop: Stop,
+    task: JoinHandle<()>,
+}
+
+impl RunningWorker {
+    /// Asks it to stop and waits until it has; what it has done.
+    pub async fn stop(mut self) -> Counts {
+        self.stop.request();
+        let ended = tokio::time::timeout(Duration::from_secs(30), &mut self.task).await;
+        ended.expect("the worker did not stop within 30 s").expect("the worker panicked");
+        self.counts()
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        self.worker.tally.read()
+    }
+
+    /// Whether it still works.
+    pub fn is_running(&self) -> bool {
+        !self.task.is_finished()
+    }
+}
+
+impl Drop for RunningWorker {
+    fn drop(&mut self) {
+        self.stop.request();
+        self.task.abort();
+    }
+}
+
+/// A duration as the settings have it.
+pub fn millis(text: &str) -> Millis {
+    Millis::try_from(text.to_owned()).unwrap()
+}
+
+/// Defaults, with a sweep that stays out of the way.
+pub fn settings() -> WorkerSettings {
+    WorkerSettings {
+        sweep_every: millis("1h"),
+        sweep_grace: millis("1h"),
+        ..Settings::default().worker
+    }
+}
+
+impl World {
+    /// Starts a worker with the defaults and without a sweep.
+    pub fn worker(&self) -> RunningWorker {
+        self.worker_with(settings())
+    }
+
+    /// Starts a worker with settings of its own.
+    pub fn worker_with(&self, settings: WorkerSettings) -> RunningWorker {
+        self.worker_at(self.address(), &self.services.database_url(None), settings)
+    }
+
+    /// Starts a worker that reaches its services another way.
+    pub fn worker_at(
+        &self,
+        address: BrokerAddress,
+        database_url: &str,
+        settings: WorkerSettings,
+    ) -> RunningWorker {
+        let effects = self.topology.timeouts.iter().map(|t| (t.effect.clone(), Effect::close()));
+        let worker = Arc::new(Worker {
+            address,
+            store: Store::new(database_url, &self.schema, 8).unwrap(),
+            topology: self.topology.clone(),
+            effects: effects.collect(),
+            settings,
+            tally: Tally::default(),
+            events: tokio::sync::Notify::new(),
+        });
+        let stop = Stop::new();
+        let (running, stopping) = (Arc::clone(&worker), stop.clone());
+        let task = tokio::spawn(async move { worker::run(&running, &stopping).await });
+        RunningWorker { worker, stop, task }
+    }
+}
