@@ -63,13 +63,16 @@ pub async fn carry_out(
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(plan.clone()));
     }
-    let began = Instant::now();
+    let mut settled_since = Instant::now();
     for (done, step) in plan.steps.iter().enumerate() {
-        let carried = one(management, &step.change, began).await;
+        let carried = one(management, &step.change, settled_since).await;
         let carried = carried.map_err(|source| match done {
             0 => ApplyError::Management(source),
             _ => ApplyError::Partly { done, all: plan.steps.len(), source },
         })?;
+        if matches!(step.change, Change::Unbind(_)) {
+            settled_since = Instant::now();
+        }
         told(step, carried);
     }
     Ok(())
@@ -87,10 +90,10 @@ pub enum Done {
 async fn one(
     management: &Management,
     change: &Change,
-    began: Instant,
+    settled_since: Instant,
 ) -> Result<Done, ManagementError> {
     if let Change::DeleteQueue { queue, lost: 0 } = change {
-        tokio::time::sleep(COUNTS_SETTLE.saturating_sub(began.elapsed())).await;
+        tokio::time::sleep(COUNTS_SETTLE.saturating_sub(settled_since.elapsed())).await;
         let stats = management.queue_stats().await?;
         let messages = stats.get(queue).and_then(|queue| queue.messages);
         if stats.contains_key(queue) && messages != Some(0) {

@@ -96,19 +96,33 @@ pub(super) enum Kind<'a> {
 
 /// Tells queues that this program made from queues that only share the prefix, by name and dead letter exchange.
 ///
+/// A queue that has the very name of a desired one is in its place, whatever it dead-letters to.
 /// `None` is a foreign queue: it is never touched, whatever its name begins with.
 pub(super) fn kind<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
-    let rest = queue.name.strip_prefix(&topology.name)?.strip_prefix('.')?;
-    if let Some(level) = rest.strip_prefix("delay.") {
-        let level = level.split_once('.').map_or(level, |(level, _)| level);
-        level.parse::<Level>().ok()?;
-        return Some(Kind::Delay(level));
+    let name = queue.name.as_str();
+    let rest = name.strip_prefix(&topology.name)?.strip_prefix('.')?;
+    let dead_letters = queue.arguments.get("x-dead-letter-exchange");
+    let dead_letters_to = |exchange| dead_letters == Some(&Argument::Text(exchange));
+    if let Some(level) = level_of(rest) {
+        let wanted = topology.level(level).is_some_and(|level| topology.delay_queue(level) == name);
+        let ours = wanted || dead_letters_to(topology.due_exchange());
+        return ours.then_some(Kind::Delay(level));
     }
-    if number_of(&topology.parked_queue(), &queue.name).is_some() {
-        return Some(Kind::Parked);
+    if let Some(number) = number_of(&topology.parked_queue(), name) {
+        return (number == 1 || dead_letters.is_none()).then_some(Kind::Parked);
     }
-    let park = Argument::Text(topology.park_exchange());
-    (queue.arguments.get("x-dead-letter-exchange") == Some(&park)).then_some(Kind::Business)
+    let word = rest.split_once('.').map_or(rest, |(word, _)| word);
+    let wanted = topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == name);
+    let ours = number_of(word, rest).is_some() && dead_letters_to(topology.park_exchange());
+    (wanted || ours).then_some(Kind::Business)
+}
+
+/// The level in `delay.30m` or `delay.30m.2`.
+fn level_of(rest: &str) -> Option<&str> {
+    let level = rest.strip_prefix("delay.")?;
+    let level = level.split_once('.').map_or(level, |(level, _)| level);
+    let _: Level = level.parse().ok()?;
+    number_of(&format!("delay.{level}"), rest).map(|_| level)
 }
 
 /// Everything about two queues that differs, but for their names.

@@ -42,7 +42,8 @@ impl Snapshot {
             queues: queues.iter().filter(|(name, _)| inside(name)).map(cloned).collect(),
             bindings: bindings
                 .iter()
-                .filter(|binding| inside(&binding.source) && inside(&binding.destination))
+                // What comes in from elsewhere counts: it keeps a retired queue from being deleted.
+                .filter(|binding| inside(&binding.destination) && !binding.source.is_empty())
                 .cloned()
                 .collect(),
         }

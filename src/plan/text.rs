@@ -85,6 +85,7 @@ impl Plan {
         let verdict = match (self.refusals.is_empty(), self.lost()) {
             (false, _) => "nothing is carried out".to_owned(),
             (true, 0) => "no message is lost".to_owned(),
+            (true, 1) => "1 message is LOST".to_owned(),
             (true, messages) => format!("{messages} messages are LOST"),
         };
         format!("{}{draining}; {verdict}", list.join(", "))
@@ -119,7 +120,7 @@ impl fmt::Display for Change {
             }
             Self::DeleteQueue { queue, lost: 0 } => write!(f, "- queue     {queue}"),
             Self::DeleteQueue { queue, lost } => {
-                write!(f, "- queue     {queue}  WITH {lost} messages")
+                write!(f, "- queue     {queue}  WITH {}", count_of(Some(*lost)))
             }
         }
     }

@@ -235,5 +235,11 @@ fn a_new_file_has_no_place() {
     assert_eq!(place_of("utils.rs"), None);
     assert_eq!(place_of("worker/batch.rs"), Some(Place::Core));
     assert_eq!(place_of("worker/settle.rs"), Some(Place::Edge));
-    assert_eq!(place_of("broker/publish.rs"), Some(Place::Broker));
+    assert_eq!(place_of("worker/queues.rs"), Some(Place::Edge));
+    for file in ["diff", "generation", "saved", "snapshot", "text"] {
+        assert_eq!(place_of(&format!("plan/{file}.rs")), Some(Place::Core), "{file}");
+    }
+    for file in ["apply", "passive", "publish", "stats"] {
+        assert_eq!(place_of(&format!("broker/{file}.rs")), Some(Place::Broker), "{file}");
+    }
 }

@@ -1,14 +1,29 @@
-//! A broker as a pure function on `Objects`: what a change does to it, and where a message goes.
+//! A broker as a pure function on `Snapshot`: what a change does to it, and where a message goes.
 
 use std::collections::BTreeSet;
 
 use overdue::{
-    plan::{Change, Plan},
-    topology::objects::{Argument, Objects},
+    plan::{Change, Plan, diff::diff, snapshot::Snapshot},
+    topology::{
+        Topology,
+        objects::{Argument, Objects},
+    },
 };
 
+/// The plan without anything to discard.
+pub(crate) fn plan(topology: &Topology, broker: &Snapshot) -> Plan {
+    diff(topology, broker, &BTreeSet::new())
+}
+
+/// A broker with these objects, and nothing in its queues.
+pub(crate) fn empty_queues(objects: Objects) -> Snapshot {
+    let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
+    Snapshot { objects, messages }
+}
+
 /// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
-pub(crate) fn apply(objects: &mut Objects, change: &Change) {
+pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
+    let Snapshot { objects, messages } = broker;
     match change {
         Change::CreateExchange(exchange) => {
             let before = objects.exchanges.insert(exchange.name.clone(), exchange.clone());
@@ -17,6 +32,7 @@ pub(crate) fn apply(objects: &mut Objects, change: &Change) {
         Change::CreateQueue(queue) => {
             let before = objects.queues.insert(queue.name.clone(), queue.clone());
             assert_eq!(before, None, "queue declared although it exists");
+            messages.insert(queue.name.clone(), 0);
         }
         Change::Bind(binding) => {
             assert!(objects.exchanges.contains_key(&binding.source), "404: no source: {change}");
@@ -24,14 +40,25 @@ pub(crate) fn apply(objects: &mut Objects, change: &Change) {
             assert!(objects.queues.contains_key(&binding.destination), "404: no queue: {change}");
             assert!(objects.bindings.insert(binding.clone()), "bound already: {change}");
         }
+        Change::Unbind(binding) => {
+            assert!(objects.bindings.remove(binding), "404: not bound: {change}");
+        }
+        Change::DeleteQueue { queue, lost } => {
+            assert!(objects.queues.remove(queue).is_some(), "404: no queue: {change}");
+            // The broker takes the bindings away with it.
+            objects.bindings.retain(|binding| !binding.to_queue || binding.destination != *queue);
+            assert_eq!(messages.remove(queue), Some(*lost), "what it holds is said: {change}");
+        }
     }
 }
 
-/// The broker after all changes of a plan.
-pub(crate) fn applied(observed: &Objects, plan: &Plan) -> Objects {
-    let mut objects = observed.clone();
-    plan.changes.iter().for_each(|change| apply(&mut objects, change));
-    objects
+/// The broker after all steps of a plan; a refused plan changes nothing.
+pub(crate) fn applied(observed: &Snapshot, plan: &Plan) -> Snapshot {
+    let mut broker = observed.clone();
+    if plan.refusals.is_empty() {
+        plan.steps.iter().for_each(|step| apply(&mut broker, &step.change));
+    }
+    broker
 }
 
 /// The queues a message reaches, through the alternate exchange where no binding matches.

@@ -150,3 +150,30 @@ fn levels() -> impl Strategy<Value = Vec<(String, u64)>> {
         by_millis.into_iter().map(|(ms, name)| (name, ms)).collect()
     })
 }
+
+/// Two versions of a file, and any change between them: more, less, other arguments, all at once.
+pub(crate) fn change() -> impl Strategy<Value = (Written, Written)> {
+    (written(), written(), 0..8_u8).prop_map(|(one, other, which)| {
+        let flipped = |written: &Written| Written {
+            queue_type: Some(match written.queue_type {
+                Some(QueueType::Classic) => QueueType::Quorum,
+                Some(QueueType::Quorum) | None => QueueType::Classic,
+            }),
+            ..written.clone()
+        };
+        let limited = Written {
+            delivery_limit: Some(one.delivery_limit.map_or(7, |limit| limit + 1)),
+            ..one.clone()
+        };
+        match which {
+            0 => (one.earlier(), one),
+            1 => (one.clone(), one.earlier()),
+            2 => (one.clone(), flipped(&one)),
+            3 => (one.clone(), limited),
+            4 => (one.clone(), flipped(&one.earlier())),
+            5 => (one.earlier(), flipped(&one)),
+            6 => (one.clone(), one),
+            _ => (one.clone(), Written { name: one.name, ..other }),
+        }
+    })
+}

@@ -15,6 +15,8 @@ mod order_wire;
 mod plan_conflicts;
 mod plan_properties;
 mod plan_safety;
+mod plan_saved;
+mod plan_texts;
 mod sqlstate;
 mod topology_errors;
 mod topology_objects;

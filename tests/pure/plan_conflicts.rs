@@ -1,12 +1,15 @@
-//! An object that exists with other properties: named, with every difference and both values.
+//! An object that exists with other properties: a queue gets a new generation, an exchange is refused; both
+//! with every difference and both values.
 
 use overdue::{
-    plan::{Difference, diff::diff},
+    plan::{Change, Difference, Plan, Refusal, snapshot::Snapshot},
     topology::{
         Topology,
-        objects::{Argument, Objects},
+        objects::{Argument, Binding, Exchange, Objects, Queue},
     },
 };
+
+use crate::broker_model::{empty_queues, plan};
 
 fn topology() -> Topology {
     Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
@@ -24,137 +27,241 @@ fn difference(
     }
 }
 
-/// The plan for a broker that differs in one way has one conflict that says exactly that.
-fn assert_conflict(observed: &Objects, object: &str, name: &str, expected: &Difference) {
-    let plan = diff(&topology(), observed);
-    assert_eq!(plan.changes, [], "{object} {name}, {}", expected.property);
-    let [conflict] = &plan.conflicts[..] else {
-        panic!("{object} {name}, {}: {:?}", expected.property, plan.conflicts)
-    };
-    assert_eq!((conflict.object, conflict.name.as_str()), (object, name));
-    assert_eq!(conflict.differences, std::slice::from_ref(expected));
-    assert!(!plan.is_empty(), "a conflict is no `no change`");
+/// The repository's topology with one queue changed.
+fn with_queue(name: &str, change: &dyn Fn(&mut Queue)) -> Objects {
+    let mut observed = topology().objects();
+    change(observed.queues.get_mut(name).expect("there"));
+    observed
+}
+
+/// The plan for a broker whose queue differs in one way replaces exactly that queue, and says why.
+fn assert_replaced(observed: &Objects, name: &str, expected: &Difference) {
+    let broker = empty_queues(observed.clone());
+    let plan = plan(&topology(), &broker);
+    assert_eq!((&plan.refusals[..], &plan.draining[..]), (&[][..], &[][..]), "{plan}");
+    assert!(plan.retires() && plan.lost() == 0, "{plan}");
+    let desired = topology().objects();
+    let generation = format!("{name}.2");
+    let into_old = |binding: &&Binding| binding.destination == name;
+    let mut changes =
+        vec![Change::CreateQueue(Queue { name: generation.clone(), ..desired.queues[name].clone() })];
+    changes.extend(desired.bindings.iter().filter(into_old).map(|binding| {
+        Change::Bind(Binding { destination: generation.clone(), ..binding.clone() })
+    }));
+    changes.extend(desired.bindings.iter().filter(into_old).cloned().map(Change::Unbind));
+    changes.push(Change::DeleteQueue { queue: name.to_owned(), lost: 0 });
+    let planned: Vec<Change> = plan.steps.iter().map(|step| step.change.clone()).collect();
+    assert_eq!(planned, changes, "{plan}");
+    let reason = &plan.steps[0].reason;
+    assert_eq!(*reason, format!("replaces {name}, which cannot be changed:\n          {expected}"));
+    assert!(!plan.steps[0].adds(), "a worker may not do that by itself");
 }
 
 #[test]
 fn each_argument_of_each_queue_is_compared() {
-    let desired = topology().objects();
-    for (name, queue) in &desired.queues {
+    for (name, queue) in topology().objects().queues {
         for (argument, wanted) in &queue.arguments {
             let other = Argument::Integer(77);
-            let mut observed = desired.clone();
-            let arguments = &mut observed.queues.get_mut(name).expect("there").arguments;
-            arguments.insert(argument.clone(), other.clone());
-            let expected = difference(argument, Some(wanted), Some(&other));
-            assert_conflict(&observed, "queue", name, &expected);
-
-            let mut observed = desired.clone();
-            observed.queues.get_mut(name).expect("there").arguments.remove(argument);
-            assert_conflict(&observed, "queue", name, &difference(argument, Some(wanted), None));
+            let observed = with_queue(&name, &|queue| {
+                queue.arguments.insert(argument.clone(), other.clone());
+            });
+            assert_replaced(&observed, &name, &difference(argument, Some(wanted), Some(&other)));
+            let observed = with_queue(&name, &|queue| {
+                queue.arguments.remove(argument);
+            });
+            assert_replaced(&observed, &name, &difference(argument, Some(wanted), None));
         }
         let extra = Argument::Integer(60_000);
-        let mut observed = desired.clone();
-        let arguments = &mut observed.queues.get_mut(name).expect("there").arguments;
-        arguments.insert("x-expires".to_owned(), extra.clone());
-        assert_conflict(&observed, "queue", name, &difference("x-expires", None, Some(&extra)));
+        let observed = with_queue(&name, &|queue| {
+            queue.arguments.insert("x-expires".to_owned(), extra.clone());
+        });
+        assert_replaced(&observed, &name, &difference("x-expires", None, Some(&extra)));
     }
 }
 
 #[test]
 fn each_property_of_each_queue_is_compared() {
-    let desired = topology().objects();
     let flag = |property, desired, observed| {
         difference(property, Some(&Argument::Flag(desired)), Some(&Argument::Flag(observed)))
     };
-    for name in desired.queues.keys() {
-        let with = |change: fn(&mut overdue::topology::objects::Queue)| {
-            let mut observed = desired.clone();
-            change(observed.queues.get_mut(name).expect("there"));
-            observed
-        };
+    for name in topology().objects().queues.keys() {
         let kind = difference("type", Some(&"quorum".into()), Some(&"classic".into()));
-        assert_conflict(&with(|q| q.kind = "classic".to_owned()), "queue", name, &kind);
-        let observed = with(|queue| queue.durable = false);
-        assert_conflict(&observed, "queue", name, &flag("durable", true, false));
-        let observed = with(|queue| queue.auto_delete = true);
-        assert_conflict(&observed, "queue", name, &flag("auto-delete", false, true));
-        let observed = with(|queue| queue.exclusive = true);
-        assert_conflict(&observed, "queue", name, &flag("exclusive", false, true));
-    }
-}
-
-#[test]
-fn each_property_of_each_exchange_is_compared() {
-    let desired = topology().objects();
-    let flag = |property, desired, observed| {
-        difference(property, Some(&Argument::Flag(desired)), Some(&Argument::Flag(observed)))
-    };
-    for (name, exchange) in &desired.exchanges {
-        let with = |change: &dyn Fn(&mut overdue::topology::objects::Exchange)| {
-            let mut observed = desired.clone();
-            change(observed.exchanges.get_mut(name).expect("there"));
-            observed
-        };
-        let kind = difference("type", Some(&exchange.kind.as_str().into()), Some(&"direct".into()));
-        assert_conflict(&with(&|e| e.kind = "direct".to_owned()), "exchange", name, &kind);
-        let observed = with(&|exchange| exchange.durable = false);
-        assert_conflict(&observed, "exchange", name, &flag("durable", true, false));
-        let observed = with(&|exchange| exchange.auto_delete = true);
-        assert_conflict(&observed, "exchange", name, &flag("auto-delete", false, true));
-        let key = "alternate-exchange";
-        let other = Argument::from("elsewhere");
-        let observed =
-            with(&|exchange| drop(exchange.arguments.insert(key.to_owned(), other.clone())));
-        let expected = difference(key, exchange.arguments.get(key), Some(&other));
-        assert_conflict(&observed, "exchange", name, &expected);
+        let observed = with_queue(name, &|queue| queue.kind = "classic".to_owned());
+        assert_replaced(&observed, name, &kind);
+        let observed = with_queue(name, &|queue| queue.durable = false);
+        assert_replaced(&observed, name, &flag("durable", true, false));
+        let observed = with_queue(name, &|queue| queue.auto_delete = true);
+        assert_replaced(&observed, name, &flag("auto-delete", false, true));
+        let observed = with_queue(name, &|queue| queue.exclusive = true);
+        assert_replaced(&observed, name, &flag("exclusive", false, true));
     }
 }
 
 /// `"1800000"` is not `1800000`: the broker would refuse the declaration.
 #[test]
 fn a_number_written_as_text_is_a_difference() {
-    let mut observed = topology().objects();
-    let queue = observed.queues.get_mut("orders.delay.30m").expect("there");
-    queue.arguments.insert("x-message-ttl".to_owned(), "1800000".into());
-    assert_eq!(diff(&topology(), &observed).conflicts.len(), 1);
+    let name = "orders.delay.30m";
+    let observed = with_queue(name, &|queue| {
+        queue.arguments.insert("x-message-ttl".to_owned(), "1800000".into());
+    });
+    let (wanted, has) = (Argument::Integer(1_800_000), Argument::from("1800000"));
+    assert_replaced(&observed, name, &difference("x-message-ttl", Some(&wanted), Some(&has)));
+}
+
+/// The newest generation that fits is taken, wherever it is; a new one gets the next number.
+#[test]
+fn generations_are_found_and_counted() {
+    let topology = topology();
+    let name = "orders.delay.30m";
+    let fits = topology.objects().queues[name].clone();
+    let other = Queue { kind: "classic".to_owned(), ..fits.clone() };
+    let table: [(&[(&str, &Queue)], &str); 7] = [
+        (&[], "orders.delay.30m"),
+        (&[("", &fits)], "orders.delay.30m"),
+        (&[("", &other)], "orders.delay.30m.2"),
+        (&[("", &fits), (".2", &other)], "orders.delay.30m"),
+        (&[(".2", &fits), (".3", &other)], "orders.delay.30m.2"),
+        (&[(".2", &other), (".10", &other)], "orders.delay.30m.11"),
+        (&[("", &other), (".02", &other), (".1", &other)], "orders.delay.30m.2"),
+    ];
+    for (there, expected) in table {
+        let mut objects = topology.objects();
+        objects.queues.remove(name);
+        objects.bindings.retain(|binding| binding.destination != name);
+        for (suffix, queue) in there {
+            let name = format!("{name}{suffix}");
+            objects.queues.insert(name.clone(), Queue { name, ..(*queue).clone() });
+        }
+        let plan = plan(&topology, &empty_queues(objects));
+        let bound = plan.steps.iter().find_map(|step| match &step.change {
+            Change::Bind(binding) => Some(binding.destination.as_str()),
+            _ => None,
+        });
+        assert_eq!(bound, Some(expected), "{plan}");
+    }
+}
+
+/// The plan for a broker whose exchange differs is refused, with exactly that difference.
+fn assert_refused(observed: &Objects, name: &str, expected: &Difference) {
+    let plan = plan(&topology(), &empty_queues(observed.clone()));
+    assert_eq!(plan.steps, [], "{name}, {}", expected.property);
+    let refusal = Refusal::Exchange { exchange: name.to_owned(), differences: vec![expected.clone()] };
+    assert_eq!(plan.refusals, [refusal]);
+    assert!(!plan.is_empty(), "a refusal is no `no change`");
 }
 
 #[test]
-fn a_conflict_names_the_queue_the_argument_and_both_values() {
-    let mut observed = topology().objects();
-    let queue = observed.queues.get_mut("orders.delay.30m").expect("there");
-    queue.arguments.insert("x-message-ttl".to_owned(), Argument::Integer(60_000));
-    insta::assert_snapshot!(diff(&topology(), &observed), @r"
-      ! queue orders.delay.30m exists with other properties
-          x-message-ttl: broker has 60000, topology wants 1800000
-    to create: 0 exchanges, 0 queues, 0 bindings; in the way: 1
-    ");
+fn each_property_of_each_exchange_is_compared() {
+    let flag = |property, desired, observed| {
+        difference(property, Some(&Argument::Flag(desired)), Some(&Argument::Flag(observed)))
+    };
+    for (name, exchange) in &topology().objects().exchanges {
+        let with = |change: &dyn Fn(&mut Exchange)| {
+            let mut observed = topology().objects();
+            change(observed.exchanges.get_mut(name).expect("there"));
+            observed
+        };
+        let kind = difference("type", Some(&exchange.kind.as_str().into()), Some(&"direct".into()));
+        assert_refused(&with(&|exchange| exchange.kind = "direct".to_owned()), name, &kind);
+        let observed = with(&|exchange| exchange.durable = false);
+        assert_refused(&observed, name, &flag("durable", true, false));
+        let observed = with(&|exchange| exchange.auto_delete = true);
+        assert_refused(&observed, name, &flag("auto-delete", false, true));
+        let key = "alternate-exchange";
+        let other = Argument::from("elsewhere");
+        let observed =
+            with(&|exchange| drop(exchange.arguments.insert(key.to_owned(), other.clone())));
+        assert_refused(&observed, name, &difference(key, exchange.arguments.get(key), Some(&other)));
+    }
 }
 
+/// What a worker may do by itself: a table of every kind of step.
 #[test]
-fn every_difference_and_every_conflict_is_listed_beside_the_changes() {
-    let mut observed = topology().objects();
-    let queue = observed.queues.get_mut("orders.unpaid").expect("there");
-    queue.kind = "classic".to_owned();
-    queue.durable = false;
-    queue.arguments.remove("x-overflow");
-    queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(10));
-    queue.arguments.insert("x-odd".to_owned(), Argument::Other("[1,2]".to_owned()));
-    let exchange = observed.exchanges.get_mut("orders.dlx").expect("there");
-    exchange.arguments.clear();
-    observed.queues.remove("orders.delay.1s");
-    observed.bindings.retain(|binding| binding.destination != "orders.delay.1s");
-    insta::assert_snapshot!(diff(&topology(), &observed), @r"
-      + queue     orders.delay.1s  (quorum, x-dead-letter-exchange=orders.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=1000, x-overflow=reject-publish)
-      + binding   orders.in -> orders.delay.1s  (1s.*)
-      ! exchange orders.dlx exists with other properties
-          alternate-exchange: broker has not set, topology wants orders.park
-      ! queue orders.unpaid exists with other properties
-          type: broker has classic, topology wants quorum
-          durable: broker has false, topology wants true
-          x-overflow: broker has not set, topology wants reject-publish
-          x-max-length: broker has 10, topology wants not set
-          x-odd: broker has [1,2], topology wants not set
-    to create: 0 exchanges, 1 queues, 1 bindings; in the way: 2
-    ");
+fn only_what_adds_is_no_retirement() {
+    let topology = topology();
+    let first = plan(&topology, &Snapshot::default());
+    assert!(!first.retires() && first.steps.iter().all(overdue::plan::Step::adds));
+    let step = |change: Change, reason: &str| overdue::plan::Step { change, reason: reason.to_owned() };
+    let objects = topology.objects();
+    let exchange = objects.exchanges["orders.in"].clone();
+    let queue = objects.queues["orders.unpaid"].clone();
+    let binding = objects.bindings.first().expect("bindings").clone();
+    let delete = |lost| Change::DeleteQueue { queue: "orders.unpaid".to_owned(), lost };
+    // Step, whether it adds, whether a plan of it retires.
+    let table = [
+        (step(Change::CreateExchange(exchange), ""), true, false),
+        (step(Change::CreateQueue(queue.clone()), ""), true, false),
+        (step(Change::CreateQueue(queue), "replaces orders.unpaid"), false, true),
+        (step(Change::Bind(binding.clone()), ""), true, false),
+        (step(Change::Unbind(binding), "its level is gone"), false, true),
+        (step(delete(0), "retired and empty"), false, false),
+        (step(delete(3), "named with --discard"), false, true),
+    ];
+    for (step, adds, retires) in table {
+        assert_eq!(step.adds(), adds, "{step}");
+        let plan = Plan { steps: vec![step], ..Plan::default() };
+        assert_eq!(plan.retires(), retires, "{plan}");
+    }
+}
+
+/// A queue of somebody else that an exchange of ours feeds, and the other way round.
+#[test]
+fn what_only_shares_the_prefix_is_not_ours() {
+    let topology = topology();
+    let ours = topology.objects();
+    let queue = |name: &str, dead_letters_to: Option<&str>| Queue {
+        name: name.to_owned(),
+        arguments: dead_letters_to
+            .map(|exchange| ("x-dead-letter-exchange".to_owned(), exchange.into()))
+            .into_iter()
+            .collect(),
+        ..ours.queues["orders.unpaid"].clone()
+    };
+    let foreign = [
+        queue("orders.audit", None),
+        queue("orders.audit.all", Some("orders.park")),
+        queue("orders.delay.7s", None),
+        queue("orders.delay.30m.audit", Some("orders.dlx")),
+        queue("orders.delay.30m.parked", None),
+        queue("orders.unpaid.2", None),
+        queue("orders.parked.2", Some("orders.parked.park")),
+        queue("orders.eu.unpaid", Some("orders.eu.park")),
+        queue("ordersunpaid", Some("orders.park")),
+    ];
+    for queue in foreign {
+        let mut objects = ours.clone();
+        for source in ["orders.events", "orders.dlx", "orders.in"] {
+            objects.bindings.insert(Binding {
+                source: source.to_owned(),
+                destination: queue.name.clone(),
+                to_queue: true,
+                routing_key: "#".to_owned(),
+                arguments: [].into(),
+            });
+        }
+        let name = queue.name.clone();
+        objects.queues.insert(name.clone(), queue);
+        assert_eq!(plan(&topology, &empty_queues(objects)), Plan::default(), "{name}");
+    }
+}
+
+/// What somebody else still publishes into a retired queue would be lost with it.
+#[test]
+fn a_retired_queue_that_somebody_else_feeds_stays() {
+    let topology = topology();
+    let mut objects = topology.objects();
+    let name = "orders.delay.77s";
+    let mut queue = objects.queues["orders.delay.30m"].clone();
+    queue.name = name.to_owned();
+    objects.queues.insert(name.to_owned(), queue);
+    objects.bindings.insert(Binding {
+        source: "shop".to_owned(),
+        destination: name.to_owned(),
+        to_queue: true,
+        routing_key: "#".to_owned(),
+        arguments: [].into(),
+    });
+    let plan = plan(&topology, &empty_queues(objects));
+    assert_eq!(plan.steps, []);
+    insta::assert_snapshot!(plan, @"");
 }

@@ -1,9 +1,9 @@
 //! The planner as algebra: plans converge, are stable, and keep their hands off what is not theirs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::{
-    plan::{Plan, diff::diff},
+    plan::{Change, Plan, Refusal, diff::diff, generation::number_of, snapshot::Snapshot},
     topology::{
         Topology,
         objects::{Binding, Exchange, Objects, Queue},
@@ -12,39 +12,80 @@ use overdue::{
 use proptest::{collection, prelude::*, sample::Index};
 
 use crate::{
-    broker_model::{applied, apply},
+    broker_model::{applied, apply, empty_queues, plan},
     generate,
 };
 
 proptest! {
     #[test]
     fn a_broker_that_has_it_needs_nothing(topology in generate::topology()) {
-        let plan = diff(&topology, &topology.objects());
-        prop_assert!(plan.is_empty(), "{}", plan);
+        let plan = plan(&topology, &Snapshot::of(&topology));
+        prop_assert_eq!(&plan, &Plan::default());
         prop_assert_eq!(plan.to_string(), "no change: the broker has this topology");
     }
 
     #[test]
     fn an_empty_broker_gets_exactly_the_objects(topology in generate::topology()) {
-        let plan = diff(&topology, &Objects::default());
-        prop_assert_eq!(&plan.conflicts, &[]);
-        prop_assert_eq!(applied(&Objects::default(), &plan), topology.objects());
+        let plan = plan(&topology, &Snapshot::default());
+        prop_assert_eq!(&plan.refusals, &[]);
+        prop_assert!(!plan.retires() && plan.steps.iter().all(|step| step.adds()));
+        prop_assert_eq!(applied(&Snapshot::default(), &plan), Snapshot::of(&topology));
     }
 
     /// Stopped anywhere and planned anew, the rest of the work is the rest of the first plan.
     #[test]
-    fn a_plan_that_was_stopped_goes_on_where_it_was(
+    fn a_first_plan_that_was_stopped_goes_on_where_it_was(
         topology in generate::topology(),
         stop in any::<Index>(),
     ) {
-        let first = diff(&topology, &Objects::default());
-        let stop = stop.index(first.changes.len() + 1);
-        let mut broker = Objects::default();
-        first.changes[..stop].iter().for_each(|change| apply(&mut broker, change));
-        let rest = diff(&topology, &broker);
-        prop_assert_eq!(&rest.changes, &first.changes[stop..]);
-        prop_assert_eq!(&rest.conflicts, &[]);
-        prop_assert_eq!(applied(&broker, &rest), topology.objects());
+        let first = plan(&topology, &Snapshot::default());
+        let (broker, stop) = stopped(&Snapshot::default(), &first, &stop);
+        let rest = plan(&topology, &broker);
+        prop_assert_eq!(&rest.steps, &first.steps[stop..]);
+        prop_assert_eq!(&rest.refusals, &[]);
+        prop_assert_eq!(applied(&broker, &rest), Snapshot::of(&topology));
+    }
+
+    #[test]
+    fn any_change_is_one_plan_where_nothing_waits((before, after) in generate::change()) {
+        let (before, after) = (before.read(), after.read());
+        let broker = Snapshot::of(&before);
+        let change = plan(&after, &broker);
+        prop_assert_eq!(&change.refusals, &[]);
+        prop_assert_eq!(&change.draining, &[]);
+        prop_assert_eq!(change.lost(), 0);
+        let changed = applied(&broker, &change);
+        prop_assert_eq!(plan(&after, &changed), Plan::default());
+        has_exactly(&changed, &after)?;
+    }
+
+    #[test]
+    fn any_change_that_was_stopped_converges(
+        (before, after) in generate::change(),
+        stop in any::<Index>(),
+    ) {
+        let (before, after) = (before.read(), after.read());
+        let broker = Snapshot::of(&before);
+        let (broker, _) = stopped(&broker, &plan(&after, &broker), &stop);
+        let rest = plan(&after, &broker);
+        prop_assert_eq!(&rest.refusals, &[]);
+        let changed = applied(&broker, &rest);
+        prop_assert_eq!(plan(&after, &changed), Plan::default());
+        has_exactly(&changed, &after)?;
+    }
+
+    /// There and back again: a generation that still drains is taken into use again.
+    #[test]
+    fn a_change_that_was_stopped_can_be_taken_back(
+        (before, after) in generate::change(),
+        stop in any::<Index>(),
+    ) {
+        let (before, after) = (before.read(), after.read());
+        let broker = Snapshot::of(&before);
+        let (broker, _) = stopped(&broker, &plan(&after, &broker), &stop);
+        let back = applied(&broker, &plan(&before, &broker));
+        prop_assert_eq!(plan(&before, &back), Plan::default());
+        has_exactly(&back, &before)?;
     }
 
     /// Whatever somebody deleted by hand is put back, and nothing else is touched.
@@ -55,72 +96,209 @@ proptest! {
     ) {
         let desired = topology.objects();
         let broker = without(&desired, &deleted);
-        let plan = diff(&topology, &broker);
-        prop_assert_eq!(&plan.conflicts, &[]);
-        prop_assert_eq!(plan.changes.len(), count(&desired) - count(&broker));
-        prop_assert_eq!(applied(&broker, &plan), desired);
+        let plan = plan(&topology, &empty_queues(broker.clone()));
+        prop_assert_eq!(&plan.refusals, &[]);
+        prop_assert_eq!(plan.steps.len(), count(&desired) - count(&broker));
+        prop_assert_eq!(applied(&empty_queues(broker), &plan).objects, desired);
     }
 
+    /// Nothing that holds a message, or may hold one, is deleted; it is said to drain, or the plan is refused.
     #[test]
-    fn an_earlier_version_grows_into_the_later_one(written in generate::written()) {
-        let (earlier, later) = (written.earlier().read(), written.read());
-        let plan = diff(&later, &earlier.objects());
-        prop_assert_eq!(applied(&earlier.objects(), &plan), later.objects());
+    fn no_queue_with_messages_is_deleted(
+        (before, after) in generate::change(),
+        counts in collection::vec(proptest::option::of(0_u64..3), 1..8),
+    ) {
+        let (before, after) = (before.read(), after.read());
+        let mut broker = holding(&Snapshot::of(&before), &counts);
+        let change = plan(&after, &broker);
+        prop_assert_eq!(change.lost(), 0);
+        for step in &change.steps {
+            if let Change::DeleteQueue { queue, .. } = &step.change {
+                prop_assert_eq!(broker.messages_in(queue), Some(0), "{}", change);
+            }
+        }
+        for queue in broker.objects.queues.keys().filter(|queue| broker.messages_in(queue) != Some(0)) {
+            let kept = desired_queue(&after, &broker.objects.queues[queue]);
+            let draining = change.draining.iter().any(|draining| draining.queue == *queue);
+            let occupied = change.refusals.iter().any(|refusal| {
+                matches!(refusal, Refusal::Occupied { queue: named, .. } if named == queue)
+            });
+            prop_assert_eq!(
+                (kept, draining, occupied).into_count(), 1,
+                "{}: kept {}, draining {}, occupied {}\n{}", queue, kept, draining, occupied, change
+            );
+        }
+        // Repeated while it drains: nothing more to do. And when it has drained: the rest, once.
+        broker = applied(&broker, &change);
+        if change.refusals.is_empty() {
+            let again = plan(&after, &broker);
+            prop_assert_eq!(&again.steps, &[]);
+            prop_assert_eq!(&again.draining, &change.draining);
+        }
+        broker = empty_queues(broker.objects);
+        broker = applied(&broker, &plan(&after, &broker));
+        prop_assert_eq!(plan(&after, &broker), Plan::default());
+        has_exactly(&broker, &after)?;
+    }
+
+    /// Only what was named is lost, and the plan says how much.
+    #[test]
+    fn a_discarded_queue_is_deleted_with_its_messages(
+        (before, after) in generate::change(),
+        messages in 1_u64..1_000,
+    ) {
+        let (before, after) = (before.read(), after.read());
+        let mut broker = Snapshot::of(&before);
+        let removed: BTreeSet<String> = before.timeouts.iter()
+            .filter(|timeout| after.timeout(&timeout.name).is_none())
+            .map(|timeout| before.business_queue(timeout))
+            .collect();
+        for queue in &removed {
+            broker.messages.insert(queue.clone(), messages);
+        }
+        let refused = plan(&after, &broker);
+        prop_assert_eq!(refused.refusals.len(), removed.len());
+        let change = diff(&after, &broker, &removed);
+        prop_assert_eq!(&change.refusals, &[]);
+        prop_assert_eq!(change.lost(), messages * u64::try_from(removed.len()).expect("few"));
+        has_exactly(&applied(&broker, &change), &after)?;
     }
 
     #[test]
     fn what_belongs_to_others_changes_nothing(
-        topology in generate::topology(),
+        (before, after) in generate::change(),
         names in collection::vec(foreign_name(), 1..5),
         stop in any::<Index>(),
     ) {
-        let first = diff(&topology, &Objects::default());
-        let mut broker = Objects::default();
-        let stop = stop.index(first.changes.len() + 1);
-        first.changes[..stop].iter().for_each(|change| apply(&mut broker, change));
-        let shared = with_foreign(&broker, &topology, &names);
+        let (before, after) = (before.read(), after.read());
+        let broker = Snapshot::of(&before);
+        let (broker, _) = stopped(&broker, &plan(&after, &broker), &stop);
+        let shared = with_foreign(&broker, &after, &names);
         prop_assert_ne!(&broker, &shared);
-        prop_assert_eq!(diff(&topology, &broker), diff(&topology, &shared));
+        prop_assert_eq!(plan(&after, &broker), plan(&after, &shared));
+    }
+
+    /// `orders` and `orders.eu`, and what looks like a generation of each other.
+    #[test]
+    fn a_topology_whose_name_begins_with_ours_is_not_touched(
+        (before, after) in generate::change(),
+        theirs in generate::written(),
+        below in "delay|delay\\.30m|eu|parked|unpaid",
+    ) {
+        let (before, after, mut theirs) = (before.read(), after.read(), theirs.read());
+        theirs.name = format!("{}.{below}", before.name);
+        theirs.timeouts[0].name = "2".to_owned();
+        let broker = Snapshot::of(&before);
+        let mut shared = Snapshot::of(&theirs);
+        prop_assume!(shared.objects.queues.keys().all(|queue| !broker.objects.queues.contains_key(queue)));
+        shared.objects.exchanges.extend(broker.objects.exchanges.clone());
+        shared.objects.queues.extend(broker.objects.queues.clone());
+        shared.objects.bindings.extend(broker.objects.bindings.clone());
+        shared.messages.extend(broker.messages.clone());
+        let changed = applied(&shared, &plan(&after, &shared));
+        prop_assert_eq!(plan(&after, &changed), Plan::default());
+        for (name, queue) in theirs.objects().queues {
+            prop_assert_eq!(changed.objects.queues.get(&name), Some(&queue));
+        }
+        prop_assert!(changed.objects.bindings.is_superset(&theirs.objects().bindings));
     }
 
     #[test]
     fn the_same_input_gives_the_same_bytes(
-        written in generate::written(),
+        (before, after) in generate::change(),
         deleted in collection::vec(any::<Index>(), 0..9),
     ) {
         let print = || {
-            let topology = written.read();
-            diff(&topology, &without(&topology.objects(), &deleted)).to_string()
+            let broker = empty_queues(without(&before.read().objects(), &deleted));
+            let plan = plan(&after.read(), &broker);
+            (plan.to_string(), serde_json::to_string(&plan).expect("JSON"))
         };
         prop_assert_eq!(print(), print());
     }
 
     #[test]
-    fn every_change_is_one_line_and_counted(topology in generate::topology()) {
-        let plan = diff(&topology, &Objects::default());
-        let text = plan.to_string();
-        let (last, lines) = lines(&text);
-        prop_assert_eq!(lines.len(), plan.changes.len());
-        for (line, change) in lines.iter().zip(&plan.changes) {
-            prop_assert_eq!(*line, format!("  + {change}"));
+    fn every_step_is_shown_and_counted((before, after) in generate::change()) {
+        let change = plan(&after.read(), &Snapshot::of(&before.read()));
+        let text = change.to_string();
+        let signs = text.lines().filter(|line| line.starts_with("  + ") || line.starts_with("  - "));
+        prop_assert_eq!(signs.count(), change.steps.len());
+        for step in &change.steps {
+            prop_assert!(text.contains(&step.change.to_string()), "{} is not in\n{}", step.change, text);
         }
-        let objects = topology.objects();
-        let (exchanges, queues, bindings) =
-            (objects.exchanges.len(), objects.queues.len(), objects.bindings.len());
-        let counted =
-            format!("to create: {exchanges} exchanges, {queues} queues, {bindings} bindings");
-        prop_assert_eq!(last, counted);
+        let counted = change.summary();
+        let numbers = counted.split([' ', ';', ',']).filter_map(|word| word.parse::<usize>().ok());
+        prop_assert_eq!(numbers.sum::<usize>(), change.steps.len(), "{}", counted);
     }
 }
 
 #[test]
 fn an_empty_plan_is_no_change() {
     assert!(Plan::default().is_empty());
+    assert!(!Plan::default().retires());
 }
 
-fn lines(text: &str) -> (&str, Vec<&str>) {
-    let mut lines: Vec<&str> = text.lines().collect();
-    (lines.pop().unwrap_or_default(), lines)
+/// How many of the three are so.
+trait Count {
+    fn into_count(self) -> u8;
+}
+
+impl Count for (bool, bool, bool) {
+    fn into_count(self) -> u8 {
+        u8::from(self.0) + u8::from(self.1) + u8::from(self.2)
+    }
+}
+
+/// The broker after some steps of a plan, and how many.
+fn stopped(before: &Snapshot, plan: &Plan, stop: &Index) -> (Snapshot, usize) {
+    let stop = stop.index(plan.steps.len() + 1);
+    let mut broker = before.clone();
+    plan.steps[..stop].iter().for_each(|step| apply(&mut broker, &step.change));
+    (broker, stop)
+}
+
+/// The same broker with messages in its queues; `None` where it does not say how many.
+fn holding(broker: &Snapshot, counts: &[Option<u64>]) -> Snapshot {
+    let queues = broker.objects.queues.keys().zip(counts.iter().cycle());
+    let messages = queues.filter_map(|(queue, count)| Some((queue.clone(), (*count)?)));
+    Snapshot { objects: broker.objects.clone(), messages: messages.collect() }
+}
+
+/// Whether the topology has exactly this queue, under this name or as a generation of it.
+fn desired_queue(topology: &Topology, queue: &Queue) -> bool {
+    topology.objects().queues.into_iter().any(|(base, desired)| {
+        number_of(&base, &queue.name).is_some()
+            && Queue { name: queue.name.clone(), ..desired } == *queue
+    })
+}
+
+/// Each desired queue is there in one generation, bound as desired, and nothing else is.
+fn has_exactly(broker: &Snapshot, topology: &Topology) -> Result<(), TestCaseError> {
+    let names: BTreeMap<String, String> = broker
+        .objects
+        .queues
+        .values()
+        .map(|queue| {
+            let bases = topology.objects().queues.into_keys();
+            let mut bases = bases.filter(|base| number_of(base, &queue.name).is_some());
+            (queue.name.clone(), bases.next().unwrap_or_else(|| queue.name.clone()))
+        })
+        .collect();
+    let Objects { exchanges, queues, bindings } = broker.objects.clone();
+    let count = queues.len();
+    let first = Objects {
+        exchanges,
+        queues: queues
+            .into_values()
+            .map(|queue| (names[&queue.name].clone(), Queue { name: names[&queue.name].clone(), ..queue }))
+            .collect(),
+        bindings: bindings
+            .into_iter()
+            .map(|binding| Binding { destination: names[&binding.destination].clone(), ..binding })
+            .collect(),
+    };
+    prop_assert_eq!(count, first.queues.len(), "two generations of one queue");
+    prop_assert_eq!(first, topology.objects());
+    Ok(())
 }
 
 fn count(objects: &Objects) -> usize {
@@ -154,14 +332,16 @@ fn without(objects: &Objects, deleted: &[Index]) -> Objects {
     left
 }
 
-/// Names that look like ours and are not: no prefix, another one, or ours without the dot.
+/// Names that look like ours and are not: no prefix, another one, ours without the dot, or with it and
+/// not of our shape.
 fn foreign_name() -> impl Strategy<Value = String> {
-    "|amq\\.topic|=x\\.in|[a-z]{1,6}=\\.(in|dlx|park|delay\\.30m|unpaid)"
+    "|amq\\.topic|=x\\.in|[a-z]{1,6}=\\.(in|dlx|park|delay\\.30m|unpaid)\
+     |=\\.(audit\\.log|delay\\.(half|31s\\.02|31s\\.x)|\\.\\.|eu\\.unpaid)"
 }
 
 /// Adds somebody else's objects; `=` in a name stands for the topology's own name.
-fn with_foreign(objects: &Objects, topology: &Topology, names: &[String]) -> Objects {
-    let mut shared = objects.clone();
+fn with_foreign(broker: &Snapshot, topology: &Topology, names: &[String]) -> Snapshot {
+    let mut shared = broker.clone();
     for name in names {
         let name = name.replace('=', &topology.name);
         let exchange = Exchange {
@@ -187,10 +367,12 @@ fn with_foreign(objects: &Objects, topology: &Topology, names: &[String]) -> Obj
             arguments: BTreeMap::new(),
         };
         // Theirs too: a queue of theirs on our exchange, the default exchange's bindings.
-        shared.bindings.insert(binding(&topology.due_exchange(), &name));
-        shared.bindings.insert(binding("", &topology.parked_queue()));
-        shared.exchanges.insert(name.clone(), exchange);
-        shared.queues.insert(name, queue);
+        shared.objects.bindings.insert(binding(&topology.due_exchange(), &name));
+        shared.objects.bindings.insert(binding(&topology.events_exchange(), &name));
+        shared.objects.bindings.insert(binding("", &topology.parked_queue()));
+        shared.objects.exchanges.insert(name.clone(), exchange);
+        shared.messages.insert(name.clone(), 0);
+        shared.objects.queues.insert(name, queue);
     }
     shared
 }

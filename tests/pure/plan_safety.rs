@@ -1,13 +1,15 @@
-//! The promise of `Plan::changes`: stopping after any of them opens no window to lose a message in.
+//! The promise of `Plan::steps`: stopping after any of them opens no window to lose a message in.
+
+use std::collections::BTreeSet;
 
 use overdue::{
-    plan::{Plan, diff::diff},
+    plan::{Change, Plan, generation::number_of, snapshot::Snapshot},
     topology::{Topology, objects::Objects},
 };
 use proptest::prelude::*;
 
 use crate::{
-    broker_model::{apply, dead_letter_exchange, route, text},
+    broker_model::{apply, dead_letter_exchange, plan, route, text},
     generate,
 };
 
@@ -16,82 +18,140 @@ proptest! {
 
     #[test]
     fn no_prefix_of_a_first_plan_loses_a_message(topology in generate::topology()) {
-        let plan = diff(&topology, &Objects::default());
-        at_each_prefix(&Objects::default(), &plan, |broker| nothing_is_lost(broker, &topology))?;
+        let empty = Snapshot::default();
+        let keys = keys(&topology);
+        at_each_prefix(&empty, &plan(&topology, &empty), |broker| nothing_is_lost(broker, &topology, &keys))?;
     }
 
+    /// Also of a retirement: what is published meanwhile goes somewhere, and what waits gets out.
     #[test]
-    fn no_prefix_of_a_growing_topology_loses_a_message(written in generate::written()) {
-        let (earlier, later) = (written.earlier().read(), written.read());
-        let broker = earlier.objects();
-        let plan = diff(&later, &broker);
-        at_each_prefix(&broker, &plan, |broker| nothing_is_lost(broker, &later))?;
+    fn no_prefix_of_a_change_loses_a_message((before, after) in generate::change()) {
+        let (before, after) = (before.read(), after.read());
+        let broker = Snapshot::of(&before);
+        let keys = [keys(&before), keys(&after)].concat();
+        at_each_prefix(&broker, &plan(&after, &broker), |broker| {
+            nothing_is_lost(broker, &after, &keys)?;
+            kept_comes_out(broker, &before, &after)
+        })?;
     }
 
     /// Not lost is not enough: what a level accepts has to come out in its business queue, so the
     /// levels are opened last.
     #[test]
     fn what_a_level_accepts_comes_out_in_its_timeout(topology in generate::topology()) {
-        let plan = diff(&topology, &Objects::default());
-        at_each_prefix(&Objects::default(), &plan, |broker| accepted_comes_out(broker, &topology))?;
+        let empty = Snapshot::default();
+        at_each_prefix(&empty, &plan(&topology, &empty), |broker| accepted_comes_out(broker, &topology))?;
+    }
+
+    /// At the end of a change every key of the new topology waits in its level, once, and comes out in its queue.
+    #[test]
+    fn a_change_leads_every_key_to_one_level_and_one_queue((before, after) in generate::change()) {
+        let (before, after) = (before.read(), after.read());
+        let broker = Snapshot::of(&before);
+        let mut changed = broker.clone();
+        plan(&after, &broker).steps.iter().for_each(|step| apply(&mut changed, &step.change));
+        for level in &after.levels {
+            for timeout in &after.timeouts {
+                let key = Topology::routing_key(level, timeout);
+                let entered = route(&changed.objects, &after.entry_exchange(), &key).unwrap_or_default();
+                prop_assert_eq!(entered.len(), 1, "{} enters {:?}", key, entered);
+                prop_assert!(all_generations(&entered, &after.delay_queue(level)), "{} enters {:?}", key, entered);
+                let due = route(&changed.objects, &after.due_exchange(), &key).unwrap_or_default();
+                prop_assert_eq!(due.len(), 1, "{} comes out in {:?}", key, due);
+                prop_assert!(all_generations(&due, &after.business_queue(timeout)), "{} comes out in {:?}", key, due);
+            }
+        }
     }
 }
 
-/// Runs `check` on the broker before the plan, after each change, and after the last.
+/// Runs `check` on the broker before the plan, after each step, and after the last.
 fn at_each_prefix(
-    before: &Objects,
+    before: &Snapshot,
     plan: &Plan,
     check: impl Fn(&Objects) -> Result<(), String>,
 ) -> Result<(), TestCaseError> {
     let mut broker = before.clone();
     let mut last = "the beginning".to_owned();
-    for change in plan.changes.iter().map(Some).chain([None]) {
-        check(&broker)
+    for step in plan.steps.iter().map(Some).chain([None]) {
+        check(&broker.objects)
             .map_err(|lost| TestCaseError::fail(format!("stopped after {last}: {lost}\n{plan}")))?;
-        if let Some(change) = change {
-            apply(&mut broker, change);
-            last = change.to_string();
+        if let Some(step) = step {
+            apply(&mut broker, &step.change);
+            last = step.change.to_string();
         }
     }
     Ok(())
 }
 
+/// Whether there are queues, and each is a generation of `base`.
+fn all_generations(queues: &BTreeSet<String>, base: &str) -> bool {
+    !queues.is_empty() && queues.iter().all(|queue| number_of(base, queue).is_some())
+}
+
 /// Every exchange that exists and takes our messages has a way out for any key, every queue that
 /// exists and dead-letters does so to such an exchange.
-fn nothing_is_lost(broker: &Objects, topology: &Topology) -> Result<(), String> {
+fn nothing_is_lost(broker: &Objects, topology: &Topology, keys: &[String]) -> Result<(), String> {
     let into = [topology.entry_exchange(), topology.due_exchange(), topology.park_exchange()];
     for queue in broker.queues.keys() {
         if let Some(exchange) = dead_letter_exchange(broker, queue) {
-            has_way_out(broker, topology, exchange)
+            has_way_out(broker, topology, exchange, keys)
                 .map_err(|lost| format!("{queue} dead-letters to {exchange}: {lost}"))?;
         }
     }
     for exchange in into.iter().filter(|exchange| broker.exchanges.contains_key(*exchange)) {
         // The parking lot is built first, from the inside: nobody leads to it before the rest.
         if *exchange != topology.park_exchange() {
-            has_way_out(broker, topology, exchange)?;
+            has_way_out(broker, topology, exchange, keys)?;
         }
     }
     Ok(())
 }
 
-fn has_way_out(broker: &Objects, topology: &Topology, exchange: &str) -> Result<(), String> {
+fn has_way_out(
+    broker: &Objects,
+    topology: &Topology,
+    exchange: &str,
+    keys: &[String],
+) -> Result<(), String> {
     let declared = broker.exchanges.get(exchange).ok_or("it does not exist")?;
-    let parked = Some([topology.parked_queue()].into());
+    let parks = |exchange: &str| {
+        let queues = route(broker, exchange, "any").unwrap_or_default();
+        all_generations(&queues, &topology.parked_queue())
+    };
     if exchange == topology.park_exchange() {
-        return (route(broker, exchange, "any") == parked)
+        return parks(exchange)
             .then_some(())
             .ok_or_else(|| "it does not lead to the parking lot".to_owned());
     }
     let alternate = text(declared.arguments.get("alternate-exchange"))
         .ok_or_else(|| format!("{exchange} has no alternate exchange"))?;
-    if route(broker, alternate, "any") != parked {
+    if !parks(alternate) {
         return Err(format!("{exchange}: {alternate} does not lead to the parking lot"));
     }
-    for key in keys(topology) {
-        let queues = route(broker, exchange, &key).unwrap_or_default();
+    for key in keys {
+        let queues = route(broker, exchange, key).unwrap_or_default();
         if queues.is_empty() || !queues.iter().all(|queue| broker.queues.contains_key(queue)) {
             return Err(format!("{exchange} sends key {key} to {queues:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What both versions have works all the time: it waits in its level and comes out in its queue.
+fn kept_comes_out(broker: &Objects, before: &Topology, after: &Topology) -> Result<(), String> {
+    let kept = |timeout: &&overdue::topology::Timeout| after.timeout(&timeout.name).is_some();
+    for timeout in before.timeouts.iter().filter(kept) {
+        for level in &before.levels {
+            let key = Topology::routing_key(level, timeout);
+            let due = route(broker, &before.due_exchange(), &key).unwrap_or_default();
+            if !all_generations(&due, &before.business_queue(timeout)) {
+                return Err(format!("what waits with {key} comes out in {due:?}"));
+            }
+            let entered = route(broker, &before.entry_exchange(), &key).unwrap_or_default();
+            let kept = after.level(level.name()).is_some();
+            if kept && !all_generations(&entered, &before.delay_queue(level)) {
+                return Err(format!("{key} enters {entered:?}"));
+            }
         }
     }
     Ok(())
@@ -131,9 +191,27 @@ fn keys(topology: &Topology) -> Vec<String> {
 #[test]
 fn a_plan_back_to_front_would_lose_messages() {
     let topology = Topology::parse(include_str!("../../topology.toml")).expect("a good file");
-    let mut plan = diff(&topology, &Objects::default());
-    let create = |change: &overdue::plan::Change| !matches!(change, overdue::plan::Change::Bind(_));
-    plan.changes.sort_by_key(|change| (!create(change), std::cmp::Reverse(change.to_string())));
-    let found = at_each_prefix(&Objects::default(), &plan, |o| nothing_is_lost(o, &topology));
-    assert!(found.is_err(), "this order is safe after all:\n{plan}");
+    let keys = keys(&topology);
+    let mut wrong = plan(&topology, &Snapshot::default());
+    wrong.steps.sort_by_key(|step| {
+        (matches!(step.change, Change::Bind(_)), std::cmp::Reverse(step.change.to_string()))
+    });
+    let found = at_each_prefix(&Snapshot::default(), &wrong, |broker| {
+        nothing_is_lost(broker, &topology, &keys)
+    });
+    assert!(found.is_err(), "this order is safe after all:\n{wrong}");
+}
+
+/// The same for a retirement: the old parking lot is not unbound before the new one is bound.
+#[test]
+fn a_retirement_that_unbinds_first_would_lose_messages() {
+    let text = include_str!("../../topology.toml");
+    let classic = text.replace("type = \"quorum\"", "type = \"classic\"");
+    let (before, after) = [classic.as_str(), text].map(|text| Topology::parse(text).expect("a good file")).into();
+    let broker = Snapshot::of(&before);
+    let mut wrong = plan(&after, &broker);
+    wrong.steps.retain(|step| !matches!(step.change, Change::DeleteQueue { .. }));
+    wrong.steps.sort_by_key(|step| !matches!(step.change, Change::Unbind(_)));
+    let found = at_each_prefix(&broker, &wrong, |broker| nothing_is_lost(broker, &after, &keys(&after)));
+    assert!(found.is_err(), "this order is safe after all:\n{wrong}");
 }

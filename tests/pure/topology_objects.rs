@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use overdue::{
-    plan::diff::diff,
+    plan::snapshot::Snapshot,
     topology::{
         Topology,
         objects::{Argument, Objects, Queue},
     },
 };
 
-use crate::broker_model::{dead_letter_exchange, route, text};
+use crate::broker_model::{dead_letter_exchange, plan, route, text};
 
 const REPOSITORY: &str = include_str!("../../topology.toml");
 const TINY: &str = r#"name = "tiny"
@@ -66,17 +66,17 @@ fn objects_of_a_tiny_topology() {
 
 #[test]
 fn plan_of_the_repository() {
-    insta::assert_snapshot!(diff(&parse(REPOSITORY), &Objects::default()));
+    insta::assert_snapshot!(plan(&parse(REPOSITORY), &Snapshot::default()));
 }
 
 #[test]
 fn plan_on_classic_queues() {
-    insta::assert_snapshot!(diff(&classic(), &Objects::default()));
+    insta::assert_snapshot!(plan(&classic(), &Snapshot::default()));
 }
 
 #[test]
 fn plan_of_a_tiny_topology() {
-    insta::assert_snapshot!(diff(&parse(TINY), &Objects::default()), @r"
+    insta::assert_snapshot!(plan(&parse(TINY), &Snapshot::default()), @r"
       + exchange  tiny.park  (fanout)
       + queue     tiny.parked  (quorum, x-delivery-limit=-1)
       + binding   tiny.park -> tiny.parked

@@ -1,0 +1,129 @@
+//! A saved plan: carried out as it is, or not at all.
+
+use overdue::{
+    plan::{
+        saved::{SavedPlan, StalePlan, VERSION},
+        snapshot::Snapshot,
+    },
+    topology::{Topology, objects::Binding},
+};
+use proptest::{collection, prelude::*, sample::Index};
+
+use crate::{broker_model::plan, generate};
+
+fn topology() -> Topology {
+    Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
+}
+
+fn saved(topology: &Topology, broker: &Snapshot) -> SavedPlan {
+    SavedPlan::new(topology, plan(topology, broker), broker)
+}
+
+proptest! {
+    #[test]
+    fn it_is_read_as_it_was_written((before, after) in generate::change()) {
+        let saved = saved(&after.read(), &Snapshot::of(&before.read()));
+        let text = serde_json::to_string_pretty(&saved).expect("JSON");
+        let read: SavedPlan = serde_json::from_str(&text).expect("what was written");
+        prop_assert_eq!(&read, &saved);
+        prop_assert_eq!(serde_json::to_string_pretty(&read).expect("JSON"), text);
+    }
+
+    #[test]
+    fn it_holds_while_only_counts_and_foreign_objects_change(
+        (before, after) in generate::change(),
+        counts in collection::vec(0_u64..9, 1..5),
+    ) {
+        let (before, after) = (before.read(), after.read());
+        let mut broker = Snapshot::of(&before);
+        let saved = saved(&after, &broker);
+        let queues: Vec<String> = broker.objects.queues.keys().cloned().collect();
+        broker.messages = queues.into_iter().zip(counts.into_iter().cycle()).collect();
+        let mut theirs = Snapshot::of(&before);
+        let queue = theirs.objects.queues.pop_first().expect("queues").1;
+        broker.objects.queues.insert("theirs".to_owned(), queue);
+        broker.objects.bindings.insert(binding("", &after.parked_queue()));
+        broker.objects.bindings.insert(binding(&after.events_exchange(), "theirs"));
+        prop_assert_eq!(saved.check(&after, &broker), Ok(()));
+    }
+
+    #[test]
+    fn it_is_refused_when_any_object_of_ours_is_gone(topology in generate::topology(), which in any::<Index>()) {
+        let broker = Snapshot::of(&topology);
+        let saved = saved(&topology, &broker);
+        let objects = &broker.objects;
+        let count = objects.exchanges.len() + objects.queues.len() + objects.bindings.len();
+        let mut now = broker.clone();
+        let nth = which.index(count);
+        let (exchanges, queues) = (objects.exchanges.len(), objects.queues.len());
+        if nth < exchanges {
+            now.objects.exchanges.remove(objects.exchanges.keys().nth(nth).expect("in range"));
+        } else if nth < exchanges + queues {
+            now.objects.queues.remove(objects.queues.keys().nth(nth - exchanges).expect("in range"));
+        } else {
+            let binding = objects.bindings.iter().nth(nth - exchanges - queues).expect("in range");
+            now.objects.bindings.remove(binding);
+        }
+        prop_assert!(matches!(saved.check(&topology, &now), Err(StalePlan::Changed(_))));
+    }
+}
+
+fn binding(source: &str, destination: &str) -> Binding {
+    Binding {
+        source: source.to_owned(),
+        destination: destination.to_owned(),
+        to_queue: true,
+        routing_key: "#".to_owned(),
+        arguments: [].into(),
+    }
+}
+
+/// What changed, and how it is named.
+#[test]
+fn the_first_change_is_named() {
+    let topology = topology();
+    let broker = Snapshot::of(&topology);
+    let saved = saved(&topology, &broker);
+    let named = |change: &dyn Fn(&mut Snapshot)| {
+        let mut now = broker.clone();
+        change(&mut now);
+        saved.check(&topology, &now).expect_err("it changed").to_string()
+    };
+    let texts = [
+        named(&|now| {
+            now.objects.exchanges.get_mut("orders.in").expect("there").kind = "direct".to_owned();
+        }),
+        named(&|now| {
+            now.objects.queues.get_mut("orders.unpaid").expect("there").durable = false;
+        }),
+        named(&|now| {
+            let mut queue = now.objects.queues["orders.unpaid"].clone();
+            queue.name = "orders.unpaid.2".to_owned();
+            now.objects.queues.insert(queue.name.clone(), queue);
+        }),
+        named(&|now| {
+            now.objects.bindings.insert(binding("orders.in", "orders.parked"));
+        }),
+        // It would keep a retired queue from being deleted.
+        named(&|now| {
+            now.objects.bindings.insert(binding("shop", "orders.parked"));
+        }),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @"");
+}
+
+#[test]
+fn another_version_or_topology_is_refused() {
+    let topology = topology();
+    let broker = Snapshot::of(&topology);
+    let mut plan = saved(&topology, &broker);
+    assert_eq!(plan.check(&topology, &broker), Ok(()));
+    let other = Topology { name: "bookings".to_owned(), ..topology.clone() };
+    let refused = plan.check(&other, &broker);
+    assert_eq!(
+        refused,
+        Err(StalePlan::Topology { plan: "orders".to_owned(), file: "bookings".to_owned() })
+    );
+    plan.version = VERSION + 1;
+    assert_eq!(plan.check(&topology, &broker), Err(StalePlan::Version(VERSION + 1)));
+}
