@@ -4,8 +4,11 @@ pub mod address;
 pub mod apply;
 pub mod connect;
 pub mod consume;
+pub mod health;
 pub mod management;
 pub mod passive;
+pub mod policies;
+pub mod probe;
 pub mod publish;
 pub mod stats;
 
