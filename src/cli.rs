@@ -2,15 +2,23 @@
 
 mod apply;
 mod bench;
+mod check;
 mod database;
 mod demo;
+mod doctor;
 mod drill;
 pub mod exit;
+mod export;
+mod graph;
 mod output;
+mod permissions;
 mod plan;
 mod publish;
 mod run;
+mod schema;
 mod setup;
+mod unblock;
+mod verify;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -51,11 +59,21 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Check the topology file, without a broker
-    Check,
+    Check(check::Check),
+    /// Print the JSON Schema of the topology file, for editors
+    Schema,
+    /// Draw the topology, with --live what waits in it
+    Graph(graph::Graph),
     /// Show what would change on the broker, and what waits there
     Plan(plan::PlanArgs),
     /// Bring the topology to the broker; again and again without effect
     Apply(apply::Apply),
+    /// Look for drift, policies that beat the topology, and dead letters that stand still
+    Verify(verify::Verify),
+    /// Free the dead letters of a queue, once what held them is mended
+    Unblock(unblock::Unblock),
+    /// Look at broker, database and machine, and say what to mend
+    Doctor(doctor::Doctor),
     /// Declare the topology, then close overdue orders until SIGTERM
     Run,
     /// Publish due notices: one, or many as JSON lines from standard input
@@ -70,6 +88,10 @@ enum Command {
     /// Prepare the database
     #[command(subcommand)]
     Database(database::Database),
+    /// Print the least rights of publisher, worker and topology administrator
+    Permissions(permissions::Permissions),
+    /// Print the topology for other tools: definitions, rabbitmqadmin, Terraform, Kubernetes
+    Export(export::Export),
     /// Show the settings in effect, as TOML, without passwords
     Config,
 }
@@ -83,15 +105,22 @@ impl Cli {
         let settings = self.settings()?;
         crate::telemetry::install(&self.log(&settings)).map_err(Failure::configuration)?;
         match self.command {
-            Command::Check => setup::topology(&settings).map(|topology| setup::describe(&topology)),
+            Command::Check(check) => check.run(&settings),
+            Command::Schema => schema::run(),
+            Command::Graph(graph) => graph.run(&settings).await,
             Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,
+            Command::Verify(verify) => verify.run(&settings).await,
+            Command::Unblock(unblock) => unblock.run(&settings).await,
+            Command::Doctor(doctor) => doctor.run(&settings).await,
             Command::Run => run::run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
             Command::Demo(demo) => demo.run(&settings).await,
             Command::Drill(drill) => drill.run(&settings).await,
             Command::Bench(bench) => bench.run(&settings).await,
             Command::Database(database) => database.run(&settings).await,
+            Command::Permissions(permissions) => permissions.run(&settings),
+            Command::Export(export) => export.run(&settings),
             Command::Config => setup::show(&settings),
         }
     }

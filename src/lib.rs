@@ -20,7 +20,7 @@
 //! - Classic queues dead-letter at most once and are not replicated.
 //!
 //! # The map
-//! Core, pure: [`topology`], [`plan`], [`order`], [`worker::batch`], [`worker::disposition`].
+//! Core, pure: [`topology`], [`plan`], [`graph`], [`order`], [`worker::batch`], [`worker::disposition`].
 //! Edges: [`broker`], [`store`], [`cli`]. `broker` and `store` do not know each other; [`worker`] joins them.
 
 pub mod bench;
@@ -32,10 +32,15 @@ pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod doctor;
+pub mod export;
+pub mod graph;
 pub mod order;
+pub mod permissions;
 pub mod plan;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
 pub mod topology;
+pub mod verify;
 pub mod worker;

@@ -4,6 +4,7 @@ pub mod diff;
 pub mod generation;
 pub mod saved;
 pub mod snapshot;
+pub mod stats;
 mod text;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
 pub mod fault;
+pub mod health;
 pub mod init;
 pub mod orders;
 pub mod outbox;

@@ -6,10 +6,11 @@ pub mod level;
 pub mod objects;
 pub mod report;
 pub mod route;
+pub mod schema;
 
 use std::collections::BTreeMap;
 
-use check::Finding;
+use check::{Finding, Severity, Surroundings};
 use file::{QueueType, TopologyFile};
 use level::Level;
 
@@ -50,12 +51,12 @@ impl Topology {
     /// Reads and checks the text of a `topology.toml`.
     ///
     /// # Errors
-    /// Every finding of every check, in the order of the file; a file that is no TOML, or has unknown
-    /// keys, gives the one finding the parser stops at.
+    /// Every error of every rule, in the order of the file; a file that is no TOML, or has unknown keys,
+    /// gives the one the parser stops at. Warnings are no errors: [`check::lint`] has them.
     pub fn parse(text: &str) -> Result<Self, Vec<Finding>> {
-        let file: TopologyFile =
-            toml::from_str(text).map_err(|error| vec![syntax(&error, text)])?;
-        let findings = check::check(&file);
+        let file = read(text).map_err(|finding| vec![finding])?;
+        let mut findings = check::check(&file, &Surroundings::default());
+        findings.retain(|finding| finding.severity == Severity::Error);
         if findings.is_empty() { Self::from_file(&file) } else { Err(findings) }
     }
 
@@ -71,26 +72,27 @@ impl Topology {
                     after_by_category: by_category
                         .map(|(category, text)| Ok((category.clone(), level(text)?)))
                         .collect::<Result<_, level::LevelError>>()?,
-                    effect: timeout.effect.clone(),
+                    effect: timeout.effect().to_owned(),
                 })
             });
             Ok::<_, level::LevelError>(Self {
                 name: file.name.get_ref().clone(),
                 levels: file.delay.levels.get_ref().iter().map(level).collect::<Result<_, _>>()?,
-                queue_type: file.queues.queue_type,
+                queue_type: file.queues.queue_type(),
                 delivery_limit: file
                     .queues
                     .delivery_limit
                     .as_ref()
                     .map_or(DEFAULT_DELIVERY_LIMIT, |l| *l.get_ref()),
                 timeouts: timeouts.collect::<Result<_, _>>()?,
-                retry: file.retry.after.iter().map(level).collect::<Result<_, _>>()?,
+                retry: file.retry.levels().iter().map(level).collect::<Result<_, _>>()?,
             })
         };
         build().map_err(|error| {
             let message = error.to_string();
             vec![Finding {
                 rule: "level-text",
+                severity: Severity::Error,
                 span: 0..0,
                 message,
                 help: "write it like `30m`".to_owned(),
@@ -111,6 +113,11 @@ impl Topology {
     }
 }
 
+/// The file as written, or the one finding the parser stops at.
+fn read(text: &str) -> Result<TopologyFile, Finding> {
+    toml::from_str(text).map_err(|error| syntax(&error, text))
+}
+
 /// A TOML error as a finding; the parser knows where, the help says what the file may hold.
 fn syntax(error: &toml::de::Error, text: &str) -> Finding {
     let message = error.message().to_owned();
@@ -122,5 +129,6 @@ fn syntax(error: &toml::de::Error, text: &str) -> Finding {
         "see docs/topology.md for the whole format"
     };
     let span = error.span().unwrap_or(0..text.len().min(1));
-    Finding { rule: "syntax", span, message, help: help.to_owned() }
+    let severity = Severity::Error;
+    Finding { rule: "syntax", severity, span, message, help: help.to_owned() }
 }

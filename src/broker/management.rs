@@ -30,7 +30,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client of the management API for one virtual host.
 pub struct Management {
-    client: Client<String, String, String>,
+    pub(super) client: Client<String, String, String>,
     http: reqwest::Client,
     endpoint: Url,
     password: String,
@@ -144,16 +144,31 @@ impl Management {
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, ManagementError> {
-        let step = format!("read {}", path.join("/"));
+        let failed = |error: reqwest::Error| self.explain(&reading(path), error.into());
+        let response = self.respond(path, query).await?;
+        let response = response.error_for_status().map_err(failed)?;
+        response.json().await.map_err(failed)
+    }
+
+    /// The whole response to a GET, whatever its status.
+    pub(super) async fn respond(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<reqwest::Response, ManagementError> {
         let mut url = self.endpoint.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("api").extend(path);
         }
         url.query_pairs_mut().extend_pairs(query);
-        let failed = |error: reqwest::Error| self.explain(&step, error.into());
-        let response = self.http.get(url).basic_auth(&self.user, Some(&self.password)).send().await;
-        let response = response.and_then(reqwest::Response::error_for_status).map_err(failed)?;
-        response.json().await.map_err(failed)
+        let sent = self.http.get(url).basic_auth(&self.user, Some(&self.password)).send().await;
+        sent.map_err(|error| self.explain(&reading(path), error.into()))
+    }
+
+    /// The user that reads and changes the broker through this API.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.user
     }
 
     /// Every exchange, queue and binding of the virtual host, and what waits; changes nothing.
@@ -246,7 +261,7 @@ impl Management {
         done.map_err(|error| self.explain(&step_of(change), error))
     }
 
-    fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
+    pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
         let address = self.display.clone();
         let user = self.user.clone();
         let step = step.to_owned();
@@ -278,6 +293,10 @@ impl Management {
             other => ManagementError::Unreachable { address, step, reason: other.to_string() },
         }
     }
+}
+
+fn reading(path: &[&str]) -> String {
+    format!("read {}", path.join("/"))
 }
 
 type ApiFailure = rabbitmq_http_client::api::HttpClientError;

@@ -26,18 +26,6 @@ pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
     })
 }
 
-/// One line about a topology that is all right.
-#[expect(clippy::print_stdout, reason = "the answer of a command")]
-pub(super) fn describe(topology: &Topology) {
-    println!(
-        "topology `{}` is valid: {} levels, {} timeouts, {} retries",
-        topology.name,
-        topology.levels.len(),
-        topology.timeouts.len(),
-        topology.retry.len()
-    );
-}
-
 pub(super) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
     Ok(BrokerAddress::parse(&settings.broker.url, settings.broker.management_url.as_deref())?)
 }
@@ -58,7 +46,11 @@ pub(super) fn effects(
         .collect()
 }
 
-fn one_effect(settings: &Settings, name: &str, timeout: &str) -> Result<Effect, Failure> {
+pub(super) fn one_effect(
+    settings: &Settings,
+    name: &str,
+    timeout: &str,
+) -> Result<Effect, Failure> {
     match settings.effects.get(name) {
         Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
             name: name.to_owned(),

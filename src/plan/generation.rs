@@ -10,20 +10,20 @@ use crate::topology::{
 };
 
 /// The desired objects under the names they have, or will have, on this broker.
-pub(super) struct Resolved {
-    pub(super) objects: Objects,
+pub(crate) struct Resolved {
+    pub(crate) objects: Objects,
     /// New generations, by the name they will have: what they replace, and why.
-    pub(super) replaces: BTreeMap<String, Replaced>,
+    pub(crate) replaces: BTreeMap<String, Replaced>,
 }
 
 /// The generation that is being replaced.
-pub(super) struct Replaced {
-    pub(super) queue: String,
-    pub(super) differences: Vec<Difference>,
+pub(crate) struct Replaced {
+    pub(crate) queue: String,
+    pub(crate) differences: Vec<Difference>,
 }
 
 /// Finds for each desired queue the newest generation that is as desired, or names a new one.
-pub(super) fn resolve(topology: &Topology, observed: &Objects) -> Resolved {
+pub(crate) fn resolve(topology: &Topology, observed: &Objects) -> Resolved {
     let desired = topology.objects();
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut replaces = BTreeMap::new();
@@ -85,7 +85,7 @@ pub fn name_of(base: &str, number: u32) -> String {
 
 /// What a queue under the topology's prefix is to the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     /// A delay queue, of this level as its name says.
     Delay(&'a str),
     /// A business queue.
@@ -98,7 +98,7 @@ pub(super) enum Kind<'a> {
 ///
 /// A queue that has the very name of a desired one is in its place, whatever it dead-letters to.
 /// `None` is a foreign queue: it is never touched, whatever its name begins with.
-pub(super) fn kind<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
+pub(crate) fn kind<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
     let name = queue.name.as_str();
     let rest = name.strip_prefix(&topology.name)?.strip_prefix('.')?;
     let dead_letters = queue.arguments.get("x-dead-letter-exchange");

@@ -2,41 +2,52 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// The whole file.
-#[derive(Debug, Deserialize)]
+use super::schema::{LevelText, TimeoutName, TopologyName};
+
+/// What happens to an order that is due, where a timeout does not say: it is built in.
+pub const DEFAULT_EFFECT: &str = "close";
+
+/// The delay topology of one team: `overdue apply` brings a broker there.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "topology.toml", extend("required" = ["name", "delay", "timeout"]))]
 pub struct TopologyFile {
-    /// Prefix of every object; nothing outside it is ever touched.
+    /// Prefix of every exchange and queue; nothing outside it is ever touched.
+    #[schemars(with = "TopologyName")]
     pub name: Spanned<String>,
-    /// The delay levels.
+    /// How messages are delayed.
     pub delay: DelaySection,
-    /// Queue type and limits.
+    /// Type and limits of the queues.
     #[serde(default)]
     pub queues: QueuesSection,
-    /// One business queue per timeout.
+    /// The business rules: what happens to an order that did not get on in time. Each has a queue.
     #[serde(default)]
+    #[schemars(with = "Vec<TimeoutSection>", length(min = 1))]
     pub timeout: Vec<Spanned<TimeoutSection>>,
-    /// Levels of the retries.
+    /// What is tried again, and when.
     #[serde(default)]
     pub retry: RetrySection,
 }
 
-/// `[delay]`
-#[derive(Debug, Deserialize)]
+/// How messages are delayed.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelaySection {
     /// How the broker delays.
     #[serde(default)]
+    #[schemars(extend("default" = "levels"))]
     pub strategy: Strategy,
-    /// Levels, shortest first.
+    /// The delays, shortest first; each is a queue.
+    #[schemars(with = "Vec<LevelText>", length(min = 1), extend("uniqueItems" = true))]
     pub levels: Spanned<Vec<Spanned<String>>>,
 }
 
 /// How the broker delays a message.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// One queue per level: message TTL, then the dead letter exchange. Every broker has it.
@@ -44,19 +55,22 @@ pub enum Strategy {
     Levels,
 }
 
-/// `[queues]`
-#[derive(Debug, Default, Deserialize)]
+/// Type and limits of the queues.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueuesSection {
     /// Type of every queue.
     #[serde(default, rename = "type")]
-    pub queue_type: QueueType,
+    #[schemars(with = "QueueType", extend("default" = "quorum"))]
+    pub queue_type: Option<Spanned<QueueType>>,
     /// Deliveries of one message before it is parked (quorum queues only).
+    #[serde(default)]
+    #[schemars(with = "i64", range(min = 1, max = 1_000_000), extend("default" = 20))]
     pub delivery_limit: Option<Spanned<i64>>,
 }
 
 /// The queue types a delay can be built on.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueType {
     /// Replicated, at-least-once dead-lettering.
@@ -64,6 +78,14 @@ pub enum QueueType {
     Quorum,
     /// Not replicated, at-most-once dead-lettering; for development and comparisons.
     Classic,
+}
+
+impl QueuesSection {
+    /// The type, given or not.
+    #[must_use]
+    pub fn queue_type(&self) -> QueueType {
+        self.queue_type.as_ref().map_or_else(QueueType::default, |given| *given.get_ref())
+    }
 }
 
 impl QueueType {
@@ -77,31 +99,53 @@ impl QueueType {
     }
 }
 
-/// One `[[timeout]]`
-#[derive(Debug, Deserialize)]
+/// A business rule: what happens to an order that did not get on in time.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimeoutSection {
     /// Business name: queue `<topology>.<name>`, routing key `<level>.<name>`.
+    #[schemars(with = "TimeoutName")]
     pub name: Spanned<String>,
-    /// Level a publisher uses when it says nothing else.
+    /// The level a publisher uses when it says nothing else.
+    #[schemars(with = "LevelText")]
     pub after: Spanned<String>,
-    /// Which SQL runs when it is due.
-    #[serde(default = "close")]
-    pub effect: String,
+    /// Which SQL runs when it is due; `close` is built in, others are in the settings.
+    #[serde(default)]
+    #[schemars(with = "String", extend("default" = DEFAULT_EFFECT))]
+    pub effect: Option<Spanned<String>>,
     /// Levels by order category, e.g. `virtual`.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, LevelText>")]
     pub after_by_category: BTreeMap<String, Spanned<String>>,
 }
 
-fn close() -> String {
-    "close".to_owned()
+impl TimeoutSection {
+    /// The effect, given or not.
+    #[must_use]
+    pub fn effect(&self) -> &str {
+        self.effect.as_ref().map_or(DEFAULT_EFFECT, |effect| effect.get_ref())
+    }
+
+    /// Every level it names.
+    pub fn levels(&self) -> impl Iterator<Item = &Spanned<String>> {
+        std::iter::once(&self.after).chain(self.after_by_category.values())
+    }
 }
 
-/// `[retry]`
-#[derive(Debug, Default, Deserialize)]
+/// What is tried again, and when.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetrySection {
     /// Levels of the first, second, … retry; after the last one the message is parked.
     #[serde(default)]
-    pub after: Vec<Spanned<String>>,
+    #[schemars(with = "Vec<LevelText>", extend("default" = []))]
+    pub after: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+impl RetrySection {
+    /// The levels, given or not.
+    #[must_use]
+    pub fn levels(&self) -> &[Spanned<String>] {
+        self.after.as_ref().map_or(&[], |after| after.get_ref())
+    }
 }

@@ -15,6 +15,7 @@ use crate::{
     order::{DueNotice, OrderId, Outcome, Unreadable},
     telemetry,
     topology::{Topology, level::Level},
+    verify::probe::CANARY,
 };
 
 /// How often a message was tried again, as an integer.
@@ -33,16 +34,21 @@ const MAX_ATTEMPT: u32 = 1_000_000;
 pub(super) struct Due {
     delivery: Delivery,
     notice: Result<DueNotice, Unreadable>,
+    /// A message of `overdue verify --probe`: it is about no order.
+    canary: bool,
 }
 
 impl Due {
     pub(super) fn read(delivery: Delivery) -> Self {
         let notice = DueNotice::decode(&delivery.data);
-        Self { delivery, notice }
+        let headers = delivery.properties.headers().as_ref().map(FieldTable::inner);
+        let canary = headers.is_some_and(|headers| headers.contains_key(CANARY));
+        Self { delivery, notice, canary }
     }
 
+    /// Which order to look up; none where the body is unreadable, and for a canary.
     pub(super) fn order_id(&self) -> Option<&OrderId> {
-        self.notice.as_ref().ok().map(|notice| &notice.order_id)
+        self.notice.as_ref().ok().map(|notice| &notice.order_id).filter(|_| !self.canary)
     }
 
     /// What a log line calls it.
@@ -67,6 +73,9 @@ impl Due {
     }
 
     fn disposition(&self, outcome: Option<&Outcome>, topology: &Topology) -> Disposition {
+        if self.canary {
+            return Disposition::Ack;
+        }
         let levels = Levels { all: &topology.levels, retry: &topology.retry };
         match (&self.notice, outcome) {
             (Err(unreadable), _) => Disposition::Park { reason: unreadable.to_string() },

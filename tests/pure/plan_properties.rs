@@ -289,7 +289,9 @@ fn has_exactly(broker: &Snapshot, topology: &Topology) -> Result<(), TestCaseErr
         exchanges,
         queues: queues
             .into_values()
-            .map(|queue| (names[&queue.name].clone(), Queue { name: names[&queue.name].clone(), ..queue }))
+            .map(|queue| {
+                (names[&queue.name].clone(), Queue { name: names[&queue.name].clone(), ..queue })
+            })
             .collect(),
         bindings: bindings
             .into_iter()

@@ -207,11 +207,13 @@ fn a_plan_back_to_front_would_lose_messages() {
 fn a_retirement_that_unbinds_first_would_lose_messages() {
     let text = include_str!("../../topology.toml");
     let classic = text.replace("type = \"quorum\"", "type = \"classic\"");
-    let (before, after) = [classic.as_str(), text].map(|text| Topology::parse(text).expect("a good file")).into();
+    let (before, after) =
+        [classic.as_str(), text].map(|text| Topology::parse(text).expect("a good file")).into();
     let broker = Snapshot::of(&before);
     let mut wrong = plan(&after, &broker);
     wrong.steps.retain(|step| !matches!(step.change, Change::DeleteQueue { .. }));
     wrong.steps.sort_by_key(|step| !matches!(step.change, Change::Unbind(_)));
-    let found = at_each_prefix(&broker, &wrong, |broker| nothing_is_lost(broker, &after, &keys(&after)));
+    let found =
+        at_each_prefix(&broker, &wrong, |broker| nothing_is_lost(broker, &after, &keys(&after)));
     assert!(found.is_err(), "this order is safe after all:\n{wrong}");
 }

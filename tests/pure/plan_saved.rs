@@ -109,7 +109,13 @@ fn the_first_change_is_named() {
             now.objects.bindings.insert(binding("shop", "orders.parked"));
         }),
     ];
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    the broker has changed since the plan was made (exchange orders.in); make it again with `overdue plan --out`
+    the broker has changed since the plan was made (queue orders.unpaid); make it again with `overdue plan --out`
+    the broker has changed since the plan was made (queue orders.unpaid.2); make it again with `overdue plan --out`
+    the broker has changed since the plan was made (binding orders.in -> orders.parked); make it again with `overdue plan --out`
+    the broker has changed since the plan was made (binding shop -> orders.parked); make it again with `overdue plan --out`
+    ");
 }
 
 #[test]

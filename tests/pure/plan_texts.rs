@@ -39,49 +39,168 @@ fn without_unshipped() -> Topology {
 
 #[test]
 fn a_first_plan() {
-    insta::assert_snapshot!(plan(&small(), &Snapshot::default()), @"");
+    insta::assert_snapshot!(plan(&small(), &Snapshot::default()), @r"
+    Create
+      + exchange  shop.park  (fanout)
+      + queue     shop.parked  (classic)
+      + binding   shop.park -> shop.parked
+      + exchange  shop.dlx  (topic, alternate-exchange=shop.park)
+      + exchange  shop.events  (topic)
+      + queue     shop.unpaid  (classic, x-dead-letter-exchange=shop.park)
+      + queue     shop.unshipped  (classic, x-dead-letter-exchange=shop.park)
+      + binding   shop.dlx -> shop.unpaid  (#.unpaid)
+      + binding   shop.dlx -> shop.unshipped  (#.unshipped)
+      + queue     shop.delay.1s  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1000)
+      + queue     shop.delay.30m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1800000)
+      + exchange  shop.in  (topic, alternate-exchange=shop.park)
+      + binding   shop.in -> shop.delay.1s  (1s.*)
+      + binding   shop.in -> shop.delay.30m  (30m.*)
+    4 exchanges to create, 5 queues to create, 5 bindings to add; no message is lost
+    ");
 }
 
 #[test]
 fn a_level_that_changed_with_messages_waiting() {
     let shorter = Topology::parse(&SMALL.replace("30m", "20m")).expect("a good file");
-    insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", Some(200_000))), @"");
+    insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", Some(200_000))), @r"
+    Create
+      + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1200000)
+      + binding   shop.in -> shop.delay.20m  (20m.*)
+    Retire
+      - binding   shop.in -> shop.delay.30m  (30m.*)
+            level 30m is no longer in the topology; what is still published to it is parked; 200000 messages in it come out as they are due, the last within 30m
+    Draining (deleted by a later apply, once empty)
+      ~ queue     shop.delay.30m  200000 messages; come out as they are due, the last within 30m
+    1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost
+    ");
 }
 
 #[test]
 fn a_level_that_changed_with_nobody_knows_what_waiting() {
     let shorter = Topology::parse(&SMALL.replace("30m", "20m")).expect("a good file");
-    insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", None)), @"");
+    insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", None)), @r"
+    Create
+      + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1200000)
+      + binding   shop.in -> shop.delay.20m  (20m.*)
+    Retire
+      - binding   shop.in -> shop.delay.30m  (30m.*)
+            level 30m is no longer in the topology; what is still published to it is parked; an unknown number of messages in it come out as they are due, the last within 30m
+    Draining (deleted by a later apply, once empty)
+      ~ queue     shop.delay.30m  an unknown number of messages; come out as they are due, the last within 30m
+    1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost
+    ");
 }
 
 #[test]
 fn another_queue_type() {
     let quorum = topology(("classic", "quorum"));
-    insta::assert_snapshot!(plan(&quorum, &holding("shop.unpaid", Some(1))), @"");
+    insta::assert_snapshot!(plan(&quorum, &holding("shop.unpaid", Some(1))), @r"
+    Create
+      + queue     shop.parked.2  (quorum, x-delivery-limit=-1)
+            replaces shop.parked, which cannot be changed:
+              type: broker has classic, topology wants quorum
+              x-delivery-limit: broker has not set, topology wants -1
+      + binding   shop.park -> shop.parked.2
+      + queue     shop.unpaid.2  (quorum, x-dead-letter-exchange=shop.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=20, x-overflow=reject-publish)
+            replaces shop.unpaid, which cannot be changed:
+              type: broker has classic, topology wants quorum
+              x-dead-letter-strategy: broker has not set, topology wants at-least-once
+              x-delivery-limit: broker has not set, topology wants 20
+              x-overflow: broker has not set, topology wants reject-publish
+      + queue     shop.unshipped.2  (quorum, x-dead-letter-exchange=shop.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=20, x-overflow=reject-publish)
+            replaces shop.unshipped, which cannot be changed:
+              type: broker has classic, topology wants quorum
+              x-dead-letter-strategy: broker has not set, topology wants at-least-once
+              x-delivery-limit: broker has not set, topology wants 20
+              x-overflow: broker has not set, topology wants reject-publish
+      + binding   shop.dlx -> shop.unpaid.2  (#.unpaid)
+      + binding   shop.dlx -> shop.unshipped.2  (#.unshipped)
+      + queue     shop.delay.1s.2  (quorum, x-dead-letter-exchange=shop.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=1000, x-overflow=reject-publish)
+            replaces shop.delay.1s, which cannot be changed:
+              type: broker has classic, topology wants quorum
+              x-dead-letter-strategy: broker has not set, topology wants at-least-once
+              x-overflow: broker has not set, topology wants reject-publish
+      + queue     shop.delay.30m.2  (quorum, x-dead-letter-exchange=shop.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=1800000, x-overflow=reject-publish)
+            replaces shop.delay.30m, which cannot be changed:
+              type: broker has classic, topology wants quorum
+              x-dead-letter-strategy: broker has not set, topology wants at-least-once
+              x-overflow: broker has not set, topology wants reject-publish
+      + binding   shop.in -> shop.delay.1s.2  (1s.*)
+      + binding   shop.in -> shop.delay.30m.2  (30m.*)
+    Retire
+      - binding   shop.in -> shop.delay.1s  (1s.*)
+            shop.delay.1s.2 takes its place
+      - binding   shop.in -> shop.delay.30m  (30m.*)
+            shop.delay.30m.2 takes its place
+      - binding   shop.park -> shop.parked
+            shop.parked.2 takes its place
+      - binding   shop.dlx -> shop.unpaid  (#.unpaid)
+            shop.unpaid.2 takes its place; 1 message in it are consumed by the workers
+      - binding   shop.dlx -> shop.unshipped  (#.unshipped)
+            shop.unshipped.2 takes its place
+    Delete
+      - queue     shop.delay.1s
+            retired and empty
+      - queue     shop.delay.30m
+            retired and empty
+      - queue     shop.parked
+            retired and empty
+      - queue     shop.unshipped
+            retired and empty
+    Draining (deleted by a later apply, once empty)
+      ~ queue     shop.unpaid  1 message; are consumed by the workers
+    5 queues to create, 5 bindings to add, 5 bindings to take away, 4 queues to delete; 1 retired queue is draining; no message is lost
+    ");
 }
 
 #[test]
 fn a_timeout_that_was_removed() {
-    insta::assert_snapshot!(plan(&without_unshipped(), &Snapshot::of(&small())), @"");
+    insta::assert_snapshot!(plan(&without_unshipped(), &Snapshot::of(&small())), @r"
+    Retire
+      - binding   shop.dlx -> shop.unshipped  (#.unshipped)
+            its timeout is no longer in the topology; what still comes due for it is parked
+    Delete
+      - queue     shop.unshipped
+            retired and empty
+    1 binding to take away, 1 queue to delete; no message is lost
+    ");
 }
 
 #[test]
 fn a_timeout_that_was_removed_with_messages() {
     let broker = holding("shop.unshipped", Some(12));
-    insta::assert_snapshot!(plan(&without_unshipped(), &broker), @"");
+    insta::assert_snapshot!(plan(&without_unshipped(), &broker), @r"
+    Refused
+      ! queue     shop.unshipped is no longer in the topology and holds 12 messages
+            let a worker with the old topology finish them, or lose them with --discard shop.unshipped
+    1 refusal; nothing is carried out
+    ");
 }
 
 #[test]
 fn a_timeout_that_was_removed_with_nobody_knows_how_many_messages() {
     let broker = holding("shop.unshipped", None);
-    insta::assert_snapshot!(plan(&without_unshipped(), &broker), @"");
+    insta::assert_snapshot!(plan(&without_unshipped(), &broker), @r"
+    Refused
+      ! queue     shop.unshipped is no longer in the topology and holds an unknown number of messages
+            let a worker with the old topology finish them, or lose them with --discard shop.unshipped
+    1 refusal; nothing is carried out
+    ");
 }
 
 #[test]
 fn a_timeout_that_was_removed_and_discarded() {
     let discard = BTreeSet::from(["shop.unshipped".to_owned()]);
     let broker = holding("shop.unshipped", Some(12));
-    insta::assert_snapshot!(diff(&without_unshipped(), &broker, &discard), @"");
+    insta::assert_snapshot!(diff(&without_unshipped(), &broker, &discard), @r"
+    Retire
+      - binding   shop.dlx -> shop.unshipped  (#.unshipped)
+            its timeout is no longer in the topology; what still comes due for it is parked; 12 messages in it are consumed by the workers
+    Delete
+      - queue     shop.unshipped  WITH 12 messages
+            named with --discard
+    1 binding to take away, 1 queue to delete; 12 messages are LOST
+    ");
 }
 
 #[test]
@@ -90,7 +209,15 @@ fn an_exchange_that_cannot_be_changed() {
     let exchange = broker.objects.exchanges.get_mut("shop.in").expect("there");
     exchange.kind = "direct".to_owned();
     exchange.arguments.clear();
-    insta::assert_snapshot!(plan(&small(), &broker), @"");
+    insta::assert_snapshot!(plan(&small(), &broker), @r"
+    Refused
+      ! exchange  shop.in exists with other properties
+            type: broker has direct, topology wants topic
+            alternate-exchange: broker has not set, topology wants shop.park
+            RabbitMQ cannot change an exchange, and what is published while it is replaced would be lost:
+            stop the publishers, delete it (rabbitmqctl eval or the management UI), and apply again
+    1 refusal; nothing is carried out
+    ");
 }
 
 #[test]
@@ -101,7 +228,23 @@ fn every_difference_of_a_queue() {
     queue.durable = false;
     queue.arguments.remove("x-dead-letter-exchange");
     queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(10));
-    insta::assert_snapshot!(plan(&small(), &broker), @"");
+    insta::assert_snapshot!(plan(&small(), &broker), @r"
+    Create
+      + queue     shop.unpaid.2  (classic, x-dead-letter-exchange=shop.park)
+            replaces shop.unpaid, which cannot be changed:
+              type: broker has quorum, topology wants classic
+              durable: broker has false, topology wants true
+              x-dead-letter-exchange: broker has not set, topology wants shop.park
+              x-max-length: broker has 10, topology wants not set
+      + binding   shop.dlx -> shop.unpaid.2  (#.unpaid)
+    Retire
+      - binding   shop.dlx -> shop.unpaid  (#.unpaid)
+            shop.unpaid.2 takes its place
+    Delete
+      - queue     shop.unpaid
+            retired and empty
+    1 queue to create, 1 binding to add, 1 binding to take away, 1 queue to delete; no message is lost
+    ");
 }
 
 #[test]
@@ -109,5 +252,9 @@ fn only_draining() {
     let shorter = Topology::parse(&SMALL.replace("30m", "20m")).expect("a good file");
     let broker = holding("shop.delay.30m", Some(3));
     let later = applied(&broker, &plan(&shorter, &broker));
-    insta::assert_snapshot!(plan(&shorter, &later), @"");
+    insta::assert_snapshot!(plan(&shorter, &later), @r"
+    Draining (deleted by a later apply, once empty)
+      ~ queue     shop.delay.30m  3 messages; come out as they are due, the last within 30m
+    no change: the broker has this topology; 1 retired queue is draining
+    ");
 }

@@ -1,0 +1,11 @@
+-- doctor_tables: our tables along the search path, and the rights on them that this user lacks.
+-- -> name text, found bool, lacks text[]
+SELECT name, found IS NOT NULL AS found,
+       coalesce(array_agg(privilege ORDER BY privilege)
+                FILTER (WHERE found IS NOT NULL AND NOT has_table_privilege(found, privilege)), '{}') AS lacks
+FROM (VALUES ('closures', 'INSERT'),
+             ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'), ('outbox', 'DELETE'))
+         AS used (name, privilege),
+     LATERAL (SELECT to_regclass(name) AS found) AS looked_up
+GROUP BY name, found
+ORDER BY name

@@ -1,0 +1,74 @@
+//! What `overdue doctor` wants to know about the broker. Asks for everything it can; changes nothing.
+
+mod api;
+
+use std::{net::IpAddr, time::Duration};
+
+use jiff::Timestamp;
+use lapin::{types::FieldTable, uri::AMQPScheme};
+use tokio::time::timeout;
+
+use super::{BrokerAddress, ConnectError, Management, Message, PublishError, Publisher};
+use crate::doctor::facts::{AmqpConnection, BrokerFacts};
+
+/// A publish that gets no answer for so long is blocked.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Everything that can be known; `now` is this machine's clock.
+pub async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> BrokerFacts {
+    let management = Management::new(address);
+    let (connection, api) = tokio::join!(connection(address), api::facts(&management, now));
+    BrokerFacts {
+        place: address.to_string(),
+        user: address.user().to_owned(),
+        virtual_host: address.virtual_host().to_owned(),
+        tls: address.uri.scheme == AMQPScheme::AMQPS,
+        loopback: is_loopback(&address.uri.authority.host),
+        connection,
+        api,
+    }
+}
+
+/// Whether a host is this machine, as far as its name tells.
+#[must_use]
+pub fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Connects, and publishes something that goes nowhere: only a publish shows that the broker blocks.
+async fn connection(address: &BrokerAddress) -> AmqpConnection {
+    let publisher = match Publisher::connect(address, "overdue doctor").await {
+        Ok(publisher) => publisher,
+        Err(error) => return refusal(&error),
+    };
+    // The default exchange routes to the queue of that name, which there is not. Without permission to write
+    // to it the answer is a refusal, which is as good.
+    let message = Message {
+        exchange: String::new(),
+        routing_key: "overdue.doctor.nowhere".to_owned(),
+        message_id: "overdue.doctor".to_owned(),
+        content_type: None,
+        headers: FieldTable::default(),
+        body: Vec::new(),
+    };
+    let answers = match timeout(ANSWER, publisher.publish(message)).await {
+        Ok(Err(PublishError::Blocked { .. })) | Err(_) => false,
+        Ok(_) => true,
+    };
+    AmqpConnection::Open { answers }
+}
+
+fn refusal(error: &ConnectError) -> AmqpConnection {
+    let text = error.to_string();
+    match error {
+        ConnectError::Unreachable { source, .. } => {
+            AmqpConnection::Unreachable(format!("{text} ({source})"))
+        }
+        ConnectError::Silent { .. } => AmqpConnection::Unreachable(text),
+        ConnectError::Login { .. } => AmqpConnection::LoginRefused(text),
+        ConnectError::NoVirtualHost { .. } | ConnectError::NotAllowed { .. } => {
+            AmqpConnection::NoVirtualHost(text)
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What the management API says about the broker. Each answer takes its own right; none stops the others.
+
+use jiff::{Timestamp, fmt::rfc2822};
+use serde::Deserialize;
+
+use super::super::{Management, ManagementError};
+use crate::doctor::facts::{Alarm, ApiFacts, Asked, Gap, Overview, Permission, Replicas, Skew};
+
+/// The `Date` of a response has whole seconds and is renewed once a second: it is up to two seconds behind.
+const DATE_GRAIN_MS: i64 = 2_000;
+
+pub(super) async fn facts(
+    management: &Result<Management, ManagementError>,
+    now: fn() -> Timestamp,
+) -> ApiFacts {
+    let management = match management {
+        Ok(management) => management,
+        Err(error) => return ApiFacts::unknown(String::new(), &gap(error, "management")),
+    };
+    let user = management.user().to_owned();
+    // Asked first: where nobody answers, or the login is refused, there is no point in asking on.
+    let overview = match overview(management).await {
+        Ok(overview) => overview,
+        Err(error) => return ApiFacts::unknown(user, &gap(&error, "management")),
+    };
+    let (feature_flags_off, deprecated, plugins, alarms, permissions) = tokio::join!(
+        feature_flags_off(management),
+        deprecated(management),
+        plugins(management),
+        alarms(management),
+        permissions(management),
+    );
+    let (replicas, observed, stats, clock) = tokio::join!(
+        replicas(management),
+        management.observe(),
+        management.stats_and_policies(),
+        clock(management, now),
+    );
+    ApiFacts {
+        user,
+        overview: Ok(overview),
+        feature_flags_off: asked(feature_flags_off),
+        deprecated: asked(deprecated),
+        plugins: plugins.map_err(|error| gap(&error, "monitoring")),
+        alarms: asked(alarms),
+        permissions: permissions.map_err(|error| gap(&error, "administrator")),
+        replicas: asked(replicas),
+        observed: asked(observed),
+        stats: asked(stats),
+        clock: asked(clock),
+    }
+}
+
+fn asked<T>(answer: Result<T, ManagementError>) -> Asked<T> {
+    answer.map_err(|error| gap(&error, "management"))
+}
+
+/// Why there is no answer; `tag` is the user tag that the question takes.
+fn gap(error: &ManagementError, tag: &str) -> Gap {
+    match error {
+        ManagementError::Unreachable { address, reason, .. } => Gap::new(
+            format!("the management API at {address} gives no answer ({reason})"),
+            "rabbitmq-plugins enable rabbitmq_management, or correct broker.management_url",
+        ),
+        ManagementError::NotPermitted { user, step, .. } => Gap::denied(
+            format!("user {user} may not {step}: it takes the {tag} tag"),
+            format!("rabbitmqctl set_user_tags {user} {tag}, or ask somebody who has it"),
+        ),
+        ManagementError::NoVirtualHost { vhost, .. } => Gap::new(
+            format!("there is no virtual host {vhost}, or this broker does not tell"),
+            format!("rabbitmqctl add_vhost {vhost}"),
+        ),
+        ManagementError::Refused { .. } => {
+            Gap::new(error.to_string(), "look in the log of the broker")
+        }
+    }
+}
+
+async fn overview(management: &Management) -> Result<Overview, ManagementError> {
+    #[derive(Deserialize)]
+    struct Wire {
+        rabbitmq_version: String,
+        #[serde(default)]
+        exchange_types: Vec<Named>,
+    }
+    let wire: Wire = management.get(&["overview"], &[]).await?;
+    let exchange_types = wire.exchange_types.into_iter().map(|kind| kind.name).collect();
+    Ok(Overview { version: wire.rabbitmq_version, exchange_types })
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+async fn feature_flags_off(management: &Management) -> Result<Vec<String>, ManagementError> {
+    #[derive(Deserialize)]
+    struct Flag {
+        name: String,
+        state: String,
+        stability: String,
+    }
+    let flags: Vec<Flag> = management.get(&["feature-flags"], &[]).await?;
+    let off = flags.into_iter().filter(|flag| {
+        flag.state != "enabled" && matches!(flag.stability.as_str(), "stable" | "required")
+    });
+    Ok(off.map(|flag| flag.name).collect())
+}
+
+async fn deprecated(management: &Management) -> Result<Vec<String>, ManagementError> {
+    let used: Vec<Named> = management.get(&["deprecated-features", "used"], &[]).await?;
+    Ok(used.into_iter().map(|feature| feature.name).collect())
+}
+
+/// Permission needed: the `monitoring` tag.
+async fn plugins(management: &Management) -> Result<Vec<String>, ManagementError> {
+    #[derive(Deserialize)]
+    struct Node {
+        #[serde(default)]
+        enabled_plugins: Vec<String>,
+    }
+    let nodes: Vec<Node> =
+        management.get(&["nodes"], &[("columns", "name,enabled_plugins")]).await?;
+    let mut plugins: Vec<String> =
+        nodes.into_iter().flat_map(|node| node.enabled_plugins).collect();
+    plugins.sort();
+    plugins.dedup();
+    Ok(plugins)
+}
+
+/// The health check answers 503 while there are alarms; the list is in its body.
+async fn alarms(management: &Management) -> Result<Vec<Alarm>, ManagementError> {
+    #[derive(Deserialize)]
+    struct Wire {
+        #[serde(default)]
+        alarms: Vec<WireAlarm>,
+    }
+    #[derive(Deserialize)]
+    struct WireAlarm {
+        node: String,
+        resource: String,
+    }
+    let path = ["health", "checks", "alarms"];
+    let response = management.respond(&path, &[]).await?;
+    let failed = |error: reqwest::Error| management.explain("read the alarms", error.into());
+    let response = match response.status().as_u16() {
+        503 => response,
+        _ => response.error_for_status().map_err(failed)?,
+    };
+    let wire: Wire = response.json().await.map_err(failed)?;
+    let alarms = wire.alarms.into_iter();
+    Ok(alarms.map(|alarm| Alarm { node: alarm.node, resource: alarm.resource }).collect())
+}
+
+/// Permission needed: the `administrator` tag, even for one's own.
+async fn permissions(management: &Management) -> Result<Vec<Permission>, ManagementError> {
+    #[derive(Deserialize)]
+    struct Wire {
+        user: String,
+        vhost: String,
+        configure: String,
+        write: String,
+        read: String,
+    }
+    let all: Vec<Wire> = management.get(&["permissions"], &[]).await?;
+    let permission = |Wire { user, vhost, configure, write, read }| Permission {
+        user,
+        virtual_host: vhost,
+        configure,
+        write,
+        read,
+    };
+    Ok(all.into_iter().map(permission).collect())
+}
+
+/// Read from the broker's tables, not from its statistics.
+async fn replicas(management: &Management) -> Result<Vec<Replicas>, ManagementError> {
+    #[derive(Deserialize)]
+    struct Wire {
+        name: String,
+        #[serde(rename = "type")]
+        kind: String,
+        leader: Option<String>,
+        #[serde(default)]
+        members: Vec<String>,
+        #[serde(default)]
+        online: Vec<String>,
+    }
+    let query = [
+        ("disable_stats", "true"),
+        ("enable_queue_totals", "true"),
+        ("columns", "name,type,leader,members,online"),
+    ];
+    let queues: Vec<Wire> = management.get(&["queues", management.virtual_host()], &query).await?;
+    let quorum = queues.into_iter().filter(|queue| queue.kind == "quorum");
+    let replicas = quorum.map(|Wire { name, leader, members, online, .. }| Replicas {
+        queue: name,
+        leader: leader.filter(|leader| !leader.is_empty()),
+        members,
+        online,
+    });
+    Ok(replicas.collect())
+}
+
+/// The `Date` header of a small response, against the middle of its round trip.
+async fn clock(management: &Management, now: fn() -> Timestamp) -> Result<Skew, ManagementError> {
+    let sent = now();
+    let response = management.respond(&["whoami"], &[]).await?;
+    let received = now();
+    let date = response.headers().get(reqwest::header::DATE).and_then(|date| date.to_str().ok());
+    let parsed = date.and_then(|date| rfc2822::parse(date).ok()).map(|zoned| zoned.timestamp());
+    let broker = parsed.ok_or_else(|| ManagementError::Refused {
+        address: management.virtual_host().to_owned(),
+        step: "tell the time".to_owned(),
+        reason: "the response has no readable Date header".to_owned(),
+    })?;
+    let round_trip_ms = received.as_millisecond().saturating_sub(sent.as_millisecond());
+    let middle_ms = sent.as_millisecond().saturating_add(round_trip_ms / 2);
+    Ok(Skew {
+        ahead_ms: broker.as_millisecond().saturating_add(DATE_GRAIN_MS / 2) - middle_ms,
+        margin_ms: DATE_GRAIN_MS / 2 + round_trip_ms / 2,
+    })
+}

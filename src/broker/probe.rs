@@ -1,0 +1,165 @@
+//! Sends canaries through the levels and waits for them on a queue of its own.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, future::join_all};
+use lapin::{
+    Channel, Consumer, ErrorKind,
+    message::Delivery,
+    options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions},
+    protocol::{AMQPErrorKind, AMQPSoftError},
+    types::{AMQPValue, FieldTable},
+};
+use tokio::time::timeout_at;
+
+use super::{BrokerAddress, ConnectError, Link, Message, Publisher};
+use crate::verify::probe::{CANARY, Canaries, Canary, Fate};
+
+/// How much later than the longest level a canary may come before it counts as lost.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there was no probe.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// No connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The temporary queue could not be made.
+    #[error(
+        "failed to {step} the probe's queue `{queue}`; it needs configure, write and read on it, and read on `{exchange}`"
+    )]
+    Queue {
+        /// Its name.
+        queue: String,
+        /// The exchange it is bound to.
+        exchange: String,
+        /// What was being done.
+        step: &'static str,
+        /// What the client said.
+        source: lapin::Error,
+    },
+}
+
+impl ProbeError {
+    /// Whether a permission is what is missing.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        let Self::Queue { source, .. } = self else { return false };
+        matches!(source.kind(), ErrorKind::ProtocolError(error)
+            if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED))
+    }
+}
+
+/// Publishes all canaries at once and says what became of each, by id. Takes `within` and five seconds at the most.
+///
+/// The queue is exclusive: it goes with the connection, however this ends.
+///
+/// # Errors
+/// See [`ProbeError`]; a canary that is lost or refused is no error.
+pub async fn send(
+    address: &BrokerAddress,
+    canaries: &Canaries,
+    within: Duration,
+) -> Result<BTreeMap<String, Fate>, ProbeError> {
+    let deadline = Instant::now() + within + PATIENCE;
+    let link = Link::open(address, "overdue verify: probe").await?;
+    let mut back = listen(&link, canaries).await?;
+    let publisher = Publisher::connect(address, "overdue verify: canaries").await?;
+    let began = Instant::now();
+    let (refused, arrived) = tokio::join!(
+        publish_all(&publisher, canaries),
+        collect(&mut back, canaries, began, deadline)
+    );
+    drop(publisher);
+    link.close().await;
+    let fate = |canary: &Canary| match (arrived.get(&canary.id), refused.get(&canary.id)) {
+        (Some(after), _) => Fate::Arrived { after: *after },
+        (None, Some(reason)) => Fate::Refused { reason: reason.clone() },
+        (None, None) => Fate::Lost,
+    };
+    Ok(canaries.list.iter().map(|canary| (canary.id.clone(), fate(canary))).collect())
+}
+
+/// Declares, binds and consumes; nothing is published before all of that is confirmed.
+async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError> {
+    let failed = |step| {
+        let (queue, exchange) = (canaries.queue.clone(), canaries.due_exchange.clone());
+        move |source| ProbeError::Queue { queue, exchange, step, source }
+    };
+    let channel: Channel = link.channel().await.map_err(failed("open a channel for"))?;
+    let name = canaries.queue.as_str();
+    let options = QueueDeclareOptions {
+        // Only this connection, and gone with it.
+        exclusive: true,
+        auto_delete: true,
+        ..QueueDeclareOptions::default()
+    };
+    let declared = channel.queue_declare(name.into(), options, FieldTable::default()).await;
+    declared.map_err(failed("declare"))?;
+    let keys: BTreeSet<&str> = canaries.list.iter().map(|canary| canary.binding.as_str()).collect();
+    for key in keys {
+        let exchange = canaries.due_exchange.as_str();
+        let options = QueueBindOptions::default();
+        let none = FieldTable::default();
+        let bound =
+            channel.queue_bind(name.into(), exchange.into(), key.into(), options, none).await;
+        bound.map_err(failed("bind"))?;
+    }
+    // Nothing is acked: the queue is gone in a moment, and so is what is in it.
+    let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+    let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default());
+    consumer.await.map_err(failed("consume from"))
+}
+
+/// Why canaries were not taken, by id.
+async fn publish_all(publisher: &Publisher, canaries: &Canaries) -> BTreeMap<String, String> {
+    let sent = canaries.list.iter().map(|canary| async move {
+        let answer = publisher.publish(message(canaries, canary)).await;
+        Some((canary.id.clone(), answer.err()?.to_string()))
+    });
+    join_all(sent).await.into_iter().flatten().collect()
+}
+
+fn message(canaries: &Canaries, canary: &Canary) -> Message {
+    let mut headers = FieldTable::default();
+    headers.insert(CANARY.into(), AMQPValue::LongString(canary.id.as_str().into()));
+    Message {
+        exchange: canaries.entry_exchange.clone(),
+        routing_key: canary.routing_key.clone(),
+        message_id: canary.id.clone(),
+        content_type: Some("application/json".to_owned()),
+        headers,
+        // No due notice: a worker that does not know canaries parks it and touches no order.
+        body: serde_json::json!({ "canary": canary.id }).to_string().into_bytes(),
+    }
+}
+
+/// When each canary came back, until all did or the time is up.
+async fn collect(
+    back: &mut Consumer,
+    canaries: &Canaries,
+    began: Instant,
+    deadline: Instant,
+) -> BTreeMap<String, Duration> {
+    let mut arrived = BTreeMap::new();
+    while arrived.len() < canaries.list.len() {
+        let Ok(Some(Ok(delivery))) = timeout_at(deadline.into(), back.next()).await else { break };
+        let after = began.elapsed();
+        if let Some(id) = id(&delivery).filter(|id| canaries.list.iter().any(|c| c.id == *id)) {
+            arrived.entry(id).or_insert(after);
+        }
+    }
+    arrived
+}
+
+/// What else comes due meanwhile with the same routing key has no such header.
+fn id(delivery: &Delivery) -> Option<String> {
+    let headers = delivery.properties.headers().as_ref()?.inner();
+    match headers.get(CANARY)? {
+        AMQPValue::LongString(id) => Some(id.to_string()),
+        _ => None,
+    }
+}

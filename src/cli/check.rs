@@ -1,0 +1,94 @@
+//! `overdue check`: everything there is to say about the topology file, without a broker.
+
+use std::fs;
+
+use clap::Args;
+
+use super::{
+    exit::{self, Failure},
+    output::Output,
+};
+use crate::{
+    config::Settings,
+    topology::{
+        Topology,
+        check::{self, BrokerVersion, Finding, Severity, Surroundings},
+        report::{self, Report},
+    },
+};
+
+/// Check the topology file, without a broker
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// Also check what this RabbitMQ version can do, e.g. 4.0 or 4.3.2
+    #[arg(long, value_name = "VERSION")]
+    broker: Option<BrokerVersion>,
+    /// How the findings are printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Exit with 1 where there are warnings; notes are none
+    #[arg(long)]
+    deny_warnings: bool,
+}
+
+impl Check {
+    #[expect(clippy::print_stdout, reason = "the findings are the answer of this command")]
+    pub(super) fn run(&self, settings: &Settings) -> Result<(), Failure> {
+        let path = settings.topology.display().to_string();
+        let text = fs::read_to_string(&settings.topology).map_err(|error| {
+            Failure::configuration(format!(
+                "cannot read the topology file {path}: {error}; name another one with --topology or OVERDUE_TOPOLOGY"
+            ))
+        })?;
+        let surroundings = Surroundings {
+            broker: self.broker,
+            effects: settings.effects.keys().cloned().collect(),
+        };
+        let findings = check::lint(&text, &surroundings);
+        match self.output {
+            Output::Json => {
+                let json = serde_json::to_string_pretty(&Report::new(&text, &findings))
+                    .map_err(|error| Failure::failed(error.to_string()))?;
+                println!("{json}");
+            }
+            Output::Text => {
+                for finding in &findings {
+                    println!("{}\n", report::render(&path, &text, std::slice::from_ref(finding)));
+                }
+            }
+        }
+        self.verdict(&path, &findings)?;
+        if let (Output::Text, Ok(topology)) = (self.output, Topology::parse(&text)) {
+            println!("{}", summary(&topology, &findings));
+        }
+        Ok(())
+    }
+
+    fn verdict(&self, path: &str, findings: &[Finding]) -> Result<(), Failure> {
+        let tally = report::tally(findings);
+        match findings.iter().map(|finding| finding.severity).max() {
+            Some(Severity::Error) => Err(Failure::configuration(format!("{path}: {tally}"))),
+            Some(Severity::Warning) if self.deny_warnings => Err(Failure {
+                code: exit::FAILED,
+                text: format!("{path}: {tally}, and --deny-warnings is set"),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One line about a topology that can be used.
+fn summary(topology: &Topology, findings: &[Finding]) -> String {
+    let count = |number: usize, one: &str, many: &str| {
+        format!("{number} {}", if number == 1 { one } else { many })
+    };
+    let valid = format!(
+        "topology `{}` is valid: {}, {}, {}",
+        topology.name,
+        count(topology.levels.len(), "level", "levels"),
+        count(topology.timeouts.len(), "timeout", "timeouts"),
+        count(topology.retry.len(), "retry", "retries"),
+    );
+    let tally = report::tally(findings);
+    if tally.is_empty() { valid } else { format!("{valid}; {tally}") }
+}

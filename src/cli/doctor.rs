@@ -1,0 +1,132 @@
+//! `overdue doctor`: looks at broker, database and machine, and says what to mend.
+
+use std::{collections::BTreeMap, fs};
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::{exit::Failure, output::Output, setup};
+use crate::{
+    broker::health,
+    config::Settings,
+    doctor::{
+        self,
+        facts::{
+            AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Facts, Gap, MachineFacts,
+            Session,
+        },
+    },
+    store::orders::Effect,
+    topology::Topology,
+};
+
+/// Look at broker, database and machine, and say what to mend
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// How the diagnosis is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+impl Doctor {
+    #[expect(clippy::print_stdout, reason = "the diagnosis is the answer of this command")]
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let diagnosis = doctor::diagnose(&facts(settings).await);
+        match self.output {
+            Output::Text => println!("{diagnosis}"),
+            Output::Json => println!(
+                "{}",
+                serde_json::to_string_pretty(&diagnosis)
+                    .map_err(|error| Failure::failed(error.to_string()))?
+            ),
+        }
+        if diagnosis.works {
+            return Ok(());
+        }
+        Err(Failure::failed("something is red: see above"))
+    }
+}
+
+async fn facts(settings: &Settings) -> Facts {
+    let path = settings.topology.display();
+    let topology = setup::topology(settings).map_err(|failure| {
+        let first = failure.text.lines().next().unwrap_or_default().to_owned();
+        Gap::new(first, format!("overdue check says what is wrong in {path}"))
+    });
+    let (broker, database) =
+        tokio::join!(broker(settings), database(settings, topology.as_ref().ok()));
+    Facts {
+        topology,
+        connections: settings.database.connections,
+        broker,
+        database,
+        machine: machine(),
+    }
+}
+
+async fn broker(settings: &Settings) -> BrokerFacts {
+    match setup::address(settings) {
+        Ok(address) => health::facts(&address, now).await,
+        Err(failure) => {
+            let gap = || Gap::new(failure.text.clone(), "correct broker.url");
+            BrokerFacts {
+                place: "broker.url".to_owned(),
+                user: String::new(),
+                virtual_host: String::new(),
+                tls: false,
+                loopback: true,
+                connection: AmqpConnection::NoAddress(failure.text.clone()),
+                api: ApiFacts::unknown(String::new(), &gap()),
+            }
+        }
+    }
+}
+
+async fn database(settings: &Settings, topology: Option<&Topology>) -> DatabaseFacts {
+    let effects = effects(settings, topology);
+    match setup::store(settings) {
+        Ok(store) => store.facts(&effects, now).await,
+        Err(failure) => {
+            let gap = Gap::new(failure.text.clone(), "correct database.url");
+            let session = Session::Unreachable(failure.text);
+            DatabaseFacts::unknown("database.url".to_owned(), true, session, &gap)
+        }
+    }
+}
+
+/// The SQL of each effect, one by one, so that one that cannot be read leaves the others.
+fn effects(settings: &Settings, topology: Option<&Topology>) -> Vec<(String, Asked<Effect>)> {
+    let mut effects = BTreeMap::new();
+    for timeout in topology.iter().flat_map(|topology| &topology.timeouts) {
+        let effect = setup::one_effect(settings, &timeout.effect, &timeout.name);
+        let fix = "correct effects in overdue.toml (docs/effects.md)";
+        effects
+            .insert(timeout.effect.clone(), effect.map_err(|failure| Gap::new(failure.text, fix)));
+    }
+    effects.into_iter().collect()
+}
+
+fn machine() -> MachineFacts {
+    MachineFacts {
+        open_files: open_files(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// From `/proc`, which only Linux has.
+fn open_files() -> Asked<u64> {
+    let gap = || Gap::new("/proc/self/limits cannot be read", "ulimit -n shows it");
+    let limits = fs::read_to_string("/proc/self/limits").map_err(|_| gap())?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    match line.and_then(|line| line.split_whitespace().next()) {
+        Some("unlimited") => Ok(u64::MAX),
+        Some(number) => number.parse().map_err(|_| gap()),
+        None => Err(gap()),
+    }
+}
+
+/// This machine's clock, to be compared with others; nothing is decided by it.
+#[expect(clippy::disallowed_methods, reason = "comparing clocks is what it is read for")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}

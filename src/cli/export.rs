@@ -1,0 +1,114 @@
+//! `overdue export`: the topology for other tools; asks no broker.
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{exit::Failure, setup};
+use crate::{
+    config::Settings,
+    export::{definitions, kubernetes, rabbitmqadmin, terraform},
+    topology::Topology,
+};
+
+/// Print the topology for other tools
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    /// For which tool
+    #[arg(long, value_enum)]
+    format: Format,
+    /// The virtual host [default: the one of broker.url]
+    #[arg(long, value_name = "VHOST")]
+    vhost: Option<String>,
+    /// Write to a file instead
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// definitions: create the virtual host too, for a broker that boots empty; one that exists loses its
+    /// description, tags and default queue type
+    #[arg(long)]
+    create_vhost: bool,
+    /// kubernetes: the RabbitmqCluster [default: rabbitmq]
+    #[arg(long, value_name = "NAME")]
+    cluster_name: Option<String>,
+    /// kubernetes: the namespace of the objects [default: the one kubectl uses]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+}
+
+/// Tools that can create the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// JSON the broker loads at boot or imports.
+    Definitions,
+    /// Commands of rabbitmqadmin v2.
+    Rabbitmqadmin,
+    /// Resources of the provider cyrilgdn/rabbitmq.
+    Terraform,
+    /// Objects of the messaging topology operator.
+    Kubernetes,
+}
+
+impl Export {
+    #[expect(clippy::print_stdout, reason = "the answer of this command")]
+    pub(super) fn run(self, settings: &Settings) -> Result<(), Failure> {
+        self.check()?;
+        let topology = setup::topology(settings)?;
+        let vhost = virtual_host(self.vhost.clone(), settings)?;
+        let text = self.render(&topology, vhost);
+        match &self.out {
+            None => print!("{text}"),
+            Some(path) => fs::write(path, text).map_err(|error| {
+                Failure::failed(format!("cannot write {}: {error}", path.display()))
+            })?,
+        }
+        Ok(())
+    }
+
+    /// A flag of another format is a mistake, not to be passed over in silence.
+    fn check(&self) -> Result<(), Failure> {
+        let only = |flag: &str, format: &str| {
+            Err(Failure::usage(format!("{flag} is for --format {format} only")))
+        };
+        if self.create_vhost && self.format != Format::Definitions {
+            return only("--create-vhost", "definitions");
+        }
+        if self.cluster_name.is_some() && self.format != Format::Kubernetes {
+            return only("--cluster-name", "kubernetes");
+        }
+        if self.namespace.is_some() && self.format != Format::Kubernetes {
+            return only("--namespace", "kubernetes");
+        }
+        Ok(())
+    }
+
+    fn render(&self, topology: &Topology, vhost: String) -> String {
+        match self.format {
+            Format::Definitions => definitions::render(topology, &vhost, self.create_vhost),
+            Format::Rabbitmqadmin => rabbitmqadmin::render(topology, &vhost),
+            Format::Terraform => terraform::render(topology, &vhost),
+            Format::Kubernetes => {
+                let cluster = self.cluster_name.clone().unwrap_or_else(|| "rabbitmq".to_owned());
+                let namespace = self.namespace.clone();
+                kubernetes::render(topology, &kubernetes::Target { vhost, cluster, namespace })
+            }
+        }
+    }
+}
+
+/// The virtual host a text is for: as given, or the one of the settings.
+pub(super) fn virtual_host(given: Option<String>, settings: &Settings) -> Result<String, Failure> {
+    let vhost = match given {
+        Some(vhost) => vhost,
+        None => setup::address(settings)?.virtual_host().to_owned(),
+    };
+    printable("the virtual host", &vhost)?;
+    Ok(vhost)
+}
+
+/// A line break in a name would end the comment or command it stands in.
+pub(super) fn printable(what: &str, text: &str) -> Result<(), Failure> {
+    if text.chars().any(char::is_control) {
+        return Err(Failure::usage(format!("{what} has a control character: {text:?}")));
+    }
+    Ok(())
+}

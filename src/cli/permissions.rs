@@ -1,0 +1,82 @@
+//! `overdue permissions`: the least rights of everyone who uses the topology; asks no broker.
+
+use clap::{Args, ValueEnum};
+
+use super::{exit::Failure, export, setup};
+use crate::{
+    config::Settings,
+    permissions::{Request, Role, definitions, rabbitmqctl},
+};
+
+/// Print the least rights of publisher, worker and topology administrator
+#[derive(Debug, Args)]
+pub(super) struct Permissions {
+    /// What the names of the users begin with
+    #[arg(long, value_name = "PREFIX", default_value = "overdue-")]
+    user_prefix: String,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// The virtual host [default: the one of broker.url]
+    #[arg(long, value_name = "VHOST")]
+    vhost: Option<String>,
+    /// Create the users too, without passwords; definitions take the password of one that exists
+    #[arg(long)]
+    create_users: bool,
+    /// Limit the publisher to the routing keys of the topology; they have to be renewed with every new level
+    #[arg(long)]
+    routing_keys: bool,
+}
+
+/// Forms of the rights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Commands, with reasons.
+    #[default]
+    Rabbitmqctl,
+    /// Definitions JSON, for `rabbitmqctl import_definitions`.
+    Definitions,
+}
+
+impl Permissions {
+    #[expect(clippy::print_stdout, reason = "the answer of this command")]
+    pub(super) fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let topology = setup::topology(settings)?;
+        if self.user_prefix.starts_with('-') {
+            return Err(Failure::usage(
+                "a user name that begins with `-` would be taken for an option",
+            ));
+        }
+        export::printable("--user-prefix", &self.user_prefix)?;
+        let request = Request {
+            vhost: export::virtual_host(self.vhost, settings)?,
+            user_prefix: self.user_prefix,
+            create_users: self.create_users,
+            routing_keys: self.routing_keys,
+        };
+        let roles = Role::all(&topology);
+        match self.format {
+            Format::Rabbitmqctl => print!("{}", rabbitmqctl::render(&roles, &request)),
+            Format::Definitions => {
+                print!("{}", definitions::render(&roles, &request));
+                warn(&request);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// JSON has no comments, so this goes to standard error.
+#[expect(clippy::print_stderr, reason = "what a person has to know before importing")]
+fn warn(request: &Request) {
+    if request.create_users {
+        eprintln!(
+            "note: the users have no password, and importing takes the password of a user that exists; set \
+             them with `rabbitmqctl change_password`"
+        );
+    } else {
+        eprintln!(
+            "note: users and their tags are not in it, the users have to exist; --create-users puts them in"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! `overdue unblock`: has the broker try the dead letters of a queue again at once, not within three minutes.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use serde_json::Value;
+
+use super::{exit::Failure, setup};
+use crate::{
+    broker::{Management, ManagementError},
+    config::Settings,
+    plan::{snapshot::Snapshot, stats::QueueStats},
+    topology::{
+        Topology,
+        objects::{Argument, Queue},
+    },
+    verify::{blockers::blockers, queues_of},
+};
+
+/// The broker renews its counts every five seconds; so much later what was freed has been counted.
+const COUNTED: Duration = Duration::from_secs(11);
+/// How often the counts are looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Free the dead letters of a queue, once what held them is mended
+#[derive(Debug, Args)]
+pub(super) struct Unblock {
+    /// The queue that holds them, e.g. orders.delay.30m
+    queue: String,
+}
+
+impl Unblock {
+    #[expect(clippy::print_stdout, reason = "what was freed is the answer of this command")]
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let topology = setup::topology(settings)?;
+        let management = Management::new(&setup::address(settings)?)?;
+        let observed = management.observe().await?;
+        let queue = self.ours(&topology, &observed)?;
+        let stats = management.stats_and_policies().await?;
+        let numbers = stats.get(&self.queue).cloned().unwrap_or_default();
+        let held = numbers.dead_letters().unwrap_or_default();
+        let name = format!("{}.unblock.{}", topology.name, self.queue);
+        if held == 0 && numbers.policy.as_deref() != Some(&name) {
+            println!("{} holds no dead letters (the count is up to five seconds old)", self.queue);
+            return Ok(());
+        }
+        nudge(&management, &name, queue, &numbers).await?;
+        let left = self.left(&management).await?;
+        println!("freed {} of {held} dead letters of {}", held.saturating_sub(left), self.queue);
+        if left == 0 {
+            return Ok(());
+        }
+        let stats = management.stats_and_policies().await?;
+        let observed = management.observe().await?;
+        Err(Failure::failed(self.why(&topology, &observed, &stats, queue, left)))
+    }
+
+    fn ours<'a>(&self, topology: &Topology, observed: &'a Snapshot) -> Result<&'a Queue, Failure> {
+        let ours = queues_of(topology, observed);
+        let queue = observed.objects.queues.get(&self.queue);
+        let queue = queue.filter(|queue| ours.contains(&queue.name)).ok_or_else(|| {
+            Failure::failed(format!(
+                "queue {} is none of topology {}, so it is left alone; its queues are {}",
+                self.queue,
+                topology.name,
+                ours.join(", ")
+            ))
+        })?;
+        if queue.kind == "quorum" {
+            return Ok(queue);
+        }
+        Err(Failure::failed(format!(
+            "queue {} is {}: it dead-letters at most once, so it never holds dead letters",
+            queue.name, queue.kind
+        )))
+    }
+
+    /// Dead letters that are still there when the counts have been renewed.
+    async fn left(&self, management: &Management) -> Result<u64, ManagementError> {
+        let deadline = Instant::now() + COUNTED;
+        loop {
+            let stats = management.queue_stats().await?;
+            let left = stats.get(&self.queue).and_then(QueueStats::dead_letters).unwrap_or(0);
+            if left == 0 || Instant::now() >= deadline {
+                return Ok(left);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn why(
+        &self,
+        topology: &Topology,
+        observed: &Snapshot,
+        stats: &BTreeMap<String, QueueStats>,
+        queue: &Queue,
+        left: u64,
+    ) -> String {
+        let blocked = blockers(topology, observed, stats, queue);
+        if blocked.is_empty() {
+            return format!(
+                "{left} are still held by {}, and nothing blocks them any more: what a full queue has refused is tried \
+                 again three minutes after its last try, whatever is done",
+                self.queue
+            );
+        }
+        let list: Vec<String> = blocked.iter().map(ToString::to_string).collect();
+        format!("{left} are still held by {}: {}", self.queue, list.join("; "))
+    }
+}
+
+/// One policy applies to a queue and nothing is merged, so ours has to set what applies now: that may be one of
+/// an unblock that was interrupted.
+async fn nudge(
+    management: &Management,
+    name: &str,
+    queue: &Queue,
+    numbers: &QueueStats,
+) -> Result<(), Failure> {
+    let policies = management.policies().await?;
+    let definition = match &numbers.policy {
+        Some(applies) => {
+            let policy = policies.iter().find(|policy| policy.name == *applies);
+            let gone = || {
+                Failure::failed(format!("policy {applies} was taken away just now; run it again"))
+            };
+            policy.ok_or_else(gone)?.definition.clone()
+        }
+        None => unchanged(queue)?,
+    };
+    let others = policies.iter().filter(|policy| policy.name != name);
+    let highest = others.map(|policy| policy.priority).max().unwrap_or_default().max(0);
+    let priority = i32::try_from(highest).ok().and_then(|highest| highest.checked_add(1));
+    let priority = priority.ok_or_else(|| {
+        Failure::failed(
+            "a policy of this virtual host has the highest priority there is; lower it first",
+        )
+    })?;
+    management.nudge(name, &queue.name, &definition, priority).await.map_err(|error| {
+        let Failure { code, text } = Failure::from(error);
+        let vhost = management.virtual_host();
+        let text =
+            format!("{text}; if {name} is still there: rabbitmqctl clear_policy -p {vhost} {name}");
+        Failure { code, text }
+    })
+}
+
+/// A definition that says again what the queue's own arguments say.
+fn unchanged(queue: &Queue) -> Result<BTreeMap<String, Value>, Failure> {
+    let same = ["overflow", "message-ttl", "delivery-limit"].into_iter().find_map(|key| {
+        let value = match queue.arguments.get(&format!("x-{key}"))? {
+            Argument::Integer(number) => Value::from(*number),
+            Argument::Text(text) => Value::from(text.as_str()),
+            Argument::Flag(flag) => Value::from(*flag),
+        };
+        Some(BTreeMap::from([(key.to_owned(), value)]))
+    });
+    same.ok_or_else(|| {
+        Failure::failed(format!(
+            "queue {} has none of the arguments it should have: run overdue apply first",
+            queue.name
+        ))
+    })
+}

@@ -1,0 +1,128 @@
+//! `overdue verify`: whether the broker has the topology and nothing is wrong with it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use clap::Args;
+
+use super::{
+    exit::{self, Failure},
+    output::Output,
+    setup,
+};
+use crate::{
+    broker::{
+        BrokerAddress, Management, ManagementError,
+        probe::{self, ProbeError},
+    },
+    config::Settings,
+    plan::{snapshot::Snapshot, stats::QueueStats},
+    topology::{Topology, level::Ttl},
+    verify::{
+        self, Drift, Report,
+        probe::{Canaries, Probe},
+        stuck,
+    },
+    worker::chain,
+};
+
+/// The broker renews its counts every five seconds (`collect_statistics_interval`).
+const BETWEEN_READINGS: Duration = Duration::from_secs(6);
+
+/// Look for drift, policies that beat the topology, and dead letters that stand still
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// How the findings are printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Also send a message through every level and every timeout
+    #[arg(long)]
+    probe: bool,
+    /// With --probe: only levels that let go within this time
+    #[arg(long, value_name = "DURATION", default_value = "10s", requires = "probe")]
+    within: Ttl,
+}
+
+impl Verify {
+    #[expect(clippy::print_stdout, reason = "the findings are the answer of this command")]
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let topology = setup::topology(settings)?;
+        let address = setup::address(settings)?;
+        let management = Management::new(&address)?;
+        let observed = management.observe().await?;
+        let stats = management.stats_and_policies().await?;
+        let mut found = verify::findings(&topology, &observed, &stats);
+        found.extend(dead_letters(&management, &topology, &observed, &stats).await?);
+        let probe = if self.probe {
+            Some(canaries(&address, &topology, &observed, self.within.as_duration()).await?)
+        } else {
+            None
+        };
+        let vhost = management.virtual_host();
+        let report = Report::new(&topology, vhost, &observed, found, probe);
+        match self.output {
+            Output::Text => println!("{report}"),
+            Output::Json => println!(
+                "{}",
+                serde_json::to_string_pretty(&report)
+                    .map_err(|error| Failure::failed(error.to_string()))?
+            ),
+        }
+        if report.in_order {
+            return Ok(());
+        }
+        Err(Failure { code: exit::CHANGES, text: "there is drift: see above".to_owned() })
+    }
+}
+
+/// A second reading is taken only where the first one gives a reason.
+async fn dead_letters(
+    management: &Management,
+    topology: &Topology,
+    observed: &Snapshot,
+    first: &BTreeMap<String, QueueStats>,
+) -> Result<Vec<Drift>, ManagementError> {
+    if stuck::suspects(topology, observed, first).is_empty() {
+        return Ok(Vec::new());
+    }
+    tokio::time::sleep(BETWEEN_READINGS).await;
+    let second = management.stats_and_policies().await?;
+    Ok(stuck::findings(topology, observed, first, &second))
+}
+
+async fn canaries(
+    address: &BrokerAddress,
+    topology: &Topology,
+    observed: &Snapshot,
+    within: Duration,
+) -> Result<Probe, Failure> {
+    let needed = [topology.entry_exchange(), topology.due_exchange()];
+    let missing = needed.iter().find(|name| !observed.objects.exchanges.contains_key(*name));
+    if let Some(missing) = missing {
+        return Err(Failure::failed(format!(
+            "exchange {missing} does not exist, so there is nothing to probe; run overdue apply first"
+        )));
+    }
+    // Letters around the number: it must be neither a timeout's name nor a generation's number.
+    let word = format!("canary{:08x}", rand::random::<u32>());
+    let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
+        Failure::usage(format!(
+            "no level lets go within {within:?}; give more time with --within, e.g. --within {}",
+            topology.levels.iter().min_by_key(|level| level.ttl()).map_or("", |level| level.name())
+        ))
+    })?;
+    let fates = probe::send(address, &sent, within).await?;
+    Ok(verify::probe::judge(topology, observed, &sent, &fates, within))
+}
+
+impl From<ProbeError> for Failure {
+    fn from(error: ProbeError) -> Self {
+        match error {
+            ProbeError::Connect(error) => error.into(),
+            error @ ProbeError::Queue { .. } => {
+                let denied = error.is_permission();
+                let code = if denied { exit::NOT_PERMITTED } else { exit::FAILED };
+                Self { code, text: chain(&error) }
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The connection to the broker: AMQP, management API, version.
+
+use super::{
+    Verdict,
+    facts::{AmqpConnection, Facts},
+};
+
+/// Why a check has nothing to look at.
+const NO_CONNECTION: &str = "mend what is red above";
+
+/// Does anybody answer?
+pub fn reachable(facts: &Facts) -> Verdict {
+    match &facts.broker.connection {
+        AmqpConnection::Unreachable(reason) | AmqpConnection::NoAddress(reason) => Verdict::red(
+            reason.clone(),
+            "start RabbitMQ, or correct broker.url (OVERDUE_BROKER__URL)",
+        ),
+        _ => Verdict::green(format!("{} answers", facts.broker.place)),
+    }
+}
+
+/// May the user log in?
+pub fn login(facts: &Facts) -> Verdict {
+    let user = &facts.broker.user;
+    match &facts.broker.connection {
+        AmqpConnection::Unreachable(_) | AmqpConnection::NoAddress(_) => {
+            Verdict::amber("not known: no connection", NO_CONNECTION)
+        }
+        AmqpConnection::LoginRefused(reason) => Verdict::red(
+            reason.clone(),
+            format!("correct broker.url, or: rabbitmqctl change_password {user} ..."),
+        ),
+        _ => Verdict::green(format!("user {user} logs in")),
+    }
+}
+
+/// Is the virtual host there, and may the user use it?
+pub fn virtual_host(facts: &Facts) -> Verdict {
+    let (user, vhost) = (&facts.broker.user, &facts.broker.virtual_host);
+    match &facts.broker.connection {
+        AmqpConnection::Open { .. } => Verdict::green(format!("{vhost} is open to {user}")),
+        AmqpConnection::NoVirtualHost(reason) => Verdict::red(
+            reason.clone(),
+            format!("rabbitmqctl add_vhost {vhost}; overdue permissions prints the rights"),
+        ),
+        _ => Verdict::amber("not known: no login", NO_CONNECTION),
+    }
+}
+
+/// Does AMQP go over TLS, where it leaves the machine?
+pub fn tls(facts: &Facts) -> Verdict {
+    let broker = &facts.broker;
+    judge_tls(broker.tls, broker.loopback, "write amqps:// in broker.url, port 5671")
+}
+
+/// TLS is wanted for another machine.
+pub fn judge_tls(tls: bool, loopback: bool, fix: &str) -> Verdict {
+    match (tls, loopback) {
+        (true, _) => Verdict::green("in use"),
+        (false, true) => Verdict::green("not in use; the connection does not leave this machine"),
+        (false, false) => Verdict::amber("not in use: passwords and orders can be read", fix),
+    }
+}
+
+/// Does the broker answer to what is published, or has it blocked the connection?
+pub fn publishing(facts: &Facts) -> Verdict {
+    match &facts.broker.connection {
+        AmqpConnection::Open { answers: true } => Verdict::green("the broker answers to a publish"),
+        AmqpConnection::Open { answers: false } => Verdict::red(
+            "a publish gets no answer: the broker has blocked the connection",
+            "see memory-alarm and disk-alarm; nothing can be put back or parked meanwhile",
+        ),
+        _ => Verdict::amber("not known: no connection", NO_CONNECTION),
+    }
+}
+
+/// Can the management API be called?
+pub fn management_api(facts: &Facts) -> Verdict {
+    match &facts.broker.api.overview {
+        Ok(_) => Verdict::green(format!("user {} may call it", facts.broker.api.user)),
+        // A worker does without; plan, apply and verify do not.
+        Err(gap) if gap.denied => Verdict::amber(gap.reason.clone(), gap.fix.clone()),
+        Err(gap) => Verdict::red(gap.reason.clone(), gap.fix.clone()),
+    }
+}
+
+/// Is this a version that was tested?
+pub fn version(facts: &Facts) -> Verdict {
+    Verdict::of(&facts.broker.api.overview, |overview| judge_version(&overview.version))
+}
+
+/// 4.0 and later are supported; 3.13 has everything that is needed and is no longer maintained.
+pub fn judge_version(version: &str) -> Verdict {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
+    let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
+        return Verdict::amber(
+            format!("RabbitMQ {version} is no version overdue knows"),
+            "use RabbitMQ 4.0 or later",
+        );
+    };
+    match (major, minor) {
+        (4.., _) => Verdict::green(format!("RabbitMQ {version}")),
+        (3, 13) => Verdict::amber(
+            format!("RabbitMQ {version} is out of maintenance; overdue is tested on 4.0 and later"),
+            "upgrade to RabbitMQ 4",
+        ),
+        _ => Verdict::red(
+            format!("RabbitMQ {version} is too old: overdue is tested on 4.0 and later"),
+            "upgrade to RabbitMQ 4, through 3.13",
+        ),
+    }
+}

@@ -1,0 +1,136 @@
+//! What is known about RabbitMQ, as data.
+
+use std::collections::BTreeMap;
+
+use super::{Asked, Gap, Skew};
+use crate::plan::{snapshot::Snapshot, stats::QueueStats};
+
+/// What is known about RabbitMQ.
+#[derive(Clone, Debug)]
+pub struct BrokerFacts {
+    /// Where it is, without the password.
+    pub place: String,
+    /// The AMQP user.
+    pub user: String,
+    /// The virtual host.
+    pub virtual_host: String,
+    /// Whether AMQP goes over TLS.
+    pub tls: bool,
+    /// Whether the host is this machine.
+    pub loopback: bool,
+    /// What became of an AMQP connection.
+    pub connection: AmqpConnection,
+    /// What the management API says.
+    pub api: ApiFacts,
+}
+
+/// What the management API says. Where it cannot be called all of it is one and the same gap.
+#[derive(Clone, Debug)]
+pub struct ApiFacts {
+    /// Its user.
+    pub user: String,
+    /// Version and exchange types.
+    pub overview: Asked<Overview>,
+    /// Stable feature flags that are off.
+    pub feature_flags_off: Asked<Vec<String>>,
+    /// Deprecated features in use.
+    pub deprecated: Asked<Vec<String>>,
+    /// Plugins that are enabled on some node.
+    pub plugins: Asked<Vec<String>>,
+    /// Alarms in effect.
+    pub alarms: Asked<Vec<Alarm>>,
+    /// Permissions of all users.
+    pub permissions: Asked<Vec<Permission>>,
+    /// Members of the virtual host's quorum queues.
+    pub replicas: Asked<Vec<Replicas>>,
+    /// The virtual host's objects.
+    pub observed: Asked<Snapshot>,
+    /// Numbers of its queues.
+    pub stats: Asked<BTreeMap<String, QueueStats>>,
+    /// Its clock against this machine's.
+    pub clock: Asked<Skew>,
+}
+
+impl ApiFacts {
+    /// Everything missing for one reason.
+    #[must_use]
+    pub fn unknown(user: String, gap: &Gap) -> Self {
+        Self {
+            user,
+            overview: Err(gap.clone()),
+            feature_flags_off: Err(gap.clone()),
+            deprecated: Err(gap.clone()),
+            plugins: Err(gap.clone()),
+            alarms: Err(gap.clone()),
+            permissions: Err(gap.clone()),
+            replicas: Err(gap.clone()),
+            observed: Err(gap.clone()),
+            stats: Err(gap.clone()),
+            clock: Err(gap.clone()),
+        }
+    }
+}
+
+/// What became of an AMQP connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AmqpConnection {
+    /// It stands.
+    Open {
+        /// Whether a message that was published got an answer.
+        answers: bool,
+    },
+    /// Nobody answers.
+    Unreachable(String),
+    /// The login is refused.
+    LoginRefused(String),
+    /// The virtual host does not exist, or the user may not use it.
+    NoVirtualHost(String),
+    /// The URL cannot be used.
+    NoAddress(String),
+}
+
+/// What the broker says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overview {
+    /// E.g. `4.3.6`.
+    pub version: String,
+    /// Types an exchange can have.
+    pub exchange_types: Vec<String>,
+}
+
+/// A resource alarm: publishers are blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// On which node.
+    pub node: String,
+    /// `memory` or `disk space`.
+    pub resource: String,
+}
+
+/// What a user may do in a virtual host: regular expressions of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permission {
+    /// Who.
+    pub user: String,
+    /// Where.
+    pub virtual_host: String,
+    /// Declare and delete.
+    pub configure: String,
+    /// Publish to, bind.
+    pub write: String,
+    /// Consume, bind to.
+    pub read: String,
+}
+
+/// The members of a quorum queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// The queue.
+    pub queue: String,
+    /// The node that leads it.
+    pub leader: Option<String>,
+    /// Nodes that hold a copy.
+    pub members: Vec<String>,
+    /// Those of them that are up.
+    pub online: Vec<String>,
+}

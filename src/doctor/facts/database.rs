@@ -1,0 +1,106 @@
+//! What is known about PostgreSQL, as data.
+
+use super::{Asked, Gap, Skew};
+
+/// What is known about PostgreSQL.
+#[derive(Clone, Debug)]
+pub struct DatabaseFacts {
+    /// Where it is, without the password.
+    pub place: String,
+    /// Whether the host is this machine.
+    pub loopback: bool,
+    /// What became of a connection.
+    pub session: Session,
+    /// The tables that are ours.
+    pub tables: Asked<Vec<Table>>,
+    /// The outbox.
+    pub outbox: Asked<Outbox>,
+    /// Whether the SQL of each effect fits, by name.
+    pub effects: Vec<(String, Asked<()>)>,
+    /// How each effect's overdue orders are found, by name.
+    pub sweeps: Vec<(String, Asked<Sweep>)>,
+    /// Its clock against this machine's.
+    pub clock: Asked<Skew>,
+}
+
+impl DatabaseFacts {
+    /// No session, and everything else missing for one reason.
+    #[must_use]
+    pub fn unknown(place: String, loopback: bool, session: Session, gap: &Gap) -> Self {
+        Self {
+            place,
+            loopback,
+            session,
+            tables: Err(gap.clone()),
+            outbox: Err(gap.clone()),
+            effects: vec![("effects".to_owned(), Err(gap.clone()))],
+            sweeps: vec![("effects".to_owned(), Err(gap.clone()))],
+            clock: Err(gap.clone()),
+        }
+    }
+}
+
+/// What became of a connection to PostgreSQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// It stands.
+    Open(Server),
+    /// Nobody answers, or the URL cannot be used.
+    Unreachable(String),
+    /// The login is refused, or there is no such database.
+    LoginRefused(String),
+}
+
+/// What the server says about itself and this session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one answer of the server")]
+pub struct Server {
+    /// `server_version_num`, e.g. 180000.
+    pub version_num: i32,
+    /// Whether this session goes over TLS.
+    pub tls: bool,
+    /// Whether it is a standby.
+    pub standby: bool,
+    /// Whether transactions are read-only.
+    pub read_only: bool,
+    /// `max_connections`
+    pub max_connections: i64,
+    /// Connections kept for superusers and other roles.
+    pub reserved: i64,
+    /// Client connections at this moment, this one included.
+    pub used: i64,
+    /// `track_commit_timestamp`
+    pub commit_timestamps: bool,
+}
+
+/// A table of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Whether it is found along the search path.
+    pub exists: bool,
+    /// Rights on it that the user lacks.
+    pub lacks: Vec<String>,
+}
+
+/// What waits in the outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outbox {
+    /// Events.
+    pub events: i64,
+    /// Age of the oldest in milliseconds, by the database's clock.
+    pub oldest_ms: i64,
+}
+
+/// How overdue orders are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// The effect has no `overdue_sql`.
+    None,
+    /// The plan that PostgreSQL makes for any limit and grace.
+    Planned {
+        /// Tables it reads from end to end, although it was asked not to.
+        scans: Vec<String>,
+    },
+}

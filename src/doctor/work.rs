@@ -1,0 +1,124 @@
+//! What goes on in the topology: applied, consumed, held up, parked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Verdict,
+    facts::{Facts, Gap},
+};
+use crate::{
+    plan::{diff::diff, generation::number_of, snapshot::Snapshot, stats::QueueStats},
+    topology::Topology,
+    verify::stuck::SLOTS,
+};
+
+/// Is the topology file right?
+pub fn file(facts: &Facts) -> Verdict {
+    match &facts.topology {
+        Ok(topology) => Verdict::green(format!(
+            "{}: {} levels, {} timeouts",
+            topology.name,
+            topology.levels.len(),
+            topology.timeouts.len()
+        )),
+        Err(Gap { reason, fix, .. }) => Verdict::red(reason.clone(), fix.clone()),
+    }
+}
+
+/// Does the broker have it?
+pub fn applied(facts: &Facts) -> Verdict {
+    on_broker(facts, |topology, observed, _| judge_applied(topology, observed))
+}
+
+/// The plan, in one line.
+pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Verdict {
+    let plan = diff(topology, observed, &BTreeSet::new());
+    if plan.is_empty() {
+        Verdict::green(plan.summary())
+    } else {
+        Verdict::amber(plan.summary(), "look at overdue plan, then run overdue apply")
+    }
+}
+
+/// Does a worker consume from each business queue?
+pub fn consumers(facts: &Facts) -> Verdict {
+    on_broker(facts, |topology, _, stats| judge_consumers(topology, stats))
+}
+
+/// One consumer on any generation of a queue is enough.
+pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Verdict {
+    let mut total = 0;
+    let mut without = Vec::new();
+    for timeout in &topology.timeouts {
+        let base = topology.business_queue(timeout);
+        let generations = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
+        let consumers: u64 = generations.filter_map(|queue| queue.consumers).sum();
+        total += consumers;
+        if consumers == 0 {
+            without.push(base);
+        }
+    }
+    if without.is_empty() {
+        return Verdict::green(format!("{total} on {} business queues", topology.timeouts.len()));
+    }
+    Verdict::amber(format!("none on {}", without.join(", ")), "start a worker: overdue run")
+}
+
+/// Do the slots of the dead letter workers suffice? Their number cannot be read, only what is under way.
+pub fn dead_letters(facts: &Facts) -> Verdict {
+    on_broker(facts, |topology, _, stats| judge_dead_letters(topology, stats))
+}
+
+/// All slots of a queue in use: a burst, or stuck; `overdue verify` takes two readings and tells which.
+pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Verdict {
+    let prefix = format!("{}.", topology.name);
+    let ours = stats.values().filter(|queue| queue.name.starts_with(&prefix));
+    let under_way: Vec<(&str, u64)> =
+        ours.map(|q| (q.name.as_str(), q.dead_letters().unwrap_or_default())).collect();
+    let total: u64 = under_way.iter().map(|(_, count)| count).sum();
+    let full: Vec<String> = under_way
+        .iter()
+        .filter(|(_, count)| *count >= SLOTS)
+        .map(|(queue, count)| format!("{queue} ({count})"))
+        .collect();
+    if full.is_empty() {
+        return Verdict::green(format!(
+            "{total} under way; each queue hands on {SLOTS} at once unless advanced.config says otherwise"
+        ));
+    }
+    Verdict::amber(
+        format!("all {SLOTS} slots are in use: {}", full.join(", ")),
+        "overdue verify tells whether they are stuck; for bursts, in advanced.config: \
+         [{rabbit, [{dead_letter_worker_consumer_prefetch, 256}]}].",
+    )
+}
+
+/// Does something wait for a person?
+pub fn parked(facts: &Facts) -> Verdict {
+    on_broker(facts, |topology, _, stats| judge_parked(topology, stats))
+}
+
+/// Parked messages of all generations of the parking lot.
+pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Verdict {
+    let base = topology.parked_queue();
+    let lots = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
+    match lots.filter_map(|queue| queue.messages).sum::<u64>() {
+        0 => Verdict::green("nothing"),
+        count => Verdict::amber(
+            format!("{count} in {base}; each says why in x-park-reason"),
+            "look at them in the management UI; publish again what was given up too soon",
+        ),
+    }
+}
+
+/// With everything that a look at the topology on the broker takes.
+fn on_broker(
+    facts: &Facts,
+    judge: impl FnOnce(&Topology, &Snapshot, &BTreeMap<String, QueueStats>) -> Verdict,
+) -> Verdict {
+    Verdict::of(&facts.topology, |topology| {
+        Verdict::of(&facts.broker.api.observed, |observed| {
+            Verdict::of(&facts.broker.api.stats, |stats| judge(topology, observed, stats))
+        })
+    })
+}

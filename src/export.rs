@@ -1,0 +1,71 @@
+//! The same topology for those who may not run `overdue` with rights: text for other tools.
+//!
+//! Each format is a pure function from the topology's objects to text. Where a format has an order, it is
+//! the one of the plan for an empty virtual host: a thing comes after everything it leads to.
+
+pub mod definitions;
+pub(crate) mod json;
+pub mod kubernetes;
+mod names;
+pub mod rabbitmqadmin;
+pub(crate) mod shell;
+pub mod terraform;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    plan::{Change, diff::diff, snapshot::Snapshot},
+    topology::{
+        Topology,
+        objects::{Argument, Binding, Exchange, Queue},
+    },
+};
+
+/// One object to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// An exchange.
+    Exchange(Exchange),
+    /// A queue.
+    Queue(Queue),
+    /// A binding.
+    Binding(Binding),
+}
+
+/// The objects of `topology` in the order in which they are created.
+#[must_use]
+pub fn items(topology: &Topology) -> Vec<Item> {
+    let plan = diff(topology, &Snapshot::default(), &BTreeSet::new());
+    let item = |change| match change {
+        Change::CreateExchange(exchange) => Some(Item::Exchange(exchange)),
+        Change::CreateQueue(queue) => Some(Item::Queue(queue)),
+        Change::Bind(binding) => Some(Item::Binding(binding)),
+        // There is nothing yet that could be taken away.
+        Change::Unbind(_) | Change::DeleteQueue { .. } => None,
+    };
+    plan.steps.into_iter().filter_map(|step| item(step.change)).collect()
+}
+
+/// `queue` or `exchange`.
+fn destination_type(binding: &Binding) -> &'static str {
+    if binding.to_queue { "queue" } else { "exchange" }
+}
+
+/// Arguments as JSON; numbers stay numbers.
+fn arguments(arguments: &BTreeMap<String, Argument>) -> Map<String, Value> {
+    let json = |argument: &Argument| match argument {
+        Argument::Integer(number) => Value::from(*number),
+        Argument::Flag(flag) => Value::from(*flag),
+        Argument::Text(text) => Value::from(text.as_str()),
+    };
+    arguments.iter().map(|(key, value)| (key.clone(), json(value))).collect()
+}
+
+/// A queue's arguments with its type, for formats that have no other place for it.
+fn arguments_with_type(queue: &Queue) -> Map<String, Value> {
+    let mut all = arguments(&queue.arguments);
+    all.insert("x-queue-type".to_owned(), Value::from(queue.kind.as_str()));
+    all
+}

@@ -1,0 +1,79 @@
+//! What a broker has of the topology: which generation of a queue is in use, which are retired, what waits in each.
+
+use std::collections::BTreeMap;
+
+use super::Count;
+use crate::{
+    plan::{
+        generation::{Kind, kind, number_of, resolve},
+        snapshot::Snapshot,
+    },
+    topology::{Topology, level::Level},
+};
+
+/// One reading of a broker, as far as it is drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    /// Name and count of the queue in use, by the name it has in the topology.
+    current: BTreeMap<String, (String, Count)>,
+    /// Delay queues out of use, shortest level first.
+    pub(super) retired_delays: Vec<(String, Count)>,
+    /// Business queues out of use.
+    pub(super) retired_business: Vec<(String, Count)>,
+    /// Parking lots out of use.
+    pub(super) retired_parked: Vec<(String, Count)>,
+}
+
+impl Live {
+    /// What `snapshot` has of `topology`.
+    #[must_use]
+    pub fn of(topology: &Topology, snapshot: &Snapshot) -> Self {
+        let resolved = resolve(topology, &snapshot.objects).objects;
+        let count = |queue: &str| match snapshot.messages_in(queue) {
+            _ if !snapshot.objects.queues.contains_key(queue) => Count::Absent,
+            None => Count::Unknown,
+            Some(messages) => Count::Messages(messages),
+        };
+        let mut live = Self::default();
+        for base in topology.objects().queues.into_keys() {
+            let in_use = resolved.queues.keys().find(|name| number_of(&base, name).is_some());
+            let name = in_use.unwrap_or(&base).clone();
+            let messages = count(&name);
+            live.current.insert(base, (name, messages));
+        }
+        let observed = snapshot.objects.queues.values();
+        let mut delays = Vec::new();
+        for queue in observed.filter(|queue| !resolved.queues.contains_key(&queue.name)) {
+            let found = (queue.name.clone(), count(&queue.name));
+            match kind(topology, queue) {
+                Some(Kind::Delay(level)) => {
+                    delays.push((level.parse::<Level>().map(|level| level.ttl()).ok(), found));
+                }
+                Some(Kind::Business) => live.retired_business.push(found),
+                Some(Kind::Parked) => live.retired_parked.push(found),
+                None => {}
+            }
+        }
+        delays.sort_by_key(|(ttl, _)| *ttl);
+        live.retired_delays = delays.into_iter().map(|(_, found)| found).collect();
+        live
+    }
+
+    /// Name and count of the queue that the topology calls `base`.
+    pub(super) fn current(&self, base: &str) -> (String, Count) {
+        self.current.get(base).cloned().unwrap_or_else(|| (base.to_owned(), Count::Absent))
+    }
+
+    /// Messages in all of its queues.
+    pub(super) fn total(&self) -> u64 {
+        let current = self.current.values();
+        let retired = [&self.retired_delays, &self.retired_business, &self.retired_parked];
+        current
+            .chain(retired.into_iter().flatten())
+            .map(|(_, count)| match count {
+                Count::Messages(messages) => *messages,
+                Count::Absent | Count::Unknown => 0,
+            })
+            .fold(0, u64::saturating_add)
+    }
+}

@@ -1,0 +1,50 @@
+//! The rights as definitions, for `rabbitmqctl import_definitions` and `POST /api/definitions`.
+
+use serde_json::Value;
+
+use super::{Request, Right, Role, pattern::NOTHING};
+use crate::export::json::{object, sections};
+
+/// Definitions JSON with the permissions of `roles`; the virtual host has to exist.
+///
+/// Users are in it only where `request` asks for them: importing a user without a password takes the password
+/// of a user that exists. Topic permissions need the exchange to exist.
+#[must_use]
+pub fn render(roles: &[Role], request: &Request) -> String {
+    let lines = |line: &dyn Fn(&Role) -> Option<String>| roles.iter().filter_map(line).collect();
+    let mut parts: Vec<(&str, Vec<String>)> = Vec::new();
+    if request.create_users {
+        parts.push(("users", lines(&|role| Some(user(role, request)))));
+    }
+    parts.push(("permissions", lines(&|role| Some(permission(role, request)))));
+    if request.routing_keys {
+        parts.push(("topic_permissions", lines(&|role| topic_permission(role, request))));
+    }
+    sections(&parts)
+}
+
+fn user(role: &Role, request: &Request) -> String {
+    let tags: Vec<&str> = role.tag.iter().map(|tag| tag.name).collect();
+    object([("name", Value::from(request.user(role))), ("tags", Value::from(tags))])
+}
+
+fn permission(role: &Role, request: &Request) -> String {
+    object([
+        ("user", Value::from(request.user(role))),
+        ("vhost", Value::from(request.vhost.as_str())),
+        ("configure", Value::from(role.expression(Right::Configure))),
+        ("write", Value::from(role.expression(Right::Write))),
+        ("read", Value::from(role.expression(Right::Read))),
+    ])
+}
+
+fn topic_permission(role: &Role, request: &Request) -> Option<String> {
+    let keys = role.routing_keys.as_ref()?;
+    Some(object([
+        ("user", Value::from(request.user(role))),
+        ("vhost", Value::from(request.vhost.as_str())),
+        ("exchange", Value::from(keys.exchange.as_str())),
+        ("write", Value::from(keys.expression())),
+        ("read", Value::from(NOTHING)),
+    ]))
+}

@@ -1,0 +1,87 @@
+//! Regular expressions of object names, as RabbitMQ matches them (PCRE, not anchored by itself).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Object, RoutingKeys};
+
+/// Matches no object: the empty name stands for the default exchange, which takes no permission.
+pub const NOTHING: &str = "^$";
+
+/// Generations after the first, as `plan::generation` names them.
+const NUMBER: &str = r"\.[0-9]+";
+
+/// Exactly these objects of `topology`; [`NOTHING`] where there are none.
+#[must_use]
+pub fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
+    if objects.is_empty() {
+        return NOTHING.to_owned();
+    }
+    format!("^{}{}$", prefix(topology), group(&alternatives(topology, objects)))
+}
+
+/// Everything under the name of `topology` except these objects.
+#[must_use]
+pub fn under(topology: &str, excluded: &BTreeSet<&Object>) -> String {
+    if excluded.is_empty() {
+        return format!("^{}", prefix(topology));
+    }
+    format!("^{}(?!{}$)", prefix(topology), group(&alternatives(topology, excluded)))
+}
+
+impl RoutingKeys {
+    /// The expression of the keys, e.g. `^(5s|30m)\.unpaid$`.
+    #[must_use]
+    pub fn expression(&self) -> String {
+        let words = |words: &[String]| group(&words.iter().map(|word| escape(word)).collect());
+        format!(r"^{}\.{}$", words(&self.levels), words(&self.timeouts))
+    }
+}
+
+fn prefix(topology: &str) -> String {
+    escape(&format!("{topology}."))
+}
+
+/// One expression per name, sorted, without the prefix that all of them have.
+fn alternatives(topology: &str, objects: &BTreeSet<&Object>) -> Vec<String> {
+    let mut suffixes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let prefix = format!("{topology}.");
+    for object in objects {
+        let name = object.name();
+        let suffix = match object {
+            Object::Named(_) => "",
+            Object::Generations(_) => NUMBER,
+            Object::Below(_) => r"\..+",
+        };
+        suffixes.entry(name.strip_prefix(&prefix).unwrap_or(name)).or_default().insert(suffix);
+    }
+    let expression = |(name, suffixes): (&str, BTreeSet<&str>)| {
+        let optional = if suffixes.contains("") { "?" } else { "" };
+        let suffixes: Vec<&str> =
+            suffixes.into_iter().filter(|suffix| !suffix.is_empty()).collect();
+        match suffixes.as_slice() {
+            [] => escape(name),
+            [one] if optional.is_empty() => escape(name) + one,
+            several => format!("{}({}){optional}", escape(name), several.join("|")),
+        }
+    };
+    suffixes.into_iter().map(expression).collect()
+}
+
+fn group(alternatives: &Vec<String>) -> String {
+    match alternatives.as_slice() {
+        [one] => one.clone(),
+        _ => format!("({})", alternatives.join("|")),
+    }
+}
+
+/// A text as an expression that matches only itself.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 4);
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !matches!(c, '-' | '_') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}

@@ -1,0 +1,81 @@
+//! The rights as `rabbitmqctl` commands, with the reason of each beside it.
+
+use std::fmt::Write as _;
+
+use super::{Object, Request, Right, Role, pattern::NOTHING};
+use crate::export::shell::quote;
+
+/// Names of one reason that are listed; of more than these only the count is told.
+const LISTED: usize = 4;
+
+/// A shell script; what changes users or is optional is commented out, unless `request` asks for it.
+#[must_use]
+pub fn render(roles: &[Role], request: &Request) -> String {
+    let topologies: Vec<&str> = roles.iter().take(1).map(|role| role.topology.as_str()).collect();
+    let mut text = format!(
+        "# The least rights for topology {} in virtual host {:?}; docs/permissions.md explains them.\n",
+        topologies.join(", "),
+        request.vhost
+    );
+    for role in roles {
+        // Writing to a string cannot fail.
+        let _written = write!(text, "\n{}", of(role, request));
+    }
+    text
+}
+
+fn of(role: &Role, request: &Request) -> String {
+    let user = quote(&request.user(role));
+    let vhost = quote(&request.vhost);
+    let mut lines = vec![format!("# {}: {}", role.name, role.purpose)];
+    lines.extend(reasons(role));
+    lines.push(optional(request.create_users, &format!("rabbitmqctl add_user {user}")));
+    if let Some(tag) = role.tag {
+        let only = if tag.optional { "optional: " } else { "" };
+        lines.push(format!("# {only}{}", tag.why));
+        lines.push(format!("rabbitmqctl set_user_tags {user} {}", tag.name));
+    }
+    let rights = Right::ALL.map(|right| quote(&role.expression(right))).join(" ");
+    lines.push(format!("rabbitmqctl set_permissions -p {vhost} {user} {rights}"));
+    if let Some(keys) = &role.routing_keys {
+        lines.push(
+            "# optional, once the exchange is there: no routing keys but those of the topology"
+                .to_owned(),
+        );
+        let (exchange, write) = (quote(&keys.exchange), quote(&keys.expression()));
+        let read = quote(NOTHING);
+        let line = format!(
+            "rabbitmqctl set_topic_permissions -p {vhost} {user} {exchange} {write} {read}"
+        );
+        lines.push(optional(request.routing_keys, &line));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn optional(wanted: bool, line: &str) -> String {
+    if wanted { line.to_owned() } else { format!("# {line}") }
+}
+
+/// A line per right and reason, with the objects it is about.
+fn reasons(role: &Role) -> Vec<String> {
+    let mut reasons: Vec<(Right, &str, Vec<String>)> = Vec::new();
+    for need in &role.needs {
+        // Generations go with their first.
+        if matches!(need.object, Object::Generations(_)) {
+            continue;
+        }
+        let name = match &need.object {
+            Object::Below(name) => format!("{name}.*"),
+            object => object.name().to_owned(),
+        };
+        match reasons.iter_mut().find(|(right, why, _)| (*right, *why) == (need.right, need.why)) {
+            Some((_, _, names)) => names.push(name),
+            None => reasons.push((need.right, need.why, vec![name])),
+        }
+    }
+    let line = |(right, why, names): (Right, &str, Vec<String>)| match names.len() {
+        0..=LISTED => format!("#   {right} {}: {why}", names.join(", ")),
+        more => format!("#   {right} {more} objects: {why}"),
+    };
+    reasons.into_iter().map(line).collect()
+}

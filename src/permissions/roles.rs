@@ -1,0 +1,134 @@
+//! Who needs what, read off the topology and the objects it becomes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Need, Object, Reach, Right, Role, RoutingKeys, Tag};
+use crate::topology::{
+    Topology,
+    level::Level,
+    objects::{Argument, Objects},
+};
+
+/// Needs by what they are about, so that each is there once, with the first reason given.
+#[derive(Default)]
+struct Needs(BTreeMap<(Right, Object), &'static str>);
+
+impl Needs {
+    fn exchange(&mut self, right: Right, name: &str, why: &'static str) {
+        self.0.entry((right, Object::Named(name.to_owned()))).or_insert(why);
+    }
+
+    fn queue(&mut self, right: Right, name: &str, why: &'static str) {
+        self.exchange(right, name, why);
+        self.0.entry((right, Object::Generations(name.to_owned()))).or_insert(why);
+    }
+
+    fn list(self) -> Vec<Need> {
+        let need = |((right, object), why)| Need { right, object, why };
+        self.0.into_iter().map(need).collect()
+    }
+}
+
+/// An order service.
+pub(super) fn publisher(topology: &Topology) -> Role {
+    let mut needs = Needs::default();
+    needs.exchange(Right::Write, &topology.entry_exchange(), "publish due notices");
+    Role {
+        name: "publisher",
+        purpose: "an order service; declares nothing",
+        topology: topology.name.clone(),
+        needs: needs.list(),
+        reach: Reach::Needs,
+        tag: None,
+        routing_keys: Some(RoutingKeys {
+            exchange: topology.entry_exchange(),
+            levels: topology.levels.iter().map(Level::to_string).collect(),
+            timeouts: topology.timeouts.iter().map(|timeout| timeout.name.clone()).collect(),
+        }),
+    }
+}
+
+/// A worker that declares nothing.
+pub(super) fn worker(topology: &Topology) -> Role {
+    let mut needs = Needs::default();
+    needs.exchange(Right::Write, &topology.entry_exchange(), "put back, try again");
+    needs.exchange(Right::Write, &topology.park_exchange(), "park");
+    needs.exchange(Right::Write, &topology.events_exchange(), "publish what happened");
+    for timeout in &topology.timeouts {
+        needs.queue(Right::Read, &topology.business_queue(timeout), "consume what is due");
+    }
+    Role {
+        name: "worker",
+        purpose: "`overdue run --no-declare`",
+        topology: topology.name.clone(),
+        needs: needs.list(),
+        reach: Reach::Needs,
+        tag: Some(Tag {
+            name: "management",
+            why: "list the generations of its queues; without it they are looked for one by one, at the start only",
+            optional: true,
+        }),
+        routing_keys: None,
+    }
+}
+
+/// Whoever plans and applies the topology.
+pub(super) fn administrator(topology: &Topology) -> Role {
+    let objects = topology.objects();
+    let probe = Object::Below(format!("{}.probe", topology.name));
+    let mut needs = declaring(&objects);
+    needs.exchange(Right::Write, &topology.entry_exchange(), "verify --probe publishes to it");
+    for right in Right::ALL {
+        needs.0.insert((right, probe.clone()), "verify --probe listens there");
+    }
+    let mut objects = names(&objects);
+    objects.insert(probe);
+    Role {
+        name: "topology",
+        purpose: "plan, apply, verify and unblock",
+        topology: topology.name.clone(),
+        needs: needs.list(),
+        reach: Reach::Topology { objects },
+        tag: Some(Tag {
+            name: "policymaker",
+            why: "read and change through the management API; unblock sets a policy",
+            optional: false,
+        }),
+        routing_keys: None,
+    }
+}
+
+/// What the broker asks of whoever declares these objects, binds, unbinds and deletes them.
+fn declaring(objects: &Objects) -> Needs {
+    let mut needs = Needs::default();
+    for exchange in objects.exchanges.values() {
+        needs.exchange(Right::Configure, &exchange.name, "declare; delete what is retired");
+        if let Some(Argument::Text(alternate)) = exchange.arguments.get("alternate-exchange") {
+            needs.exchange(Right::Read, &exchange.name, "declare with an alternate exchange");
+            needs.exchange(Right::Write, alternate, "be the alternate exchange of another");
+        }
+    }
+    for queue in objects.queues.values() {
+        needs.queue(Right::Configure, &queue.name, "declare; delete what is retired");
+        if let Some(Argument::Text(dlx)) = queue.arguments.get("x-dead-letter-exchange") {
+            needs.queue(Right::Read, &queue.name, "declare with a dead letter exchange");
+            needs.exchange(Right::Write, dlx, "be the dead letter exchange of a queue");
+        }
+    }
+    for binding in &objects.bindings {
+        needs.exchange(Right::Read, &binding.source, "bind and unbind its queues");
+        if binding.to_queue {
+            needs.queue(Right::Write, &binding.destination, "bind and unbind");
+        } else {
+            needs.exchange(Right::Write, &binding.destination, "bind and unbind");
+        }
+    }
+    needs
+}
+
+fn names(objects: &Objects) -> BTreeSet<Object> {
+    let queues = objects.queues.keys();
+    let queues =
+        queues.flat_map(|name| [Object::Named(name.clone()), Object::Generations(name.clone())]);
+    objects.exchanges.keys().cloned().map(Object::Named).chain(queues).collect()
+}

@@ -1,0 +1,189 @@
+//! What `overdue doctor` wants to know about the database. Asks for everything it can; changes nothing.
+
+use std::{future::Future, net::IpAddr};
+
+use deadpool_postgres::Object;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_postgres::{Row, SimpleQueryMessage};
+
+use super::{Fault, Store, StoreError, fault::chain, orders::Effect};
+use crate::doctor::facts::{
+    Asked, DatabaseFacts, Gap, Outbox, Server, Session, Skew, Sweep, Table,
+};
+
+impl Store {
+    /// Everything that can be known; `now` is this machine's clock. Effects whose SQL could not be read are
+    /// handed over as gaps.
+    pub async fn facts(
+        &self,
+        effects: &[(String, Asked<Effect>)],
+        now: fn() -> Timestamp,
+    ) -> DatabaseFacts {
+        let server = self.server().await;
+        let session = match server {
+            Ok(server) => Session::Open(server),
+            Err(error) => return self.unknown(&error),
+        };
+        let mut checked = Vec::new();
+        let mut sweeps = Vec::new();
+        for (name, effect) in effects {
+            checked.push((name.clone(), each(effect, |effect| self.check_effect(effect)).await));
+            sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan(effect)).await));
+        }
+        DatabaseFacts {
+            place: self.place().to_owned(),
+            loopback: self.is_loopback(),
+            session,
+            tables: asked(self.tables().await),
+            outbox: asked(self.outbox().await),
+            effects: checked,
+            sweeps,
+            clock: asked(self.clock(now).await),
+        }
+    }
+
+    fn unknown(&self, error: &StoreError) -> DatabaseFacts {
+        let text = reason(error);
+        let refused = error.fault() == Fault::Configuration;
+        let session =
+            if refused { Session::LoginRefused(text) } else { Session::Unreachable(text) };
+        let gap = Gap::new("no session", "mend what is red above");
+        DatabaseFacts::unknown(self.place().to_owned(), self.is_loopback(), session, &gap)
+    }
+
+    /// A Unix socket is a path.
+    fn is_loopback(&self) -> bool {
+        let host = self.place().split(" database").next().unwrap_or_default();
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+        let address = host.parse::<IpAddr>();
+        host == "localhost" || host.starts_with('/') || address.is_ok_and(|a| a.is_loopback())
+    }
+
+    async fn server(&self) -> Result<Server, StoreError> {
+        const SQL: &str = include_str!("../../sql/doctor_server.sql");
+        let row = self.one("doctor_server", SQL).await?;
+        Ok(Server {
+            version_num: row.get(0),
+            tls: row.get(1),
+            standby: row.get(2),
+            read_only: row.get(3),
+            max_connections: row.get(4),
+            reserved: row.get(5),
+            used: row.get(6),
+            commit_timestamps: row.get(7),
+        })
+    }
+
+    async fn tables(&self) -> Result<Vec<Table>, StoreError> {
+        const SQL: &str = include_str!("../../sql/doctor_tables.sql");
+        let client = self.client().await?;
+        let rows = self.named("doctor_tables", client.query(SQL, &[]).await)?;
+        let table = |row: &Row| Table { name: row.get(0), exists: row.get(1), lacks: row.get(2) };
+        Ok(rows.iter().map(table).collect())
+    }
+
+    async fn outbox(&self) -> Result<Outbox, StoreError> {
+        const SQL: &str = include_str!("../../sql/doctor_outbox.sql");
+        let row = self.one("doctor_outbox", SQL).await?;
+        Ok(Outbox { events: row.get(0), oldest_ms: row.get(1) })
+    }
+
+    async fn clock(&self, now: fn() -> Timestamp) -> Result<Skew, StoreError> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached("SELECT clock_timestamp()").await;
+        let statement = self.named("clock", statement)?;
+        let sent = now();
+        let row = self.named("clock", client.query_one(&statement, &[]).await)?;
+        let received = now();
+        let database: Timestamp = row.get(0);
+        let round_trip_ms = received.as_millisecond().saturating_sub(sent.as_millisecond());
+        let middle_ms = sent.as_millisecond().saturating_add(round_trip_ms / 2);
+        Ok(Skew {
+            ahead_ms: database.as_millisecond().saturating_sub(middle_ms),
+            margin_ms: round_trip_ms / 2 + 1,
+        })
+    }
+
+    /// The plan for any limit and grace, with scans forbidden where there is another way: on a small table
+    /// PostgreSQL scans although there is an index.
+    async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
+        let Some(sql) = &effect.overdue_sql else { return Ok(Sweep::None) };
+        // Taken out of the pool: what is prepared here outlives even a roll-back.
+        let mut client = Object::take(self.client().await?);
+        let name = "doctor_sweep";
+        let transaction = self.named(name, client.transaction().await)?;
+        let prepare = format!(
+            "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;\n\
+             PREPARE doctor_sweep (bigint, bigint) AS {}",
+            sql.trim().trim_end_matches(';')
+        );
+        self.named(name, transaction.batch_execute(&prepare).await)?;
+        let explain = "EXPLAIN (FORMAT json) EXECUTE doctor_sweep (500, 60000)";
+        let answer = self.named(name, transaction.simple_query(explain).await)?;
+        self.named(name, transaction.rollback().await)?;
+        let rows = answer.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let plan: String = rows.collect();
+        let plan: Value = serde_json::from_str(&plan).map_err(|error| StoreError::Effect {
+            effect: effect.name.clone(),
+            reason: format!("its plan cannot be read: {error}"),
+        })?;
+        let mut scans = Vec::new();
+        collect_scans(&plan, &mut scans);
+        Ok(Sweep::Planned { scans })
+    }
+
+    async fn one(&self, name: &'static str, sql: &str) -> Result<Row, StoreError> {
+        let client = self.client().await?;
+        self.named(name, client.query_one(sql, &[]).await)
+    }
+}
+
+/// Every table that a plan scans, at whatever depth.
+fn collect_scans(plan: &Value, scans: &mut Vec<String>) {
+    match plan {
+        Value::Array(nodes) => nodes.iter().for_each(|node| collect_scans(node, scans)),
+        Value::Object(node) => {
+            if node.get("Node Type").and_then(Value::as_str) == Some("Seq Scan") {
+                let table = node.get("Relation Name").and_then(Value::as_str);
+                scans.extend(table.map(str::to_owned));
+            }
+            node.values().for_each(|child| collect_scans(child, scans));
+        }
+        _ => {}
+    }
+}
+
+async fn each<'a, T, F: Future<Output = Result<T, StoreError>>>(
+    effect: &'a Asked<Effect>,
+    ask: impl FnOnce(&'a Effect) -> F,
+) -> Asked<T> {
+    match effect {
+        Ok(effect) => asked(ask(effect).await),
+        Err(gap) => Err(gap.clone()),
+    }
+}
+
+fn asked<T>(answer: Result<T, StoreError>) -> Asked<T> {
+    answer.map_err(|error| {
+        let fix = error.advice().unwrap_or("look in the log of the database");
+        if error.is_permission() {
+            Gap::denied(reason(&error), fix)
+        } else {
+            Gap::new(reason(&error), fix)
+        }
+    })
+}
+
+/// PostgreSQL's own words are only in the causes.
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Connect { source, .. } | StoreError::Statement { source, .. } => {
+            format!("{error}: {}", chain(source))
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,97 @@
+//! Rules about what the chosen broker version cannot do. Each claim was read in that version's source or release notes.
+
+use super::{Remark, Surroundings, version::BrokerVersion};
+use crate::topology::file::{QueueType, TopologyFile};
+
+/// Quorum queues came with 3.8.0 (<https://www.rabbitmq.com/docs/quorum-queues>).
+const QUORUM_QUEUES: BrokerVersion = BrokerVersion::new(3, 8);
+/// Quorum queues take `x-message-ttl`, and dead-letter at least once, since 3.10.0 (its release notes).
+const QUORUM_TTL: BrokerVersion = BrokerVersion::new(3, 10);
+/// `x-delivery-limit = -1` means "no limit" since 4.0.1 (its release notes). Before, `rabbit_fifo` compares the
+/// count of returns with it as it is: the first return is over the limit, and the message is gone (seen on 3.10.8).
+const UNLIMITED: BrokerVersion = BrokerVersion::new(4, 0);
+/// The oldest and the newest series that `overdue` is tested with.
+const TESTED: (BrokerVersion, BrokerVersion) = (UNLIMITED, BrokerVersion::new(4, 3));
+
+pub(super) fn version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+    let Some(broker) = surroundings.broker else { return Vec::new() };
+    if file.queues.queue_type() == QueueType::Classic {
+        return Vec::new();
+    }
+    let message = if broker < QUORUM_QUEUES {
+        format!("RabbitMQ {broker} has no quorum queues; they came with 3.8")
+    } else if broker < QUORUM_TTL {
+        format!(
+            "RabbitMQ {broker} refuses a message TTL on a quorum queue, which is what delays; it came with 3.10"
+        )
+    } else if broker < UNLIMITED {
+        format!(
+            "on RabbitMQ {broker} the parking lot loses a message the first time it is looked at and put back: \
+             there, a delivery limit of -1 is not `none` but `over it at once`; that came with 4.0"
+        )
+    } else {
+        return Vec::new();
+    };
+    let place = &file.queues.queue_type;
+    let span = place.as_ref().map_or_else(|| file.name.span(), toml::Spanned::span);
+    let help = format!("use RabbitMQ {UNLIMITED} or newer, or [queues] type = \"classic\"");
+    vec![Remark::new(span, message, help)]
+}
+
+/// A fault of a series that a later patch mends.
+struct Bug {
+    series: (u16, u16),
+    /// The first patch without it.
+    mended: u16,
+    what: &'static str,
+}
+
+/// Faults of at-least-once dead-lettering, by the release notes of 4.2.7 and 4.3.3.
+const BUGS: [Bug; 2] = [
+    Bug {
+        series: (4, 2),
+        mended: 7,
+        what: "can direct commands of at-least-once dead-lettering to the wrong replica of a queue \
+               (rabbitmq-server pull request 16203)",
+    },
+    Bug {
+        series: (4, 3),
+        mended: 3,
+        what: "can stop dead-lettering from a level for good when replicas of its queue come and go repeatedly, as \
+               in a rolling replacement of nodes (rabbitmq-server issue 16652)",
+    },
+];
+
+pub(super) fn bug(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+    let Some(broker) = surroundings.broker else { return Vec::new() };
+    if file.queues.queue_type() == QueueType::Classic {
+        return Vec::new();
+    }
+    let hit = BUGS.iter().filter(|bug| {
+        bug.series == broker.series() && broker.patch().is_some_and(|patch| patch < bug.mended)
+    });
+    hit.map(|Bug { series: (major, minor), mended, what }| {
+        let message = format!("RabbitMQ {broker} {what}");
+        let help = format!("use {major}.{minor}.{mended} or newer");
+        Remark::new(file.name.span(), message, help)
+    })
+    .collect()
+}
+
+pub(super) fn untested(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+    let Some(broker) = surroundings.broker else { return Vec::new() };
+    let (oldest, newest) = TESTED;
+    let which = if broker.series() < oldest.series() {
+        format!("older than {oldest}, the oldest")
+    } else if broker.series() > newest.series() {
+        format!("newer than {newest}, the newest")
+    } else {
+        return Vec::new();
+    };
+    let message = format!("RabbitMQ {broker} is {which} that `overdue` is tested with");
+    vec![Remark::new(
+        file.name.span(),
+        message,
+        "try it with `overdue demo` on a broker of its own",
+    )]
+}

@@ -1,0 +1,35 @@
+//! Rules about the levels by order category.
+
+use std::collections::BTreeSet;
+
+use toml::Spanned;
+
+use super::{Remark, Surroundings};
+use crate::topology::file::TopologyFile;
+
+/// A timeout without any category treats all orders alike, which is no mistake; one that has some and lacks
+/// another that its sibling has probably is.
+pub(super) fn missing(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+    let timeouts = || file.timeout.iter().map(Spanned::get_ref);
+    let known: BTreeSet<&str> = timeouts()
+        .flat_map(|timeout| timeout.after_by_category.keys().map(String::as_str))
+        .collect();
+    let mut remarks = Vec::new();
+    for timeout in timeouts().filter(|timeout| !timeout.after_by_category.is_empty()) {
+        let name = timeout.name.get_ref();
+        for category in
+            known.iter().filter(|known| !timeout.after_by_category.contains_key(**known))
+        {
+            let message = format!(
+                "timeout `{name}` has levels by category, but none for `{category}`, which another timeout has; \
+                 `overdue publish --timeout {name} --category {category}` is refused"
+            );
+            let help = format!(
+                "add {category} = \"{}\" to its after_by_category",
+                timeout.after.get_ref()
+            );
+            remarks.push(Remark::new(timeout.name.span(), message, help));
+        }
+    }
+    remarks
+}

@@ -1,0 +1,69 @@
+//! Rules about what a timeout or a retry refers to.
+
+use std::collections::BTreeSet;
+
+use toml::Spanned;
+
+use super::{Remark, Surroundings, levels::readable};
+use crate::topology::file::{DEFAULT_EFFECT, TopologyFile};
+
+pub(super) fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+    if !file.timeout.is_empty() {
+        return Vec::new();
+    }
+    let message = "there is no timeout, so nothing would ever be consumed".to_owned();
+    let help = "add one: a line [[timeout]], then name = \"unpaid\" and after = \"30m\"";
+    vec![Remark::new(file.name.span(), message, help)]
+}
+
+pub(super) fn levels(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+    let declared: BTreeSet<&str> =
+        file.delay.levels.get_ref().iter().map(|level| level.get_ref().as_str()).collect();
+    let readable: Vec<String> =
+        readable(file).iter().map(|(level, _)| format!("`{level}`")).collect();
+    let help = match &readable[..] {
+        [] => "add it to delay.levels".to_owned(),
+        levels => format!("add it to delay.levels or use one of {}", levels.join(", ")),
+    };
+    references(file)
+        .filter(|(_, level)| !declared.contains(level.get_ref().as_str()))
+        .map(|(place, level)| {
+            let message = format!("{place} is `{}`, which is no level", level.get_ref());
+            Remark::new(level.span(), message, help.as_str())
+        })
+        .collect()
+}
+
+/// Every place that names a level, in words, and what it names.
+fn references(file: &TopologyFile) -> impl Iterator<Item = (String, &Spanned<String>)> {
+    let timeouts = file.timeout.iter().map(Spanned::get_ref);
+    let by_timeout = timeouts.flat_map(|timeout| {
+        let name = timeout.name.get_ref();
+        let by_category = timeout.after_by_category.iter().map(move |(category, level)| {
+            (format!("after_by_category.{category} of timeout `{name}`"), level)
+        });
+        std::iter::once((format!("after of timeout `{name}`"), &timeout.after)).chain(by_category)
+    });
+    let by_retry = file.retry.levels().iter().map(|level| ("retry.after".to_owned(), level));
+    by_timeout.chain(by_retry)
+}
+
+pub(super) fn effects(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+    let effects = file.timeout.iter().filter_map(|timeout| timeout.get_ref().effect.as_ref());
+    let unknown = effects.filter(|effect| {
+        let name = effect.get_ref();
+        name != DEFAULT_EFFECT && !surroundings.effects.contains(name)
+    });
+    unknown
+        .map(|effect| {
+            let name = effect.get_ref();
+            let message = format!(
+                "effect `{name}` is not built in, and the settings at hand do not say which SQL it is"
+            );
+            let help = format!(
+                "the worker needs, in its overdue.toml: [effects.{name}] sql = \"{name}.sql\" (docs/effects.md)"
+            );
+            Remark::new(effect.span(), message, help)
+        })
+        .collect()
+}

@@ -1,0 +1,230 @@
+//! Policies that beat or limit what the topology gave a queue.
+
+use std::collections::BTreeMap;
+
+use super::{Drift, Next, Severity, limits::Effective, role};
+use crate::{
+    plan::{generation::Kind, snapshot::Snapshot, stats::QueueStats},
+    topology::{Topology, objects::Queue},
+};
+
+/// Policy keys that change nothing about a queue of ours: its argument wins, or they are about where it lives.
+const HARMLESS: [&str; 11] = [
+    "consumer-disconnected-timeout",
+    "dead-letter-strategy",
+    "initial-cluster-size",
+    "max-age",
+    "max-in-memory-bytes",
+    "max-in-memory-length",
+    "queue-leader-locator",
+    "queue-master-locator",
+    "queue-mode",
+    "queue-version",
+    "target-group-size",
+];
+
+/// Looked at together with `delayed-retry-type`.
+const RETRY_BOUNDS: [&str; 2] = ["delayed-retry-min", "delayed-retry-max"];
+
+/// One finding per setting and effect, with all the queues it is about: a catch-all policy hits every one.
+pub(super) fn findings(
+    topology: &Topology,
+    observed: &Snapshot,
+    stats: &BTreeMap<String, QueueStats>,
+) -> Vec<Drift> {
+    let unblocking = format!("{}.unblock.", topology.name);
+    let mut hits: BTreeMap<Hit<'_>, Vec<&str>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for queue in observed.objects.queues.values() {
+        let (Some(role), Some(stats)) = (role(topology, queue), stats.get(&queue.name)) else {
+            continue;
+        };
+        match stats.policy.as_deref().filter(|name| name.starts_with(&unblocking)) {
+            Some(policy) => found.push(left_over(queue, policy)),
+            None => hits_of(queue, role, stats)
+                .for_each(|hit| hits.entry(hit).or_default().push(&queue.name)),
+        }
+    }
+    found.extend(hits.into_iter().map(|(hit, queues)| hit.finding(&queues)));
+    found
+}
+
+/// What a policy does to a queue; the order is that of the report.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Hit<'a> {
+    policy: Option<&'a str>,
+    operator: Option<&'a str>,
+    key: &'a str,
+    value: String,
+    verdict: Verdict,
+}
+
+fn hits_of<'a>(
+    queue: &'a Queue,
+    role: Kind<'a>,
+    stats: &'a QueueStats,
+) -> impl Iterator<Item = Hit<'a>> {
+    let applied = Applied { effective: Effective { queue, stats: Some(stats) }, role };
+    stats.effective_policy_definition.iter().filter_map(move |(key, value)| {
+        Some(Hit {
+            policy: stats.policy.as_deref(),
+            operator: stats.operator_policy.as_deref(),
+            key,
+            value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+            verdict: applied.verdict(key)?,
+        })
+    })
+}
+
+impl Hit<'_> {
+    fn finding(self, queues: &[&str]) -> Drift {
+        let object = match (self.policy, self.operator) {
+            (Some(policy), Some(operator)) => {
+                format!("policy {policy} with operator policy {operator}")
+            }
+            (None, Some(operator)) => format!("operator policy {operator}"),
+            (policy, None) => format!("policy {}", policy.unwrap_or_default()),
+        };
+        let noun = if queues.len() == 1 { "queue" } else { "queues" };
+        let (severity, why) = self.verdict;
+        Drift {
+            severity,
+            rule: "policy",
+            object,
+            what: format!("sets {} to {} on {noun} {}", self.key, self.value, queues.join(", ")),
+            why,
+            next: Next::Policies {
+                policy: self.policy.map(str::to_owned),
+                operator: self.operator.map(str::to_owned),
+            },
+        }
+    }
+}
+
+/// `overdue unblock` was ended before it could take its policy away; it is a copy of what applied before.
+fn left_over(queue: &Queue, policy: &str) -> Drift {
+    Drift {
+        severity: Severity::Drift,
+        rule: "left-over-policy",
+        object: format!("queue {}", queue.name),
+        what: format!("policy {policy} of an interrupted `overdue unblock` is still there"),
+        why: "changes of the policy it stands in for do not reach the queue".to_owned(),
+        next: Next::Unblock(queue.name.clone()),
+    }
+}
+
+/// What a policy key does to a queue.
+type Verdict = (Severity, String);
+
+fn danger(why: impl Into<String>) -> Verdict {
+    (Severity::Danger, why.into())
+}
+
+fn note(why: impl Into<String>) -> Verdict {
+    (Severity::Note, why.into())
+}
+
+struct Applied<'a> {
+    effective: Effective<'a>,
+    role: Kind<'a>,
+}
+
+impl Applied<'_> {
+    /// What a key of the policy does to this queue; `None` where it does nothing.
+    fn verdict(&self, key: &str) -> Option<Verdict> {
+        match key {
+            "message-ttl" => self.message_ttl(),
+            "overflow" => self.overflow(),
+            "max-length" | "max-length-bytes" => Some(self.max_length()),
+            "expires" => Some(danger(
+                "the broker deletes the queue with its messages when it was not used for so long",
+            )),
+            "dead-letter-exchange" => self.dead_letter_exchange(),
+            "dead-letter-routing-key" => self.dead_letter_routing_key(),
+            "delivery-limit" => self.delivery_limit(),
+            "delayed-retry-type" => self.delayed_retry(),
+            "consumer-timeout" => (self.role == Kind::Business).then(|| {
+                note("a worker that holds a delivery for longer is cancelled and begins again")
+            }),
+            _ if HARMLESS.contains(&key) || RETRY_BOUNDS.contains(&key) => None,
+            _ => Some(note("overdue does not know this key: see the broker's documentation")),
+        }
+    }
+
+    /// The smaller of argument and policy; messages that are in the queue already keep the TTL they came with.
+    fn message_ttl(&self) -> Option<Verdict> {
+        let own = self.effective.argument("message-ttl");
+        match self.role {
+            Kind::Delay(_) if self.effective.least("message-ttl") == own => None,
+            Kind::Delay(_) => Some(danger("what is published to it comes out early")),
+            Kind::Business => Some(danger("what no worker takes in time is parked")),
+            Kind::Parked => Some(danger("what is parked is deleted after it")),
+        }
+    }
+
+    /// By policy it beats the argument on quorum queues. Where there is a limit, that is told with the limit.
+    fn overflow(&self) -> Option<Verdict> {
+        let at_least_once =
+            self.effective.own_first("dead-letter-strategy") == Some("at-least-once");
+        let beaten =
+            self.effective.is_quorum() && at_least_once && !self.effective.rejects_when_full();
+        beaten.then(|| {
+            danger(
+                "dead-lettering falls back to at-most-once without a word, and the dead letters that were \
+                 under way when the policy came are deleted",
+            )
+        })
+    }
+
+    fn max_length(&self) -> Verdict {
+        danger(match (self.role, self.effective.rejects_when_full()) {
+            (Kind::Delay(_), true) => "full, it refuses notices: order services get a nack",
+            (Kind::Delay(_), false) => "full, it lets the oldest notices out early",
+            (Kind::Business, true) => "full, it stops every level that leads to it",
+            (Kind::Business, false) => "full, it parks the oldest messages",
+            (Kind::Parked, true) => "full, it stops every queue that parks there",
+            (Kind::Parked, false) => "full, it deletes the oldest parked messages",
+        })
+    }
+
+    /// The argument wins; the parking lot has none.
+    fn dead_letter_exchange(&self) -> Option<Verdict> {
+        let own = self.effective.queue.arguments.contains_key("x-dead-letter-exchange");
+        (!own).then(|| note("what is rejected there goes on to that exchange"))
+    }
+
+    /// The topology sets none, so the policy's is used.
+    fn dead_letter_routing_key(&self) -> Option<Verdict> {
+        match self.role {
+            Kind::Delay(_) => Some(danger(
+                "what is due loses its routing key, and goes to one place or is parked",
+            )),
+            Kind::Business => Some(note("what is parked from there loses its routing key")),
+            Kind::Parked => None,
+        }
+    }
+
+    /// Nobody consumes from a level, so its limit is never reached.
+    fn delivery_limit(&self) -> Option<Verdict> {
+        let limit = self.effective.delivery_limit()?;
+        let own = self.effective.argument("delivery-limit");
+        match self.role {
+            Kind::Business if own != Some(limit) => {
+                let why = format!("a message is parked after {limit} deliveries");
+                Some((Severity::Drift, why))
+            }
+            Kind::Parked => Some(danger(format!(
+                "a parked message that was looked at and given back {limit} times is deleted"
+            ))),
+            Kind::Business | Kind::Delay(_) => None,
+        }
+    }
+
+    fn delayed_retry(&self) -> Option<Verdict> {
+        let on = self.effective.policy("delayed-retry-min").is_some_and(|min| min > 0)
+            && self.effective.own_first("delayed-retry-type") != Some("disabled");
+        (on && self.role == Kind::Business).then(|| {
+            note("what a worker gives back, also at its end, comes again only after the delay")
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! Canaries: messages that go the way of a notice and come back to the one who sent them.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use serde::Serialize;
+
+use super::{Drift, Next, Severity};
+use crate::{
+    plan::{generation::number_of, snapshot::Snapshot},
+    topology::{Topology, level::Level},
+};
+
+/// The header that tells a canary; its value is the canary's id. A worker acks what has it.
+pub const CANARY: &str = "x-overdue-canary";
+/// A canary cannot be earlier than its TTL, but for the grain of two clocks.
+const EARLY_MS: i64 = 50;
+
+/// What is sent, and the queue it comes back to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canaries {
+    /// The temporary queue, `orders.probe.<word>`.
+    pub queue: String,
+    /// Where canaries are published.
+    pub entry_exchange: String,
+    /// Where they come out.
+    pub due_exchange: String,
+    /// One per level that fits, then one per timeout.
+    pub list: Vec<Canary>,
+    /// Levels that are longer than the probe may take.
+    pub too_long: Vec<String>,
+}
+
+/// One canary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canary {
+    /// Its id, unique in this probe; also its `message-id`.
+    pub id: String,
+    /// Its routing key.
+    pub routing_key: String,
+    /// The level it goes through.
+    pub level: Level,
+    /// The timeout whose routing key it has; `None` where the level is what is tried.
+    pub timeout: Option<String>,
+    /// What the temporary queue is bound by to get it.
+    pub binding: String,
+}
+
+/// What became of a canary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It came back.
+    Arrived {
+        /// So long after it was published.
+        after: Duration,
+    },
+    /// The broker did not take it.
+    Refused {
+        /// What the broker said.
+        reason: String,
+    },
+    /// It did not come back in time.
+    Lost,
+}
+
+impl Canaries {
+    /// A canary for each level that lets go within `within`, and one for each timeout through the shortest of them.
+    ///
+    /// `word` stands in place of a timeout in the routing keys of the levels' canaries; it must be no timeout's
+    /// name. `None` where every level is longer.
+    #[must_use]
+    pub fn new(topology: &Topology, word: &str, within: Duration) -> Option<Self> {
+        let (fitting, longer): (Vec<&Level>, Vec<&Level>) =
+            topology.levels.iter().partition(|level| level.ttl().as_duration() <= within);
+        let shortest = fitting.iter().min_by_key(|level| level.ttl())?;
+        let levels = fitting.iter().map(|level| Canary {
+            id: format!("{word}-{level}"),
+            routing_key: format!("{level}.{word}"),
+            level: (*level).clone(),
+            timeout: None,
+            binding: format!("#.{word}"),
+        });
+        let timeouts = topology.timeouts.iter().map(|timeout| {
+            // Not `#.unpaid`: that would copy everything that comes due meanwhile.
+            let routing_key = Topology::routing_key(shortest, timeout);
+            Canary {
+                id: format!("{word}-{routing_key}"),
+                binding: routing_key.clone(),
+                routing_key,
+                level: (*shortest).clone(),
+                timeout: Some(timeout.name.clone()),
+            }
+        });
+        Some(Self {
+            queue: format!("{}.probe.{word}", topology.name),
+            entry_exchange: topology.entry_exchange(),
+            due_exchange: topology.due_exchange(),
+            list: levels.chain(timeouts).collect(),
+            too_long: longer.into_iter().map(Level::to_string).collect(),
+        })
+    }
+}
+
+/// What the probe says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Probe {
+    /// How long the longest canary could wait, in milliseconds.
+    pub within_ms: u64,
+    /// One line per canary.
+    pub canaries: Vec<Line>,
+    /// Levels that were not tried, because they are longer.
+    pub not_tried: Vec<String>,
+    /// What is wrong; part of the report's findings.
+    #[serde(skip)]
+    pub findings: Vec<Drift>,
+}
+
+/// What one canary says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// `level 5s`, `timeout unpaid`.
+    pub subject: String,
+    /// The level it went through.
+    pub level: String,
+    /// How much later than the level's TTL it came; negative is early; not there where it did not come.
+    pub late_ms: Option<i64>,
+    /// Why it did not come, where the broker said so.
+    pub refused: Option<String>,
+    /// For a timeout: its queues that are bound to get what the canary got.
+    pub bound: Vec<String>,
+}
+
+/// Compares what was sent with what came back. `observed` says which queues are bound for a timeout.
+#[must_use]
+pub fn judge(
+    topology: &Topology,
+    observed: &Snapshot,
+    canaries: &Canaries,
+    fates: &BTreeMap<String, Fate>,
+    within: Duration,
+) -> Probe {
+    let lines: Vec<Line> =
+        canaries.list.iter().map(|canary| line(topology, observed, canary, fates)).collect();
+    let findings = canaries
+        .list
+        .iter()
+        .zip(&lines)
+        .filter_map(|(canary, line)| finding(topology, canary, line, &lines))
+        .collect();
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    Probe { within_ms, canaries: lines, not_tried: canaries.too_long.clone(), findings }
+}
+
+fn line(
+    topology: &Topology,
+    observed: &Snapshot,
+    canary: &Canary,
+    fates: &BTreeMap<String, Fate>,
+) -> Line {
+    let fate = fates.get(&canary.id);
+    let late_ms = match fate {
+        Some(Fate::Arrived { after }) => {
+            let after = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+            let ttl = i64::try_from(canary.level.ttl().as_millis()).unwrap_or(i64::MAX);
+            Some(after.saturating_sub(ttl))
+        }
+        _ => None,
+    };
+    let refused = match fate {
+        Some(Fate::Refused { reason }) => Some(reason.clone()),
+        _ => None,
+    };
+    let subject = canary
+        .timeout
+        .as_ref()
+        .map_or_else(|| format!("level {}", canary.level), |timeout| format!("timeout {timeout}"));
+    let bound = bound(topology, observed, canary);
+    Line { subject, level: canary.level.to_string(), late_ms, refused, bound }
+}
+
+/// The queues of the canary's timeout that the due exchange leads its routing key to.
+fn bound(topology: &Topology, observed: &Snapshot, canary: &Canary) -> Vec<String> {
+    let Some(timeout) = canary.timeout.as_deref().and_then(|name| topology.timeout(name)) else {
+        return Vec::new();
+    };
+    let base = topology.business_queue(timeout);
+    let due = topology.due_exchange();
+    let routed = super::route::route(&observed.objects, &due, &canary.routing_key);
+    routed.queues.into_iter().filter(|queue| number_of(&base, queue).is_some()).collect()
+}
+
+fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> Option<Drift> {
+    let danger = |what: String, why: &str| {
+        Drift {
+        severity: Severity::Danger,
+        rule: "canary",
+        object: line.subject.clone(),
+        what,
+        why: why.to_owned(),
+        next: Next::Other(
+            "mend what else was found; overdue plan shows what is missing, overdue doctor how the broker is"
+                .to_owned(),
+        ),
+    }
+    };
+    let level = format!("level {}", canary.level);
+    let level_works = all.iter().any(|other| other.subject == level && other.late_ms.is_some());
+    match (line.late_ms, &line.refused, &canary.timeout) {
+        (Some(late), ..) if late < -EARLY_MS => Some(danger(
+            format!("its canary came {} ms early", late.unsigned_abs()),
+            "a policy or a binding lets messages out before their delay",
+        )),
+        (Some(_), ..) => None,
+        (None, Some(reason), _) => Some(danger(
+            format!("its canary was refused: {reason}"),
+            "notices are refused in the same way",
+        )),
+        (None, None, None) => Some(danger(
+            "its canary did not come back".to_owned(),
+            "a notice that is published to it does not come out either, or much too late",
+        )),
+        // The level is to blame, and told already.
+        (None, None, Some(_)) if !level_works => None,
+        (None, None, Some(_)) => Some(danger(
+            format!("its canary did not come back through exchange {}", topology.due_exchange()),
+            "what is due for it does not reach its queue either, or much too late",
+        )),
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Probe")?;
+        let width = self.canaries.iter().map(|line| line.subject.len()).max().unwrap_or_default();
+        for line in &self.canaries {
+            writeln!(f, "  {:width$}  {line}", line.subject)?;
+        }
+        if !self.not_tried.is_empty() {
+            writeln!(f, "  not tried, because they take longer: {}", self.not_tried.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.late_ms, &self.refused) {
+            (Some(late), _) if late < 0 => write!(f, "{} ms EARLY", late.unsigned_abs())?,
+            (Some(late), _) => write!(f, "{late} ms late")?,
+            (None, Some(reason)) => write!(f, "REFUSED: {reason}")?,
+            (None, None) => write!(f, "LOST")?,
+        }
+        if self.subject.starts_with("level ") {
+            return Ok(());
+        }
+        write!(f, " through level {}; ", self.level)?;
+        if self.bound.is_empty() {
+            return write!(f, "NO QUEUE of it is bound");
+        }
+        write!(f, "bound: {}", self.bound.join(", "))
+    }
+}

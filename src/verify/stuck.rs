@@ -1,0 +1,88 @@
+//! Dead letters that do not go on: due messages that no queue has taken.
+//!
+//! The broker hands dead letters on 32 at a time per queue. One that cannot go on keeps its slot and is tried
+//! again every three minutes; when all slots are held, nothing leaves the queue any more
+//! (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Drift, Next, Severity,
+    blockers::{Blocker, blockers},
+    role,
+};
+use crate::{
+    plan::{snapshot::Snapshot, stats::QueueStats},
+    topology::{Topology, objects::Queue},
+};
+
+/// Dead letters under way at once, unless `dead_letter_worker_consumer_prefetch` is raised.
+pub const SLOTS: u64 = 32;
+
+/// Queues of ours that have dead letters under way. In one reading that is nothing to worry about.
+#[must_use]
+pub fn suspects(
+    topology: &Topology,
+    observed: &Snapshot,
+    stats: &BTreeMap<String, QueueStats>,
+) -> BTreeSet<String> {
+    let queues = observed.objects.queues.values();
+    queues
+        .filter(|queue| role(topology, queue).is_some() && held(stats, queue) > 0)
+        .map(|queue| queue.name.clone())
+        .collect()
+}
+
+/// What has dead letters in both readings. The counts are renewed every five seconds, so the second one has to
+/// be taken six seconds after the first.
+#[must_use]
+pub fn findings(
+    topology: &Topology,
+    observed: &Snapshot,
+    first: &BTreeMap<String, QueueStats>,
+    second: &BTreeMap<String, QueueStats>,
+) -> Vec<Drift> {
+    let queues = observed.objects.queues.values().filter(|queue| role(topology, queue).is_some());
+    let found = queues.filter_map(|queue| {
+        let (before, now) = (held(first, queue), held(second, queue));
+        (before > 0 && now > 0).then(|| {
+            let blocked = blockers(topology, observed, second, queue);
+            finding(queue, before, now, &blocked)
+        })
+    });
+    found.collect()
+}
+
+fn held(stats: &BTreeMap<String, QueueStats>, queue: &Queue) -> u64 {
+    stats.get(&queue.name).and_then(QueueStats::dead_letters).unwrap_or_default()
+}
+
+fn finding(queue: &Queue, before: u64, now: u64, blocked: &BTreeSet<Blocker>) -> Drift {
+    let all_held = before >= SLOTS && now >= SLOTS;
+    let severity = match (blocked.is_empty(), all_held) {
+        (false, _) => Severity::Danger,
+        (true, true) => Severity::Drift,
+        (true, false) => Severity::Note,
+    };
+    let why = if blocked.is_empty() {
+        "nothing blocks them any more, or there are more than the broker hands on at once; what was held is tried \
+         again within three minutes"
+            .to_owned()
+    } else {
+        let list: Vec<String> = blocked.iter().map(ToString::to_string).collect();
+        let rest = if all_held { ". Nothing leaves this queue any more" } else { "" };
+        format!("{}{rest}", list.join("; "))
+    };
+    Drift {
+        severity,
+        rule: "stuck-dead-letters",
+        object: format!("queue {}", queue.name),
+        what: format!("{} due and not handed on ({before} six seconds before)", messages(now)),
+        why,
+        next: Next::Unblock(queue.name.clone()),
+    }
+}
+
+fn messages(count: u64) -> String {
+    if count == 1 { "1 message is".to_owned() } else { format!("{count} messages are") }
+}

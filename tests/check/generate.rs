@@ -1,0 +1,152 @@
+//! Topologies as operations might write them: random, written down as TOML, read by the parser.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use overdue::topology::{Topology, file::QueueType, report};
+use proptest::{collection, option, prelude::*, sample::Index};
+
+/// What a topology file says, with the references already resolved to level names.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) name: String,
+    /// Name and milliseconds, shortest first.
+    pub(crate) levels: Vec<(String, u64)>,
+    /// `None` leaves the key out.
+    pub(crate) queue_type: Option<QueueType>,
+    pub(crate) delivery_limit: Option<i64>,
+    pub(crate) timeouts: Vec<WrittenTimeout>,
+    pub(crate) retry: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenTimeout {
+    pub(crate) name: String,
+    pub(crate) after: String,
+    pub(crate) after_by_category: BTreeMap<String, String>,
+}
+
+impl Written {
+    /// The file.
+    pub(crate) fn toml(&self) -> String {
+        let mut text = format!("name = \"{}\"\n\n[delay]\n", self.name);
+        let levels: Vec<&str> = self.levels.iter().map(|(name, _)| name.as_str()).collect();
+        line(&mut text, "levels", &levels);
+        text.push_str("\n[queues]\n");
+        if let Some(queue_type) = self.queue_type {
+            line(&mut text, "type", queue_type.as_str());
+        }
+        if let Some(limit) = self.delivery_limit {
+            line(&mut text, "delivery_limit", limit);
+        }
+        for timeout in &self.timeouts {
+            text.push_str("\n[[timeout]]\n");
+            line(&mut text, "name", &timeout.name);
+            line(&mut text, "after", &timeout.after);
+            if !timeout.after_by_category.is_empty() {
+                let of = |(category, level): (&String, &String)| format!("{category} = {level:?}");
+                let pairs: Vec<String> = timeout.after_by_category.iter().map(of).collect();
+                let table = pairs.join(", ");
+                writeln!(text, "after_by_category = {{ {table} }}")
+                    .expect("a String takes everything");
+            }
+        }
+        text.push_str("\n[retry]\n");
+        line(&mut text, "after", &self.retry);
+        text
+    }
+
+    /// The topology the parser makes of it.
+    pub(crate) fn read(&self) -> Topology {
+        let text = self.toml();
+        Topology::parse(&text).unwrap_or_else(|findings| {
+            panic!(
+                "a valid file is refused:\n{}",
+                report::render("generated.toml", &text, &findings)
+            )
+        })
+    }
+
+    /// An earlier version of the same file: one timeout, and only levels that it or a retry names.
+    pub(crate) fn earlier(&self) -> Self {
+        let mut earlier = self.clone();
+        earlier.timeouts.truncate(1);
+        let first = &earlier.timeouts[0];
+        let used = |level: &String| {
+            *level == first.after
+                || first.after_by_category.values().any(|named| named == level)
+                || self.retry.contains(level)
+        };
+        earlier.levels.retain(|(level, _)| used(level));
+        earlier
+    }
+}
+
+/// `key = value` in TOML; for texts, lists of texts and numbers Rust's debug form is the same.
+fn line(text: &mut String, key: &str, value: impl std::fmt::Debug) {
+    writeln!(text, "{key} = {value:?}").expect("a String takes everything");
+}
+
+/// Any file that passes every check.
+pub(crate) fn written() -> impl Strategy<Value = Written> {
+    let queue_type = option::of(prop_oneof![Just(QueueType::Quorum), Just(QueueType::Classic)]);
+    let delivery_limit = option::of(1_i64..=1_000_000);
+    let timeouts = collection::btree_map(
+        timeout_name(),
+        (any::<Index>(), collection::btree_map("[a-z]{1,8}", any::<Index>(), 0..3)),
+        1..5,
+    );
+    let retry = collection::vec(any::<Index>(), 0..4);
+    (topology_name(), levels(), queue_type, delivery_limit, timeouts, retry).prop_map(
+        |(name, levels, queue_type, delivery_limit, timeouts, retry)| {
+            let named = |index: &Index| index.get(&levels).0.clone();
+            let timeouts = timeouts.iter().map(|(name, (after, by_category))| WrittenTimeout {
+                name: name.clone(),
+                after: named(after),
+                after_by_category: by_category
+                    .iter()
+                    .map(|(category, level)| (category.clone(), named(level)))
+                    .collect(),
+            });
+            Written {
+                name,
+                timeouts: timeouts.collect(),
+                retry: retry.iter().map(named).collect(),
+                levels,
+                queue_type,
+                delivery_limit,
+            }
+        },
+    )
+}
+
+/// Any topology that passes every check, by way of its file.
+pub(crate) fn topology() -> impl Strategy<Value = Topology> {
+    written().prop_map(|written| written.read())
+}
+
+fn topology_name() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9_-]{1,12}(\\.[a-zA-Z0-9_-]{1,8}){0,2}"
+        .prop_filter("belongs to the broker", |name| name != "amq" && !name.starts_with("amq."))
+}
+
+fn timeout_name() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9_-]{1,12}".prop_filter("is the parking lot", |name| name != "parked")
+}
+
+/// One to eight levels, shortest first, up to exactly ten years.
+fn levels() -> impl Strategy<Value = Vec<(String, u64)>> {
+    let level = prop_oneof![
+        (1_u64..=999_999, Just(("ms", 1))),
+        (1_u64..=100_000, Just(("s", 1_000))),
+        (1_u64..=10_000, Just(("m", 60_000))),
+        (1_u64..=1_000, Just(("h", 3_600_000))),
+        (prop_oneof![1_u64..=3_650, Just(3_650)], Just(("d", 86_400_000))),
+    ];
+    collection::vec(level, 1..=8).prop_map(|levels| {
+        let by_millis: BTreeMap<u64, String> = levels
+            .into_iter()
+            .map(|(number, (unit, unit_ms))| (number * unit_ms, format!("{number}{unit}")))
+            .collect();
+        by_millis.into_iter().map(|(ms, name)| (name, ms)).collect()
+    })
+}

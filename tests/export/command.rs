@@ -1,0 +1,70 @@
+//! The commands themselves: what goes where, and what is refused. No broker is asked.
+
+use std::{fs, process::Command};
+
+const TOPOLOGY: &str =
+    "name = 'orders'\ndelay.levels = ['30m']\n[[timeout]]\nname = 'unpaid'\nafter = '30m'\n";
+
+/// Exit code, standard output, standard error.
+fn overdue(arguments: &[&str]) -> (i32, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("topology.toml"), TOPOLOGY).unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_overdue"))
+        .current_dir(dir.path())
+        .env("OVERDUE_BROKER__URL", "amqp://nobody:secret@nowhere.invalid/shop")
+        .args(arguments)
+        .output();
+    let run = run.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (run.status.code().unwrap(), text(run.stdout), text(run.stderr))
+}
+
+#[test]
+fn the_virtual_host_is_the_one_of_the_settings_unless_given() {
+    let (code, text, _) = overdue(&["permissions"]);
+    assert!(code == 0 && text.contains("set_permissions -p shop overdue-publisher"), "{text}");
+    let (code, text, _) = overdue(&["export", "--format", "definitions", "--vhost", "other"]);
+    assert!(code == 0 && text.contains(r#""vhost": "other""#) && !text.contains("shop"), "{text}");
+}
+
+#[test]
+fn a_file_gets_what_standard_output_would() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("main.tf");
+    let (code, printed, _) = overdue(&["export", "--format", "terraform"]);
+    assert_eq!(code, 0);
+    let out = ["export", "--format", "terraform", "--out", path.to_str().unwrap()];
+    assert_eq!(overdue(&out), (0, String::new(), String::new()));
+    assert_eq!(fs::read_to_string(path).unwrap(), printed);
+}
+
+#[test]
+fn a_warning_about_passwords_is_not_part_of_the_definitions() {
+    for (flags, warning) in
+        [(&[][..], "have to exist"), (&["--create-users"][..], "takes the password")]
+    {
+        let (code, text, note) =
+            overdue(&[&["permissions", "--format", "definitions"][..], flags].concat());
+        assert_eq!(code, 0);
+        assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+        assert!(note.starts_with("note: ") && note.contains(warning), "{note}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_a_usage_error() {
+    let wrong: [(&[&str], &str); 7] = [
+        (&["export"], "--format"),
+        (&["export", "--format", "terraform", "--create-vhost"], "--format definitions only"),
+        (&["export", "--format", "definitions", "--namespace", "x"], "--format kubernetes only"),
+        (&["export", "--format", "terraform", "--cluster-name", "x"], "--format kubernetes only"),
+        (&["export", "--format", "terraform", "--vhost", "a\nb"], "control character"),
+        (&["permissions", "--user-prefix", "a\nb"], "control character"),
+        (&["permissions", "--user-prefix=-x"], "taken for an option"),
+    ];
+    for (arguments, reason) in wrong {
+        let (code, text, error) = overdue(arguments);
+        assert_eq!((code, text.as_str()), (64, ""), "{arguments:?}");
+        assert!(error.contains(reason), "{error}");
+    }
+}

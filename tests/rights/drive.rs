@@ -1,0 +1,185 @@
+//! What each role does with its rights, as the program does it; the first refusal ends it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures_util::StreamExt;
+use lapin::{
+    options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions},
+    types::FieldTable,
+};
+use overdue::{
+    broker::{Link, Management, Message, PublishError, Publisher, consume::Subscription, passive},
+    plan::{diff::diff, generation::name_of},
+    topology::{Topology, file::QueueType},
+};
+use reqwest::Method;
+use serde_json::json;
+
+use super::place::{Place, call};
+
+/// Everything that is done in these tests takes a fraction of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a role fails: what the broker said.
+pub(crate) type Done = Result<(), String>;
+
+fn text(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether the broker refused because of missing rights, and for no other reason.
+pub(crate) fn is_refusal(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    ["access_refused", "may not", "not_authori"].iter().any(|sign| error.contains(sign))
+}
+
+fn message(exchange: &str, routing_key: &str) -> Message {
+    Message {
+        exchange: exchange.to_owned(),
+        routing_key: routing_key.to_owned(),
+        message_id: "1".to_owned(),
+        content_type: None,
+        headers: FieldTable::default(),
+        body: b"4711".to_vec(),
+    }
+}
+
+/// Publishes one message with a confirm; nobody has to be there to take it.
+pub(crate) async fn publish(place: &Place, user: Option<&str>, exchange: &str, key: &str) -> Done {
+    let publisher = Publisher::connect(&place.address(user), "test").await.map_err(text)?;
+    match publisher.publish(message(exchange, key)).await {
+        Ok(()) | Err(PublishError::Returned { .. }) => Ok(()),
+        Err(error) => Err(text(error)),
+    }
+}
+
+/// Consumes one message and acks it.
+pub(crate) async fn consume(place: &Place, user: &str, queue: &str) -> Done {
+    let link = Link::open(&place.address(Some(user)), "test").await.map_err(text)?;
+    let mut subscription = Subscription::open(&link, queue, 1).await.map_err(text)?;
+    let delivery = tokio::time::timeout(PATIENCE, subscription.next()).await;
+    let delivery = delivery.map_err(|_| format!("nothing came from {queue}"))?.map_err(text)?;
+    subscription.ack_through(delivery.delivery_tag).await.map_err(text)?;
+    subscription.give_back_all().await.map_err(text)
+}
+
+/// An order service: every timeout through every level.
+pub(crate) async fn publisher(place: &Place, user: &str, topology: &Topology) -> Done {
+    for timeout in &topology.timeouts {
+        for level in &topology.levels {
+            let key = Topology::routing_key(level, timeout);
+            publish(place, Some(user), &topology.entry_exchange(), &key).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A second generation of each business queue, as a retirement leaves them.
+pub(crate) async fn prepare_for_worker(place: &Place, topology: &Topology) {
+    let objects = topology.objects();
+    for timeout in &topology.timeouts {
+        let first = topology.business_queue(timeout);
+        let mut queue = objects.queues[&first].clone();
+        queue.name = name_of(&first, 2);
+        let create = overdue::plan::Change::CreateQueue(queue);
+        place.management(None).apply(&create).await.unwrap();
+    }
+}
+
+/// A worker that declares nothing.
+pub(crate) async fn worker(place: &Place, user: &str, topology: &Topology) -> Done {
+    let (entry, park, events) =
+        (topology.entry_exchange(), topology.park_exchange(), topology.events_exchange());
+    let link = Link::open(&place.address(Some(user)), "test").await.map_err(text)?;
+    for exchange in [&entry, &park, &events] {
+        assert!(passive::exchange_exists(&link, exchange).await.map_err(text)?);
+    }
+    place.management(Some(user)).queue_stats().await.map_err(text)?;
+    for timeout in &topology.timeouts {
+        let base = topology.business_queue(timeout);
+        for number in 1..=9 {
+            let queue = name_of(&base, number);
+            let exists = passive::queue_exists(&link, &queue).await.map_err(text)?;
+            assert_eq!(exists, number <= 2, "{queue}");
+        }
+        for number in 1..=2 {
+            let queue = name_of(&base, number);
+            publish(place, None, "", &queue).await.unwrap();
+            consume(place, user, &queue).await?;
+        }
+        for level in &topology.levels {
+            publish(place, Some(user), &entry, &Topology::routing_key(level, timeout)).await?;
+        }
+    }
+    publish(place, Some(user), &park, "30m.unpaid").await?;
+    publish(place, Some(user), &events, "order.closed").await
+}
+
+/// The topology administrator, on an empty virtual host: everything is created, then replaced and deleted.
+pub(crate) async fn administrator(place: &Place, user: &str, topology: &Topology) -> Done {
+    let management = place.management(Some(user));
+    bring(&management, topology, &BTreeSet::new()).await?;
+    let mut other = topology.clone();
+    other.queue_type = match topology.queue_type {
+        QueueType::Quorum => QueueType::Classic,
+        QueueType::Classic => QueueType::Quorum,
+    };
+    // Named with --discard, because the broker's counts of new queues are not there yet.
+    let retired = topology.objects().queues.into_keys().collect();
+    bring(&management, &other, &retired).await?;
+    unblock(place, user, topology).await?;
+    probe(place, user, topology).await
+}
+
+/// Plans and applies, until nothing is left to do.
+pub(crate) async fn bring(
+    management: &Management,
+    topology: &Topology,
+    discard: &BTreeSet<String>,
+) -> Done {
+    let plan = diff(topology, &management.observe().await.map_err(text)?, discard);
+    assert!(!plan.is_empty());
+    for step in &plan.steps {
+        management.apply(&step.change).await.map_err(text)?;
+    }
+    let left = diff(topology, &management.observe().await.map_err(text)?, discard);
+    assert!(left.is_empty() && left.draining.is_empty(), "left to do:\n{left}");
+    Ok(())
+}
+
+/// Any policy on a queue makes the broker dead-letter at once what was stuck.
+async fn unblock(place: &Place, user: &str, topology: &Topology) -> Done {
+    let name = format!("{}.unblock", topology.name);
+    let path = ["policies", &place.vhost, &name];
+    let policy =
+        json!({ "pattern": "^a\\.b\\.delay\\.1s$", "definition": { "max-length": 1_000_000 } });
+    call(Some(user), Method::PUT, &path, policy).await?;
+    call(Some(user), Method::DELETE, &path, serde_json::Value::Null).await.map(drop)
+}
+
+/// A canary through the first level, to a queue that goes with the connection.
+async fn probe(place: &Place, user: &str, topology: &Topology) -> Done {
+    let link = Link::open(&place.address(Some(user)), "test").await.map_err(text)?;
+    let channel = link.channel().await.map_err(text)?;
+    let queue = format!("{}.probe.1f", topology.name);
+    let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+    let none = FieldTable::default;
+    channel.queue_declare(queue.as_str().into(), exclusive, none()).await.map_err(text)?;
+    let (due, options) = (topology.due_exchange(), QueueBindOptions::default());
+    let bound =
+        channel.queue_bind(queue.as_str().into(), due.into(), "#.1f".into(), options, none());
+    bound.await.map_err(text)?;
+    let options = BasicConsumeOptions::default();
+    let consumer = channel.basic_consume(queue.as_str().into(), "".into(), options, none()).await;
+    let mut consumer = consumer.map_err(text)?;
+    let key = format!("{}.1f", topology.levels[0]);
+    publish(place, Some(user), &topology.entry_exchange(), &key).await?;
+    let canary = tokio::time::timeout(PATIENCE, consumer.next()).await;
+    canary.map_err(|_| "no canary came")?.ok_or("cancelled")?.map(drop).map_err(text)
+}
