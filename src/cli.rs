@@ -75,7 +75,7 @@ enum Command {
     /// Look at broker, database and machine, and say what to mend
     Doctor(doctor::Doctor),
     /// Declare the topology, then close overdue orders until SIGTERM
-    Run,
+    Run(run::Run),
     /// Publish due notices: one, or many as JSON lines from standard input
     Publish(publish::Publish),
     /// Play orders, payments and deadlines against a real worker, and check every invariant
@@ -113,7 +113,7 @@ impl Cli {
             Command::Verify(verify) => verify.run(&settings).await,
             Command::Unblock(unblock) => unblock.run(&settings).await,
             Command::Doctor(doctor) => doctor.run(&settings).await,
-            Command::Run => run::run(&settings).await,
+            Command::Run(run) => run.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
             Command::Demo(demo) => demo.run(&settings).await,
             Command::Drill(drill) => drill.run(&settings).await,

@@ -7,7 +7,7 @@ pub mod backoff;
 pub mod batch;
 pub mod closing;
 pub mod disposition;
-mod queues;
+pub(crate) mod queues;
 pub mod receive;
 pub mod relay;
 pub mod settle;

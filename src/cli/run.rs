@@ -2,35 +2,59 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use clap::Args;
+
 use super::{
     exit::{self, Failure},
     setup,
 };
 use crate::{
-    broker::{Management, apply},
+    broker::{BrokerAddress, Link, Management, apply, passive},
     config::Settings,
     plan::{Plan, Step},
     shutdown::Stop,
     telemetry,
+    topology::Topology,
     worker::{self, Tally, Worker},
 };
 
-pub(super) async fn run(settings: &Settings) -> Result<(), Failure> {
-    let worker = Arc::new(prepare(settings).await?);
-    let stop = Stop::new();
-    stop.on_signals(exit::INTERRUPTED.into())
-        .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
-    let deadline = settings.worker.drain.as_duration();
-    tokio::select! {
-        () = worker::run(&worker, &stop) => Ok(()),
-        () = overrun(&stop, deadline) => Err(Failure::failed(format!(
-            "what was in hand did not finish within {deadline:?} (worker.drain); the broker gives it to another worker"
-        ))),
+/// Declare the topology, then close overdue orders until SIGTERM
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Declare nothing: for a worker without the right to, where operations run `overdue apply`
+    #[arg(long)]
+    no_declare: bool,
+}
+
+impl Run {
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
+        let worker = Arc::new(prepare(settings, declaring).await?);
+        let stop = Stop::new();
+        stop.on_signals(exit::INTERRUPTED.into())
+            .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
+        let deadline = settings.worker.drain.as_duration();
+        tokio::select! {
+            () = worker::run(&worker, &stop) => Ok(()),
+            () = overrun(&stop, deadline) => Err(Failure::failed(format!(
+                "what was in hand did not finish within {deadline:?} (worker.drain); the broker gives it to another \
+                 worker"
+            ))),
+        }
     }
 }
 
+/// What a worker does to the broker before it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Declaring {
+    /// Adds what is missing.
+    Missing,
+    /// Looks whether what it needs is there.
+    Nothing,
+}
+
 /// A worker whose broker, database, topology and SQL have answered once.
-pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
+pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result<Worker, Failure> {
     let topology = setup::topology(settings)?;
     let effects = setup::effects(settings, &topology)?;
     let address = setup::address(settings)?;
@@ -41,11 +65,22 @@ pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
     }
     store.check_outbox().await?;
     let management = Management::new(&address)?;
-    let (plan, _) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
-    apply::carry_out(&management, &additions(plan)?, |_, _| {}).await?;
+    let management = match declaring {
+        Declaring::Missing => {
+            let (plan, _) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
+            apply::carry_out(&management, &additions(plan)?, |_, _| {}).await?;
+            Some(management)
+        }
+        Declaring::Nothing => {
+            look(&address, &topology).await?;
+            // Without the tag it looks for the generations of its queues one by one.
+            let may_list = management.queue_stats().await.is_ok();
+            may_list.then_some(management)
+        }
+    };
     Ok(Worker {
         address,
-        management: Some(management),
+        management,
         store,
         topology,
         effects,
@@ -53,6 +88,34 @@ pub(super) async fn prepare(settings: &Settings) -> Result<Worker, Failure> {
         tally: Tally::default(),
         events: tokio::sync::Notify::new(),
     })
+}
+
+/// Whether the exchanges a worker publishes to are there; its queues are looked for when it consumes.
+async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
+    let link = Link::open(address, "overdue run --no-declare").await?;
+    let exchanges =
+        [topology.entry_exchange(), topology.park_exchange(), topology.events_exchange()];
+    for exchange in exchanges {
+        let there = passive::exchange_exists(&link, &exchange).await;
+        if !there.map_err(|error| Failure::failed(worker::chain(&error)))? {
+            return Err(missing(address, "exchange", &exchange));
+        }
+    }
+    for timeout in &topology.timeouts {
+        let found = worker::queues::probed(&link, &topology.business_queue(timeout)).await;
+        if found.map_err(|error| Failure::failed(worker::chain(&error)))?.is_empty() {
+            return Err(missing(address, "queue", &topology.business_queue(timeout)));
+        }
+    }
+    link.close().await;
+    Ok(())
+}
+
+fn missing(address: &BrokerAddress, object: &str, name: &str) -> Failure {
+    Failure::configuration(format!(
+        "there is no {object} {name} at {address}, and --no-declare declares nothing: run `overdue apply` as a user \
+         that may (`overdue permissions` prints the rights)"
+    ))
 }
 
 /// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.

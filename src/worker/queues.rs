@@ -39,7 +39,7 @@ async fn listed(management: &Management, base: &str) -> Option<BTreeSet<String>>
     Some(stats.into_keys().filter(|name| number_of(base, name).is_some()).collect())
 }
 
-async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, SessionEnd> {
+pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, SessionEnd> {
     let mut found = BTreeSet::new();
     for name in (1..=PROBED).map(|number| crate::plan::generation::name_of(base, number)) {
         if passive::queue_exists(link, &name).await? {

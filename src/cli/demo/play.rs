@@ -114,7 +114,7 @@ impl Playing {
     async fn stage(&self, settings: &Settings, route: Route, rate: u32) -> Result<Stage, Failure> {
         // The tables first: a worker checks them when it is prepared.
         tables::ensure(&setup::store(settings)?, &settings.database.search_path).await?;
-        let worker = run::prepare(settings).await?;
+        let worker = run::prepare(settings, run::Declaring::Missing).await?;
         let timeout = self.timeout(&worker.topology)?;
         let timeout = worker.topology.timeout(timeout).ok_or_else(|| {
             Failure::configuration(format!("timeout `{timeout}` has just gone from the topology"))
