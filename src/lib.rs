@@ -12,7 +12,7 @@
 //! - An order is brought to its final state at most once, and never before its deadline by the database's clock.
 //! - A delivery is acked only after the commit that makes it superfluous, or after the confirm of its copy.
 //! - Early, late, duplicated, unreadable and forged messages change nothing they should not.
-//! - A plan creates; it changes or deletes nothing that exists.
+//! - A plan loses no waiting message: queues are succeeded, drain, and are deleted when they are empty.
 //!
 //! # What is not
 //! - A message lost on its way to the broker is healed by the sweep, after its grace period.

@@ -2,6 +2,8 @@
 
 use std::{ops::Range, time::Duration};
 
+use tokio_postgres::error::SqlState;
+
 use crate::{
     order::{OrderId, Outcome},
     store::{
@@ -50,6 +52,12 @@ fn is_of_rows(error: &StoreError) -> bool {
     matches!(error.fault(), Fault::Row | Fault::Contention)
 }
 
+/// A deadlock is over when it is reported; a lock that was waited for in vain is still held, so the batch is
+/// split at once and the others do not wait for it again.
+fn is_worth_repeating(error: &StoreError) -> bool {
+    error.fault() == Fault::Contention && error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
 async fn attempt(
     store: &Store,
     effect: &Effect,
@@ -59,7 +67,7 @@ async fn attempt(
     let mut tries = 1;
     loop {
         match store.run_effect(effect, ids, path).await {
-            Err(error) if error.fault() == Fault::Contention && tries < ATTEMPTS => {
+            Err(error) if is_worth_repeating(&error) && tries < ATTEMPTS => {
                 tries += 1;
                 tokio::time::sleep(PAUSE.mul_f64(rand::random::<f64>())).await;
             }
