@@ -50,8 +50,10 @@ fn word(name: &Spanned<String>) -> Option<Remark> {
         return Some(Remark::new(name.span(), message, help));
     }
     if text.len() > NAME_RESERVE_BYTES - 1 {
-        let message =
-            format!("the name has {} bytes; RabbitMQ refuses object names over 255", text.len());
+        let message = format!(
+            "the name has {} bytes; with the topology's name before it, a queue's name has 255 at the most",
+            text.len()
+        );
         return Some(Remark::new(name.span(), message, "keep it at 63 bytes or less"));
     }
     None

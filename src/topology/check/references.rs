@@ -12,7 +12,7 @@ pub(super) fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Rem
         return Vec::new();
     }
     let message = "there is no timeout, so nothing would ever be consumed".to_owned();
-    let help = "add one: [[timeout]] name = \"unpaid\", after = \"30m\"";
+    let help = "add one: a line [[timeout]], then name = \"unpaid\" and after = \"30m\"";
     vec![Remark::new(file.name.span(), message, help)]
 }
 
