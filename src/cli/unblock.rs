@@ -8,7 +8,10 @@ use std::{
 use clap::Args;
 use serde_json::Value;
 
-use super::{exit::Failure, setup};
+use super::{
+    exit::{self, Failure},
+    setup,
+};
 use crate::{
     broker::{Management, ManagementError},
     config::Settings,
@@ -139,13 +142,22 @@ async fn nudge(
             "a policy of this virtual host has the highest priority there is; lower it first",
         )
     })?;
-    management.nudge(name, &queue.name, &definition, priority).await.map_err(|error| {
-        let Failure { code, text } = Failure::from(error);
-        let vhost = management.virtual_host();
-        let text =
-            format!("{text}; if {name} is still there: rabbitmqctl clear_policy -p {vhost} {name}");
-        Failure { code, text }
-    })
+    let nudged = management.nudge(name, &queue.name, &definition, priority).await;
+    nudged.map_err(|error| not_nudged(error, management.virtual_host(), name))
+}
+
+fn not_nudged(error: ManagementError, vhost: &str, policy: &str) -> Failure {
+    if let ManagementError::NotPermitted { user, .. } = &error {
+        let text = format!(
+            "user `{user}` may not set policies, which is how the broker is made to try again: rabbitmqctl \
+             set_user_tags {user} policymaker"
+        );
+        return Failure { code: exit::NOT_PERMITTED, text };
+    }
+    let Failure { code, text } = Failure::from(error);
+    let text =
+        format!("{text}; if {policy} is still there: rabbitmqctl clear_policy -p {vhost} {policy}");
+    Failure { code, text }
 }
 
 /// A definition that says again what the queue's own arguments say.

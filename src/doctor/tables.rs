@@ -51,7 +51,7 @@ pub fn judge_effects(effects: &[(String, Asked<()>)]) -> Verdict {
     }
     let names: Vec<&str> = effects.iter().map(|(name, _)| name.as_str()).collect();
     if names.is_empty() {
-        return Verdict::amber("not known: no topology says which", "mend what is red above");
+        return Verdict::amber("not known: no topology, or no session", "mend what is red above");
     }
     Verdict::green(format!("{} fits", names.join(", ")))
 }
@@ -87,7 +87,7 @@ pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Verdict {
         }
     }
     if sweeps.is_empty() {
-        return Verdict::amber("not known: no topology says which", "mend what is red above");
+        return Verdict::amber("not known: no topology, or no session", "mend what is red above");
     }
     Verdict::green("the sweep goes by an index")
 }

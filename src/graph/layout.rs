@@ -19,7 +19,7 @@ const LANE_Y: i32 = 98;
 /// Where boxes begin.
 const TOP: i32 = 118;
 /// Between boxes that are stacked, with room for a label beside the arrow.
-const STACK_GAP: i32 = 8;
+const STACK_GAP: i32 = 40;
 /// Between parking lots.
 const LOT_GAP: i32 = 10;
 /// What a label leaves free of the arrow it stands above.

@@ -31,7 +31,8 @@ pub enum Blocker {
         /// The exchange.
         exchange: String,
     },
-    /// A queue that refuses messages when it is full is full.
+    /// A queue that refuses messages when it is full is full. What it refused is tried again three minutes after
+    /// its last try, whatever is done (`rabbit_fifo_dlx_worker:redeliver_messages/1`).
     Full {
         /// The queue.
         queue: String,
@@ -45,15 +46,6 @@ pub enum Blocker {
         /// The key.
         key: String,
     },
-}
-
-impl Blocker {
-    /// Whether a retry helps at once when it is mended. A message that a full queue has refused is tried again
-    /// only three minutes after its last try, whatever is done (`rabbit_fifo_dlx_worker:redeliver_messages/1`).
-    #[must_use]
-    pub const fn is_retried_at_once(&self) -> bool {
-        !matches!(self, Self::Full { .. })
-    }
 }
 
 impl std::fmt::Display for Blocker {
@@ -114,7 +106,8 @@ pub fn blockers(
         let targets = routed.queues.iter().filter_map(|name| objects.queues.get(name));
         found.extend(targets.filter_map(|target| full(effective(target))));
     }
-    if dlx.kind != "fanout" && alternate(dlx).is_none() {
+    let told = found.iter().any(|blocker| matches!(blocker, Blocker::NoRoute { .. }));
+    if !told && dlx.kind != "fanout" && alternate(dlx).is_none() {
         found.insert(Blocker::NoAlternate { exchange });
     }
     found

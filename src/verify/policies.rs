@@ -109,7 +109,7 @@ fn left_over(queue: &Queue, policy: &str) -> Drift {
         object: format!("queue {}", queue.name),
         what: format!("policy {policy} of an interrupted `overdue unblock` is still there"),
         why: "changes of the policy it stands in for do not reach the queue".to_owned(),
-        next: Next::Unblock(queue.name.clone()),
+        next: Next::Other(format!("overdue unblock {}", queue.name)),
     }
 }
 
@@ -206,7 +206,7 @@ impl Applied<'_> {
 
     /// Nobody consumes from a level, so its limit is never reached.
     fn delivery_limit(&self) -> Option<Verdict> {
-        let limit = self.effective.delivery_limit()?;
+        let limit = self.effective.delivery_limit().filter(|_| self.effective.is_quorum())?;
         let own = self.effective.argument("delivery-limit");
         match self.role {
             Kind::Business if own != Some(limit) => {
@@ -223,7 +223,7 @@ impl Applied<'_> {
     fn delayed_retry(&self) -> Option<Verdict> {
         let on = self.effective.policy("delayed-retry-min").is_some_and(|min| min > 0)
             && self.effective.own_first("delayed-retry-type") != Some("disabled");
-        (on && self.role == Kind::Business).then(|| {
+        (on && self.effective.is_quorum() && self.role == Kind::Business).then(|| {
             note("what a worker gives back, also at its end, comes again only after the delay")
         })
     }

@@ -243,19 +243,20 @@ impl fmt::Display for Probe {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_level = self.subject.starts_with("level ");
+        if !is_level {
+            write!(f, "through level {}: ", self.level)?;
+        }
         match (self.late_ms, &self.refused) {
             (Some(late), _) if late < 0 => write!(f, "{} ms EARLY", late.unsigned_abs())?,
             (Some(late), _) => write!(f, "{late} ms late")?,
             (None, Some(reason)) => write!(f, "REFUSED: {reason}")?,
             (None, None) => write!(f, "LOST")?,
         }
-        if self.subject.starts_with("level ") {
-            return Ok(());
+        match (is_level, self.bound.is_empty()) {
+            (true, _) => Ok(()),
+            (false, true) => write!(f, "; NO QUEUE of it is bound"),
+            (false, false) => write!(f, "; bound: {}", self.bound.join(", ")),
         }
-        write!(f, " through level {}; ", self.level)?;
-        if self.bound.is_empty() {
-            return write!(f, "NO QUEUE of it is bound");
-        }
-        write!(f, "bound: {}", self.bound.join(", "))
     }
 }

@@ -16,23 +16,15 @@ use crate::{
 };
 
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Drift> {
-    let shape = Shape { topology, resolved, created: created(plan) };
+    let shape = Shape { topology, plan, resolved, created: created(plan) };
     let steps = plan.steps.iter().filter_map(|step| match &step.change {
         Change::CreateExchange(exchange) => Some(shape.exchange(&exchange.name)),
         Change::CreateQueue(queue) => Some(shape.queue(queue)),
         Change::Bind(binding) => shape.binding(binding),
         Change::Unbind(binding) => shape.retired(binding, &step.reason),
-        // Without an unbinding before it nothing comes in any more, and nothing is in it.
-        Change::DeleteQueue { queue, .. } => Some(Drift {
-            severity: Severity::Note,
-            rule: "retired-queue",
-            object: format!("queue {queue}"),
-            what: "it is retired and empty".to_owned(),
-            why: "nothing comes in and nothing waits: it can go".to_owned(),
-            next: Next::Apply,
-        }),
+        Change::DeleteQueue { queue, .. } => shape.empty(queue),
     });
-    let draining = plan.draining.iter().map(draining);
+    let draining = plan.draining.iter().filter_map(|queue| shape.draining(queue));
     let refusals = plan.refusals.iter().map(|refusal| shape.refusal(refusal));
     steps.chain(refusals).chain(draining).collect()
 }
@@ -49,6 +41,7 @@ fn created(plan: &Plan) -> BTreeSet<&str> {
 
 struct Shape<'a> {
     topology: &'a Topology,
+    plan: &'a Plan,
     resolved: &'a Resolved,
     created: BTreeSet<&'a str>,
 }
@@ -71,18 +64,20 @@ impl Shape<'_> {
     }
 
     fn queue(&self, queue: &Queue) -> Drift {
-        if let Some(replaced) = self.resolved.replaces.get(&queue.name) {
-            let why = "the broker cannot change a queue: apply puts another one in its place, and what waits \
-                       in this one drains by its own rules";
-            let what = list(&replaced.differences);
-            return danger("changed-queue", format!("queue {}", replaced.queue), what, why);
-        }
-        danger(
-            "missing-queue",
-            format!("queue {}", queue.name),
-            "it is missing",
-            &self.without(queue),
-        )
+        let Some(replaced) = self.resolved.replaces.get(&queue.name) else {
+            let why = self.without(queue);
+            return danger("missing-queue", format!("queue {}", queue.name), "it is missing", &why);
+        };
+        let waiting = self.plan.draining.iter().find(|draining| draining.queue == replaced.queue);
+        let waiting = waiting.map_or_else(
+            || "what is in this one comes".to_owned(),
+            |draining| format!("{} in this one come", count_of(draining.messages)),
+        );
+        let why = format!(
+            "the broker cannot change a queue: apply puts another one in its place, and {waiting} out by its own rules"
+        );
+        let object = format!("queue {}", replaced.queue);
+        danger("changed-queue", object, list(&replaced.differences), &why)
     }
 
     /// What becomes of messages where a queue or its binding is not there.
@@ -92,7 +87,7 @@ impl Shape<'_> {
                 format!("notices for level {level} are parked instead of delayed")
             }
             Some(Kind::Parked) => "what is parked is lost".to_owned(),
-            _ => "what comes due for it is parked, not handed to a worker".to_owned(),
+            _ => "what comes due for it does not come to a worker".to_owned(),
         }
     }
 
@@ -107,10 +102,8 @@ impl Shape<'_> {
         Some(danger("missing-binding", format!("queue {destination}"), what, &why))
     }
 
-    /// A queue that is being replaced is told as changed.
     fn retired(&self, binding: &Binding, reason: &str) -> Option<Drift> {
-        let replaced = self.resolved.replaces.values().any(|old| old.queue == binding.destination);
-        (!replaced).then(|| Drift {
+        (!self.is_replaced(&binding.destination)).then(|| Drift {
             severity: Severity::Drift,
             rule: "retired-queue",
             object: format!("queue {}", binding.destination),
@@ -118,6 +111,35 @@ impl Shape<'_> {
             why: reason.to_owned(),
             next: Next::Apply,
         })
+    }
+
+    /// Where it is still bound, that is told, too.
+    fn empty(&self, queue: &str) -> Option<Drift> {
+        (!self.is_replaced(queue)).then(|| Drift {
+            severity: Severity::Note,
+            rule: "retired-queue",
+            object: format!("queue {queue}"),
+            what: "it is retired and empty".to_owned(),
+            why: "once nothing is bound to it any more it can go".to_owned(),
+            next: Next::Apply,
+        })
+    }
+
+    fn draining(&self, Draining { queue, messages, drains }: &Draining) -> Option<Drift> {
+        let they = if drains.starts_with("exchange ") { "" } else { "they " };
+        (!self.is_replaced(queue)).then(|| Drift {
+            severity: Severity::Note,
+            rule: "draining",
+            object: format!("queue {queue}"),
+            what: format!("it is retired and holds {}", count_of(*messages)),
+            why: format!("{they}{drains}"),
+            next: Next::Other("nothing now; overdue apply deletes it once it is empty".to_owned()),
+        })
+    }
+
+    /// A queue that is being replaced is told as changed, and no more.
+    fn is_replaced(&self, queue: &str) -> bool {
+        self.resolved.replaces.values().any(|old| old.queue == queue)
     }
 
     fn refusal(&self, refusal: &Refusal) -> Drift {
@@ -154,17 +176,6 @@ impl Shape<'_> {
                 )),
             },
         }
-    }
-}
-
-fn draining(Draining { queue, messages, drains }: &Draining) -> Drift {
-    Drift {
-        severity: Severity::Note,
-        rule: "draining",
-        object: format!("queue {queue}"),
-        what: format!("it is retired and holds {}", count_of(*messages)),
-        why: drains.clone(),
-        next: Next::Other("nothing now; overdue apply deletes it once it is empty".to_owned()),
     }
 }
 

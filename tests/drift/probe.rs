@@ -70,7 +70,7 @@ fn a_copy_on_the_probe_is_no_proof_without_a_binding() {
     observed.objects.bindings.retain(|binding| binding.routing_key != "#.unpaid");
     let text = report(&observed, &[]);
     assert!(
-        text.contains("timeout unpaid     12 ms late through level 1s; NO QUEUE of it is bound"),
+        text.contains("timeout unpaid     through level 1s: 12 ms late; NO QUEUE of it is bound"),
         "{text}"
     );
 }

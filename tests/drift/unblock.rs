@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{place::Place, wait::until};
+use super::{
+    place::{Place, finish},
+    wait::until,
+};
 
 /// More than the 32 slots of a queue's dead letter worker.
 const MANY: usize = 40;
@@ -132,4 +135,27 @@ async fn a_policy_that_an_unblock_left_behind() {
     assert!(place.policies().await.is_empty());
     let look = async || place.overdue(&["verify"]);
     until("no drift", look, |run| run.code == Some(0)).await;
+}
+
+/// Verify takes no more than the `management` tag; unblock sets a policy.
+#[tokio::test(flavor = "multi_thread")]
+async fn rights() {
+    let place = Place::applied().await;
+    let (reader, policymaker) = (place.user("management").await, place.user("policymaker").await);
+    for user in [&reader, &policymaker] {
+        place.permit(user, r"^orders\.", r"^orders\.", r"^orders\.").await;
+        let run = finish(place.command(&["verify", "--probe", "--within", "1s"], Some(user)));
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+    let name = "orders.unblock.orders.delay.1s";
+    let same = json!({ "overflow": "reject-publish" });
+    place.policy("policies", name, r"^orders\.delay\.1s$", same).await;
+    let look = async || place.overdue(&["verify"]);
+    until("drift", look, |run| run.code == Some(2)).await;
+    let run = finish(place.command(&["unblock", "orders.delay.1s"], Some(&reader)));
+    assert_eq!(run.code, Some(77), "{run}");
+    assert!(run.stderr.contains("policymaker"), "{run}");
+    let run = finish(place.command(&["unblock", "orders.delay.1s"], Some(&policymaker)));
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(place.policies().await.is_empty());
 }

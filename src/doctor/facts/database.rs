@@ -33,8 +33,8 @@ impl DatabaseFacts {
             session,
             tables: Err(gap.clone()),
             outbox: Err(gap.clone()),
-            effects: vec![("effects".to_owned(), Err(gap.clone()))],
-            sweeps: vec![("effects".to_owned(), Err(gap.clone()))],
+            effects: Vec::new(),
+            sweeps: Vec::new(),
             clock: Err(gap.clone()),
         }
     }
