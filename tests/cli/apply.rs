@@ -1,23 +1,28 @@
 //! `overdue apply`: what it prints, and that it changes nothing it should not.
 
 use lapin::types::AMQPValue;
+use overdue::topology::objects::Objects;
 
 use crate::{
     place::{run, shown},
-    support::World,
+    support::{World, until},
 };
 
+async fn observed(world: &World) -> Objects {
+    world.management().observe().await.unwrap().objects
+}
+
 async fn queues(world: &World) -> Vec<String> {
-    world.management().observe().await.unwrap().queues.into_keys().collect()
+    observed(world).await.queues.into_keys().collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn applying_prints_the_plan_and_the_second_time_that_there_is_nothing_to_do() {
     let world = World::empty().await;
     insta::assert_snapshot!("apply_first", shown(&world, &world.overdue(&["apply"])));
-    let declared = world.management().observe().await.unwrap();
+    let declared = observed(&world).await;
     insta::assert_snapshot!("apply_second", shown(&world, &world.overdue(&["apply", "--yes"])));
-    assert_eq!(world.management().observe().await.unwrap(), declared);
+    assert_eq!(observed(&world).await, declared);
     for (name, queue) in world.topology.objects().queues {
         assert_eq!(declared.queues.get(&name), Some(&queue));
     }
@@ -34,23 +39,42 @@ async fn a_dry_run_prints_the_plan_and_changes_nothing() {
     assert!(applied.stdout.starts_with(dry.stdout.trim_end()), "{applied}");
 }
 
+/// A worker only adds: it names what differs and the commands; `apply` makes the second generation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_with_other_arguments_stops_apply_and_run_and_nothing_is_touched() {
+async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
     let wire = world.wire().await;
     wire.queue("orders.delay.1s", &[("x-message-ttl", AMQPValue::LongInt(5_000))]).await;
     wire.queue("orders.unpaid", &[("x-queue-type", AMQPValue::LongString("quorum".into()))]).await;
+    let counted = async || {
+        let seen = world.management().observe().await.unwrap();
+        ["orders.delay.1s", "orders.unpaid"].map(|queue| seen.messages_in(queue))
+    };
+    until("counted", counted, |counts| *counts == [Some(0); 2]).await;
     let before = queues(&world).await;
-    let applied = world.overdue(&["apply"]);
-    insta::assert_snapshot!(shown(&world, &applied));
-    for command in ["apply", "run"] {
-        let run = world.overdue(&[command]);
-        assert_eq!((run.code, &run.stderr), (Some(78), &applied.stderr), "{command}: {run}");
-    }
+    let planned = world.overdue(&["plan"]);
+    insta::assert_snapshot!("replaced_plan", shown(&world, &planned));
+    let detailed = world.overdue(&["plan", "--detailed-exitcode"]);
+    assert_eq!((detailed.code, detailed.stdout), (Some(2), planned.stdout.clone()));
+    let refused = world.overdue(&["run"]);
+    insta::assert_snapshot!("replaced_run", shown(&world, &refused));
+    assert_eq!(refused.code, Some(78));
     let dry = run(&world, &["apply", "--dry-run"], &[]);
-    assert_eq!(dry.code, Some(78), "{dry}");
+    assert_eq!((dry.code, &dry.stdout), (Some(0), &planned.stdout), "{dry}");
     assert_eq!(queues(&world).await, before);
+
+    let applied = world.overdue(&["apply", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(applied.stdout.starts_with(planned.stdout.trim_end()), "{applied}");
+    let after = queues(&world).await;
+    for base in ["orders.delay.1s", "orders.unpaid"] {
+        assert!(after.contains(&format!("{base}.2")), "{after:?}");
+        assert!(!after.contains(&base.to_owned()), "{after:?}");
+    }
+    let again = world.overdue(&["plan", "--detailed-exitcode"]);
+    assert_eq!(again.code, Some(0), "{again}");
+    let _worker = world.started(|_| {}).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,9 +118,13 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
     let applied = run(&world, &["apply"], &user);
-    assert_eq!(applied.code, Some(77), "{applied}");
+    assert_eq!(applied.code, Some(3), "{applied}");
+    assert!(
+        applied.stderr.contains("1 of 22 steps are done; run `overdue apply` again"),
+        "{applied}"
+    );
     assert!(applied.stderr.contains("may not create queue orders.parked"), "{applied}");
-    let observed = world.management().observe().await.unwrap();
+    let observed = observed(&world).await;
     assert!(!observed.exchanges.contains_key("orders.in"), "nothing can be published yet");
     assert_eq!(world.overdue(&["apply"]).code, Some(0));
     assert_eq!(queues(&world).await.len(), world.topology.objects().queues.len());
@@ -137,7 +165,7 @@ async fn the_documented_users_can_apply_and_run() {
     ];
     let applied = run(&world, &["apply"], &user);
     assert_eq!(applied.code, Some(0), "{applied}");
-    let observed = world.management().observe().await.unwrap();
+    let observed = observed(&world).await;
     assert!(world.topology.objects().bindings.is_subset(&observed.bindings));
 
     let world = World::empty().await;

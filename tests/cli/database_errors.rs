@@ -13,7 +13,7 @@ use crate::{
 /// `overdue run` with settings of its own; whatever is wrong with the database, the broker is not touched.
 async fn start(world: &World, environment: &[(&str, &str)]) -> Run {
     let started = run(world, &["run"], environment);
-    assert!(world.management().observe().await.unwrap().queues.is_empty(), "{started}");
+    assert!(world.management().observe().await.unwrap().objects.queues.is_empty(), "{started}");
     started
 }
 

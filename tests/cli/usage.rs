@@ -28,7 +28,7 @@ fn what_cannot_be_understood_exits_64() {
         &["close"],
         &["publish", "4711", "--level", "30m", "--category", "virtual"],
         &["publish", "4711", "--due-at", "soon"],
-        &["apply", "now"],
+        &["apply", "plan.json", "--discard", "orders.unpaid"],
         &["database"],
     ];
     for arguments in cases {

@@ -81,6 +81,6 @@ async fn a_python_order_service_without_a_topology_fails() {
     let run = python("examples/python/confirmed_order_service.py", &[&url, "1s.unpaid"], input);
     assert_ne!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("no exchange 'orders.in'"), "{run}");
-    let look = async || world.management().observe().await.unwrap().queues.len();
+    let look = async || world.management().observe().await.unwrap().objects.queues.len();
     until("nothing was created", look, |queues| *queues == 0).await;
 }

@@ -16,6 +16,7 @@ mod outage;
 mod outcomes;
 mod publisher;
 mod races;
+mod retire;
 mod shutdown;
 mod sweep;
 mod topology;

@@ -1,12 +1,17 @@
 //! Applying a topology: everything it says, nothing else, and no window in which a message is lost.
 
+use std::collections::BTreeSet;
+
 use lapin::{
     BasicProperties, ExchangeKind,
     options::{BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ExchangeDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
 use overdue::{
-    broker::declare::{self, DeclareError},
+    broker::{
+        ManagementError,
+        apply::{self, ApplyError},
+    },
     plan::{Change, Plan},
     topology::objects::Objects,
 };
@@ -15,19 +20,20 @@ use crate::support::{World, until, world::TOPOLOGY};
 
 /// What is in the virtual host, without what every virtual host has.
 async fn observed(world: &World) -> Objects {
-    let mut objects = world.management().observe().await.unwrap();
+    let mut objects = world.management().observe().await.unwrap().objects;
     objects.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
     objects.bindings.retain(|binding| !binding.source.is_empty());
     objects
 }
 
-async fn plan(world: &World) -> Result<Plan, DeclareError> {
-    declare::plan(&world.management(), &world.topology).await
+async fn plan(world: &World) -> Result<Plan, ManagementError> {
+    let planned = apply::plan(&world.management(), &world.topology, &BTreeSet::new()).await?;
+    Ok(planned.0)
 }
 
-async fn apply(world: &World) -> Result<(), DeclareError> {
+async fn apply(world: &World) -> Result<(), ApplyError> {
     let plan = plan(world).await?;
-    declare::carry_out(&world.management(), &plan, |_| {}).await
+    apply::carry_out(&world.management(), &plan, |_, _| {}).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,9 +42,9 @@ async fn an_empty_virtual_host_becomes_exactly_the_topology() {
     let mut done = Vec::new();
     let plan = plan(&world).await.unwrap();
     let carried_out =
-        declare::carry_out(&world.management(), &plan, |change| done.push(change.clone())).await;
+        apply::carry_out(&world.management(), &plan, |step, _| done.push(step.clone())).await;
     carried_out.unwrap();
-    assert_eq!(done, plan.changes);
+    assert_eq!(done, plan.steps);
     assert_eq!(observed(&world).await, world.topology.objects());
 }
 
@@ -70,7 +76,7 @@ async fn every_change_can_be_carried_out_again() {
     let world = World::empty().await;
     let plan = plan(&world).await.unwrap();
     for _ in 0..2 {
-        declare::carry_out(&world.management(), &plan, |_| {}).await.unwrap();
+        apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
     }
     assert_eq!(observed(&world).await, world.topology.objects());
 }
@@ -86,20 +92,28 @@ async fn many_that_apply_at_once_all_succeed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_with_other_arguments_is_named_with_every_difference_and_nothing_is_touched() {
-    let world = World::empty().await;
+async fn a_queue_with_other_arguments_gets_a_new_generation_with_every_difference_named() {
+    let world = World::new().await;
     let wire = world.wire().await;
+    let name = "orders.delay.500ms";
+    world.services.api().delete_queue(&world.vhost, name, false).await.unwrap();
     let arguments = [
         ("x-queue-type", AMQPValue::LongString("quorum".into())),
         ("x-message-ttl", AMQPValue::LongInt(60_000)),
         ("x-dead-letter-exchange", AMQPValue::LongString("elsewhere".into())),
         ("x-max-length", AMQPValue::LongInt(10)),
     ];
-    wire.queue("orders.delay.500ms", &arguments).await;
-    let before = observed(&world).await;
-    let error = apply(&world).await.unwrap_err();
-    insta::assert_snapshot!(error);
-    assert_eq!(observed(&world).await, before);
+    wire.queue(name, &arguments).await;
+    wire.bind(name, "orders.in", "500ms.*").await;
+    wire.publish("orders.in", "500ms.unpaid", BasicProperties::default(), b"waits").await;
+    let look = async || world.management().observe().await.unwrap().messages_in(name);
+    until("counted", look, |messages| *messages == Some(1)).await;
+    insta::assert_snapshot!(plan(&world).await.unwrap());
+    apply(&world).await.unwrap();
+    let after = observed(&world).await;
+    assert!(after.queues.contains_key(name) && after.queues.contains_key("orders.delay.500ms.2"));
+    assert!(plan(&world).await.unwrap().is_empty());
+    assert_eq!(wire.ready(name).await, 1, "what waits there is not touched");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,6 +127,8 @@ async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
     wire.queue("orders.unpaid", &[]).await;
     let before = observed(&world).await;
     let error = apply(&world).await.unwrap_err();
+    assert!(matches!(&error, ApplyError::Refused(plan)
+        if matches!(&plan.refusals[..], [overdue::plan::Refusal::Exchange { exchange, .. }] if exchange == "orders.in")));
     insta::assert_snapshot!(error);
     assert_eq!(observed(&world).await, before);
 }
@@ -162,7 +178,7 @@ async fn an_object_that_somebody_deleted_comes_back_and_the_others_stay() {
     );
     unbound.await.unwrap();
     let plan = plan(&world).await.unwrap();
-    let changes: Vec<String> = plan.changes.iter().map(ToString::to_string).collect();
+    let changes: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(changes.join("\n"));
     apply(&world).await.unwrap();
     assert_eq!(observed(&world).await, world.topology.objects());
@@ -184,8 +200,8 @@ async fn a_message_published_between_any_two_steps_arrives_or_is_parked_or_refus
                 }
             }
         }
-        let Some(next) = plan.changes.into_iter().next() else { break };
-        world.management().apply(&next).await.unwrap();
+        let Some(next) = plan.steps.into_iter().next() else { break };
+        world.management().apply(&next.change).await.unwrap();
         step += 1;
     }
     assert_eq!(observed(&world).await, world.topology.objects());
@@ -256,8 +272,10 @@ async fn a_message_that_kills_its_consumer_again_and_again_is_parked() {
 async fn the_plan_leads_from_the_parking_lot_to_the_bindings_that_let_messages_in() {
     let world = World::empty().await;
     let plan = plan(&world).await.unwrap();
-    let first = plan.changes.first().map(ToString::to_string).unwrap_or_default();
+    let first = plan.steps.first().map(ToString::to_string).unwrap_or_default();
     assert!(first.contains("orders.park"), "{first}");
-    let Some(Change::Bind(last)) = plan.changes.last() else { panic!("{plan}") };
+    let Some(Change::Bind(last)) = plan.steps.last().map(|step| &step.change) else {
+        panic!("{plan}")
+    };
     assert_eq!(last.source, "orders.in");
 }

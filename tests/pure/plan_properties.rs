@@ -28,7 +28,7 @@ proptest! {
     fn an_empty_broker_gets_exactly_the_objects(topology in generate::topology()) {
         let plan = plan(&topology, &Snapshot::default());
         prop_assert_eq!(&plan.refusals, &[]);
-        prop_assert!(!plan.retires() && plan.steps.iter().all(|step| step.adds()));
+        prop_assert!(!plan.retires() && plan.steps.iter().all(overdue::plan::Step::adds));
         prop_assert_eq!(applied(&Snapshot::default(), &plan), Snapshot::of(&topology));
     }
 
@@ -39,7 +39,7 @@ proptest! {
         stop in any::<Index>(),
     ) {
         let first = plan(&topology, &Snapshot::default());
-        let (broker, stop) = stopped(&Snapshot::default(), &first, &stop);
+        let (broker, stop) = stopped(&Snapshot::default(), &first, stop);
         let rest = plan(&topology, &broker);
         prop_assert_eq!(&rest.steps, &first.steps[stop..]);
         prop_assert_eq!(&rest.refusals, &[]);
@@ -66,7 +66,7 @@ proptest! {
     ) {
         let (before, after) = (before.read(), after.read());
         let broker = Snapshot::of(&before);
-        let (broker, _) = stopped(&broker, &plan(&after, &broker), &stop);
+        let (broker, _) = stopped(&broker, &plan(&after, &broker), stop);
         let rest = plan(&after, &broker);
         prop_assert_eq!(&rest.refusals, &[]);
         let changed = applied(&broker, &rest);
@@ -82,7 +82,7 @@ proptest! {
     ) {
         let (before, after) = (before.read(), after.read());
         let broker = Snapshot::of(&before);
-        let (broker, _) = stopped(&broker, &plan(&after, &broker), &stop);
+        let (broker, _) = stopped(&broker, &plan(&after, &broker), stop);
         let back = applied(&broker, &plan(&before, &broker));
         prop_assert_eq!(plan(&before, &back), Plan::default());
         has_exactly(&back, &before)?;
@@ -172,7 +172,7 @@ proptest! {
     ) {
         let (before, after) = (before.read(), after.read());
         let broker = Snapshot::of(&before);
-        let (broker, _) = stopped(&broker, &plan(&after, &broker), &stop);
+        let (broker, _) = stopped(&broker, &plan(&after, &broker), stop);
         let shared = with_foreign(&broker, &after, &names);
         prop_assert_ne!(&broker, &shared);
         prop_assert_eq!(plan(&after, &broker), plan(&after, &shared));
@@ -249,7 +249,7 @@ impl Count for (bool, bool, bool) {
 }
 
 /// The broker after some steps of a plan, and how many.
-fn stopped(before: &Snapshot, plan: &Plan, stop: &Index) -> (Snapshot, usize) {
+fn stopped(before: &Snapshot, plan: &Plan, stop: Index) -> (Snapshot, usize) {
     let stop = stop.index(plan.steps.len() + 1);
     let mut broker = before.clone();
     plan.steps[..stop].iter().for_each(|step| apply(&mut broker, &step.change));

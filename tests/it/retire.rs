@@ -1,0 +1,354 @@
+//! Retirement: levels and queue types change under load, and nothing is lost, early or touched that is not ours.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use lapin::{BasicProperties, types::AMQPValue};
+use overdue::{
+    broker::apply::{self, ApplyError, Done},
+    plan::{Change, Plan, snapshot::Snapshot},
+    topology::{Topology, level::Level, objects::Objects},
+};
+
+use crate::support::{Run, World, until};
+
+/// Levels of three seconds and less, on classic queues.
+const BEFORE: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "1s", "3s"]
+
+[queues]
+type = "classic"
+
+[[timeout]]
+name = "unpaid"
+after = "3s"
+
+[[timeout]]
+name = "unshipped"
+after = "3s"
+"#;
+
+/// Another queue type, 3 s is gone, 2 s is new.
+fn after() -> String {
+    BEFORE.replace("classic", "quorum").replace("\"3s\"", "\"2s\"")
+}
+
+/// Without the second timeout.
+fn without_unshipped() -> String {
+    BEFORE.replace("\n[[timeout]]\nname = \"unshipped\"\nafter = \"3s\"\n", "")
+}
+
+impl World {
+    /// Writes another topology file, and means it from now on.
+    fn change(&mut self, text: &str) {
+        std::fs::write(self.topology_file(), text).unwrap();
+        self.topology = Topology::parse(text).unwrap();
+    }
+
+    async fn plan(&self) -> (Plan, Snapshot) {
+        apply::plan(&self.management(), &self.topology, &BTreeSet::new()).await.unwrap()
+    }
+
+    /// What is in the virtual host, without what every virtual host has.
+    async fn has(&self) -> Objects {
+        let mut objects = self.management().observe().await.unwrap().objects;
+        objects.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
+        objects.bindings.retain(|binding| !binding.source.is_empty());
+        objects
+    }
+
+    /// Waits until the management API has counted what is in a queue.
+    async fn until_counted(&self, queue: &str, messages: u64) {
+        let look = async || self.management().observe().await.unwrap().messages_in(queue);
+        until(&format!("{messages} counted in {queue}"), look, |seen| *seen == Some(messages))
+            .await;
+    }
+
+    /// Waits until the management API has numbers of every queue of the topology.
+    async fn until_all_counted(&self) {
+        let queues = self.topology.objects().queues;
+        let look = async || {
+            let seen = self.management().observe().await.unwrap();
+            queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
+        };
+        until("every queue counted", look, |missing| *missing == 0).await;
+    }
+
+    /// `overdue` on a thread of its own, while this test goes on.
+    async fn overdue_meanwhile(&self, arguments: &'static [&'static str]) -> Run {
+        let command = self.command(arguments);
+        tokio::task::spawn_blocking(move || crate::support::process::finish(command, None))
+            .await
+            .unwrap()
+    }
+}
+
+fn quiet() -> BasicProperties {
+    BasicProperties::default().with_delivery_mode(2)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_nothing_early() {
+    const WAITING: usize = 2_000;
+    let mut world = World::of(BEFORE).await;
+    let mut process = world.started(|_| {}).await;
+    let waiting = world.orders("waiting", WAITING, 3_000).await;
+    world.publish("3s", &waiting).await;
+
+    let publishing = Arc::new(AtomicBool::new(true));
+    let publisher = world.publisher().await;
+    let store = world.store.clone();
+    let unpaid = world.topology.timeouts[0].name.clone();
+    let notice = world.notice("1s", "template");
+    let go_on = Arc::clone(&publishing);
+    let published = tokio::spawn(async move {
+        const ORDER: &str = "INSERT INTO orders (id, category, due_at) \
+                             VALUES ($1, 'physical', now() + interval '1 second')";
+        let client = store.client().await.unwrap();
+        let mut count = 0_usize;
+        while go_on.load(Ordering::Relaxed) {
+            let id = format!("{unpaid}-{count}");
+            client.execute(ORDER, &[&id]).await.unwrap();
+            let mut message = notice.clone();
+            message.message_id.clone_from(&id);
+            message.body = serde_json::json!({ "order_id": id }).to_string().into_bytes();
+            publisher.publish(message).await.unwrap();
+            count += 1;
+        }
+        count
+    });
+
+    world.change(&after());
+    let applied = world.overdue_meanwhile(&["apply", "--yes"]).await;
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(applied.stdout.contains("+ queue     orders.unpaid.2"), "{applied}");
+    let has = world.has().await;
+    assert!(
+        has.queues.contains_key("orders.unpaid.2") && !has.queues.contains_key("orders.unpaid.3")
+    );
+    assert!(process.is_running());
+    process.until_logged("the queues have changed").await;
+
+    let waited = world.overdue_meanwhile(&["apply", "--wait", "--yes"]).await;
+    assert_eq!(waited.code, Some(0), "{waited}");
+    // Published into what is there now, seen by the same worker.
+    publishing.store(false, Ordering::Relaxed);
+    let published = published.await.unwrap();
+    assert!(published > 0, "somebody published meanwhile");
+    world.until_closed(WAITING + published).await;
+    assert_eq!(world.closed().await, i64::try_from(WAITING + published).unwrap());
+    world.assert_invariants().await;
+
+    // A message that came between the last count and the deletion is left to another apply.
+    let look = async || {
+        let run = world.overdue_meanwhile(&["apply", "--wait", "--yes"]).await;
+        (run.code, run.stdout)
+    };
+    let nothing = "no change: the broker has this topology";
+    until("nothing drains", look, |(code, out)| *code == Some(0) && out.trim() == nothing).await;
+    let has = world.has().await;
+    let old: Vec<&String> =
+        has.queues.values().filter(|q| q.kind == "classic").map(|q| &q.name).collect();
+    assert!(old.is_empty(), "left behind: {old:?}");
+    assert_eq!(has.queues.len(), world.topology.objects().queues.len());
+    assert!(process.is_running());
+    assert_eq!(
+        process.logged("worker ready"),
+        1 + process.logged("the queues have changed") + process.logged("session ended")
+    );
+    let wire = world.wire().await;
+    assert_eq!(wire.take("orders.parked.2").await, None, "parked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_saved_plan_is_carried_out_exactly_or_refused_after_the_broker_changed() {
+    let mut world = World::of(BEFORE).await;
+    world.until_all_counted().await;
+    world.change(&after());
+    for name in ["one.json", "two.json"] {
+        let planned = world.overdue(&["plan", "--out", name]);
+        assert_eq!(planned.code, Some(0), "{planned}");
+    }
+    // What is not ours may come and go, and so may messages.
+    let wire = world.wire().await;
+    wire.queue("theirs", &[]).await;
+    wire.bind("theirs", "orders.events", "#").await;
+    let shown = world.overdue(&["apply", "one.json", "--dry-run"]);
+    assert_eq!(shown.code, Some(0), "{shown}");
+    wire.bind("orders.parked", "orders.in", "by.hand").await;
+    let before = world.has().await;
+    let refused = world.overdue(&["apply", "one.json", "--yes"]);
+    assert_eq!(refused.code, Some(1), "{refused}");
+    assert!(
+        refused.stderr.contains(
+            "the broker has changed since the plan was made (binding orders.in -> orders.parked)"
+        ),
+        "{refused}"
+    );
+    assert_eq!(world.has().await, before);
+
+    let none = lapin::types::FieldTable::default();
+    let unbound = wire.channel.queue_unbind(
+        "orders.parked".into(),
+        "orders.in".into(),
+        "by.hand".into(),
+        none,
+    );
+    unbound.await.unwrap();
+    let applied = world.overdue(&["apply", "two.json", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(world.plan().await.0.is_empty());
+    let again = world.overdue(&["apply", "two.json", "--yes"]);
+    assert_eq!(again.code, Some(1), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_timeout_with_messages_is_refused_with_their_count_and_can_be_discarded() {
+    let mut world = World::of(BEFORE).await;
+    let wire = world.wire().await;
+    let bodies = ["a", "b", "c"].map(str::to_owned);
+    wire.publish_all("orders.dlx", "3s.unshipped", &bodies).await;
+    world.until_counted("orders.unshipped", 3).await;
+    world.until_all_counted().await;
+    world.change(&without_unshipped());
+    let before = world.has().await;
+    for arguments in [&["apply", "--yes"][..], &["apply", "--yes", "--discard", "orders.other"]] {
+        let refused = world.overdue(arguments);
+        assert_eq!(refused.code, Some(1), "{refused}");
+        let said = "orders.unshipped is no longer in the topology and holds 3 messages";
+        assert!(refused.stdout.contains(said), "{refused}");
+        assert_eq!(world.has().await, before);
+    }
+    let lost = world.overdue(&["apply", "--yes", "--discard", "orders.unshipped"]);
+    assert_eq!(lost.code, Some(0), "{lost}");
+    assert!(lost.stdout.contains("3 messages are LOST"), "{lost}");
+    assert_eq!(world.has().await, world.topology.objects());
+}
+
+/// Through the default exchange nobody can be stopped from publishing: the count decides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
+    let mut world = World::of(BEFORE).await;
+    world.until_all_counted().await;
+    world.change(&without_unshipped());
+    let (plan, _) = world.plan().await;
+    let delete = Change::DeleteQueue { queue: "orders.unshipped".to_owned(), lost: 0 };
+    assert!(plan.steps.iter().any(|step| step.change == delete), "{plan}");
+    let wire = world.wire().await;
+    assert!(wire.publish("", "orders.unshipped", quiet(), b"late").await.is_ack());
+    let mut left = Vec::new();
+    let management = world.management();
+    let carried = apply::carry_out(&management, &plan, |step, done| {
+        if done == Done::NotEmpty {
+            left.push(step.change.clone());
+        }
+    });
+    carried.await.unwrap();
+    assert_eq!(left, [delete]);
+    assert_eq!(wire.ready("orders.unshipped").await, 1);
+    assert_eq!(wire.take("orders.unshipped").await.unwrap().text(), "late");
+    world.until_counted("orders.unshipped", 0).await;
+    let applied = world.overdue(&["apply", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert_eq!(world.has().await, world.topology.objects());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_others_are_untouched_by_a_retirement() {
+    let mut world = World::of(BEFORE).await;
+    let wire = world.wire().await;
+    let theirs = [
+        "invoices",
+        "orders.audit",
+        "orders.delay.7s",
+        "orders.delay.3s.audit",
+        "orders.eu.unpaid",
+    ];
+    for name in theirs {
+        let ttl = [("x-message-ttl", AMQPValue::LongInt(7_000_000))];
+        wire.queue(name, &ttl).await;
+        wire.bind(name, "orders.events", "#").await;
+        wire.bind(name, "orders.dlx", "#.theirs").await;
+        assert!(wire.publish("", name, quiet(), name.as_bytes()).await.is_ack());
+    }
+    world.until_all_counted().await;
+    let before = world.has().await;
+    world.change(&after());
+    let applied = world.overdue(&["apply", "--yes", "--wait"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    let has = world.has().await;
+    for name in theirs {
+        assert!(!applied.stdout.contains(&format!(" {name} ")), "{applied}");
+        assert_eq!(has.queues.get(name), before.queues.get(name));
+        let bindings = |objects: &Objects| -> Vec<_> {
+            objects.bindings.iter().filter(|b| b.destination == name).cloned().collect()
+        };
+        assert_eq!(bindings(&has), bindings(&before));
+        assert_eq!(wire.take(name).await.unwrap().text(), name);
+    }
+    assert_eq!(has.queues.len(), theirs.len() + world.topology.objects().queues.len());
+}
+
+/// As if the program had been killed after a step: what was published meanwhile is there, and apply goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retirement_that_was_interrupted_after_any_step_converges() {
+    let mut world = World::of(BEFORE).await;
+    world.until_all_counted().await;
+    let texts = [after(), BEFORE.to_owned()];
+    let wire = world.wire().await;
+    let mut sent = BTreeSet::new();
+    // There and back again, each time stopped somewhere else.
+    for (round, part) in (1..=3_usize).enumerate() {
+        world.change(&texts[round % 2]);
+        let (plan, _) = world.plan().await;
+        assert_eq!(plan.refusals, []);
+        let steps = plan.steps.len() * part / 4;
+        for step in &plan.steps[..steps] {
+            match step.change {
+                // Only `carry_out` looks whether the queue is empty; here it is a crash before that.
+                Change::DeleteQueue { .. } => break,
+                _ => world.management().apply(&step.change).await.unwrap(),
+            }
+            let level: &Level = &world.topology.levels[0];
+            let body = format!("{round} after {}", step.change);
+            let key = Topology::routing_key(level, &world.topology.timeouts[0]);
+            assert!(wire.publish("orders.in", &key, quiet(), body.as_bytes()).await.is_ack());
+            sent.insert(body);
+        }
+        let (rest, _) = world.plan().await;
+        let carried = apply::carry_out(&world.management(), &rest, |_, _| {}).await;
+        assert!(!matches!(carried, Err(ApplyError::Refused(_))), "{rest}");
+        carried.unwrap();
+        let (end, _) = world.plan().await;
+        assert!(
+            end.steps.iter().all(|step| matches!(step.change, Change::DeleteQueue { .. })),
+            "{end}"
+        );
+    }
+    // Every message is in some generation of the business queue, none in the parking lot.
+    let mut found = BTreeSet::new();
+    let look = async || {
+        for queue in
+            world.has().await.queues.into_keys().filter(|name| name.starts_with("orders.unpaid"))
+        {
+            while let Some(message) = wire.take(&queue).await {
+                found.insert(message.text());
+            }
+        }
+        found.len()
+    };
+    until("every message", look, |seen| *seen == sent.len()).await;
+    assert_eq!(found, sent);
+    let look = async || world.overdue_meanwhile(&["apply", "--yes", "--wait"]).await.stdout;
+    let nothing = "no change: the broker has this topology";
+    until("nothing drains", look, |out| out.trim() == nothing).await;
+    assert_eq!(world.has().await.queues.len(), world.topology.objects().queues.len());
+}
