@@ -2,14 +2,14 @@
 
 mod api;
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use lapin::{types::FieldTable, uri::AMQPScheme};
 use tokio::time::timeout;
 
 use super::{BrokerAddress, ConnectError, Management, Message, PublishError, Publisher};
-use crate::doctor::facts::{AmqpConnection, BrokerFacts};
+use crate::doctor::facts::{AmqpConnection, BrokerFacts, is_loopback};
 
 /// A publish that gets no answer for so long is blocked.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -27,13 +27,6 @@ pub async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> BrokerFac
         connection,
         api,
     }
-}
-
-/// Whether a host is this machine, as far as its name tells.
-#[must_use]
-pub fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Connects, and publishes something that goes nowhere: only a publish shows that the broker blocks.

@@ -49,6 +49,13 @@ pub struct Facts {
     pub machine: MachineFacts,
 }
 
+/// Whether a host is this machine, as far as its name tells; a Unix socket is a path.
+#[must_use]
+pub fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    matches!(host, "localhost" | "::1") || host.starts_with("127.") || host.starts_with('/')
+}
+
 /// How much another clock is ahead of this machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skew {

@@ -1,6 +1,6 @@
 //! What `overdue doctor` wants to know about the database. Asks for everything it can; changes nothing.
 
-use std::{future::Future, net::IpAddr};
+use std::future::Future;
 
 use deadpool_postgres::Object;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::{Fault, Store, StoreError, fault::chain, orders::Effect};
 use crate::doctor::facts::{
-    Asked, DatabaseFacts, Gap, Outbox, Server, Session, Skew, Sweep, Table,
+    Asked, DatabaseFacts, Gap, Outbox, Server, Session, Skew, Sweep, Table, is_loopback,
 };
 
 impl Store {
@@ -52,12 +52,9 @@ impl Store {
         DatabaseFacts::unknown(self.place().to_owned(), self.is_loopback(), session, &gap)
     }
 
-    /// A Unix socket is a path.
     fn is_loopback(&self) -> bool {
         let host = self.place().split(" database").next().unwrap_or_default();
-        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-        let address = host.parse::<IpAddr>();
-        host == "localhost" || host.starts_with('/') || address.is_ok_and(|a| a.is_loopback())
+        is_loopback(host.rsplit_once(':').map_or(host, |(host, _)| host))
     }
 
     async fn server(&self) -> Result<Server, StoreError> {

@@ -6,7 +6,7 @@ use overdue::{
     doctor::{
         Colour::{Amber, Green, Red},
         Verdict, broker, clocks, cluster, database,
-        facts::{Alarm, Gap, Outbox, Permission, Replicas, Skew, Sweep},
+        facts::{Alarm, Gap, Outbox, Permission, Replicas, Skew, Sweep, is_loopback},
         machine, rights, tables, work,
     },
     plan::{snapshot::Snapshot, stats::QueueStats},
@@ -72,6 +72,16 @@ fn tls_is_wanted_where_the_wire_leaves_the_machine() {
     assert_eq!(broker::judge_tls(false, false, "").colour, Amber);
     assert_eq!(broker::judge_tls(false, true, "").colour, Green);
     assert_eq!(broker::judge_tls(true, false, "").colour, Green);
+    for (host, here) in [
+        ("localhost", true),
+        ("127.0.0.1", true),
+        ("[::1]", true),
+        ("/run/postgresql", true),
+        ("10.127.0.1", false),
+        ("mq.example", false),
+    ] {
+        assert_eq!(is_loopback(host), here, "{host}");
+    }
 }
 
 #[test]
