@@ -109,7 +109,7 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     let unpaid = world.topology.timeouts[0].name.clone();
     let notice = world.notice("1s", "template");
     let go_on = Arc::clone(&publishing);
-    let published = tokio::spawn(async move {
+    let stream = tokio::spawn(async move {
         const ORDER: &str = "INSERT INTO orders (id, category, due_at) \
                              VALUES ($1, 'physical', now() + interval '1 second')";
         let client = store.client().await.unwrap();
@@ -141,10 +141,10 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     assert_eq!(waited.code, Some(0), "{waited}");
     // Published into what is there now, seen by the same worker.
     publishing.store(false, Ordering::Relaxed);
-    let published = published.await.unwrap();
-    assert!(published > 0, "somebody published meanwhile");
-    world.until_closed(WAITING + published).await;
-    assert_eq!(world.closed().await, i64::try_from(WAITING + published).unwrap());
+    let streamed = stream.await.unwrap();
+    assert!(streamed > 0, "somebody published meanwhile");
+    world.until_closed(WAITING + streamed).await;
+    assert_eq!(world.closed().await, i64::try_from(WAITING + streamed).unwrap());
     world.assert_invariants().await;
 
     // A message that came between the last count and the deletion is left to another apply.
