@@ -196,12 +196,12 @@ async fn container(services: &Services, variable: &str, service: &str) -> String
     let project = env::var_os("OVERDUE_PROJECT").unwrap_or_else(|| "overdue".into());
     let project =
         format!("label=com.docker.compose.project={}-chaos", project.into_string().unwrap());
-    let service = format!("label=com.docker.compose.service={service}");
+    let wanted = format!("label=com.docker.compose.service={service}");
     let found =
-        docker(&["ps", "--all", "--quiet", "--filter", &project, "--filter", &service]).await;
+        docker(&["ps", "--all", "--quiet", "--filter", &project, "--filter", &wanted]).await;
     match found {
         Ok(id) if !id.is_empty() => id,
-        Ok(_) => services.missing(&service, &"there is no such container"),
+        Ok(_) => services.missing(&format!("the {service} container"), &"there is none"),
         Err(why) => services.missing("docker", &why),
     }
 }

@@ -5,11 +5,15 @@ use std::{cell::Cell, collections::BTreeSet};
 use crate::{
     load::{Load, Wave},
     stage::{RECOVERY, Stage, assert_unharmed},
-    support::{World, wait::within},
+    support::{World, ids, until, wait::within},
 };
 
 /// Where a subscriber collects them; durable, so that they outlive the broker as well.
 const SUBSCRIBER: &str = "subscriber";
+/// More events than the relay takes at once.
+const BACKLOG: i64 = 2_000;
+const CLAIMED: &str =
+    "SELECT count(*) FROM outbox WHERE claimed_until > now() AND order_id LIKE 'written-%'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_published_when_the_broker_is_back() {
@@ -25,6 +29,12 @@ async fn events_are_published_when_the_broker_is_back() {
     // Until the broker is dead, so that it dies with events on their way.
     let dead = Cell::new(false);
     let kill = async {
+        until(
+            "written events on their way",
+            async || world.number(CLAIMED).await,
+            |claimed| *claimed > 0,
+        )
+        .await;
         stage.broker.kill().await;
         dead.set(true);
     };
@@ -36,22 +46,25 @@ async fn events_are_published_when_the_broker_is_back() {
     within(RECOVERY, "the outbox is empty", rest, |rest| *rest == 0).await;
     let closed = waves.iter().flat_map(|wave| wave.ids());
     let told = told(world).await;
-    let lost: Vec<String> = closed.chain(written).filter(|order| !told.contains(order)).collect();
+    let lost: Vec<String> =
+        closed.chain(ids("written", written)).filter(|order| !told.contains(order)).collect();
     assert_eq!(lost, Vec::<String>::new(), "orders whose event was lost");
     assert_unharmed(worker).await;
 }
 
-/// Writes events as closing does, until the broker is dead; the orders they are about.
-async fn write_events(world: &World, dead: &Cell<bool>) -> Vec<String> {
-    let mut orders = Vec::new();
+/// Writes events as closing does, faster than they are published, until the broker is dead; of how many orders.
+async fn write_events(world: &World, dead: &Cell<bool>) -> usize {
+    let mut written = 0;
     while !dead.get() {
-        let batch = orders.len() / 100;
-        let sql = "INSERT INTO outbox (event, order_id) \
-                   SELECT 'order.closed', 'batch-$batch-' || n FROM generate_series(0, 99) n";
-        world.sql(&sql.replace("$batch", &batch.to_string())).await;
-        orders.extend((0..100).map(|n| format!("batch-{batch}-{n}")));
+        if world.number("SELECT count(*) FROM outbox").await < BACKLOG {
+            let sql = "INSERT INTO outbox (event, order_id) \
+                       SELECT 'order.closed', 'written-' || n FROM generate_series($first, $last) n";
+            let (first, last) = (written.to_string(), (written + 499).to_string());
+            world.sql(&sql.replace("$first", &first).replace("$last", &last)).await;
+            written += 500;
+        }
     }
-    orders
+    written
 }
 
 async fn subscribe(world: &World) {
