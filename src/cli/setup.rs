@@ -46,7 +46,11 @@ pub(super) fn effects(
         .collect()
 }
 
-pub(super) fn one_effect(settings: &Settings, name: &str, timeout: &str) -> Result<Effect, Failure> {
+pub(super) fn one_effect(
+    settings: &Settings,
+    name: &str,
+    timeout: &str,
+) -> Result<Effect, Failure> {
     match settings.effects.get(name) {
         Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
             name: name.to_owned(),
