@@ -20,7 +20,8 @@
 //! - Classic queues dead-letter at most once and are not replicated.
 //!
 //! # The map
-//! Core, pure: [`topology`], [`plan`], [`graph`], [`order`], [`worker::batch`], [`worker::disposition`].
+//! Core, pure: [`topology`], [`plan`], [`order`], [`worker::batch`], [`worker::disposition`], and what is made of them:
+//! [`graph`], [`export`], [`permissions`], [`verify`], [`doctor`]'s judgements.
 //! Edges: [`broker`], [`store`], [`cli`]. `broker` and `store` do not know each other; [`worker`] joins them.
 
 pub mod bench;

@@ -63,6 +63,8 @@ pub struct Draining {
     pub messages: Option<u64>,
     /// How they come out, and when the last is due.
     pub drains: String,
+    /// Whether it empties without somebody's help: a parking lot does not, nor a queue that others still feed.
+    pub ends: bool,
 }
 
 /// Why a plan is not carried out.

@@ -17,7 +17,7 @@ use crate::{
         apply::{self, Done},
     },
     config::Settings,
-    plan::{Plan, count_of, saved::SavedPlan},
+    plan::{Draining, Plan, count_of, saved::SavedPlan},
     topology::Topology,
 };
 
@@ -93,7 +93,7 @@ async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Looks again and again until nothing drains, then deletes what was retired.
+/// Looks again and again until what drains by itself has drained, and deletes it.
 async fn wait(
     management: &Management,
     topology: &Topology,
@@ -102,21 +102,26 @@ async fn wait(
     let bar = spinner();
     loop {
         let (plan, _) = apply::plan(management, topology, &discard.names()).await?;
-        if plan.draining.is_empty() {
-            bar.finish_and_clear();
-            return if plan.steps.is_empty() {
-                Ok(())
-            } else {
-                Box::pin(carry_out(management, &plan)).await
-            };
+        if !plan.refusals.is_empty() {
+            return Err(Failure::failed(format!("the plan is refused\n{plan}")));
         }
-        let list = plan.draining.iter().map(|queue| {
-            format!("{}: {}, {}", queue.queue, count_of(queue.messages), queue.drains)
-        });
-        bar.set_message(list.collect::<Vec<_>>().join("; "));
+        let waiting: Vec<String> =
+            plan.draining.iter().filter(|queue| queue.ends).map(label).collect();
+        if waiting.is_empty() && plan.steps.is_empty() {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        if waiting.is_empty() {
+            carry_out(management, &plan).await?;
+        }
+        bar.set_message(waiting.join("; "));
         bar.tick();
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+fn label(queue: &Draining) -> String {
+    format!("{}: {}, {}", queue.queue, count_of(queue.messages), queue.drains)
 }
 
 fn spinner() -> ProgressBar {

@@ -82,7 +82,9 @@ impl Retirement<'_> {
     fn plan(&self, plan: &mut Plan) {
         let name = &self.queue.name;
         let messages = self.observed.messages_in(name);
-        let discarded = self.discard.contains(name);
+        // What nobody has counted is not given up for lost.
+        let discarded =
+            self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
         let removed = self.kind == Kind::Business && self.successor().is_none();
         if removed && messages != Some(0) && !discarded {
             plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
@@ -93,14 +95,17 @@ impl Retirement<'_> {
         }
         if let Some(source) = self.foreign_source() {
             let drains = format!("exchange {source}, which is not ours, still publishes to it");
-            plan.draining.push(Draining { queue: name.clone(), messages, drains });
+            let queue = name.clone();
+            plan.draining.push(Draining { queue, messages, drains, ends: false });
         } else if messages == Some(0) || discarded {
             let lost = messages.unwrap_or_default();
             let reason =
                 if lost == 0 { "retired and empty" } else { "named with --discard" }.to_owned();
             plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);
         } else {
-            plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
+            let ends = self.kind != Kind::Parked;
+            let (queue, drains) = (name.clone(), self.drains());
+            plan.draining.push(Draining { queue, messages, drains, ends });
         }
     }
 
@@ -125,7 +130,8 @@ impl Retirement<'_> {
         let mut bindings = self.observed.objects.bindings.iter();
         let foreign = bindings.find(|binding| {
             let default_exchange = binding.source.is_empty();
-            binding.destination == self.queue.name
+            binding.to_queue
+                && binding.destination == self.queue.name
                 && !default_exchange
                 && !binding.source.starts_with(&prefix)
         });

@@ -19,6 +19,8 @@ pub struct SavedPlan {
     pub summary: String,
     /// The plan.
     pub plan: Plan,
+    /// What the topology file wanted.
+    pub desired: Objects,
     /// The topology's objects as they were on the broker.
     pub observed: Objects,
 }
@@ -39,6 +41,11 @@ pub enum StalePlan {
         /// The file's.
         file: String,
     },
+    /// The topology file says something else by now.
+    #[error(
+        "the topology file has changed since the plan was made; make it again with `overdue plan --out`"
+    )]
+    Edited,
     /// The broker has other objects by now.
     #[error(
         "the broker has changed since the plan was made ({0}); make it again with `overdue plan --out`"
@@ -55,6 +62,7 @@ impl SavedPlan {
             topology: topology.name.clone(),
             summary: plan.summary(),
             plan,
+            desired: topology.objects(),
             observed: observed.relevant_to(topology),
         }
     }
@@ -70,6 +78,9 @@ impl SavedPlan {
         if self.topology != topology.name {
             let (plan, file) = (self.topology.clone(), topology.name.clone());
             return Err(StalePlan::Topology { plan, file });
+        }
+        if self.desired != topology.objects() {
+            return Err(StalePlan::Edited);
         }
         changed(&self.observed, &now.relevant_to(topology))
             .map_or(Ok(()), |what| Err(StalePlan::Changed(what)))

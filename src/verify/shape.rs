@@ -125,7 +125,7 @@ impl Shape<'_> {
         })
     }
 
-    fn draining(&self, Draining { queue, messages, drains }: &Draining) -> Option<Drift> {
+    fn draining(&self, Draining { queue, messages, drains, .. }: &Draining) -> Option<Drift> {
         let they = if drains.starts_with("exchange ") { "" } else { "they " };
         (!self.is_replaced(queue)).then(|| Drift {
             severity: Severity::Note,

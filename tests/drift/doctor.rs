@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::place::{Place, Run, finish};
+use super::{
+    place::Place,
+    run::{Run, finish},
+};
 
 /// Area and name of every check, with its colour and what it found.
 fn checks(run: &Run) -> BTreeMap<String, (String, String)> {

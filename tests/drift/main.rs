@@ -13,6 +13,7 @@ mod place;
 mod policies;
 mod probe;
 mod probes;
+mod run;
 mod shapes;
 mod stuck;
 mod unblock;

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     process::{Command, Stdio},
     sync::Mutex,
     thread,
@@ -18,7 +17,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use url::Url;
 
-use super::TOPOLOGY;
+use super::{
+    TOPOLOGY,
+    run::{Run, finish},
+};
 
 /// Every user that a test makes has it.
 const PASSWORD: &str = "drift";
@@ -29,39 +31,6 @@ pub(crate) struct Place {
     pub(crate) name: String,
     dir: TempDir,
     users: Mutex<BTreeSet<String>>,
-}
-
-/// What a command printed, and how it ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    /// Exit code; `None` after a signal.
-    pub(crate) code: Option<i32>,
-    /// Standard output.
-    pub(crate) stdout: String,
-    /// Standard error.
-    pub(crate) stderr: String,
-}
-
-impl fmt::Display for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}\n{}\n{}", self.code, self.stdout, self.stderr)
-    }
-}
-
-impl Run {
-    /// The answer as JSON.
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
-    }
-
-    /// `<severity> <rule> <object>` of every finding of `verify -o json`.
-    pub(crate) fn findings(&self) -> Vec<String> {
-        let report = self.json();
-        let found = report["findings"].as_array().unwrap();
-        let word = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
-        let line = |finding| ["severity", "rule", "object"].map(|key| word(finding, key)).join(" ");
-        found.iter().map(line).collect()
-    }
 }
 
 impl Place {
@@ -240,16 +209,6 @@ impl Place {
     /// Runs statements in the schema.
     pub(crate) async fn sql(&self, script: &str) {
         sql(&format!("SET search_path TO {}; {script}", self.name)).await.unwrap();
-    }
-}
-
-/// Runs a command to its end.
-pub(crate) fn finish(mut command: Command) -> Run {
-    let output = command.output().unwrap();
-    Run {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
 

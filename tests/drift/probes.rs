@@ -2,10 +2,7 @@
 
 use serde_json::json;
 
-use super::{
-    place::{Place, finish},
-    wait::until,
-};
+use super::{place::Place, run::finish, wait::until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_level_and_timeout_answers() {

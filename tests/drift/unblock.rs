@@ -4,10 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{
-    place::{Place, finish},
-    wait::until,
-};
+use super::{place::Place, run::finish, wait::until};
 
 /// More than the 32 slots of a queue's dead letter worker.
 const MANY: usize = 40;
