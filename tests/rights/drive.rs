@@ -9,7 +9,7 @@ use lapin::{
 };
 use overdue::{
     broker::{Link, Management, Message, PublishError, Publisher, consume::Subscription, passive},
-    plan::{diff::diff, generation::name_of},
+    plan::{diff::diff, generation::name_of, snapshot::Snapshot},
     topology::{Topology, file::QueueType},
 };
 use reqwest::Method;
@@ -130,7 +130,6 @@ pub(crate) async fn administrator(place: &Place, user: &str, topology: &Topology
         QueueType::Quorum => QueueType::Classic,
         QueueType::Classic => QueueType::Quorum,
     };
-    // Named with --discard, because the broker's counts of new queues are not there yet.
     let retired = topology.objects().queues.into_keys().collect();
     bring(&management, &other, &retired).await?;
     unblock(place, user, topology).await?;
@@ -143,14 +142,23 @@ pub(crate) async fn bring(
     topology: &Topology,
     discard: &BTreeSet<String>,
 ) -> Done {
-    let plan = diff(topology, &management.observe().await.map_err(text)?, discard);
+    let plan = diff(topology, &observed(management).await?, discard);
     assert!(!plan.is_empty());
     for step in &plan.steps {
         management.apply(&step.change).await.map_err(text)?;
     }
-    let left = diff(topology, &management.observe().await.map_err(text)?, discard);
+    let left = diff(topology, &observed(management).await?, discard);
     assert!(left.is_empty() && left.draining.is_empty(), "left to do:\n{left}");
     Ok(())
+}
+
+/// The broker's counts of new queues are not there for five seconds; this is about rights, and nothing waits.
+async fn observed(management: &Management) -> Result<Snapshot, String> {
+    let mut observed = management.observe().await.map_err(text)?;
+    for queue in observed.objects.queues.keys() {
+        observed.messages.entry(queue.clone()).or_insert(0);
+    }
+    Ok(observed)
 }
 
 /// Any policy on a queue makes the broker dead-letter at once what was stuck.
