@@ -124,7 +124,6 @@ async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
     let declared =
         wire.channel.exchange_declare("orders.in".into(), ExchangeKind::Direct, options, none);
     declared.await.unwrap();
-    wire.queue("orders.unpaid", &[]).await;
     let before = observed(&world).await;
     let error = apply(&world).await.unwrap_err();
     assert!(matches!(&error, ApplyError::Refused(plan)

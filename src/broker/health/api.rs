@@ -64,7 +64,9 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
         ),
         ManagementError::NotPermitted { user, step, .. } => Gap::denied(
             format!("user {user} may not {step}: it takes the {tag} tag"),
-            format!("rabbitmqctl set_user_tags {user} {tag}, or ask somebody who has it"),
+            format!(
+                "add the tag {tag} to those that user {user} has (rabbitmqctl set_user_tags replaces them), or ask somebody who has it"
+            ),
         ),
         ManagementError::NoVirtualHost { vhost, .. } => Gap::new(
             format!("there is no virtual host {vhost}, or this broker does not tell"),
