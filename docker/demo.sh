@@ -57,7 +57,7 @@ demo() {
   wait "$services"
   eval "$(docker/services.sh env)"
 
-  "$overdue" database init
+  "$overdue" database init --reference-tables
   "$overdue" apply --yes
   "$overdue" run >"$log" 2>&1 </dev/null &
   worker=$!

@@ -73,7 +73,7 @@ worker() {
   build_worker
   # Closing orders needs the tables; creating them a second time changes nothing.
   logged "the worker could not prepare the database" \
-    compose main --profile worker run --rm --no-deps -T worker database init
+    compose main --profile worker run --rm --no-deps -T worker database init --reference-tables
   logged "compose could not start the worker" \
     compose main --profile worker up --detach --no-build --no-deps worker
   check_worker
