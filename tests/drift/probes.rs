@@ -1,5 +1,10 @@
 //! Canaries through the real broker.
 
+use std::{
+    io::{BufRead, BufReader},
+    sync::{Arc, Mutex},
+};
+
 use serde_json::json;
 
 use super::{place::Place, run::finish, wait::until};
@@ -87,14 +92,29 @@ async fn a_worker_acks_canaries() {
     assert_eq!(place.overdue(&["database", "init", "--reference-tables"]).code, Some(0));
     let mut command = place.command(&["run"], None);
     command.env("OVERDUE_LOG__FILTER", "overdue=debug").stderr(std::process::Stdio::piped());
-    let worker = command.spawn().unwrap();
+    let mut worker = command.spawn().unwrap();
+    let log = Arc::new(Mutex::new(String::new()));
+    let (stderr, written) = (BufReader::new(worker.stderr.take().unwrap()), Arc::clone(&log));
+    let reader = std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            written.lock().unwrap().push_str(&(line + "\n"));
+        }
+    });
     let look = async || place.count("orders.unpaid", "consumers").await;
     until("a worker", look, |consumers| *consumers == Some(1)).await;
     let run = place.overdue(&["verify", "--probe", "--within", "1s"]);
     assert_eq!(run.code, Some(0), "{run}");
+    // A stop before a canary was settled would give it back.
+    let settled = |log: &String| {
+        let of = |timeout| log.contains(&format!("batch committed timeout=\"{timeout}\""));
+        of("unpaid") && of("unshipped")
+    };
+    until("both canaries", async || log.lock().unwrap().clone(), settled).await;
     let id = worker.id().to_string();
     assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
-    let log = String::from_utf8(worker.wait_with_output().unwrap().stderr).unwrap();
+    assert!(worker.wait().unwrap().success());
+    reader.join().unwrap();
+    let log = log.lock().unwrap().clone();
     assert!(log.contains("parked=0") && log.contains("retried=0"), "{log}");
     for queue in ["orders.unpaid", "orders.unshipped", "orders.parked"] {
         assert_eq!(place.take(queue).await.len(), 0, "{queue}\n{log}");
