@@ -1,16 +1,19 @@
 //! What it takes to bring a broker to the desired topology, as data: printed, saved, then executed as it is.
 
 pub mod diff;
+pub mod drains;
 pub mod generation;
 pub mod saved;
 pub mod snapshot;
 pub mod stats;
 mod text;
+pub mod waiting;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::drains::Drains;
 use crate::topology::objects::{Argument, Binding, Exchange, Queue};
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
@@ -62,9 +65,7 @@ pub struct Draining {
     /// How many wait; `None` where the broker does not say.
     pub messages: Option<u64>,
     /// How they come out, and when the last is due.
-    pub drains: String,
-    /// Whether it empties without somebody's help: a parking lot does not, nor a queue that others still feed.
-    pub ends: bool,
+    pub drains: Drains,
 }
 
 /// Why a plan is not carried out.
@@ -79,7 +80,7 @@ pub enum Refusal {
         /// Everything that differs.
         differences: Vec<Difference>,
     },
-    /// A business queue that the topology no longer has holds messages.
+    /// A business queue that the topology no longer has holds messages, and more may come in.
     Occupied {
         /// Its name.
         queue: String,

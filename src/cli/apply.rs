@@ -1,14 +1,14 @@
 //! `overdue apply`: show the plan, ask where a person is there to answer, carry it out.
 
+mod wait;
+
 use std::{
     fs,
     io::{IsTerminal, Write},
     path::PathBuf,
-    time::Duration,
 };
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{exit::Failure, plan::Discard, setup};
 use crate::{
@@ -17,12 +17,9 @@ use crate::{
         apply::{self, Done},
     },
     config::Settings,
-    plan::{Draining, Plan, count_of, saved::SavedPlan},
-    topology::Topology,
+    plan::{Plan, saved::SavedPlan},
+    topology::{Topology, level::Ttl},
 };
-
-/// How often `--wait` looks at what still drains; the broker's counts are renewed every five seconds.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Bring the topology to the broker
 #[derive(Debug, Args)]
@@ -39,8 +36,11 @@ pub(super) struct Apply {
     #[arg(long)]
     dry_run: bool,
     /// Wait until retired queues have drained, and delete them
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
+    /// With --wait: give up after this time, e.g. 45m
+    #[arg(long, value_name = "DURATION", requires = "wait")]
+    within: Option<Ttl>,
 }
 
 impl Apply {
@@ -64,7 +64,11 @@ impl Apply {
             }
             carry_out(&management, &plan).await?;
         }
-        if self.wait { wait(&management, &topology, &self.discard).await } else { Ok(()) }
+        if self.wait {
+            let within = self.within.map(Ttl::as_duration);
+            wait::wait(&management, &topology, &self.discard, within).await?;
+        }
+        Ok(())
     }
 
     async fn plan(&self, management: &Management, topology: &Topology) -> Result<Plan, Failure> {
@@ -91,48 +95,6 @@ async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> 
     .await?;
     println!("applied {done} of {} steps", plan.steps.len());
     Ok(())
-}
-
-/// Looks again and again until what drains by itself has drained, and deletes it.
-async fn wait(
-    management: &Management,
-    topology: &Topology,
-    discard: &Discard,
-) -> Result<(), Failure> {
-    let bar = spinner();
-    loop {
-        let (plan, _) = apply::plan(management, topology, &discard.names()).await?;
-        if !plan.refusals.is_empty() {
-            return Err(Failure::failed(format!("the plan is refused\n{plan}")));
-        }
-        let waiting: Vec<String> =
-            plan.draining.iter().filter(|queue| queue.ends).map(label).collect();
-        if waiting.is_empty() && plan.steps.is_empty() {
-            bar.finish_and_clear();
-            return Ok(());
-        }
-        if waiting.is_empty() {
-            carry_out(management, &plan).await?;
-        }
-        bar.set_message(waiting.join("; "));
-        bar.tick();
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
-fn label(queue: &Draining) -> String {
-    format!("{}: {}, {}", queue.queue, count_of(queue.messages), queue.drains)
-}
-
-fn spinner() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{spinner} draining for {elapsed}: {msg}");
-    style.map_or_else(
-        |_| ProgressBar::hidden(),
-        |style| ProgressBar::new_spinner().with_style(style),
-    )
 }
 
 #[expect(clippy::print_stderr, reason = "a question to the person at the terminal")]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Change, Difference, Draining, Plan, Refusal, Step, count_of,
+    Change, Difference, Draining, Drains, Plan, Refusal, Step, count_of,
     generation::{Kind, Replaced, Resolved, kind, resolve},
     snapshot::Snapshot,
 };
@@ -85,28 +85,29 @@ impl Retirement<'_> {
         // What nobody has counted is not given up for lost.
         let discarded =
             self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
-        let removed = self.kind == Kind::Business && self.successor().is_none();
-        if removed && messages != Some(0) && !discarded {
+        // One that nothing comes into any more is out of use already: what still waits in it is no reason to
+        // refuse the rest.
+        if self.removed() && self.incoming().next().is_some() && messages != Some(0) && !discarded {
             plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
             return;
         }
         for binding in self.incoming() {
             plan.step(Change::Unbind(binding.clone()), self.reason());
         }
-        if let Some(source) = self.foreign_source() {
-            let drains = format!("exchange {source}, which is not ours, still publishes to it");
-            let queue = name.clone();
-            plan.draining.push(Draining { queue, messages, drains, ends: false });
-        } else if messages == Some(0) || discarded {
+        let fed = matches!(self.drains(), Drains::Fed { .. });
+        if !fed && (messages == Some(0) || discarded) {
             let lost = messages.unwrap_or_default();
             let reason =
                 if lost == 0 { "retired and empty" } else { "named with --discard" }.to_owned();
             plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);
         } else {
-            let ends = self.kind != Kind::Parked;
-            let (queue, drains) = (name.clone(), self.drains());
-            plan.draining.push(Draining { queue, messages, drains, ends });
+            plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
         }
+    }
+
+    /// Whether its timeout is gone from the topology.
+    fn removed(&self) -> bool {
+        self.kind == Kind::Business && self.successor().is_none()
     }
 
     /// Bindings through which messages of this topology come in.
@@ -162,19 +163,34 @@ impl Retirement<'_> {
         };
         match self.observed.messages_in(&self.queue.name) {
             Some(0) => what,
-            messages => format!("{what}; {} in it {}", count_of(messages), self.drains()),
+            // Nobody takes a removed queue out of use while something is in it, unless told so.
+            Some(_) if self.removed() => format!("{what}; what is in it is given up"),
+            messages => format!("{what}; it has {} {}", count_of(messages), self.drains()),
         }
     }
 
-    /// How what waits in it comes out.
-    fn drains(&self) -> String {
+    fn drains(&self) -> Drains {
+        if let Some(exchange) = self.foreign_source() {
+            return Drains::Fed { exchange: exchange.to_owned() };
+        }
         match self.kind {
-            Kind::Delay(_) => match self.ttl() {
-                Some(level) => format!("come out as they are due, the last within {level}"),
-                None => "come out as they are due".to_owned(),
-            },
-            Kind::Business => "are consumed by the workers".to_owned(),
-            Kind::Parked => "wait for a person".to_owned(),
+            Kind::Delay(_) => self.expires(),
+            Kind::Business if self.removed() => {
+                Drains::Unconsumed { queue: self.queue.name.clone() }
+            }
+            Kind::Business => Drains::Consumed,
+            Kind::Parked => Drains::Parked,
+        }
+    }
+
+    /// Of a delay queue: as its own arguments say, which may be others than the topology's.
+    fn expires(&self) -> Drains {
+        let Some(within) = self.ttl() else { return Drains::Never };
+        match self.queue.arguments.get("x-dead-letter-exchange") {
+            Some(Argument::Text(exchange)) if *exchange == self.topology.due_exchange() => {
+                Drains::WhenDue { within }
+            }
+            exchange => Drains::Elsewhere { exchange: exchange.map(ToString::to_string) },
         }
     }
 

@@ -82,13 +82,25 @@ impl Plan {
         let list: Vec<String> = parts
             .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
             .collect();
-        let verdict = match (self.refusals.is_empty(), self.lost()) {
+        format!("{}{draining}; {}", list.join(", "), self.verdict())
+    }
+}
+
+impl Plan {
+    /// Whether anything could be lost.
+    fn verdict(&self) -> String {
+        let astray = self.draining.iter().filter(|queue| queue.drains.astray());
+        let astray: Vec<&str> = astray.map(|queue| queue.queue.as_str()).collect();
+        match (self.refusals.is_empty(), self.lost()) {
             (false, _) => "nothing is carried out".to_owned(),
+            (true, 0) if !astray.is_empty() => format!(
+                "no message is lost by it, but what waits in {} does not come out as the topology says",
+                astray.join(", ")
+            ),
             (true, 0) => "no message is lost".to_owned(),
             (true, 1) => "1 message is LOST".to_owned(),
             (true, messages) => format!("{messages} messages are LOST"),
-        };
-        format!("{}{draining}; {verdict}", list.join(", "))
+        }
     }
 }
 
@@ -139,7 +151,7 @@ fn arguments(f: &mut fmt::Formatter<'_>, arguments: &BTreeMap<String, Argument>)
 
 impl fmt::Display for Draining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "~ queue     {}  {}; {}", self.queue, count_of(self.messages), self.drains)
+        write!(f, "~ queue     {}  {} {}", self.queue, count_of(self.messages), self.drains)
     }
 }
 

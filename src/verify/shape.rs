@@ -125,14 +125,13 @@ impl Shape<'_> {
         })
     }
 
-    fn draining(&self, Draining { queue, messages, drains, .. }: &Draining) -> Option<Drift> {
-        let they = if drains.starts_with("exchange ") { "" } else { "they " };
+    fn draining(&self, Draining { queue, messages, drains }: &Draining) -> Option<Drift> {
         (!self.is_replaced(queue)).then(|| Drift {
             severity: Severity::Note,
             rule: "draining",
             object: format!("queue {queue}"),
-            what: format!("it is retired and holds {}", count_of(*messages)),
-            why: format!("{they}{drains}"),
+            what: format!("it is retired and holds {} {drains}", count_of(*messages)),
+            why: "it is kept until it is empty, so that no message is lost".to_owned(),
             next: Next::Other("nothing now; overdue apply deletes it once it is empty".to_owned()),
         })
     }

@@ -17,6 +17,7 @@ mod plan_properties;
 mod plan_safety;
 mod plan_saved;
 mod plan_texts;
+mod plan_waiting;
 mod sqlstate;
 mod topology_errors;
 mod topology_objects;

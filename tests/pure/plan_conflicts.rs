@@ -273,7 +273,7 @@ fn a_retired_queue_that_somebody_else_feeds_stays() {
     assert_eq!(plan.steps, []);
     insta::assert_snapshot!(plan, @r"
     Draining (deleted by a later apply, once empty)
-      ~ queue     orders.delay.77s  0 messages; exchange shop, which is not ours, still publishes to it
+      ~ queue     orders.delay.77s  0 messages and more to come from exchange shop, which is not ours
     no change: the broker has this topology; 1 retired queue is draining
     ");
 }

@@ -1,0 +1,106 @@
+//! `overdue apply --wait`: looks again and again until what drains by itself has drained, and deletes it.
+
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{super::plan::Discard, Failure, carry_out};
+use crate::{
+    broker::{Management, apply},
+    plan::{
+        Plan,
+        waiting::{Next, Progress, Waiting},
+    },
+    topology::Topology,
+};
+
+/// How often it looks; the broker's counts are renewed every five seconds.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often it says how far it is where nobody looks at a bar: a pipeline takes silence for a hang.
+const TELL_EVERY: Duration = Duration::from_secs(30);
+
+pub(super) async fn wait(
+    management: &Management,
+    topology: &Topology,
+    discard: &Discard,
+    within: Option<Duration>,
+) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut waiting = Waiting::new(within);
+    let mut teller = Teller::new();
+    loop {
+        let (plan, _) = apply::plan(management, topology, &discard.names()).await?;
+        match waiting.next(&plan, began.elapsed()) {
+            Next::Done => {
+                teller.end();
+                left(&plan);
+                return Ok(());
+            }
+            Next::GiveUp(gave_up) => {
+                teller.end();
+                return Err(Failure::failed(gave_up.to_string()));
+            }
+            Next::CarryOut => teller.aside(carry_out(management, &plan)).await?,
+            Next::Look(progress) => {
+                teller.tell(&progress);
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+}
+
+/// What does not end by itself stays, and is said once more: the plan is far up the screen by now.
+#[expect(clippy::print_stdout, reason = "what stays is part of the answer")]
+fn left(plan: &Plan) {
+    for queue in &plan.draining {
+        println!("stays: {queue}");
+    }
+}
+
+/// A bar for a person, lines for a log.
+struct Teller {
+    bar: Option<ProgressBar>,
+    told: Option<Instant>,
+}
+
+impl Teller {
+    fn new() -> Self {
+        let style =
+            ProgressStyle::with_template("{elapsed} {wide_bar} {pos}/{len} messages out\n{msg}");
+        let bar = style.ok().filter(|_| std::io::stderr().is_terminal());
+        Self { bar: bar.map(|style| ProgressBar::new(0).with_style(style)), told: None }
+    }
+
+    #[expect(clippy::print_stderr, reason = "progress, for whoever reads the log")]
+    fn tell(&mut self, progress: &Progress) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(progress.most);
+            bar.set_position(progress.drained);
+            bar.set_message(progress.to_string());
+        } else if self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            eprintln!("waiting: {progress}");
+            self.told = Some(Instant::now());
+        }
+    }
+
+    /// Without the bar in between.
+    async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
+        if let Some(bar) = &self.bar {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        }
+        let done = work.await;
+        if let Some(bar) = &self.bar {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        }
+        done
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `apply --wait`, decided: whether what was retired has drained, and when to give up.
+
+use std::{fmt, time::Duration};
+
+use super::{Draining, Plan, count_of};
+
+/// The broker counts again every five seconds. A queue that it has not counted for so long is one it cannot
+/// count: statistics are off, or the queue has no leader.
+pub const UNCOUNTED_AT_MOST: Duration = Duration::from_mins(1);
+
+/// What has been seen so far.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    within: Option<Duration>,
+    most: u64,
+    uncounted_since: Option<Duration>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing drains any more, and nothing is to be done.
+    Done,
+    /// The plan has steps: carry them out, then look again.
+    CarryOut,
+    /// Look again in a while.
+    Look(Progress),
+    /// The plan is refused, or what drains does not end in time.
+    GiveUp(GaveUp),
+}
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Messages that have come out since waiting began; none is negative when more come in.
+    pub drained: u64,
+    /// The most messages that were waiting at once.
+    pub most: u64,
+    /// Each queue that drains, with its count.
+    pub queues: Vec<Draining>,
+}
+
+/// Why waiting ended before the queues were empty. Nothing is lost: a later apply deletes them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GaveUp {
+    /// The plan is refused by now.
+    #[error("while it waited the plan became one that is refused\n{0}")]
+    Refused(Plan),
+    /// They are still draining.
+    #[error(
+        "not drained within {within:?}: {left}. Nothing is lost; a later `overdue apply` deletes what is empty"
+    )]
+    Late {
+        /// How long it waited.
+        within: Duration,
+        /// How far it was.
+        left: Progress,
+    },
+    /// Nobody knows how much is left.
+    #[error(
+        "the broker has not counted the messages in {queues} for {for_s} s: are its statistics on, and does every \
+         queue have a leader (`overdue doctor`)? Nothing is lost; a later `overdue apply` deletes what is empty"
+    )]
+    Uncounted {
+        /// The queues.
+        queues: String,
+        /// Seconds.
+        for_s: u64,
+    },
+}
+
+impl Waiting {
+    /// Waits as long as it takes, or at most `within`.
+    #[must_use]
+    pub fn new(within: Option<Duration>) -> Self {
+        Self { within, most: 0, uncounted_since: None }
+    }
+
+    /// What to do about `plan`, which was made `elapsed` after waiting began.
+    pub fn next(&mut self, plan: &Plan, elapsed: Duration) -> Next {
+        if !plan.refusals.is_empty() {
+            return Next::GiveUp(GaveUp::Refused(plan.clone()));
+        }
+        if !plan.steps.is_empty() {
+            return Next::CarryOut;
+        }
+        let queues: Vec<Draining> =
+            plan.draining.iter().filter(|queue| queue.drains.ends()).cloned().collect();
+        if queues.is_empty() {
+            return Next::Done;
+        }
+        if let Some(gave_up) = self.uncounted(&queues, elapsed) {
+            return Next::GiveUp(gave_up);
+        }
+        let waiting: u64 = queues.iter().filter_map(|queue| queue.messages).sum();
+        self.most = self.most.max(waiting);
+        let left = Progress { drained: self.most - waiting, most: self.most, queues };
+        match self.within {
+            Some(within) if elapsed >= within => Next::GiveUp(GaveUp::Late { within, left }),
+            _ => Next::Look(left),
+        }
+    }
+
+    fn uncounted(&mut self, queues: &[Draining], elapsed: Duration) -> Option<GaveUp> {
+        let names: Vec<&str> = queues
+            .iter()
+            .filter(|queue| queue.messages.is_none())
+            .map(|queue| queue.queue.as_str())
+            .collect();
+        if names.is_empty() {
+            self.uncounted_since = None;
+            return None;
+        }
+        let since = *self.uncounted_since.get_or_insert(elapsed);
+        let so_long = elapsed.saturating_sub(since);
+        (so_long >= UNCOUNTED_AT_MOST)
+            .then(|| GaveUp::Uncounted { queues: names.join(", "), for_s: so_long.as_secs() })
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = |Draining { queue, messages, drains }: &Draining| {
+            format!("{queue} has {} {drains}", count_of(*messages))
+        };
+        f.write_str(&self.queues.iter().map(queue).collect::<Vec<_>>().join("; "))
+    }
+}

@@ -1,0 +1,112 @@
+//! `apply --wait`: every way it ends.
+
+use std::time::Duration;
+
+use overdue::plan::{
+    Change, Draining, Drains, Plan, Refusal, Step,
+    waiting::{GaveUp, Next, UNCOUNTED_AT_MOST, Waiting},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn draining(queue: &str, messages: Option<u64>, drains: Drains) -> Draining {
+    Draining { queue: queue.to_owned(), messages, drains }
+}
+
+fn when_due(messages: Option<u64>) -> Draining {
+    draining("shop.delay.30m", messages, Drains::WhenDue { within: "30m".to_owned() })
+}
+
+fn plan_of(draining: impl IntoIterator<Item = Draining>) -> Plan {
+    Plan { draining: draining.into_iter().collect(), ..Plan::default() }
+}
+
+#[test]
+fn it_ends_when_nothing_drains() {
+    assert_eq!(Waiting::new(None).next(&Plan::default(), SECOND), Next::Done);
+}
+
+/// A parking lot is for a person, an unconsumed queue for another worker: waiting for them would never end.
+#[test]
+fn it_does_not_wait_for_what_does_not_end_by_itself() {
+    let stays = [
+        Drains::Parked,
+        Drains::Never,
+        Drains::Unconsumed { queue: "shop.old".to_owned() },
+        Drains::Fed { exchange: "other".to_owned() },
+    ];
+    for drains in stays {
+        let plan = plan_of([draining("shop.old", Some(3), drains)]);
+        assert_eq!(Waiting::new(None).next(&plan, SECOND), Next::Done, "{plan}");
+    }
+}
+
+#[test]
+fn it_waits_for_what_ends_by_itself_and_says_how_far_it_is() {
+    let mut waiting = Waiting::new(None);
+    let consumed = draining("shop.unpaid", Some(10), Drains::Consumed);
+    let Next::Look(progress) = waiting.next(&plan_of([when_due(Some(30)), consumed]), SECOND)
+    else {
+        panic!("it looks again");
+    };
+    assert_eq!((progress.drained, progress.most), (0, 40));
+    insta::assert_snapshot!(progress, @"shop.delay.30m has 30 messages to come out when due, the last within 30m; shop.unpaid has 10 messages for the workers to consume");
+    // More came in before the unbinding than was known: never less than nothing has drained.
+    let Next::Look(progress) = waiting.next(&plan_of([when_due(Some(50))]), 2 * SECOND) else {
+        panic!("it looks again");
+    };
+    assert_eq!((progress.drained, progress.most), (0, 50));
+    let Next::Look(progress) = waiting.next(&plan_of([when_due(Some(1))]), 3 * SECOND) else {
+        panic!("it looks again");
+    };
+    assert_eq!((progress.drained, progress.most), (49, 50));
+    assert_eq!(waiting.next(&Plan::default(), 4 * SECOND), Next::Done);
+}
+
+/// What has drained is deleted at once, not when the slowest level is done.
+#[test]
+fn steps_come_before_waiting() {
+    let step = Step {
+        change: Change::DeleteQueue { queue: "shop.delay.1s".to_owned(), lost: 0 },
+        reason: String::new(),
+    };
+    let plan = Plan { steps: vec![step], ..plan_of([when_due(Some(1))]) };
+    assert_eq!(Waiting::new(None).next(&plan, SECOND), Next::CarryOut);
+}
+
+#[test]
+fn a_refusal_ends_it() {
+    let refusal = Refusal::Occupied { queue: "shop.old".to_owned(), messages: Some(1) };
+    let plan = Plan { refusals: vec![refusal], ..plan_of([when_due(Some(1))]) };
+    let next = Waiting::new(None).next(&plan, SECOND);
+    assert_eq!(next, Next::GiveUp(GaveUp::Refused(plan)));
+}
+
+#[test]
+fn the_time_that_was_given_ends_it() {
+    let mut waiting = Waiting::new(Some(10 * SECOND));
+    assert!(matches!(waiting.next(&plan_of([when_due(Some(2))]), 9 * SECOND), Next::Look(_)));
+    let Next::GiveUp(gave_up) = waiting.next(&plan_of([when_due(Some(1))]), 10 * SECOND) else {
+        panic!("time is over");
+    };
+    insta::assert_snapshot!(gave_up, @"not drained within 10s: shop.delay.30m has 1 message to come out when due, the last within 30m. Nothing is lost; a later `overdue apply` deletes what is empty");
+}
+
+/// A queue is not counted for a while after it was declared; one that stays so is never deleted.
+#[test]
+fn a_count_that_stays_unknown_ends_it() {
+    let mut waiting = Waiting::new(None);
+    let unknown = plan_of([when_due(None)]);
+    assert!(matches!(waiting.next(&unknown, SECOND), Next::Look(_)));
+    assert!(matches!(waiting.next(&unknown, UNCOUNTED_AT_MOST), Next::Look(_)));
+    // Counted in between: it starts anew.
+    assert!(matches!(
+        waiting.next(&plan_of([when_due(Some(1))]), 2 * UNCOUNTED_AT_MOST),
+        Next::Look(_)
+    ));
+    assert!(matches!(waiting.next(&unknown, 3 * UNCOUNTED_AT_MOST), Next::Look(_)));
+    let Next::GiveUp(gave_up) = waiting.next(&unknown, 4 * UNCOUNTED_AT_MOST) else {
+        panic!("nobody counts");
+    };
+    insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.30m for 60 s: are its statistics on, and does every queue have a leader (`overdue doctor`)? Nothing is lost; a later `overdue apply` deletes what is empty");
+}
