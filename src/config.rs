@@ -1,5 +1,7 @@
 //! Settings in layers: defaults < `overdue.toml` < environment (`OVERDUE_…`, `__` between parts) < flags.
 
+mod unreadable;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -191,9 +193,17 @@ pub enum SettingsError {
     /// The file named with `--config` is not there.
     #[error("there is no settings file {}", .0.display())]
     NoFile(PathBuf),
-    /// A value has the wrong type, or a key is unknown; figment names the key and where it came from.
+    /// A value has the wrong type, or a key is unknown: which, and where it came from.
     #[error("{0}")]
     Unreadable(String),
+    /// A variable that looks like a setting and is none: it would be ignored, and another broker be used.
+    #[error("{found} is not read: two underscores stand between the parts, write {meant}")]
+    Underscore {
+        /// The variable that is set.
+        found: String,
+        /// What was meant.
+        meant: String,
+    },
     /// A value is out of its range.
     #[error("{key} is {value}: it has to be {range}")]
     OutOfRange {
@@ -215,6 +225,7 @@ impl Settings {
         if let Some(path) = file.filter(|path| !path.is_file()) {
             return Err(SettingsError::NoFile(path.to_owned()));
         }
+        underscores(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
         let known = |key: &figment::value::UncasedStr| {
             key.as_str().contains("__") || TOP_LEVEL.iter().any(|name| key == *name)
         };
@@ -223,7 +234,7 @@ impl Settings {
             .merge(Env::prefixed("OVERDUE_").filter(known).split("__"))
             .merge(Serialized::defaults(flags))
             .extract()
-            .map_err(|error| SettingsError::Unreadable(error.to_string()))?;
+            .map_err(|error| SettingsError::Unreadable(unreadable::explain(&error)))?;
         settings.check()?;
         Ok(settings)
     }
@@ -242,6 +253,24 @@ impl Settings {
         }
         between("database.connections", self.database.connections, 2..=1_000, "between 2 and 1000")
     }
+}
+
+/// Looks for variables with one underscore where two belong.
+fn underscores(mut names: impl Iterator<Item = String>) -> Result<(), SettingsError> {
+    let settings = serde_json::to_value(Settings::default()).unwrap_or_default();
+    let sections = settings.as_object().into_iter().flatten();
+    let variables = |section: &String, keys: &serde_json::Value| -> Vec<[String; 2]> {
+        let keys = keys.as_object().into_iter().flatten().map(|(key, _)| key);
+        let variable =
+            |between, key: &String| format!("OVERDUE_{section}{between}{key}").to_uppercase();
+        keys.map(|key| ["_", "__"].map(|between| variable(between, key))).collect()
+    };
+    let variables: Vec<[String; 2]> =
+        sections.flat_map(|(section, keys)| variables(section, keys)).collect();
+    let mistake = names.find_map(|name| variables.iter().find(|[wrong, _]| *wrong == name));
+    mistake.map_or(Ok(()), |[found, meant]| {
+        Err(SettingsError::Underscore { found: found.clone(), meant: meant.clone() })
+    })
 }
 
 fn between(

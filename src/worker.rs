@@ -162,6 +162,7 @@ async fn session(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     // The database first: without it there is no point in taking messages.
     worker.store.ping().await?;
     let link = Link::open(&worker.address, "overdue worker: consuming").await?;
+    let link = Arc::new(link);
     let publisher = Publisher::connect(&worker.address, "overdue worker: publishing").await?;
     let session = stop.child();
     let mut tasks = JoinSet::new();
@@ -180,7 +181,7 @@ async fn session(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
         }
     }
     let names: Vec<String> = consumed.iter().cloned().collect();
-    tasks.spawn(queues::watch(Arc::clone(worker), consumed, session.clone()));
+    tasks.spawn(queues::watch(Arc::clone(worker), Arc::clone(&link), consumed, session.clone()));
     tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
     tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
     telemetry::worker_ready(&names, &worker.address.to_string(), worker.store.place());
@@ -195,7 +196,9 @@ async fn session(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
         }
     }
     drop(publisher);
-    link.close().await;
+    if let Some(link) = Arc::into_inner(link) {
+        link.close().await;
+    }
     result
 }
 

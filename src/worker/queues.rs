@@ -1,17 +1,19 @@
 //! Which queues a timeout has: more than one while a retired generation drains.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{SessionEnd, Worker};
 use crate::{
     broker::{Link, Management, passive},
-    plan::generation::number_of,
+    plan::generation::{name_of, number_of},
     shutdown::Stop,
     topology::Timeout,
 };
 
 /// How soon a worker consumes from a queue that `overdue apply` has put in the place of another.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The same without the management API: each look that finds nothing is a line in the broker's log.
+const PROBE_EVERY: Duration = Duration::from_secs(15);
 /// Generations looked for one by one where the management API does not answer.
 const PROBED: u32 = 9;
 
@@ -41,7 +43,7 @@ async fn listed(management: &Management, base: &str) -> Option<BTreeSet<String>>
 
 pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, SessionEnd> {
     let mut found = BTreeSet::new();
-    for name in (1..=PROBED).map(|number| crate::plan::generation::name_of(base, number)) {
+    for name in (1..=PROBED).map(|number| name_of(base, number)) {
         if passive::queue_exists(link, &name).await? {
             found.insert(name);
         }
@@ -49,28 +51,37 @@ pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, 
     Ok(found)
 }
 
-/// Ends the session when a queue came or went, so that the next one consumes from what is there.
+/// Ends the session when a queue came, so that the next one consumes from it, too.
 pub(super) async fn watch(
-    worker: std::sync::Arc<Worker>,
+    worker: Arc<Worker>,
+    link: Arc<Link>,
     consumed: BTreeSet<String>,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let Some(management) = &worker.management else { return Ok(()) };
+    let pause = if worker.management.is_some() { LOOK_EVERY } else { PROBE_EVERY };
     loop {
         tokio::select! {
             () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(pause) => {}
         }
-        let mut found = BTreeSet::new();
         for timeout in &worker.topology.timeouts {
-            match listed(management, &worker.topology.business_queue(timeout)).await {
-                Some(queues) => found.extend(queues),
+            let base = worker.topology.business_queue(timeout);
+            let came = match &worker.management {
                 // No answer is no news.
-                None => found.clone_from(&consumed),
+                Some(management) => {
+                    listed(management, &base).await.is_some_and(|found| !found.is_subset(&consumed))
+                }
+                None => passive::queue_exists(&link, &next_generation(&base, &consumed)).await?,
+            };
+            if came {
+                return Err(SessionEnd::QueuesChanged);
             }
         }
-        if !found.is_empty() && !found.is_subset(&consumed) {
-            return Err(SessionEnd::QueuesChanged);
-        }
     }
+}
+
+/// The name that the queue of the next `overdue apply` would have.
+fn next_generation(base: &str, consumed: &BTreeSet<String>) -> String {
+    let newest = consumed.iter().filter_map(|name| number_of(base, name)).max();
+    name_of(base, newest.map_or(1, |number| number.saturating_add(1)))
 }

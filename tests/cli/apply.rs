@@ -182,3 +182,35 @@ async fn the_documented_users_can_apply_and_run() {
     world.publish("100ms", &orders).await;
     world.until_closed(5).await;
 }
+
+/// A pipeline gives it a time; what it said until then tells how far it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "30m.unpaid", &["one".to_owned()]).await;
+    let text = std::fs::read_to_string(world.topology_file()).unwrap().replace("30m", "40m");
+    std::fs::write(world.topology_file(), text).unwrap();
+    let counted =
+        async || world.management().observe().await.unwrap().messages_in("orders.delay.30m");
+    until("counted", counted, |messages| *messages == Some(1)).await;
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "1s"]);
+    assert_eq!(applied.code, Some(1), "{applied}");
+    insta::assert_snapshot!(shown(&world, &applied));
+    assert_eq!(wire.ready("orders.delay.30m").await, 1);
+    let again = world.overdue(&["apply"]);
+    assert_eq!(again.code, Some(0), "{again}");
+    assert!(
+        again.stdout.contains("~ queue     orders.delay.30m  1 message to come out"),
+        "{again}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_options_that_make_no_sense_together_are_refused() {
+    let world = World::empty().await;
+    for arguments in [&["apply", "--within", "1m"][..], &["apply", "--wait", "--dry-run"]] {
+        let refused = world.overdue(arguments);
+        assert_eq!(refused.code, Some(64), "{refused}");
+    }
+}

@@ -170,3 +170,17 @@ fn without(place: &Place, run: &crate::support::Run) -> String {
     let file = place.path("overdue.toml").display().to_string();
     run.to_string().replace(&file, "<folder>/overdue.toml")
 }
+
+/// It would be ignored, and the default broker be used instead.
+#[test]
+fn one_underscore_where_two_belong() {
+    let place = Place::with(&[]);
+    let run = place.run(&["config"], &[("OVERDUE_BROKER_MANAGEMENT_URL", "http://other:15672")]);
+    assert_eq!(run.code, Some(78), "{run}");
+    let said = "OVERDUE_BROKER_MANAGEMENT_URL is not read: two underscores stand between the parts, \
+                write OVERDUE_BROKER__MANAGEMENT_URL";
+    assert!(run.stderr.contains(said), "{run}");
+    // Variables of scripts are left alone.
+    let run = place.run(&["config"], &[("OVERDUE_PROJECT", "x"), ("OVERDUE_BROKER_RACK", "7")]);
+    assert_eq!(run.code, Some(0), "{run}");
+}

@@ -9,7 +9,9 @@ mod support;
 
 mod bad_input;
 mod batches;
+mod generations;
 mod harness;
+mod interrupted;
 mod kill;
 mod languages;
 mod outage;

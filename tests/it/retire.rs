@@ -10,9 +10,9 @@ use std::{
 
 use lapin::{BasicProperties, types::AMQPValue};
 use overdue::{
-    broker::apply::{self, ApplyError, Done},
+    broker::apply::{self, Done},
     plan::{Change, Plan, snapshot::Snapshot},
-    topology::{Topology, level::Level, objects::Objects},
+    topology::{Topology, objects::Objects},
 };
 
 use crate::support::{Run, World, until};
@@ -253,6 +253,15 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     });
     carried.await.unwrap();
     assert_eq!(left, [delete]);
+    // It waits for somebody, and nothing else waits for it: not another change, not `--wait`.
+    world.until_counted("orders.unshipped", 1).await;
+    let planned = world.overdue(&["plan", "--detailed-exitcode"]);
+    assert_eq!(planned.code, Some(0), "{planned}");
+    let said = "orders.unshipped  1 message that no worker with this topology consumes";
+    assert!(planned.stdout.contains(said), "{planned}");
+    let waited = world.overdue(&["apply", "--wait", "--yes"]);
+    assert_eq!(waited.code, Some(0), "{waited}");
+    assert!(waited.stdout.contains("stays: ~ queue     orders.unshipped  1 message"), "{waited}");
     assert_eq!(wire.ready("orders.unshipped").await, 1);
     assert_eq!(wire.take("orders.unshipped").await.unwrap().text(), "late");
     world.until_counted("orders.unshipped", 0).await;
@@ -295,60 +304,4 @@ async fn objects_of_others_are_untouched_by_a_retirement() {
         assert_eq!(wire.take(name).await.unwrap().text(), name);
     }
     assert_eq!(has.queues.len(), theirs.len() + world.topology.objects().queues.len());
-}
-
-/// As if the program had been killed after a step: what was published meanwhile is there, and apply goes on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retirement_that_was_interrupted_after_any_step_converges() {
-    let mut world = World::of(BEFORE).await;
-    world.until_all_counted().await;
-    let texts = [after(), BEFORE.to_owned()];
-    let wire = world.wire().await;
-    let mut sent = BTreeSet::new();
-    // There and back again, each time stopped somewhere else.
-    for (round, part) in (1..=3_usize).enumerate() {
-        world.change(&texts[round % 2]);
-        let (plan, _) = world.plan().await;
-        assert_eq!(plan.refusals, []);
-        let steps = plan.steps.len() * part / 4;
-        for step in &plan.steps[..steps] {
-            match step.change {
-                // Only `carry_out` looks whether the queue is empty; here it is a crash before that.
-                Change::DeleteQueue { .. } => break,
-                _ => world.management().apply(&step.change).await.unwrap(),
-            }
-            let level: &Level = &world.topology.levels[0];
-            let body = format!("{round} after {}", step.change);
-            let key = Topology::routing_key(level, &world.topology.timeouts[0]);
-            assert!(wire.publish("orders.in", &key, quiet(), body.as_bytes()).await.is_ack());
-            sent.insert(body);
-        }
-        let (rest, _) = world.plan().await;
-        let carried = apply::carry_out(&world.management(), &rest, |_, _| {}).await;
-        assert!(!matches!(carried, Err(ApplyError::Refused(_))), "{rest}");
-        carried.unwrap();
-        let (end, _) = world.plan().await;
-        assert!(
-            end.steps.iter().all(|step| matches!(step.change, Change::DeleteQueue { .. })),
-            "{end}"
-        );
-    }
-    // Every message is in some generation of the business queue, none in the parking lot.
-    let mut found = BTreeSet::new();
-    let look = async || {
-        for queue in
-            world.has().await.queues.into_keys().filter(|name| name.starts_with("orders.unpaid"))
-        {
-            while let Some(message) = wire.take(&queue).await {
-                found.insert(message.text());
-            }
-        }
-        found.len()
-    };
-    until("every message", look, |seen| *seen == sent.len()).await;
-    assert_eq!(found, sent);
-    let look = async || world.overdue_meanwhile(&["apply", "--yes", "--wait"]).await.stdout;
-    let nothing = "no change: the broker has this topology";
-    until("nothing drains", look, |out| out.trim() == nothing).await;
-    assert_eq!(world.has().await.queues.len(), world.topology.objects().queues.len());
 }

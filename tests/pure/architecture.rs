@@ -46,6 +46,7 @@ const PLACES: &[(&str, Place)] = &[
     ("cli.rs", Place::Edge),
     ("cli/", Place::Edge),
     ("config.rs", Place::Edge),
+    ("config/", Place::Edge),
     ("telemetry.rs", Place::Edge),
     ("shutdown.rs", Place::Edge),
     ("worker.rs", Place::Edge),

@@ -1,0 +1,42 @@
+//! A worker follows the generations of its queue, also where it may not read the management API.
+
+use overdue::topology::Topology;
+
+use crate::support::World;
+
+const BEFORE: &str = r#"
+name = "orders"
+delay.levels = ["100ms"]
+queues.delivery_limit = 20
+timeout = [{ name = "unpaid", after = "100ms" }]
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place_of_its_own() {
+    let mut world = World::of(BEFORE).await;
+    let rights = ["^$", r"^orders\.(events|in|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
+    let [broker, management] = world.broker_user("", Some(rights)).await;
+    let mut worker = world.start(|command| {
+        command
+            .arg("--no-declare")
+            .env("OVERDUE_BROKER__URL", broker)
+            .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+    });
+    worker.until_logged("worker ready").await;
+    let first = world.orders("first", 1, 0).await;
+    world.publish("100ms", &first).await;
+    world.until_closed(1).await;
+
+    let text = BEFORE.replace("20", "30");
+    std::fs::write(world.topology_file(), &text).unwrap();
+    world.topology = Topology::parse(&text).unwrap();
+    let applied = world.overdue(&["apply", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(applied.stdout.contains("+ queue     orders.unpaid.2"), "{applied}");
+    let second = world.orders("second", 1, 0).await;
+    world.publish("100ms", &second).await;
+    world.until_closed(2).await;
+    assert_eq!(worker.logged("worker ready"), 2);
+    assert!(worker.is_running());
+    world.assert_invariants().await;
+}

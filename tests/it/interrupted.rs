@@ -1,0 +1,123 @@
+//! A change that is cut off after its first, its second, … step: the topology works, and another apply converges.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use lapin::BasicProperties;
+use overdue::{
+    broker::apply,
+    plan::{Plan, diff::diff, snapshot::Snapshot},
+    topology::Topology,
+};
+
+use crate::support::{Wire, World, until};
+
+/// The smallest one in which everything changes.
+const BEFORE: &str = r#"
+name = "orders"
+delay.levels = ["100ms", "1s"]
+queues.type = "classic"
+timeout = [{ name = "unpaid", after = "1s" }]
+"#;
+
+/// Another queue type, 1 s is gone, 500 ms is new.
+fn after() -> String {
+    BEFORE
+        .replace("classic", "quorum")
+        .replace("\"1s\"]", "\"500ms\"]")
+        .replace("\"1s\" }", "\"500ms\" }")
+}
+
+/// One topology per step at which it is cut off, side by side in one virtual host.
+struct Cut {
+    steps: usize,
+    before: Topology,
+    after: Topology,
+    wire: Wire,
+    sent: BTreeSet<String>,
+}
+
+impl Cut {
+    async fn new(world: &World, steps: usize) -> Self {
+        let named = |text: &str| {
+            Topology::parse(&text.replace("\"orders\"", &format!("\"cut{steps}\""))).unwrap()
+        };
+        let (before, after) = (named(BEFORE), named(&after()));
+        let plan = plan(world, &before).await;
+        apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
+        Self { steps, before, after, wire: world.wire().await, sent: BTreeSet::new() }
+    }
+
+    /// One message with the key of each level, of the old topology and the new: services are switched later.
+    async fn publish(&mut self, when: &str) {
+        let levels = self.before.levels.iter().chain(&self.after.levels);
+        let keys: BTreeSet<String> =
+            levels.map(|level| Topology::routing_key(level, &self.before.timeouts[0])).collect();
+        for key in keys {
+            let body = format!("{key}, {when}");
+            let properties = BasicProperties::default().with_delivery_mode(2);
+            let exchange = self.before.entry_exchange();
+            let confirmed = self.wire.publish(&exchange, &key, properties, body.as_bytes()).await;
+            assert!(confirmed.is_ack());
+            self.sent.insert(body);
+        }
+    }
+
+    /// The first steps of the change, then nothing more: as after SIGKILL.
+    async fn cut_off(&mut self, world: &World) {
+        let mut plan = plan(world, &self.after).await;
+        // Behind the plan's back, so that it deletes what is not empty, if nobody looks again.
+        self.publish("after the plan").await;
+        plan.steps.truncate(self.steps);
+        apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
+        self.publish("after the cut").await;
+    }
+
+    /// Applies until nothing is left to do, and takes what came out of everywhere.
+    async fn converge(&mut self, world: &World) {
+        // A set: between binding the new queue and unbinding the old, both get a copy.
+        let mut found = BTreeSet::new();
+        let work = async || {
+            let plan = plan(world, &self.after).await;
+            apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
+            let seen = world.management().observe().await.unwrap();
+            let stops =
+                [self.before.business_queue(&self.before.timeouts[0]), self.before.parked_queue()];
+            let stops = seen.relevant_to(&self.after).queues.into_keys().filter(|name| {
+                stops.iter().any(|stop| name == stop || *name == format!("{stop}.2"))
+            });
+            for stop in stops {
+                while let Some(message) = self.wire.take(&stop).await {
+                    found.insert(message.text());
+                }
+            }
+            (found.len(), plan.steps.len(), plan.draining.len())
+        };
+        let all = (self.sent.len(), 0, 0);
+        until(&format!("all is done, cut off after {}", self.steps), work, |seen| *seen == all)
+            .await;
+        assert_eq!(found, self.sent, "cut off after {}", self.steps);
+    }
+}
+
+async fn plan(world: &World, topology: &Topology) -> Plan {
+    let (plan, _) = apply::plan(&world.management(), topology, &BTreeSet::new()).await.unwrap();
+    assert_eq!(plan.refusals, [], "{plan}");
+    plan
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_was_cut_off_after_any_step_loses_nothing_and_converges() {
+    let world = World::empty().await;
+    let [before, to] = [BEFORE.to_owned(), after()].map(|text| Topology::parse(&text).unwrap());
+    let steps = diff(&to, &Snapshot::of(&before), &BTreeSet::new()).steps.len();
+    assert!(steps > 15, "{steps}");
+    let mut cuts = join_all((0..=steps).map(|steps| Cut::new(&world, steps))).await;
+    let counted = async || {
+        let seen = world.management().observe().await.unwrap();
+        seen.objects.queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
+    };
+    until("every queue counted", counted, |missing| *missing == 0).await;
+    join_all(cuts.iter_mut().map(|cut| cut.cut_off(&world))).await;
+    join_all(cuts.iter_mut().map(|cut| cut.converge(&world))).await;
+}
