@@ -7,14 +7,17 @@ pub mod consume;
 pub mod frames;
 pub mod health;
 pub mod management;
+mod objects;
 pub mod passive;
 pub mod policies;
 pub mod probe;
 pub mod publish;
 pub mod stats;
 mod stream;
+pub mod turn;
 
 pub use address::BrokerAddress;
 pub use connect::{ConnectError, Link};
 pub use management::{Management, ManagementError};
 pub use publish::{Message, PublishError, Publisher};
+pub use turn::{Turn, TurnError};

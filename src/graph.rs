@@ -72,7 +72,7 @@ pub enum Count {
     Absent,
     /// The broker does not say.
     Unknown,
-    /// As the broker says, up to five seconds ago.
+    /// As the broker says, up to ten seconds ago.
     Messages(u64),
 }
 

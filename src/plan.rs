@@ -9,7 +9,7 @@ pub mod stats;
 mod text;
 pub mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +87,11 @@ pub enum Refusal {
         /// How many; `None` where the broker does not say.
         messages: Option<u64>,
     },
+    /// A queue was named with `--discard` that is no removed timeout's: nothing is given up by mistake.
+    Kept {
+        /// Its name.
+        queue: String,
+    },
 }
 
 /// A count of messages as a person reads it.
@@ -123,6 +128,27 @@ impl Plan {
         self.steps
             .iter()
             .any(|step| !step.adds() && !matches!(step.change, Change::DeleteQueue { lost: 0, .. }))
+    }
+
+    /// Queues that are taken out of use, or were: whose messages matter to the plan.
+    #[must_use]
+    pub fn leaving(&self) -> BTreeSet<String> {
+        let steps = self.steps.iter().filter_map(|step| match &step.change {
+            Change::Unbind(binding) => Some(&binding.destination),
+            Change::DeleteQueue { queue, .. } => Some(queue),
+            _ => None,
+        });
+        let draining = self.draining.iter().map(|draining| &draining.queue);
+        let refused = self.refusals.iter().filter_map(|refusal| match refusal {
+            Refusal::Occupied { queue, .. } => Some(queue),
+            Refusal::Exchange { .. } | Refusal::Kept { .. } => None,
+        });
+        steps.chain(draining).chain(refused).cloned().collect()
+    }
+
+    /// What it does, without the reasons, which have counts in them.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.steps.iter().map(|step| &step.change)
     }
 
     /// Messages that carrying it out would lose.

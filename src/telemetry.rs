@@ -47,6 +47,11 @@ pub fn session_ended(reason: &str, retry_in: Duration) {
     );
 }
 
+/// Somebody else is changing the topology; this worker adds its part after that.
+pub fn waiting_for_turn() {
+    info!("another overdue is changing the topology: waiting until it is done");
+}
+
 /// Another generation of a queue is there; the worker begins anew with all of them.
 pub fn queues_changed() {
     info!("the queues have changed: consuming from what is there now");

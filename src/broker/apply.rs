@@ -1,26 +1,23 @@
 //! Brings a broker to a topology: observe, plan, carry out.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+mod deletion;
 
-use super::{Management, ManagementError};
+use std::{collections::BTreeSet, time::Instant};
+
+use super::{ConnectError, Management, ManagementError, consume::ConsumeError, passive};
 use crate::{
     plan::{Change, Plan, Step, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
-
-/// The broker's message counts are up to five seconds old (`collect_statistics_interval`): a count that was
-/// read so long after the queue was unbound has seen everything that came in before.
-const COUNTS_SETTLE: Duration = Duration::from_secs(6);
+pub use deletion::COUNTS_SETTLE;
+use deletion::Deletion;
 
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Reading or changing the broker failed before anything was changed.
+    /// The first step failed; nothing was changed.
     #[error(transparent)]
-    Management(#[from] ManagementError),
+    First(#[from] StepError),
     /// The plan is refused; nothing was changed.
     #[error("the plan is refused, nothing was changed\n{0}")]
     Refused(Plan),
@@ -32,8 +29,22 @@ pub enum ApplyError {
         /// Steps of the plan.
         all: usize,
         /// Why the next one failed.
-        source: ManagementError,
+        source: StepError,
     },
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// Reading or changing the broker.
+    #[error(transparent)]
+    Management(#[from] ManagementError),
+    /// No connection over which a queue could be asked what is in it.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A queue did not say what is in it.
+    #[error("it is not known whether it may be deleted")]
+    Count(#[from] ConsumeError),
 }
 
 /// What there is, and what it takes to get to `topology`; changes nothing.
@@ -45,13 +56,31 @@ pub async fn plan(
     topology: &Topology,
     discard: &BTreeSet<String>,
 ) -> Result<(Plan, Snapshot), ManagementError> {
-    let observed = management.observe().await?;
+    let mut observed = management.observe().await?;
+    let plan = diff(topology, &observed, discard);
+    let leaving = plan.leaving();
+    if leaving.is_empty() {
+        return Ok((plan, observed));
+    }
+    count(management, leaving, &mut observed).await;
     Ok((diff(topology, &observed, discard), observed))
+}
+
+/// The statistics are late; what has come in since is asked of the queues themselves. A plan without it is as good as
+/// the statistics are, and no queue is deleted for it.
+async fn count(management: &Management, queues: BTreeSet<String>, observed: &mut Snapshot) {
+    let Ok(link) = management.link("overdue: counting what waits").await else { return };
+    for queue in queues {
+        if let Ok(Some(ready)) = passive::ready(&link, &queue).await {
+            observed.at_least(&queue, ready);
+        }
+    }
+    link.close().await;
 }
 
 /// Carries a plan out front to back; `told` hears of each step that is done, and of deletions that have to wait.
 ///
-/// A queue is deleted only when a count read six seconds after it was unbound says that it is empty.
+/// Nobody else should change the topology meanwhile: hold its [`Turn`](super::Turn).
 ///
 /// # Errors
 /// See [`ApplyError`].
@@ -63,18 +92,23 @@ pub async fn carry_out(
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(plan.clone()));
     }
-    let mut settled_since = Instant::now();
+    let mut unbound = Instant::now();
+    let mut deletion = Deletion::new(management);
     for (done, step) in plan.steps.iter().enumerate() {
-        let carried = one(management, &step.change, settled_since).await;
+        let carried = match &step.change {
+            Change::DeleteQueue { queue, lost } => deletion.carry_out(queue, *lost, unbound).await,
+            change => management.apply(change).await.map(|()| Done::Yes).map_err(StepError::from),
+        };
         let carried = carried.map_err(|source| match done {
-            0 => ApplyError::Management(source),
+            0 => ApplyError::First(source),
             _ => ApplyError::Partly { done, all: plan.steps.len(), source },
         })?;
         if matches!(step.change, Change::Unbind(_)) {
-            settled_since = Instant::now();
+            unbound = Instant::now();
         }
         told(step, carried);
     }
+    deletion.end().await;
     Ok(())
 }
 
@@ -83,22 +117,8 @@ pub async fn carry_out(
 pub enum Done {
     /// It is done.
     Yes,
-    /// The queue is not empty yet: a later apply deletes it.
+    /// The queue holds more than the plan gives up: a later apply deletes it.
     NotEmpty,
-}
-
-async fn one(
-    management: &Management,
-    change: &Change,
-    settled_since: Instant,
-) -> Result<Done, ManagementError> {
-    if let Change::DeleteQueue { queue, lost: 0 } = change {
-        tokio::time::sleep(COUNTS_SETTLE.saturating_sub(settled_since.elapsed())).await;
-        let stats = management.queue_stats().await?;
-        let messages = stats.get(queue).and_then(|queue| queue.messages);
-        if stats.contains_key(queue) && messages != Some(0) {
-            return Ok(Done::NotEmpty);
-        }
-    }
-    management.apply(change).await.map(|()| Done::Yes)
+    /// Somebody has bound the queue again: it is in use.
+    Bound,
 }

@@ -4,23 +4,24 @@
 //! (<https://www.rabbitmq.com/docs/http-api-reference>). Permission needed: the `management` tag to read,
 //! configure and write on the topology's objects to change.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use rabbitmq_http_client::{
     api::{Client, ClientBuilder},
     commons::{BindingDestinationType, ExchangeType, QueueType},
     error::Error as ApiError,
     requests::{BindingDeletionParams, ExchangeParams, QueueParams},
-    responses,
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use url::Url;
 
-use super::{BrokerAddress, ConnectError, Link};
+use super::{
+    BrokerAddress, ConnectError, Link,
+    objects::{binding_of, exchange_of, json_arguments, queue_of},
+};
 use crate::{
-    plan::{Change, snapshot::Snapshot},
-    topology::objects::{Argument, Binding, Exchange, Objects, Queue},
+    plan::{Change, saved::Place, snapshot::Snapshot},
+    topology::objects::Objects,
 };
 
 /// TCP and TLS to the management API.
@@ -138,6 +139,16 @@ impl Management {
         &self.vhost
     }
 
+    /// Which broker and virtual host this is.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn place(&self) -> Result<Place, ManagementError> {
+        let identity = self.client.get_cluster_name().await;
+        let identity = identity.map_err(|error| self.explain("read the cluster's name", error))?;
+        Ok(Place { cluster: identity.name, virtual_host: self.vhost.clone() })
+    }
+
     /// A GET that `rabbitmq_http_client` has no call for; `path` is below `/api`, unescaped.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
@@ -156,13 +167,22 @@ impl Management {
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<reqwest::Response, ManagementError> {
+        let sent = self.request(reqwest::Method::GET, path, query).send().await;
+        sent.map_err(|error| self.explain(&reading(path), error.into()))
+    }
+
+    fn request(
+        &self,
+        method: reqwest::Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> reqwest::RequestBuilder {
         let mut url = self.endpoint.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("api").extend(path);
         }
         url.query_pairs_mut().extend_pairs(query);
-        let sent = self.http.get(url).basic_auth(&self.user, Some(&self.password)).send().await;
-        sent.map_err(|error| self.explain(&reading(path), error.into()))
+        self.http.request(method, url).basic_auth(&self.user, Some(&self.password))
     }
 
     /// The user that reads and changes the broker through this API.
@@ -199,7 +219,7 @@ impl Management {
     /// This API does not tell a virtual host that is not there from one that the user may not use; AMQP does.
     async fn no_virtual_host(&self) -> ManagementError {
         let address = self.display.clone();
-        match Link::open(&self.address, "overdue: looking for the virtual host").await {
+        match self.link("overdue: looking for the virtual host").await {
             Err(error @ ConnectError::NotAllowed { .. }) => ManagementError::NotPermitted {
                 address,
                 user: self.user.clone(),
@@ -258,7 +278,51 @@ impl Management {
                 self.client.delete_queue(&self.vhost, queue, true).await
             }
         };
-        done.map_err(|error| self.explain(&step_of(change), error))
+        done.map_err(|error| match error {
+            // The virtual host is there, or nothing would have been planned.
+            ApiError::NotFound => ManagementError::Refused {
+                address: self.display.clone(),
+                step: step_of(change),
+                reason: "it, or what it is to be bound to, is not there: somebody else is changing this topology"
+                    .to_owned(),
+            },
+            error => self.explain(&step_of(change), error),
+        })
+    }
+
+    /// Whether anything but the default exchange is bound to `queue`.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(super) async fn is_bound(&self, queue: &str) -> Result<bool, ManagementError> {
+        match self.client.list_queue_bindings(&self.vhost, queue).await {
+            Ok(bindings) => Ok(bindings.iter().any(|binding| !binding.source.is_empty())),
+            Err(ApiError::NotFound) => Ok(false),
+            Err(error) => Err(self.explain(&format!("list the bindings of {queue}"), error)),
+        }
+    }
+
+    /// Deletes a classic queue, only if nothing is ready in it: the broker looks and deletes in one step.
+    /// Quorum queues cannot do that.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(super) async fn delete_if_empty(&self, queue: &str) -> Result<bool, ManagementError> {
+        let path = ["queues", &self.vhost, queue];
+        let request = self.request(reqwest::Method::DELETE, &path, &[("if-empty", "true")]);
+        let failed =
+            |error: reqwest::Error| self.explain(&format!("delete queue {queue}"), error.into());
+        let response = request.send().await.map_err(failed)?;
+        match response.status().as_u16() {
+            404 => Ok(true),
+            400 => Ok(false),
+            _ => response.error_for_status().map(|_| true).map_err(failed),
+        }
+    }
+
+    /// A connection with the credentials of `broker.url`, for what only AMQP can tell.
+    pub(super) async fn link(&self, purpose: &str) -> Result<Link, ConnectError> {
+        Link::open(&self.address, purpose).await
     }
 
     pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
@@ -327,59 +391,4 @@ fn percent_decode(text: &str) -> String {
     let query = format!("v={}", text.replace('+', "%2B"));
     let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
     decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
-}
-
-fn json_arguments(arguments: &BTreeMap<String, Argument>) -> serde_json::Map<String, Value> {
-    let json = |argument: &Argument| match argument {
-        Argument::Text(text) => Value::from(text.as_str()),
-        Argument::Integer(number) => Value::from(*number),
-        Argument::Flag(flag) => Value::from(*flag),
-    };
-    arguments.iter().map(|(key, value)| (key.clone(), json(value))).collect()
-}
-
-fn arguments_of(arguments: responses::XArguments) -> BTreeMap<String, Argument> {
-    let argument = |value: Value| match value {
-        Value::String(text) => Argument::Text(text),
-        Value::Bool(flag) => Argument::Flag(flag),
-        Value::Number(number) if number.is_i64() => {
-            Argument::Integer(number.as_i64().unwrap_or_default())
-        }
-        other => Argument::Text(other.to_string()),
-    };
-    arguments.0.into_iter().map(|(key, value)| (key, argument(value))).collect()
-}
-
-fn exchange_of(info: responses::ExchangeInfo) -> Exchange {
-    Exchange {
-        name: info.name,
-        kind: info.exchange_type,
-        durable: info.durable,
-        auto_delete: info.auto_delete,
-        arguments: arguments_of(info.arguments),
-    }
-}
-
-fn queue_of(info: responses::QueueInfo) -> Queue {
-    let mut arguments = arguments_of(info.arguments);
-    // The type is a property of its own; whether it was also written as an argument makes no difference.
-    arguments.remove("x-queue-type");
-    Queue {
-        name: info.name,
-        kind: info.queue_type,
-        durable: info.durable,
-        auto_delete: info.auto_delete,
-        exclusive: info.exclusive,
-        arguments,
-    }
-}
-
-fn binding_of(info: responses::BindingInfo) -> Binding {
-    Binding {
-        source: info.source,
-        destination: info.destination,
-        to_queue: matches!(info.destination_type, BindingDestinationType::Queue),
-        routing_key: info.routing_key,
-        arguments: arguments_of(info.arguments),
-    }
 }

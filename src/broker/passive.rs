@@ -16,11 +16,22 @@ use super::{Link, consume::ConsumeError};
 /// # Errors
 /// The broker refuses to say, or the connection is gone.
 pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError> {
+    ready(link, queue).await.map(|ready| ready.is_some())
+}
+
+/// Messages that are ready in `queue` at this moment, by the queue itself and not by statistics; `None` where there
+/// is no such queue. Unacked ones and those on their way to the dead letter exchange are not among them.
+///
+/// Permission needed: as for [`queue_exists`].
+///
+/// # Errors
+/// The broker refuses to say, or the connection is gone.
+pub async fn ready(link: &Link, queue: &str) -> Result<Option<u64>, ConsumeError> {
     let options =
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let channel = link.channel().await.map_err(|source| failed(queue, source))?;
     let asked = channel.queue_declare(queue.into(), options, FieldTable::default()).await;
-    answer(queue, asked.map(drop))
+    answer(queue, asked.map(|queue| u64::from(queue.message_count())))
 }
 
 /// Whether `exchange` exists.
@@ -37,13 +48,13 @@ pub async fn exchange_exists(link: &Link, exchange: &str) -> Result<bool, Consum
     let kind = ExchangeKind::Topic;
     let asked =
         channel.exchange_declare(exchange.into(), kind, options, FieldTable::default()).await;
-    answer(exchange, asked)
+    answer(exchange, asked).map(|there| there.is_some())
 }
 
-fn answer(name: &str, asked: Result<(), lapin::Error>) -> Result<bool, ConsumeError> {
+fn answer<T>(name: &str, asked: Result<T, lapin::Error>) -> Result<Option<T>, ConsumeError> {
     match asked {
-        Ok(()) => Ok(true),
-        Err(error) if is_not_found(&error) => Ok(false),
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(failed(name, error)),
     }
 }

@@ -13,7 +13,7 @@ use clap::Args;
 use super::{exit::Failure, plan::Discard, setup};
 use crate::{
     broker::{
-        Management,
+        BrokerAddress, Management, Turn,
         apply::{self, Done},
     },
     config::Settings,
@@ -43,35 +43,39 @@ pub(super) struct Apply {
     within: Option<Ttl>,
 }
 
+/// Where a topology is brought to.
+struct Ground {
+    topology: Topology,
+    address: BrokerAddress,
+    management: Management,
+}
+
 impl Apply {
     #[expect(clippy::print_stdout, reason = "the plan is the answer of this command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
         let management = Management::new(&address)?;
-        let plan = self.plan(&management, &topology).await?;
+        let ground = Ground { topology, address, management };
+        let plan = self.plan(&ground).await?;
         println!("{plan}");
-        if !plan.refusals.is_empty() {
-            return Err(Failure::failed("the plan is refused, nothing was changed: see above"));
-        }
+        self.discard.note(&plan);
         if self.dry_run {
-            return Ok(());
+            return accepted(&plan);
         }
+        self.agree(&plan, &ground)?;
         if !plan.steps.is_empty() {
-            let ask = !self.yes && std::io::stdin().is_terminal();
-            if ask && !confirmed(&address.to_string())? {
-                return Err(Failure::failed("nothing was changed"));
-            }
-            carry_out(&management, &plan).await?;
+            self.carry_out(&ground, &plan).await?;
         }
         if self.wait {
             let within = self.within.map(Ttl::as_duration);
-            wait::wait(&management, &topology, &self.discard, within).await?;
+            wait::wait(&ground, within).await?;
         }
         Ok(())
     }
 
-    async fn plan(&self, management: &Management, topology: &Topology) -> Result<Plan, Failure> {
+    async fn plan(&self, ground: &Ground) -> Result<Plan, Failure> {
+        let Ground { topology, management, .. } = ground;
         let (plan, observed) = apply::plan(management, topology, &self.discard.names()).await?;
         let Some(path) = &self.saved else { return Ok(plan) };
         let unreadable = |reason: String| {
@@ -80,20 +84,77 @@ impl Apply {
         let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
         let saved: SavedPlan =
             serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
-        saved.check(topology, &observed)?;
+        saved.check(topology, &management.place().await?, &observed)?;
         Ok(saved.plan)
     }
+
+    /// Nobody is asked about a plan that was saved and looked at, nor, in a pipeline, about one that only adds.
+    fn agree(&self, plan: &Plan, ground: &Ground) -> Result<(), Failure> {
+        accepted(plan)?;
+        if plan.steps.is_empty() || self.yes {
+            return Ok(());
+        }
+        if std::io::stdin().is_terminal() {
+            let agreed = confirmed(&ground.address.to_string())?;
+            return if agreed { Ok(()) } else { Err(Failure::failed("nothing was changed")) };
+        }
+        if self.saved.is_none() && plan.steps.iter().any(|step| !step.adds()) {
+            return Err(Failure::usage(
+                "this takes queues out of use, and nobody is here to ask: look at the plan above and add --yes. \
+                 Nothing was changed",
+            ));
+        }
+        Ok(())
+    }
+
+    /// In its turn, and so once more from what is there then.
+    #[expect(clippy::print_stdout, reason = "the plan is the answer of this command")]
+    async fn carry_out(&self, ground: &Ground, shown: &Plan) -> Result<(), Failure> {
+        let turn = ground.turn().await?;
+        let plan = self.plan(ground).await?;
+        if plan.changes().ne(shown.changes()) {
+            println!("meanwhile the broker has changed, now it is:\n{plan}");
+            self.agree(&plan, ground)?;
+        }
+        carry_out(&ground.management, &plan).await?;
+        turn.end().await;
+        Ok(())
+    }
+}
+
+impl Ground {
+    #[expect(clippy::print_stderr, reason = "why nothing happens")]
+    async fn turn(&self) -> Result<Turn, Failure> {
+        let told =
+            || eprintln!("another overdue is changing this topology: waiting until it is done");
+        Ok(Turn::take(&self.address, &self.topology, told).await?)
+    }
+}
+
+fn accepted(plan: &Plan) -> Result<(), Failure> {
+    if plan.refusals.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed("the plan is refused, nothing was changed: see above"))
 }
 
 #[expect(clippy::print_stdout, reason = "what was done is the answer of this command")]
 async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> {
-    let mut done = 0;
-    apply::carry_out(management, plan, |step, carried| match carried {
-        Done::Yes => done += 1,
-        Done::NotEmpty => println!("left for later, it is not empty yet: {}", step.change),
+    let (mut done, mut left) = (0, 0);
+    apply::carry_out(management, plan, |step, carried| {
+        let why = match carried {
+            Done::Yes => {
+                done += 1;
+                return;
+            }
+            Done::NotEmpty => "something has come in",
+            Done::Bound => "somebody has bound it again",
+        };
+        left += 1;
+        println!("left for a later apply, {why}: {}", step.change);
     })
     .await?;
-    println!("applied {done} of {} steps", plan.steps.len());
+    println!("applied {done} of {} steps", done + left);
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use crate::{
     broker::{
-        ConnectError, ManagementError, PublishError, address::AddressError, apply::ApplyError,
+        ConnectError, ManagementError, PublishError, TurnError,
+        address::AddressError,
+        apply::{ApplyError, StepError},
     },
     config::SettingsError,
     plan::saved::StalePlan,
@@ -114,9 +116,30 @@ impl From<ManagementError> for Failure {
 impl From<ApplyError> for Failure {
     fn from(error: ApplyError) -> Self {
         match error {
-            ApplyError::Management(error) => error.into(),
+            ApplyError::First(error) => error.into(),
             ApplyError::Refused(_) => Self::of(FAILED, &error),
             ApplyError::Partly { .. } => Self::of(PARTLY, &error),
+        }
+    }
+}
+
+impl From<StepError> for Failure {
+    fn from(error: StepError) -> Self {
+        match error {
+            StepError::Management(error) => error.into(),
+            StepError::Connect(error) => error.into(),
+            StepError::Count(_) => Self::of(FAILED, &error),
+        }
+    }
+}
+
+impl From<TurnError> for Failure {
+    fn from(error: TurnError) -> Self {
+        match error {
+            TurnError::Connect(error) => error.into(),
+            TurnError::NotPermitted { .. } => Self::of(NOT_PERMITTED, &error),
+            TurnError::Taken { .. } => Self::of(FAILED, &error),
+            TurnError::Failed { .. } => Self::of(UNAVAILABLE, &error),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     broker::{Management, apply},
     config::Settings,
-    plan::{Plan, saved::SavedPlan},
+    plan::{Plan, Refusal, saved::SavedPlan},
 };
 
 /// Show what would change on the broker
@@ -43,6 +43,20 @@ impl Discard {
     pub(super) fn names(&self) -> BTreeSet<String> {
         self.queues.iter().cloned().collect()
     }
+
+    /// A misspelt name would do nothing in silence. Not an error: the second run of a pipeline finds none either.
+    #[expect(clippy::print_stderr, reason = "a note beside the plan")]
+    pub(super) fn note(&self, plan: &Plan) {
+        let leaving = plan.leaving();
+        let refused = |name: &str| {
+            let kept =
+                |refusal: &Refusal| matches!(refusal, Refusal::Kept { queue } if queue == name);
+            plan.refusals.iter().any(kept)
+        };
+        for name in self.queues.iter().filter(|name| !leaving.contains(*name) && !refused(name)) {
+            eprintln!("note: --discard {name} does nothing: there is no queue of this name");
+        }
+    }
 }
 
 impl PlanArgs {
@@ -51,7 +65,7 @@ impl PlanArgs {
         let topology = setup::topology(settings)?;
         let management = Management::new(&setup::address(settings)?)?;
         let (plan, observed) = apply::plan(&management, &topology, &self.discard.names()).await?;
-        let saved = SavedPlan::new(&topology, plan, &observed);
+        let saved = SavedPlan::new(&topology, management.place().await?, plan, &observed);
         let json = serde_json::to_string_pretty(&saved)
             .map_err(|error| Failure::failed(error.to_string()))?;
         match self.output {
@@ -63,6 +77,7 @@ impl PlanArgs {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
             })?;
         }
+        self.discard.note(&saved.plan);
         verdict(&saved.plan, self.detailed_exitcode)
     }
 }

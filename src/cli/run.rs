@@ -9,7 +9,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{BrokerAddress, Link, Management, apply, passive},
+    broker::{BrokerAddress, Link, Management, Turn, apply, passive},
     config::Settings,
     plan::{Plan, Step},
     shutdown::Stop,
@@ -67,8 +67,7 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
     let management = Management::new(&address)?;
     let management = match declaring {
         Declaring::Missing => {
-            let (plan, _) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
-            apply::carry_out(&management, &additions(plan)?, |_, _| {}).await?;
+            declare(&address, &management, &topology).await?;
             Some(management)
         }
         Declaring::Nothing => {
@@ -88,6 +87,24 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
         tally: Tally::default(),
         events: tokio::sync::Notify::new(),
     })
+}
+
+/// Adds what is missing. Most of the time nothing is, and nobody has to wait for a turn.
+async fn declare(
+    address: &BrokerAddress,
+    management: &Management,
+    topology: &Topology,
+) -> Result<(), Failure> {
+    let none = BTreeSet::new();
+    let (plan, _) = apply::plan(management, topology, &none).await?;
+    if additions(plan)?.steps.is_empty() {
+        return Ok(());
+    }
+    let turn = Turn::take(address, topology, telemetry::waiting_for_turn).await?;
+    let (plan, _) = apply::plan(management, topology, &none).await?;
+    apply::carry_out(management, &additions(plan)?, |_, _| {}).await?;
+    turn.end().await;
+    Ok(())
 }
 
 /// Whether the exchanges a worker publishes to are there; its queues are looked for when it consumes.

@@ -25,8 +25,8 @@ use crate::{
     worker::chain,
 };
 
-/// The broker renews its counts every five seconds (`collect_statistics_interval`).
-const BETWEEN_READINGS: Duration = Duration::from_secs(6);
+/// Two readings so far apart are of different counts.
+const BETWEEN_READINGS: Duration = crate::broker::apply::COUNTS_SETTLE;
 
 /// Look for drift, policies that beat the topology, and dead letters that stand still
 #[derive(Debug, Args)]

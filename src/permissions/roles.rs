@@ -65,7 +65,7 @@ pub(super) fn worker(topology: &Topology) -> Role {
         reach: Reach::Needs,
         tag: Some(Tag {
             name: "management",
-            why: "list the generations of its queues; without it they are looked for one by one, at the start only",
+            why: "list the generations of its queues; without it they are looked for one by one",
             optional: true,
         }),
         routing_keys: None,
@@ -81,8 +81,10 @@ pub(super) fn administrator(topology: &Topology) -> Role {
     for right in Right::ALL {
         needs.0.insert((right, probe.clone()), "verify --probe listens there");
     }
+    let lock = Object::Named(topology.lock_queue());
+    needs.0.insert((Right::Configure, lock.clone()), "change the topology one at a time");
     let mut objects = names(&objects);
-    objects.insert(probe);
+    objects.extend([probe, lock]);
     Role {
         name: "topology",
         purpose: "plan, apply, verify and unblock",

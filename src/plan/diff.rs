@@ -26,11 +26,21 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
     let mut plan = Plan::default();
     additions(observed, &resolved, &mut plan);
     for queue in observed.objects.queues.values() {
-        if let Some(kind) =
-            kind(topology, queue).filter(|_| !resolved.objects.queues.contains_key(&queue.name))
-        {
-            Retirement { topology, observed, resolved: &resolved, discard, queue, kind }
-                .plan(&mut plan);
+        let wanted = resolved.objects.queues.contains_key(&queue.name);
+        let kind = kind(topology, queue).filter(|_| !wanted);
+        let retirement = kind.map(|kind| Retirement {
+            topology,
+            observed,
+            resolved: &resolved,
+            discard,
+            queue,
+            kind,
+        });
+        if discard.contains(&queue.name) && !retirement.as_ref().is_some_and(Retirement::removed) {
+            plan.refusals.push(Refusal::Kept { queue: queue.name.clone() });
+        }
+        if let Some(retirement) = retirement {
+            retirement.plan(&mut plan);
         }
     }
     // Stable: within a stage and a TTL the order is the one of the maps, so the same input gives the same plan.

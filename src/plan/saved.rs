@@ -1,12 +1,32 @@
 //! A plan on disk: what was looked at and what was decided, so that it is carried out exactly, or not at all.
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, snapshot::Snapshot};
+use super::{Change, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
 use crate::topology::{Topology, objects::Objects};
 
 /// Version of the file and of `plan -o json`.
 pub const VERSION: u32 = 1;
+
+/// Which broker: a plan for one must not be carried out on another that looks the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The cluster's name.
+    pub cluster: String,
+    /// The virtual host.
+    pub virtual_host: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "virtual host `{}` of cluster `{}`", self.virtual_host, self.cluster)
+    }
+}
 
 /// A plan and the state of the broker it was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +35,8 @@ pub struct SavedPlan {
     pub version: u32,
     /// The topology's name: the prefix of everything in it.
     pub topology: String,
+    /// The broker that was looked at.
+    pub place: Place,
     /// The one-line summary, for people and pipelines.
     pub summary: String,
     /// The plan.
@@ -41,6 +63,14 @@ pub enum StalePlan {
         /// The file's.
         file: String,
     },
+    /// It is another broker's.
+    #[error("the plan is for {plan}, this is {now}")]
+    Elsewhere {
+        /// Where it was made.
+        plan: Place,
+        /// Where it is to be carried out.
+        now: Place,
+    },
     /// The topology file says something else by now.
     #[error(
         "the topology file has changed since the plan was made; make it again with `overdue plan --out`"
@@ -51,15 +81,30 @@ pub enum StalePlan {
         "the broker has changed since the plan was made ({0}); make it again with `overdue plan --out`"
     )]
     Changed(String),
+    /// More would be lost than was agreed to.
+    #[error(
+        "queue {queue} holds {} by now, and the plan gives up {}; make it again with `overdue plan --out`",
+        count_of(Some(*now)),
+        count_of(Some(*lost))
+    )]
+    Fuller {
+        /// The queue.
+        queue: String,
+        /// Messages in it.
+        now: u64,
+        /// Messages that the plan loses.
+        lost: u64,
+    },
 }
 
 impl SavedPlan {
     /// `plan` for `topology` and the broker as it was `observed`.
     #[must_use]
-    pub fn new(topology: &Topology, plan: Plan, observed: &Snapshot) -> Self {
+    pub fn new(topology: &Topology, place: Place, plan: Plan, observed: &Snapshot) -> Self {
         Self {
             version: VERSION,
             topology: topology.name.clone(),
+            place,
             summary: plan.summary(),
             plan,
             desired: topology.objects(),
@@ -67,11 +112,17 @@ impl SavedPlan {
         }
     }
 
-    /// Whether it may still be carried out on the broker as it is now. Messages may have come and gone.
+    /// Whether it may still be carried out on the broker as it is now. Messages may have come and gone, but not into
+    /// a queue that is given up with what it holds.
     ///
     /// # Errors
     /// See [`StalePlan`].
-    pub fn check(&self, topology: &Topology, now: &Snapshot) -> Result<(), StalePlan> {
+    pub fn check(
+        &self,
+        topology: &Topology,
+        place: &Place,
+        now: &Snapshot,
+    ) -> Result<(), StalePlan> {
         if self.version != VERSION {
             return Err(StalePlan::Version(self.version));
         }
@@ -79,11 +130,39 @@ impl SavedPlan {
             let (plan, file) = (self.topology.clone(), topology.name.clone());
             return Err(StalePlan::Topology { plan, file });
         }
+        if self.place != *place {
+            let (plan, now) = (self.place.clone(), place.clone());
+            return Err(StalePlan::Elsewhere { plan, now });
+        }
         if self.desired != topology.objects() {
             return Err(StalePlan::Edited);
         }
-        changed(&self.observed, &now.relevant_to(topology))
-            .map_or(Ok(()), |what| Err(StalePlan::Changed(what)))
+        if let Some(what) = changed(&self.observed, &now.relevant_to(topology)) {
+            return Err(StalePlan::Changed(what));
+        }
+        self.fuller(topology, now).map_or(Ok(()), Err)
+    }
+}
+
+impl SavedPlan {
+    /// A queue that the plan gives up, and that holds more than it did.
+    fn fuller(&self, topology: &Topology, now: &Snapshot) -> Option<StalePlan> {
+        let given_up = |change: &Change| match change {
+            Change::DeleteQueue { queue, lost } => Some((queue.clone(), *lost)),
+            _ => None,
+        };
+        let given_up: BTreeMap<String, u64> = self.plan.changes().filter_map(given_up).collect();
+        // Retired queues are looked at again before they are deleted; what a removed timeout leaves, nobody consumes.
+        let removed = diff(topology, now, &BTreeSet::new()).refusals.into_iter();
+        let occupied = removed.filter_map(|refusal| match refusal {
+            Refusal::Occupied { queue, messages } => Some((queue, messages.unwrap_or_default())),
+            Refusal::Exchange { .. } | Refusal::Kept { .. } => None,
+        });
+        let mut fuller = occupied.filter_map(|(queue, now)| {
+            let lost = given_up.get(&queue).copied()?;
+            (now > lost).then_some(StalePlan::Fuller { queue, now, lost })
+        });
+        fuller.next()
     }
 }
 

@@ -12,7 +12,8 @@ pub struct Snapshot {
     /// Exchanges, queues, bindings.
     pub objects: Objects,
     /// Messages in each queue: ready, unacked, and on their way to the dead letter exchange.
-    /// Up to five seconds old; the broker has none for a queue it knows nothing of yet.
+    /// Up to ten seconds old (a queue reports every five, and the reports are collected every five); the broker has
+    /// none for a queue it knows nothing of yet.
     pub messages: BTreeMap<String, u64>,
 }
 
@@ -31,11 +32,20 @@ impl Snapshot {
         self.messages.get(queue).copied()
     }
 
+    /// Corrects a count by what the queue itself says is ready; what is not ready stays as it was.
+    pub fn at_least(&mut self, queue: &str, ready: u64) {
+        if ready > 0 {
+            let messages = self.messages.entry(queue.to_owned()).or_default();
+            *messages = ready.max(*messages);
+        }
+    }
+
     /// The part of it that a plan for `topology` depends on; foreign objects may come and go.
     #[must_use]
     pub fn relevant_to(&self, topology: &Topology) -> Objects {
         let prefix = format!("{}.", topology.name);
-        let inside = |name: &str| name.starts_with(&prefix);
+        let lock = topology.lock_queue();
+        let inside = |name: &str| name.starts_with(&prefix) && name != lock;
         let Objects { exchanges, queues, bindings } = &self.objects;
         Objects {
             exchanges: exchanges.iter().filter(|(name, _)| inside(name)).map(cloned).collect(),

@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One queue's numbers, as the management API has them: up to five seconds old.
+/// One queue's numbers, as the management API has them: up to ten seconds old.
 /// `None` where the broker has no numbers yet (it has just started) or collects none.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct QueueStats {
     /// The queue.
     pub name: String,
+    /// `quorum`, `classic`, …
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
     /// Ready, unacked, and on their way to the dead letter exchange.
     pub messages: Option<u64>,
     /// Waiting for a consumer or for their TTL.

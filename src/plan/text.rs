@@ -169,6 +169,11 @@ impl fmt::Display for Refusal {
                      lost:\n        stop the publishers, delete it (rabbitmqctl eval or the management UI), and apply again"
                 )
             }
+            Self::Kept { queue } => write!(
+                f,
+                "! queue     {queue} was named with --discard\n        that is for the queue of a timeout that is no \
+                 longer in the topology, and this is none"
+            ),
             Self::Occupied { queue, messages } => write!(
                 f,
                 "! queue     {queue} is no longer in the topology and holds {}\n        let a worker \

@@ -2,11 +2,15 @@
 
 use std::{fmt, time::Duration};
 
-use super::{Draining, Plan, count_of};
+use super::{Draining, Drains, Plan, count_of};
+use crate::topology::level::Level;
 
 /// The broker counts again every five seconds. A queue that it has not counted for so long is one it cannot
 /// count: statistics are off, or the queue has no leader.
 pub const UNCOUNTED_AT_MOST: Duration = Duration::from_mins(1);
+
+/// After the last message was due; its count is up to ten seconds old.
+pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
@@ -56,6 +60,21 @@ pub enum GaveUp {
         /// How far it was.
         left: Progress,
     },
+    /// What should have come out by now has not.
+    #[error(
+        "queue {queue} still holds {}, although the last of them was due {late:?} ago: no queue takes them. \
+         `overdue verify` says which one blocks them, and `overdue unblock {queue}` frees them once that is mended. \
+         Nothing is lost",
+        count_of(*messages)
+    )]
+    Stuck {
+        /// The queue.
+        queue: String,
+        /// What it holds.
+        messages: Option<u64>,
+        /// How long after the last of them was due.
+        late: Duration,
+    },
     /// Nobody knows how much is left.
     #[error(
         "the broker has not counted the messages in {queues} for {for_s} s: are its statistics on, and does every \
@@ -92,6 +111,9 @@ impl Waiting {
         if let Some(gave_up) = self.uncounted(&queues, elapsed) {
             return Next::GiveUp(gave_up);
         }
+        if let Some(gave_up) = stuck(&queues, elapsed) {
+            return Next::GiveUp(gave_up);
+        }
         let waiting: u64 = queues.iter().filter_map(|queue| queue.messages).sum();
         self.most = self.most.max(waiting);
         let left = Progress { drained: self.most - waiting, most: self.most, queues };
@@ -116,6 +138,21 @@ impl Waiting {
         (so_long >= UNCOUNTED_AT_MOST)
             .then(|| GaveUp::Uncounted { queues: names.join(", "), for_s: so_long.as_secs() })
     }
+}
+
+/// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes.
+fn stuck(queues: &[Draining], elapsed: Duration) -> Option<GaveUp> {
+    queues.iter().find_map(|Draining { queue, messages, drains }| {
+        let Drains::WhenDue { within } = drains else { return None };
+        let due: Level = within.parse().ok()?;
+        let late = elapsed.checked_sub(due.ttl().as_duration())?;
+        let late = Duration::from_secs(late.as_secs());
+        (late >= STUCK_AFTER).then(|| GaveUp::Stuck {
+            queue: queue.clone(),
+            messages: *messages,
+            late,
+        })
+    })
 }
 
 impl fmt::Display for Progress {

@@ -144,6 +144,12 @@ impl Topology {
         format!("{}.{}", level.name(), timeout.name)
     }
 
+    /// `orders.apply.lock`, which whoever changes the topology holds meanwhile; no part of it.
+    #[must_use]
+    pub fn lock_queue(&self) -> String {
+        format!("{}.apply.lock", self.name)
+    }
+
     /// Everything this topology needs on a broker.
     #[must_use]
     pub fn objects(&self) -> Objects {

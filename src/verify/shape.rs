@@ -164,6 +164,14 @@ impl Shape<'_> {
                     )
                 }
             }
+            Refusal::Kept { queue } => Drift {
+                severity: Severity::Note,
+                rule: "occupied-queue",
+                object: format!("queue {queue}"),
+                what: "it was named to be discarded".to_owned(),
+                why: "it is no removed timeout's".to_owned(),
+                next: Next::Other("nothing".to_owned()),
+            },
             Refusal::Occupied { queue, messages } => Drift {
                 severity: Severity::Drift,
                 rule: "occupied-queue",

@@ -111,7 +111,7 @@ async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_on_later() {
     let world = World::empty().await;
-    let exchanges = r"^orders\.(in|dlx|park|events)$";
+    let exchanges = r"^orders\.(in|dlx|park|events|apply\.lock)$";
     let [url, management] = world.broker_user("management", Some([exchanges, ".*", ".*"])).await;
     let user = [
         ("OVERDUE_BROKER__URL", url.as_str()),

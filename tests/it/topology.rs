@@ -10,7 +10,7 @@ use lapin::{
 use overdue::{
     broker::{
         ManagementError,
-        apply::{self, ApplyError},
+        apply::{self, ApplyError, StepError},
     },
     plan::{Change, Plan},
     topology::objects::Objects,
@@ -32,7 +32,7 @@ async fn plan(world: &World) -> Result<Plan, ManagementError> {
 }
 
 async fn apply(world: &World) -> Result<(), ApplyError> {
-    let plan = plan(world).await?;
+    let plan = plan(world).await.map_err(StepError::from)?;
     apply::carry_out(&world.management(), &plan, |_, _| {}).await
 }
 

@@ -2,7 +2,8 @@
 
 use overdue::{
     plan::{
-        saved::{SavedPlan, StalePlan, VERSION},
+        diff::diff,
+        saved::{Place, SavedPlan, StalePlan, VERSION},
         snapshot::Snapshot,
     },
     topology::{Topology, objects::Binding},
@@ -15,8 +16,12 @@ fn topology() -> Topology {
     Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
 }
 
+fn place() -> Place {
+    Place { cluster: "rabbit@one".to_owned(), virtual_host: "shop".to_owned() }
+}
+
 fn saved(topology: &Topology, broker: &Snapshot) -> SavedPlan {
-    SavedPlan::new(topology, plan(topology, broker), broker)
+    SavedPlan::new(topology, place(), plan(topology, broker), broker)
 }
 
 proptest! {
@@ -44,7 +49,13 @@ proptest! {
         broker.objects.queues.insert("theirs".to_owned(), queue);
         broker.objects.bindings.insert(binding("", &after.parked_queue()));
         broker.objects.bindings.insert(binding(&after.events_exchange(), "theirs"));
-        prop_assert_eq!(saved.check(&after, &broker), Ok(()));
+        let checked = saved.check(&after, &place(), &broker);
+        if plan(&after, &broker).refusals.is_empty() {
+            prop_assert_eq!(checked, Ok(()));
+        } else {
+            // A removed timeout's queue was empty when the plan was made.
+            prop_assert!(matches!(checked, Err(StalePlan::Fuller { lost: 0, .. })), "{checked:?}");
+        }
     }
 
     #[test]
@@ -64,7 +75,7 @@ proptest! {
             let binding = objects.bindings.iter().nth(nth - exchanges - queues).expect("in range");
             now.objects.bindings.remove(binding);
         }
-        prop_assert!(matches!(saved.check(&topology, &now), Err(StalePlan::Changed(_))));
+        prop_assert!(matches!(saved.check(&topology, &place(), &now), Err(StalePlan::Changed(_))));
     }
 }
 
@@ -87,7 +98,7 @@ fn the_first_change_is_named() {
     let named = |change: &dyn Fn(&mut Snapshot)| {
         let mut now = broker.clone();
         change(&mut now);
-        saved.check(&topology, &now).expect_err("it changed").to_string()
+        saved.check(&topology, &place(), &now).expect_err("it changed").to_string()
     };
     let texts = [
         named(&|now| {
@@ -123,13 +134,69 @@ fn another_version_or_topology_is_refused() {
     let topology = topology();
     let broker = Snapshot::of(&topology);
     let mut plan = saved(&topology, &broker);
-    assert_eq!(plan.check(&topology, &broker), Ok(()));
+    assert_eq!(plan.check(&topology, &place(), &broker), Ok(()));
     let other = Topology { name: "bookings".to_owned(), ..topology.clone() };
-    let refused = plan.check(&other, &broker);
+    let refused = plan.check(&other, &place(), &broker);
     assert_eq!(
         refused,
         Err(StalePlan::Topology { plan: "orders".to_owned(), file: "bookings".to_owned() })
     );
     plan.version = VERSION + 1;
-    assert_eq!(plan.check(&topology, &broker), Err(StalePlan::Version(VERSION + 1)));
+    assert_eq!(plan.check(&topology, &place(), &broker), Err(StalePlan::Version(VERSION + 1)));
+}
+
+/// Two brokers can have the same objects, and other messages.
+#[test]
+fn it_is_refused_on_another_broker() {
+    let topology = topology();
+    let broker = Snapshot::of(&topology);
+    let saved = saved(&topology, &broker);
+    for (other, said) in [
+        (
+            Place { virtual_host: "test".to_owned(), ..place() },
+            "this is virtual host `test` of cluster `rabbit@one`",
+        ),
+        (
+            Place { cluster: "rabbit@two".to_owned(), ..place() },
+            "this is virtual host `shop` of cluster `rabbit@two`",
+        ),
+    ] {
+        let refused =
+            saved.check(&topology, &other, &broker).expect_err("another broker").to_string();
+        assert_eq!(
+            refused,
+            format!("the plan is for virtual host `shop` of cluster `rabbit@one`, {said}")
+        );
+    }
+}
+
+/// What is given up was agreed to; what came in since was not.
+#[test]
+fn it_is_refused_when_more_would_be_lost_than_was_said() {
+    let text = include_str!("../../topology.toml");
+    let after = Topology::parse(text).expect("a good file");
+    let before = format!("{text}\n[[timeout]]\nname = \"gone\"\nafter = \"30m\"\n");
+    let before = Topology::parse(&before).expect("a good file");
+    let name = "orders.gone".to_owned();
+    let holding = |messages| {
+        let mut broker = Snapshot::of(&before);
+        broker.messages.insert(name.clone(), messages);
+        broker
+    };
+    let discard = [name.clone()].into();
+    let saved = SavedPlan::new(&after, place(), diff(&after, &holding(7), &discard), &holding(7));
+    assert_eq!(saved.plan.lost(), 7, "{}", saved.plan);
+    assert_eq!(saved.check(&after, &place(), &holding(7)), Ok(()));
+    assert_eq!(saved.check(&after, &place(), &holding(0)), Ok(()));
+    let refused = saved.check(&after, &place(), &holding(507)).expect_err("500 more").to_string();
+    assert_eq!(
+        refused,
+        format!(
+            "queue {name} holds 507 messages by now, and the plan gives up 7 messages; make it again with `overdue plan --out`"
+        )
+    );
+    // Empty when it was planned: not to be unbound with something in it.
+    let saved = self::saved(&after, &holding(0));
+    let refused = saved.check(&after, &place(), &holding(1)).expect_err("1 came in").to_string();
+    assert!(refused.contains("holds 1 message by now"), "{refused}");
 }

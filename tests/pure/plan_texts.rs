@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::{
-    plan::{diff::diff, snapshot::Snapshot},
+    plan::{Refusal, diff::diff, snapshot::Snapshot},
     topology::{Topology, objects::Argument},
 };
 
@@ -325,5 +325,25 @@ fn delay_queues_whose_messages_go_astray() {
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.delay.30m  3 messages with no TTL to come out by
     1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost by it, but what waits in shop.delay.30m does not come out as the topology says
+    ");
+}
+
+/// A name that was mistaken gives nothing up, and is said.
+#[test]
+fn discarding_what_is_no_removed_timeouts() {
+    for kept in ["shop.delay.1s", "shop.unpaid", "shop.parked", "other"] {
+        let mut broker = Snapshot::of(&small());
+        let mut queue = broker.objects.queues["shop.unpaid"].clone();
+        queue.name = "other".to_owned();
+        broker.objects.queues.insert("other".to_owned(), queue);
+        let refused = diff(&without_unshipped(), &broker, &BTreeSet::from([kept.to_owned()]));
+        assert_eq!(refused.refusals, [Refusal::Kept { queue: kept.to_owned() }], "{refused}");
+    }
+    let discard = BTreeSet::from(["shop.unpaid".to_owned()]);
+    insta::assert_snapshot!(diff(&small(), &Snapshot::of(&small()), &discard), @r"
+    Refused
+      ! queue     shop.unpaid was named with --discard
+            that is for the queue of a timeout that is no longer in the topology, and this is none
+    1 refusal; nothing is carried out
     ");
 }

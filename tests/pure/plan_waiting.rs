@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use overdue::plan::{
     Change, Draining, Drains, Plan, Refusal, Step,
-    waiting::{GaveUp, Next, UNCOUNTED_AT_MOST, Waiting},
+    waiting::{GaveUp, Next, STUCK_AFTER, UNCOUNTED_AT_MOST, Waiting},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -109,4 +109,17 @@ fn a_count_that_stays_unknown_ends_it() {
         panic!("nobody counts");
     };
     insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.30m for 60 s: are its statistics on, and does every queue have a leader (`overdue doctor`)? Nothing is lost; a later `overdue apply` deletes what is empty");
+}
+
+/// Nothing comes in any more, so all of it is due after the TTL: what is left then no queue takes.
+#[test]
+fn what_does_not_come_out_when_it_is_due_ends_it() {
+    let ttl = Duration::from_mins(30);
+    let mut waiting = Waiting::new(None);
+    let plan = plan_of([when_due(Some(59))]);
+    assert!(matches!(waiting.next(&plan, ttl + STUCK_AFTER.saturating_sub(SECOND)), Next::Look(_)));
+    let Next::GiveUp(gave_up) = waiting.next(&plan, ttl + STUCK_AFTER + SECOND / 2) else {
+        panic!("it is stuck");
+    };
+    insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them, and `overdue unblock shop.delay.30m` frees them once that is mended. Nothing is lost");
 }

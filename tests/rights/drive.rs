@@ -8,7 +8,9 @@ use lapin::{
     types::FieldTable,
 };
 use overdue::{
-    broker::{Link, Management, Message, PublishError, Publisher, consume::Subscription, passive},
+    broker::{
+        Link, Management, Message, PublishError, Publisher, Turn, consume::Subscription, passive,
+    },
     plan::{diff::diff, generation::name_of, snapshot::Snapshot},
     topology::{Topology, file::QueueType},
 };
@@ -130,8 +132,9 @@ pub(crate) async fn administrator(place: &Place, user: &str, topology: &Topology
         QueueType::Quorum => QueueType::Classic,
         QueueType::Classic => QueueType::Quorum,
     };
-    let retired = topology.objects().queues.into_keys().collect();
-    bring(&management, &other, &retired).await?;
+    bring(&management, &other, &BTreeSet::new()).await?;
+    let turn = Turn::take(&place.address(Some(user)), &other, || {}).await.map_err(text)?;
+    turn.end().await;
     unblock(place, user, topology).await?;
     probe(place, user, topology).await
 }

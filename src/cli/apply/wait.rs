@@ -1,20 +1,20 @@
 //! `overdue apply --wait`: looks again and again until what drains by itself has drained, and deletes it.
 
 use std::{
+    collections::BTreeSet,
     io::IsTerminal,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{super::plan::Discard, Failure, carry_out};
+use super::{Failure, Ground, carry_out};
 use crate::{
-    broker::{Management, apply},
+    broker::apply,
     plan::{
         Plan,
         waiting::{Next, Progress, Waiting},
     },
-    topology::Topology,
 };
 
 /// How often it looks; the broker's counts are renewed every five seconds.
@@ -22,17 +22,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it says how far it is where nobody looks at a bar: a pipeline takes silence for a hang.
 const TELL_EVERY: Duration = Duration::from_secs(30);
 
-pub(super) async fn wait(
-    management: &Management,
-    topology: &Topology,
-    discard: &Discard,
-    within: Option<Duration>,
-) -> Result<(), Failure> {
+pub(super) async fn wait(ground: &Ground, within: Option<Duration>) -> Result<(), Failure> {
+    // What was discarded is gone by now.
+    let none = BTreeSet::new();
     let began = Instant::now();
     let mut waiting = Waiting::new(within);
     let mut teller = Teller::new();
     loop {
-        let (plan, _) = apply::plan(management, topology, &discard.names()).await?;
+        let (plan, _) = apply::plan(&ground.management, &ground.topology, &none).await?;
         match waiting.next(&plan, began.elapsed()) {
             Next::Done => {
                 teller.end();
@@ -43,7 +40,18 @@ pub(super) async fn wait(
                 teller.end();
                 return Err(Failure::failed(gave_up.to_string()));
             }
-            Next::CarryOut => teller.aside(carry_out(management, &plan)).await?,
+            Next::CarryOut => {
+                teller
+                    .aside(async {
+                        let turn = ground.turn().await?;
+                        let (plan, _) =
+                            apply::plan(&ground.management, &ground.topology, &none).await?;
+                        carry_out(&ground.management, &plan).await?;
+                        turn.end().await;
+                        Ok::<(), Failure>(())
+                    })
+                    .await?;
+            }
             Next::Look(progress) => {
                 teller.tell(&progress);
                 tokio::time::sleep(LOOK_EVERY).await;

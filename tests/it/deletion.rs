@@ -1,0 +1,230 @@
+//! A retired queue is deleted only when nothing is in it and nothing comes in, whatever the statistics say.
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Read},
+    process::Stdio,
+};
+
+use lapin::{
+    BasicProperties,
+    options::{BasicGetOptions, BasicNackOptions},
+    types::FieldTable,
+};
+use overdue::{
+    broker::{
+        Turn, TurnError,
+        apply::{self, Done},
+    },
+    plan::{Change, Plan, Step},
+    topology::Topology,
+};
+use tokio::{runtime::Handle, task::block_in_place};
+
+use crate::support::{World, until};
+
+const BEFORE: &str = r#"
+name = "orders"
+delay.levels = ["100ms", "30m", "40m"]
+queues.type = "quorum"
+timeout = [{ name = "unpaid", after = "100ms" }]
+"#;
+
+fn after() -> String {
+    BEFORE.replace(r#", "30m", "40m""#, "")
+}
+
+fn deletion(queue: &str) -> Change {
+    Change::DeleteQueue { queue: queue.to_owned(), lost: 0 }
+}
+
+impl World {
+    /// A plan that deletes both long levels.
+    async fn about_to_delete(before: &str) -> (Self, Plan) {
+        let mut world = Self::of(before).await;
+        let queues = world.topology.objects().queues;
+        let look = async || {
+            let seen = world.management().observe().await.unwrap();
+            queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
+        };
+        until("every queue counted", look, |missing| *missing == 0).await;
+        world.mean(&before.replace(r#", "30m", "40m""#, ""));
+        let management = world.management();
+        let (plan, _) = apply::plan(&management, &world.topology, &BTreeSet::new()).await.unwrap();
+        let last: Vec<&Change> = plan.steps[2..].iter().map(|step| &step.change).collect();
+        assert_eq!(last, [&deletion("orders.delay.30m"), &deletion("orders.delay.40m")], "{plan}");
+        (world, plan)
+    }
+
+    /// Another topology file from now on.
+    fn mean(&mut self, text: &str) {
+        std::fs::write(self.topology_file(), text).unwrap();
+        self.topology = Topology::parse(text).unwrap();
+    }
+
+    /// Carries a plan out; `meanwhile` happens between the two deletions, when all that was late has been counted.
+    async fn carry_out(
+        &self,
+        plan: &Plan,
+        meanwhile: impl Future<Output = ()>,
+    ) -> Vec<(Change, Done)> {
+        let mut meanwhile = Some(Box::pin(meanwhile));
+        let mut ends = Vec::new();
+        let told = |step: &Step, done| {
+            if step.change == deletion("orders.delay.30m") {
+                let meanwhile = meanwhile.take().unwrap();
+                block_in_place(|| Handle::current().block_on(meanwhile));
+            }
+            ends.push((step.change.clone(), done));
+        };
+        apply::carry_out(&self.management(), plan, told).await.unwrap();
+        ends.split_off(2)
+    }
+}
+
+fn persistent() -> BasicProperties {
+    BasicProperties::default().with_delivery_mode(2)
+}
+
+/// The statistics say that it is empty, and will for seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_got_a_message_a_moment_ago_is_kept() {
+    for text in [BEFORE.to_owned(), BEFORE.replace("quorum", "classic")] {
+        let (world, plan) = World::about_to_delete(&text).await;
+        let wire = world.wire().await;
+        let late = async {
+            let sent = wire.publish("", "orders.delay.40m", persistent(), b"late").await;
+            assert!(sent.is_ack());
+        };
+        let ends = world.carry_out(&plan, late).await;
+        let expected = [
+            (deletion("orders.delay.30m"), Done::Yes),
+            (deletion("orders.delay.40m"), Done::NotEmpty),
+        ];
+        assert_eq!(ends, expected);
+        assert_eq!(wire.take("orders.delay.40m").await.unwrap().text(), "late");
+    }
+}
+
+/// By somebody with the old topology, for example.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_was_bound_again_is_kept() {
+    let (world, plan) = World::about_to_delete(BEFORE).await;
+    let wire = world.wire().await;
+    let ends = world.carry_out(&plan, wire.bind("orders.delay.40m", "orders.in", "40m.*")).await;
+    assert_eq!(ends[1], (deletion("orders.delay.40m"), Done::Bound));
+    assert_eq!(wire.ready("orders.delay.40m").await, 0);
+}
+
+/// Ready is not all: a message that a consumer holds is in no count but the statistics'.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_an_unacked_message_is_kept() {
+    let (world, plan) = World::about_to_delete(BEFORE).await;
+    let wire = world.wire().await;
+    wire.publish_all("", "orders.delay.40m", &["held".to_owned()]).await;
+    let got = wire.channel.basic_get("orders.delay.40m".into(), BasicGetOptions::default()).await;
+    let held = got.unwrap().unwrap();
+    assert_eq!(wire.ready("orders.delay.40m").await, 0);
+    let ends = world.carry_out(&plan, async {}).await;
+    assert_eq!(ends[1], (deletion("orders.delay.40m"), Done::NotEmpty));
+    let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+    held.delivery.acker.nack(requeue).await.unwrap();
+    let look = async || wire.ready("orders.delay.40m").await;
+    until("given back", look, |ready| *ready == 1).await;
+}
+
+/// Due, and no queue takes it: the level holds it, and it is neither ready nor unacked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {
+    let (world, plan) = World::about_to_delete(BEFORE).await;
+    let wire = world.wire().await;
+    let (queue, exchange) = ("orders.parked".into(), "orders.park".into());
+    wire.channel.queue_unbind(queue, exchange, "".into(), FieldTable::default()).await.unwrap();
+    let soon = persistent().with_expiration("1".into());
+    assert!(wire.publish("", "orders.delay.40m", soon, b"stuck").await.is_ack());
+    let look = async || wire.ready("orders.delay.40m").await;
+    until("due", look, |ready| *ready == 0).await;
+    let ends = world.carry_out(&plan, async {}).await;
+    assert_eq!(ends[1], (deletion("orders.delay.40m"), Done::NotEmpty));
+    wire.bind("orders.parked", "orders.park", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_apply_waits_for_its_turn() {
+    let world = World::empty().await;
+    let turn = Turn::take(&world.address(), &world.topology, || panic!("nobody is before it"))
+        .await
+        .unwrap();
+    let mut command = world.command(&["apply", "--yes"]);
+    let mut second = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(second.stderr.take().unwrap());
+    let mut line = String::new();
+    block_in_place(|| stderr.read_line(&mut line)).unwrap();
+    assert_eq!(line.trim(), "another overdue is changing this topology: waiting until it is done");
+    assert!(world.management().observe().await.unwrap().objects.queues.len() <= 1, "the lock");
+    turn.end().await;
+    let mut rest = String::new();
+    block_in_place(|| stderr.read_to_string(&mut rest)).unwrap();
+    assert!(second.wait().unwrap().success(), "{rest}");
+    let has = world.management().observe().await.unwrap().objects;
+    assert_eq!(has.queues.len(), world.topology.objects().queues.len());
+}
+
+/// Of two topologies in one virtual host neither waits for the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
+    let world = World::empty().await;
+    let other = Topology::parse(&BEFORE.replace("orders", "shop")).unwrap();
+    let nobody = || panic!("nobody is before it");
+    let turn = Turn::take(&world.address(), &world.topology, nobody).await.unwrap();
+    let beside = Turn::take(&world.address(), &other, nobody).await.unwrap();
+    turn.end().await;
+    beside.end().await;
+    let [url, management] = world.broker_user("management", Some(["^shop", ".*", ".*"])).await;
+    let address = overdue::broker::BrokerAddress::parse(&url, Some(&management)).unwrap();
+    let refused = Turn::take(&address, &world.topology, nobody).await.map(drop).unwrap_err();
+    assert!(
+        matches!(&refused, TurnError::NotPermitted { lock, .. } if lock == "orders.apply.lock")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made() {
+    let before = BEFORE.replace("}]", r#"}, { name = "unshipped", after = "100ms" }]"#);
+    let mut world = World::of(&before).await;
+    let wire = world.wire().await;
+    wire.publish_all("", "orders.unshipped", &["one".to_owned()]).await;
+    let look = async || world.management().observe().await.unwrap().messages_in("orders.unshipped");
+    until("counted", look, |messages| *messages == Some(1)).await;
+    world.mean(BEFORE);
+    let planned = world.overdue(&["plan", "--discard", "orders.unshipped", "--out", "saved.json"]);
+    assert_eq!(planned.code, Some(0), "{planned}");
+    // Confirmed, and not yet in the statistics.
+    wire.publish_all("", "orders.unshipped", &["two".to_owned()]).await;
+    let refused = world.overdue(&["apply", "saved.json", "--yes"]);
+    assert_eq!(refused.code, Some(1), "{refused}");
+    let said = "queue orders.unshipped holds 2 messages by now, and the plan gives up 1 message";
+    assert!(refused.stderr.contains(said), "{refused}");
+    assert_eq!(wire.ready("orders.unshipped").await, 2);
+
+    let other = World::of(&before).await;
+    let mut elsewhere = world.command(&["apply", "saved.json", "--yes"]);
+    elsewhere.env("OVERDUE_BROKER__URL", other.broker_url());
+    let refused = crate::support::process::finish(elsewhere, None);
+    assert_eq!(refused.code, Some(1), "{refused}");
+    assert!(refused.stderr.contains("the plan is for virtual host"), "{refused}");
+
+    assert_eq!(wire.take("orders.unshipped").await.unwrap().text(), "one");
+    let applied = world.overdue(&["apply", "saved.json", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(
+        !world
+            .management()
+            .observe()
+            .await
+            .unwrap()
+            .objects
+            .queues
+            .contains_key("orders.unshipped")
+    );
+}
