@@ -197,8 +197,8 @@ impl Management {
     /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
         let exchanges = match self.client.list_exchanges_in(&self.vhost).await {
-            Err(ApiError::NotFound) => return Err(self.no_virtual_host().await),
-            exchanges => exchanges.map_err(|error| self.explain("list the exchanges", error))?,
+            Ok(exchanges) => exchanges,
+            Err(error) => return Err(self.explain_first(error).await),
         };
         let queues = self.client.list_queues_in(&self.vhost).await;
         let queues = queues.map_err(|error| self.explain("list the queues", error))?;
@@ -216,21 +216,25 @@ impl Management {
         Ok(Snapshot { objects, messages })
     }
 
-    /// This API does not tell a virtual host that is not there from one that the user may not use; AMQP does.
-    async fn no_virtual_host(&self) -> ManagementError {
-        let address = self.display.clone();
+    /// Why the exchanges cannot be listed. A virtual host that the user may not use is not there for this API on
+    /// RabbitMQ 4.3, and on 4.0 it is answered like a wrong password; only AMQP tells.
+    async fn explain_first(&self, error: ApiFailure) -> ManagementError {
+        let step = "list the exchanges";
+        let explained = self.explain(step, error);
+        if !matches!(
+            explained,
+            ManagementError::NoVirtualHost { .. } | ManagementError::NotPermitted { .. }
+        ) {
+            return explained;
+        }
         match self.link("overdue: looking for the virtual host").await {
             Err(error @ ConnectError::NotAllowed { .. }) => ManagementError::NotPermitted {
-                address,
+                address: self.display.clone(),
                 user: self.user.clone(),
-                step: "list the exchanges".to_owned(),
+                step: step.to_owned(),
                 reason: error.to_string(),
             },
-            _ => ManagementError::NoVirtualHost {
-                address,
-                vhost: self.vhost.clone(),
-                user: self.user.clone(),
-            },
+            _ => explained,
         }
     }
 

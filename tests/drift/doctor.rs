@@ -160,6 +160,22 @@ async fn a_user_who_may_not_see_everything() {
     assert!(finding.contains("takes the administrator tag"), "{finding}");
 }
 
+/// The tag is there; what lacks is the way into the virtual host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_use_the_virtual_host() {
+    let place = prepared().await;
+    let user = place.user("management").await;
+    let run = finish(place.command(&["doctor", "-o", "json"], Some(&user)));
+    assert_eq!(run.code, Some(1), "{run}");
+    let checks = checks(&run);
+    assert_eq!(checks["Broker management-api"].0, "green", "{run}");
+    let (colour, finding) = &checks["Broker virtual-host"];
+    assert!(colour == "red" && finding.contains("rabbitmqctl set_permissions"), "{run}");
+    let (colour, finding) = &checks["Topology applied"];
+    let reason = format!("may not use virtual host {}", place.name);
+    assert!(colour == "amber" && finding.contains(&reason), "{run}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
     let place = prepared().await;

@@ -36,6 +36,7 @@ pub(super) async fn facts(
         management.stats_and_policies(),
         clock(management, now),
     );
+    let gap_there = |error| gap_in_virtual_host(&error, management.virtual_host());
     ApiFacts {
         user,
         overview: Ok(overview),
@@ -44,9 +45,9 @@ pub(super) async fn facts(
         plugins: plugins.map_err(|error| gap(&error, "monitoring")),
         alarms: asked(alarms),
         permissions: permissions.map_err(|error| gap(&error, "administrator")),
-        replicas: asked(replicas),
-        observed: asked(observed),
-        stats: asked(stats),
+        replicas: replicas.map_err(gap_there),
+        observed: observed.map_err(gap_there),
+        stats: stats.map_err(gap_there),
         clock: asked(clock),
     }
 }
@@ -75,6 +76,19 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
         ManagementError::Refused { .. } => {
             Gap::new(error.to_string(), "look in the log of the broker")
         }
+    }
+}
+
+/// Why there is no answer about the virtual host. The overview has been answered, so the tag is there.
+fn gap_in_virtual_host(error: &ManagementError, vhost: &str) -> Gap {
+    match error {
+        ManagementError::NotPermitted { user, step, .. } => Gap::denied(
+            format!("user {user} may not {step}: it may not use virtual host {vhost}"),
+            format!(
+                "rabbitmqctl set_permissions -p {vhost} {user} ...; overdue permissions prints the rights"
+            ),
+        ),
+        other => gap(other, "management"),
     }
 }
 
