@@ -1,14 +1,17 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint services down worker bench deny
+.PHONY: help demo test test-oldest lint services down worker bench deny
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: ## services, topology, a worker, and 2,000 orders of which half are paid
 	@docker/demo.sh
 
 test: ## lint, then every test against real services
 	@docker/test.sh
+
+test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
+	@OVERDUE_RABBITMQ=4.0 docker/test.sh
 
 lint: ## formatting, clippy and documentation, warnings are errors
 	cargo fmt --check
@@ -18,7 +21,7 @@ lint: ## formatting, clippy and documentation, warnings are errors
 services: ## start RabbitMQ and PostgreSQL (docs/services.md)
 	@docker/services.sh up
 
-down: ## remove the services and their data
+down: ## remove the services, of both versions, and their data
 	@docker/services.sh down
 
 worker: ## start the services and the worker, in containers

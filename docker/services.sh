@@ -23,16 +23,19 @@ usage: docker/services.sh COMMAND
   status               list the containers
   logs                 the last lines of every container
   down [--images]      remove containers, networks and volumes, and the built images if asked
+
+OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, down
+removes both.
 TEXT
 }
 
 urls=(OVERDUE_BROKER__URL OVERDUE_BROKER__MANAGEMENT_URL OVERDUE_DATABASE__URL)
 
 # True where all three URLs are set and lead elsewhere than to this script's own containers: after
-# `eval "$(docker/services.sh env)"` they lead there.
+# `eval "$(docker/services.sh env)"` they lead there, be it for another version.
 uses_own_services() {
   local name given=0 foreign=0 ours
-  ours=$(print_urls main)
+  ours=$(for each in "${versions[@]}"; do choose_version "$each" && print_urls main; done)
   for name in "${urls[@]}"; do
     [[ -n ${!name:-} ]] || continue
     given=$((given + 1))
@@ -84,9 +87,12 @@ down() {
     say "no container engine answers: nothing to remove"
     return
   fi
-  local stack
-  for stack in "${stacks[@]}"; do
-    remove_stack "$stack"
+  local each stack
+  for each in ${OVERDUE_RABBITMQ:-"${versions[@]}"}; do
+    choose_version "$each"
+    for stack in "${stacks[@]}"; do
+      remove_stack "$stack"
+    done
   done
   if [[ ${1:-} == --images ]]; then
     docker image ls --format '{{.Repository}}:{{.Tag}}' \
@@ -94,6 +100,8 @@ down() {
   fi
   stop_dockerd
 }
+
+choose_version "${OVERDUE_RABBITMQ:-4.3}"
 
 # What runs in the background (pulls, builds) does not outlive this script.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT

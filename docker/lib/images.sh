@@ -60,16 +60,14 @@ build_standin() { # KIND IMAGE BASE
 }
 
 # Sets official, standin, suite, base and variable for rabbitmq or postgres.
-# OVERDUE_RABBITMQ=4.0 is for testing on that one.
 describe_image() {
   suite=forky
-  case $1:${OVERDUE_RABBITMQ:-4.3} in
+  case $1:$version in
     rabbitmq:4.3) official=rabbitmq:4.3-management standin=overdue-standin-rabbitmq ;;
     rabbitmq:4.0)
       official=rabbitmq:4.0-management standin=overdue-standin-rabbitmq40 suite=trixie
       ;;
     postgres:*) official=postgres:18 standin=overdue-standin-postgres ;;
-    *) die 64 "OVERDUE_RABBITMQ is ${OVERDUE_RABBITMQ:-}; it can be 4.3 or 4.0" ;;
   esac
   case $1 in
     rabbitmq) variable=OVERDUE_IMAGE_RABBITMQ ;;

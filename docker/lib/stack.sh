@@ -1,23 +1,35 @@
 # shellcheck shell=bash
 # A stack is one compose project of docker-compose.yml: main, or chaos for the fault tests, which
-# stop and start its containers and must not disturb the others.
+# stop and start its containers and must not disturb the others. Each version of RabbitMQ has its
+# own pair, so that they run side by side, and no 4.0 is given the data of a 4.3.
 
-project=${OVERDUE_PROJECT:-overdue}
+versions=(4.3 4.0)
 stacks=(main chaos)
 port_names=(AMQP MANAGEMENT PROMETHEUS POSTGRES)
 
+# choose_version VERSION: whose stacks the other functions mean. Sets version, project and offset.
+choose_version() {
+  version=$1 project=${OVERDUE_PROJECT:-overdue}
+  case $version in
+    4.3) offset=0 ;;
+    4.0) offset=2000 project+=-rabbitmq40 ;;
+    *) die 64 "OVERDUE_RABBITMQ is $version; it can be 4.3 or 4.0" ;;
+  esac
+}
+
 project_of() { if [[ $1 == main ]]; then echo "$project"; else echo "$project-$1"; fi; }
 
-# port STACK NAME: chaos listens 1000 above main.
+# port STACK NAME: chaos listens 1000 above main, and RabbitMQ 4.0's stacks 2000 above 4.3's.
 port() {
-  local main
+  local number
   case $2 in
-    AMQP) main=${OVERDUE_PORT_AMQP:-35672} ;;
-    MANAGEMENT) main=${OVERDUE_PORT_MANAGEMENT:-35673} ;;
-    PROMETHEUS) main=${OVERDUE_PORT_PROMETHEUS:-35674} ;;
-    POSTGRES) main=${OVERDUE_PORT_POSTGRES:-35432} ;;
+    AMQP) number=${OVERDUE_PORT_AMQP:-35672} ;;
+    MANAGEMENT) number=${OVERDUE_PORT_MANAGEMENT:-35673} ;;
+    PROMETHEUS) number=${OVERDUE_PORT_PROMETHEUS:-35674} ;;
+    POSTGRES) number=${OVERDUE_PORT_POSTGRES:-35432} ;;
   esac
-  if [[ $1 == main ]]; then echo "$main"; else echo $((main + 1000)); fi
+  if [[ $1 == chaos ]]; then number=$((number + 1000)); fi
+  echo $((number + offset))
 }
 
 # containers STACK [SERVICE]: ids, running or not. By label, because the two composes name them
@@ -55,7 +67,7 @@ check_ports() {
     if [[ $published != *" $number}"* ]] \
       && (exec 3<>"/dev/tcp/127.0.0.1/$number") 2>/dev/null; then
       die 69 "port $number is taken by another program; OVERDUE_PORT_$name moves it" \
-        "(main listens there, chaos 1000 above)"
+        "(4.3's main listens there, chaos 1000 above, and RabbitMQ 4.0's pair 2000 above both)"
     fi
   done
 }
