@@ -28,6 +28,9 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// One call; declaring a quorum queue on a busy cluster takes a second or two.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// RabbitMQ closes a connection that was idle for five seconds (Cowboy's `request_timeout`), and with it a request
+/// that comes at this moment. So none is used again that was idle for nearly as long.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client of the management API for one virtual host.
 pub struct Management {
@@ -116,16 +119,16 @@ impl Management {
             step: "set up the HTTP client".to_owned(),
             reason,
         };
-        let client = ClientBuilder::new()
-            .with_endpoint(format!("{}/api", endpoint.as_str().trim_end_matches('/')))
-            .with_basic_auth_credentials(user.clone(), password.clone())
-            .with_connect_timeout(CONNECT_TIMEOUT)
-            .with_request_timeout(REQUEST_TIMEOUT)
-            .build()
-            .map_err(|error| unbuilt(error.to_string()))?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(REQUEST_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build()
+            .map_err(|error| unbuilt(error.to_string()))?;
+        let client = ClientBuilder::new()
+            .with_endpoint(format!("{}/api", endpoint.as_str().trim_end_matches('/')))
+            .with_basic_auth_credentials(user.clone(), password.clone())
+            .with_client(http.clone())
             .build()
             .map_err(|error| unbuilt(error.to_string()))?;
         let vhost = address.virtual_host().to_owned();

@@ -15,6 +15,7 @@ mod harness;
 mod interrupted;
 mod kill;
 mod languages;
+mod management;
 mod outage;
 mod outcomes;
 mod publisher;
