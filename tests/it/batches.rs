@@ -2,7 +2,7 @@
 
 use tokio_postgres::error::SqlState;
 
-use crate::support::{World, hold, until, worker::settings};
+use crate::support::{World, hold, until, worker::settings, world::TOPOLOGY};
 
 /// One order whose SKU has less reserved than the order holds: releasing it would break a CHECK.
 async fn break_stock(world: &World, id: &str) {
@@ -138,7 +138,10 @@ async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_that_holds_its_row_for_long_and_gives_up_leaves_the_order_to_be_closed() {
-    let world = World::new().await;
+    // So that the payment gives up long before the retries do.
+    let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["2s", "2s", "2s"]"#];
+    let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
+    assert_eq!(world.topology.retry[0].to_string(), "2s");
     let orders = world.orders("o", 8, 0).await;
     let mut client = world.store.client().await.unwrap();
     let payment = hold(&mut client, "o-5").await;

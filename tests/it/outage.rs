@@ -1,5 +1,7 @@
 //! Broker and database go away in mid-run and come back: no restart, nothing lost, no retry burned, nothing parked.
 
+use std::ops::Range;
+
 use crate::support::{Proxy, WorkerProcess, World, hold, until};
 
 struct Run {
@@ -9,6 +11,10 @@ struct Run {
     process: WorkerProcess,
     orders: Vec<String>,
 }
+
+/// The levels that the orders are published to, a part of them to each.
+const LEVELS: [&str; 4] = ["100ms", "300ms", "500ms", "1s"];
+const PART: usize = 150;
 
 /// A worker process behind proxies, and orders that become due in the course of a second and a half.
 async fn run() -> Run {
@@ -25,21 +31,28 @@ async fn run() -> Run {
                 .env("OVERDUE_WORKER__BATCH_SIZE", "20");
         })
         .await;
-    let orders = world.orders("o", 600, 0).await;
+    let orders = world.orders("o", LEVELS.len() * PART, 0).await;
     Run { world, broker, database, process, orders }
 }
 
 impl Run {
     /// Publishes the orders over several levels, so that they come out before, in and after the outage.
     async fn publish(&self) {
-        for (part, level) in self.orders.chunks(150).zip(["100ms", "300ms", "500ms", "1s"]) {
-            self.world.publish(level, part).await;
-        }
+        self.publish_parts(0..LEVELS.len()).await;
     }
 
-    async fn until_some_closed(&self) {
-        let closed = async || self.world.closed().await;
-        until("some closed", closed, |closed| (1..600).contains(closed)).await;
+    /// Returns when some are closed and the last ones were published just now.
+    async fn publish_until_some_closed(&self) {
+        self.publish_parts(0..3).await;
+        self.world.until_closed(1).await;
+        self.publish_parts(3..LEVELS.len()).await;
+    }
+
+    async fn publish_parts(&self, parts: Range<usize>) {
+        for part in parts {
+            let orders = &self.orders[part * PART..(part + 1) * PART];
+            self.world.publish(LEVELS[part], orders).await;
+        }
     }
 
     async fn ends_well(mut self) {
@@ -62,8 +75,7 @@ impl Run {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_connection_that_is_cut_is_opened_again() {
     let mut run = run().await;
-    run.publish().await;
-    run.until_some_closed().await;
+    run.publish_until_some_closed().await;
     run.broker.cut();
     run.process.until_logged("session ended").await;
     run.ends_well().await;
@@ -72,8 +84,7 @@ async fn a_broker_connection_that_is_cut_is_opened_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_away_for_a_while_is_waited_for() {
     let mut run = run().await;
-    run.publish().await;
-    run.until_some_closed().await;
+    run.publish_until_some_closed().await;
     run.broker.refuse();
     // Several attempts fail.
     let sessions = async || run.process.logged("session ended");
@@ -86,8 +97,7 @@ async fn a_broker_that_is_away_for_a_while_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_connections_that_are_cut_are_opened_again() {
     let run = run().await;
-    run.publish().await;
-    run.until_some_closed().await;
+    run.publish_until_some_closed().await;
     // Idle ones are replaced without a word; one in mid-statement ends the session.
     run.database.cut();
     run.ends_well().await;
@@ -131,8 +141,7 @@ async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twic
 async fn both_away_and_back_in_either_order() {
     for broker_first in [true, false] {
         let run = run().await;
-        run.publish().await;
-        run.until_some_closed().await;
+        run.publish_until_some_closed().await;
         run.broker.refuse();
         run.database.refuse();
         let sessions = async || run.process.logged("session ended");

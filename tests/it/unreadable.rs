@@ -5,25 +5,29 @@
 
 use lapin::types::AMQPValue;
 
-use crate::support::{Parked, World, python, text};
+use crate::support::{Parked, World, ids, python, text};
 
-fn forge(world: &World, exchange: &str, key: &str, body: &str, what: &[&str]) {
-    let url = world.broker_url();
-    let arguments = [&[url.as_str(), exchange, key, body], what].concat();
-    let forged = python("tests/python/forge.py", &arguments, "");
-    assert_eq!(forged.code, Some(0), "{what:?}: {forged}");
+/// Exchange, routing key, body, and what is forged.
+type Forged<'a> = [&'a str; 4];
+
+/// Publishes them one after the other.
+fn forge(world: &World, messages: &[Forged<'_>]) {
+    let lines = messages.iter().map(|message| serde_json::json!(message).to_string());
+    let lines: Vec<String> = lines.collect();
+    let forged = python("tests/python/forge.py", &[&world.broker_url()], &lines.join("\n"));
+    assert_eq!(forged.code, Some(0), "{forged}");
 }
 
-const WHAT: [&[&str]; 9] = [
-    &["message-id"],
-    &["header-name"],
-    &["nested-tables", "20"],
-    &["nested-tables", "1000"],
-    &["nested-tables", "15000"],
-    &["nested-arrays", "20000"],
-    &["long-header", "110000"],
-    &["long-header", "125000"],
-    &["long-header", "130900"],
+const WHAT: [&str; 9] = [
+    "message-id",
+    "header-name",
+    "nested-tables 20",
+    "nested-tables 1000",
+    "nested-tables 15000",
+    "nested-arrays 20000",
+    "long-header 110000",
+    "long-header 125000",
+    "long-header 130900",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,12 +35,14 @@ async fn a_message_that_the_client_cannot_read_closes_its_order_like_any_other()
     let world = World::new().await;
     let mut process = world.started(|_| {}).await;
     let orders = world.orders("o", 2 * WHAT.len() + 1, 0).await;
+    let mut messages: Vec<Forged<'_>> = Vec::new();
     for (what, ids) in WHAT.iter().zip(orders.chunks(2)) {
-        forge(&world, "orders.in", "100ms.unpaid", &ids[0], what);
+        messages.push(["orders.in", "100ms.unpaid", &ids[0], what]);
         // Without a level on the way there is no `x-death`.
-        forge(&world, "orders.dlx", "1s.unpaid", &ids[1], what);
+        messages.push(["orders.dlx", "1s.unpaid", &ids[1], what]);
     }
-    forge(&world, "orders.dlx", "unpaid", orders.last().unwrap(), &["routing-key"]);
+    messages.push(["orders.dlx", "unpaid", orders.last().unwrap(), "routing-key"]);
+    forge(&world, &messages);
     let others = world.orders("p", 50, 0).await;
     world.publish("100ms", &others).await;
     world.until_closed(orders.len() + others.len()).await;
@@ -51,10 +57,13 @@ async fn a_message_that_the_client_cannot_read_closes_its_order_like_any_other()
 async fn what_could_not_be_kept_of_a_parked_message_says_why() {
     let world = World::new().await;
     let worker = world.worker();
-    for (n, what) in WHAT.iter().enumerate() {
-        forge(&world, "orders.in", "100ms.unpaid", &format!("nobody-{n}"), what);
+    let bodies = ids("nobody", WHAT.len() + 1);
+    let mut messages: Vec<Forged<'_>> = Vec::new();
+    for (what, body) in WHAT.iter().zip(&bodies) {
+        messages.push(["orders.in", "100ms.unpaid", body, what]);
     }
-    forge(&world, "orders.dlx", "unpaid", "nobody-9", &["routing-key"]);
+    messages.push(["orders.dlx", "unpaid", bodies.last().unwrap(), "routing-key"]);
+    forge(&world, &messages);
     let parked = world.parked(WHAT.len() + 1).await;
     let of = |n: usize| -> &Parked {
         parked.iter().find(|message| message.text() == format!("nobody-{n}")).unwrap()

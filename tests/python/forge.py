@@ -1,6 +1,8 @@
 """Publishes messages that no well-behaved client can.
 
-python forge.py <amqp url> <exchange> <routing key> <body> <what> [argument]
+python forge.py <amqp url>
+
+Standard input has a line per message: exchange, routing key, body and what to forge, as an array in JSON.
 
   message-id           a message-id that is no UTF-8
   header-name          a header whose name is no UTF-8
@@ -12,6 +14,7 @@ python forge.py <amqp url> <exchange> <routing key> <body> <what> [argument]
 Each is persistent, and confirmed by the broker when this returns.
 """
 
+import json
 import struct
 import sys
 
@@ -59,7 +62,8 @@ def nested_arrays(depth):
     return entry(b"n", b"A", array)
 
 
-def main(url, exchange, routing_key, body, what, argument="0"):
+def publish(channel, exchange, routing_key, body, forgery):
+    what, _, argument = forgery.partition(" ")
     properties = pika.BasicProperties(delivery_mode=2)
     if what == "message-id":
         properties.message_id = b"caf\xe9"
@@ -75,11 +79,16 @@ def main(url, exchange, routing_key, body, what, argument="0"):
         properties.headers = Raw(entry(b"long", b"S", b"x" * int(argument)))
     else:
         sys.exit(f"what is {what}?")
+    channel.basic_publish(exchange, routing_key, body, properties)
+
+
+def main(url):
     pika.spec.data.encode_table = encode
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
     channel.confirm_delivery()
-    channel.basic_publish(exchange, routing_key, body, properties)
+    for line in sys.stdin:
+        publish(channel, *json.loads(line))
     connection.close()
 
 
