@@ -10,7 +10,7 @@ use std::{
 use lapin::types::FieldTable;
 use overdue::{
     broker::{BrokerAddress, Management, Message, Publisher, apply},
-    topology::Topology,
+    topology::{Topology, check::BrokerVersion},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -123,9 +123,19 @@ impl Place {
 
     /// A call of the management API below this virtual host, e.g. `queues` `<vhost>` `orders.unpaid`.
     pub(crate) async fn api(&self, how: Method, kind: &str, rest: &[&str], body: Value) -> Value {
+        self.try_api(how, kind, rest, body).await.unwrap()
+    }
+
+    async fn try_api(
+        &self,
+        how: Method,
+        kind: &str,
+        rest: &[&str],
+        body: Value,
+    ) -> Result<Value, String> {
         let mut path = vec![kind, &self.name];
         path.extend(rest);
-        call(how, &path, body).await.unwrap()
+        call(how, &path, body).await
     }
 
     /// Declares a queue.
@@ -152,10 +162,21 @@ impl Place {
         self.api(Method::DELETE, "bindings", &path, Value::Null).await;
     }
 
-    /// Sets a policy for queues; returns when it applies.
+    /// Sets a policy for queues.
     pub(crate) async fn policy(&self, kind: &str, name: &str, pattern: &str, definition: Value) {
+        self.try_policy(kind, name, pattern, definition).await.unwrap();
+    }
+
+    /// Sets a policy for queues, if the broker knows its keys; the text of a refusal.
+    pub(crate) async fn try_policy(
+        &self,
+        kind: &str,
+        name: &str,
+        pattern: &str,
+        definition: Value,
+    ) -> Result<(), String> {
         let body = json!({ "pattern": pattern, "definition": definition, "apply-to": "queues" });
-        self.api(Method::PUT, kind, &[name], body).await;
+        self.try_api(Method::PUT, kind, &[name], body).await.map(drop)
     }
 
     /// Deletes an object, e.g. `queues` `orders.unpaid`.
@@ -201,9 +222,9 @@ impl Place {
     }
 
     /// The version of the broker.
-    pub(crate) async fn version(&self) -> String {
+    pub(crate) async fn version(&self) -> BrokerVersion {
         let overview = call(Method::GET, &["overview"], Value::Null).await.unwrap();
-        overview["rabbitmq_version"].as_str().unwrap().to_owned()
+        overview["rabbitmq_version"].as_str().unwrap().parse().unwrap()
     }
 
     /// Runs statements in the schema.
