@@ -194,7 +194,7 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     let counted =
         async || world.management().observe().await.unwrap().messages_in("orders.delay.30m");
     until("counted", counted, |messages| *messages == Some(1)).await;
-    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "1s"]);
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "3s"]);
     assert_eq!(applied.code, Some(1), "{applied}");
     insta::assert_snapshot!(shown(&world, &applied));
     assert_eq!(wire.ready("orders.delay.30m").await, 1);

@@ -1,10 +1,13 @@
 //! Where the services are: what `docker/services.sh env` exports, or the same ports by default.
 
-use std::env;
+use std::{env, time::Duration};
 
 use overdue::broker::BrokerAddress;
 use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
+
+/// A broker that is just starting may take a request and never answer it; whoever waits for it asks again.
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// A broker and a database that tests may use.
 #[derive(Clone, Debug)]
@@ -95,6 +98,7 @@ impl Services {
         ClientBuilder::new()
             .with_endpoint(endpoint)
             .with_basic_auth_credentials(url.username().to_owned(), password)
+            .with_request_timeout(ANSWER)
             .build()
             .unwrap()
     }
