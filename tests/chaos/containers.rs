@@ -4,6 +4,7 @@ use std::{env, process::Command, time::Duration};
 
 use overdue::broker::Link;
 use rabbitmq_http_client::error::Error;
+use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
 use crate::support::{Services, wait::within};
@@ -211,7 +212,9 @@ async fn docker(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new("docker");
     command.args(arguments);
     // A thread of its own: the runtime goes on with what the test does meanwhile.
-    let ran = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
+    let running = tokio::task::spawn_blocking(move || command.output());
+    let ran = timeout(START, running).await;
+    let ran = ran.map_err(|_| format!("{arguments:?}: not within {START:?}"))?.unwrap();
     let output = ran.map_err(|error| format!("docker: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());

@@ -6,7 +6,7 @@ use overdue::broker::BrokerAddress;
 use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
 
-/// A broker that is just starting may take a request and never answer it; whoever waits for it asks again.
+/// After so long no answer will come, from a broker that was stopped for example; whoever waits for one asks again.
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// A broker and a database that tests may use.
