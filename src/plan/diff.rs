@@ -44,8 +44,9 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
         }
     }
     // Stable: within a stage and a TTL the order is the one of the maps, so the same input gives the same plan.
-    let order = Order::of(topology, &resolved);
+    let order = Order::of(topology, &resolved, observed);
     plan.steps.sort_by_key(|step| order.place(&step.change));
+    plan.draining.sort_by_key(|draining| order.ttl(&draining.queue));
     plan
 }
 
@@ -224,14 +225,14 @@ struct Order {
 }
 
 impl Order {
-    fn of(topology: &Topology, resolved: &Resolved) -> Self {
+    fn of(topology: &Topology, resolved: &Resolved, observed: &Snapshot) -> Self {
         let ttl = |queue: &Queue| {
             let Some(Kind::Delay(level)) = kind(topology, queue) else { return None };
             let level: Level = level.parse().ok()?;
             Some((queue.name.clone(), level.ttl().as_millis()))
         };
         let parked = topology.parked_queue();
-        let queues = resolved.objects.queues.values();
+        let queues = resolved.objects.queues.values().chain(observed.objects.queues.values());
         Self {
             park_exchange: topology.park_exchange(),
             entry_exchange: topology.entry_exchange(),
@@ -246,6 +247,11 @@ impl Order {
         }
     }
 
+    /// Zero where it is no delay queue.
+    fn ttl(&self, queue: &str) -> u64 {
+        self.ttl_ms.get(queue).copied().unwrap_or_default()
+    }
+
     fn place(&self, change: &Change) -> (usize, u64) {
         match change {
             Change::CreateExchange(Exchange { name, .. }) if *name == self.park_exchange => (0, 0),
@@ -257,11 +263,11 @@ impl Order {
                 self.ttl_ms.get(name).map_or((4, 0), |ttl_ms| (6, *ttl_ms))
             }
             Change::Bind(Binding { source, destination, .. }) if *source == self.entry_exchange => {
-                (8, self.ttl_ms.get(destination).copied().unwrap_or_default())
+                (8, self.ttl(destination))
             }
             Change::Bind(_) => (5, 0),
-            Change::Unbind(_) => (9, 0),
-            Change::DeleteQueue { .. } => (10, 0),
+            Change::Unbind(Binding { destination, .. }) => (9, self.ttl(destination)),
+            Change::DeleteQueue { queue, .. } => (10, self.ttl(queue)),
         }
     }
 }

@@ -128,24 +128,24 @@ fn another_queue_type() {
       + binding   shop.in -> shop.delay.1s.2  (1s.*)
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
     Retire
-      - binding   shop.in -> shop.delay.1s  (1s.*)
-            shop.delay.1s.2 takes its place
-      - binding   shop.in -> shop.delay.30m  (30m.*)
-            shop.delay.30m.2 takes its place
       - binding   shop.park -> shop.parked
             shop.parked.2 takes its place
       - binding   shop.dlx -> shop.unpaid  (#.unpaid)
             shop.unpaid.2 takes its place; it has 1 message for the workers to consume
       - binding   shop.dlx -> shop.unshipped  (#.unshipped)
             shop.unshipped.2 takes its place
+      - binding   shop.in -> shop.delay.1s  (1s.*)
+            shop.delay.1s.2 takes its place
+      - binding   shop.in -> shop.delay.30m  (30m.*)
+            shop.delay.30m.2 takes its place
     Delete
-      - queue     shop.delay.1s
-            retired and empty
-      - queue     shop.delay.30m
-            retired and empty
       - queue     shop.parked
             retired and empty
       - queue     shop.unshipped
+            retired and empty
+      - queue     shop.delay.1s
+            retired and empty
+      - queue     shop.delay.30m
             retired and empty
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.unpaid  1 message for the workers to consume

@@ -1,0 +1,107 @@
+//! What the management API says when it does not do what was asked, in this program's words.
+
+use rabbitmq_http_client::error::Error as ApiError;
+
+use super::Management;
+
+pub(in crate::broker) type ApiFailure = rabbitmq_http_client::api::HttpClientError;
+
+/// Why the management API did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagementError {
+    /// Nobody answers, or something that is no management API.
+    #[error(
+        "cannot reach the management API at {address} to {step}; is the plugin enabled (rabbitmq-plugins enable \
+         rabbitmq_management), and is broker.management_url right? ({reason})"
+    )]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// What was being done.
+        step: String,
+        /// What the HTTP client said.
+        reason: String,
+    },
+    /// The login is refused, or the user lacks a tag or a permission.
+    #[error(
+        "user `{user}` may not {step} at {address}: {reason}; check the user and password in broker.management_url, \
+         its `management` tag, and its permissions on the topology's objects"
+    )]
+    NotPermitted {
+        /// Where.
+        address: String,
+        /// Who.
+        user: String,
+        /// What was being done.
+        step: String,
+        /// What the broker said.
+        reason: String,
+    },
+    /// The virtual host does not exist.
+    #[error(
+        "there is no virtual host `{vhost}` at {address}, or user `{user}` may not use it: create it with \
+         `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+    )]
+    NoVirtualHost {
+        /// Where.
+        address: String,
+        /// Which.
+        vhost: String,
+        /// Who asked.
+        user: String,
+    },
+    /// The broker understood and said no.
+    #[error("the broker at {address} refused to {step}: {reason}")]
+    Refused {
+        /// Where.
+        address: String,
+        /// What was being done.
+        step: String,
+        /// What the broker said.
+        reason: String,
+    },
+}
+
+impl Management {
+    pub(in crate::broker) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
+        let address = self.display.clone();
+        let user = self.user.clone();
+        let step = step.to_owned();
+        match error {
+            ApiError::NotFound => {
+                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
+            }
+            ApiError::ClientErrorResponse { status_code, body, error_details, .. } => {
+                let details =
+                    error_details.as_ref().and_then(|details| details.reason().map(str::to_owned));
+                let reason = details.or(body).unwrap_or_else(|| status_code.to_string());
+                let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
+                match status_code.as_u16() {
+                    404 => {
+                        ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
+                    }
+                    401 | 403 => ManagementError::NotPermitted { address, user, step, reason },
+                    _ if refused => ManagementError::NotPermitted { address, user, step, reason },
+                    _ => ManagementError::Refused { address, step, reason },
+                }
+            }
+            ApiError::ServerErrorResponse { status_code, body, .. } => {
+                let reason = body.unwrap_or_else(|| status_code.to_string());
+                ManagementError::Refused { address, step, reason }
+            }
+            ApiError::RequestError { error, .. } => {
+                ManagementError::Unreachable { address, step, reason: causes(&error) }
+            }
+            other => ManagementError::Unreachable { address, step, reason: other.to_string() },
+        }
+    }
+}
+
+/// What is behind an HTTP client's "error sending request": refused, timed out, no such host.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
