@@ -1,6 +1,9 @@
 //! `overdue verify`: whether the broker has the topology and nothing is wrong with it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use clap::Args;
 
@@ -11,7 +14,7 @@ use super::{
 };
 use crate::{
     broker::{
-        BrokerAddress, Management, ManagementError,
+        BrokerAddress, Management, ManagementError, apply,
         probe::{self, ProbeError},
     },
     config::Settings,
@@ -26,7 +29,7 @@ use crate::{
 };
 
 /// Two readings so far apart are of different counts.
-const BETWEEN_READINGS: Duration = crate::broker::apply::COUNTS_SETTLE;
+const BETWEEN_READINGS: Duration = apply::COUNTS_SETTLE;
 
 /// Look for drift, policies that beat the topology, and dead letters that stand still
 #[derive(Debug, Args)]
@@ -48,7 +51,7 @@ impl Verify {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
         let management = Management::new(&address)?;
-        let observed = management.observe().await?;
+        let (_, observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
         let stats = management.stats_and_policies().await?;
         let mut found = verify::findings(&topology, &observed, &stats);
         found.extend(dead_letters(&management, &topology, &observed, &stats).await?);
