@@ -1,6 +1,6 @@
 //! A change that is cut off after its first, its second, … step: the topology works, and another apply converges.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::future::join_all;
 use lapin::BasicProperties;
@@ -10,7 +10,7 @@ use overdue::{
     topology::Topology,
 };
 
-use crate::support::{Wire, World, until};
+use crate::support::{Wire, World, until, wait::within};
 
 /// The smallest one in which everything changes.
 const BEFORE: &str = r#"
@@ -19,6 +19,9 @@ delay.levels = ["100ms", "1s"]
 queues.type = "classic"
 timeout = [{ name = "unpaid", after = "1s" }]
 "#;
+
+/// Each apply waits until the counts have settled, and a score of them goes on at once.
+const CONVERGED: Duration = Duration::from_mins(2);
 
 /// Another queue type, 1 s is gone, 500 ms is new.
 fn after() -> String {
@@ -94,8 +97,8 @@ impl Cut {
             (found.len(), plan.steps.len(), plan.draining.len())
         };
         let all = (self.sent.len(), 0, 0);
-        until(&format!("all is done, cut off after {}", self.steps), work, |seen| *seen == all)
-            .await;
+        let what = format!("all is done, cut off after {}", self.steps);
+        within(CONVERGED, &what, work, |seen| *seen == all).await;
         assert_eq!(found, self.sent, "cut off after {}", self.steps);
     }
 }
