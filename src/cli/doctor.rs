@@ -29,17 +29,9 @@ pub(super) struct Doctor {
 }
 
 impl Doctor {
-    #[expect(clippy::print_stdout, reason = "the diagnosis is the answer of this command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let diagnosis = doctor::diagnose(&facts(settings).await);
-        match self.output {
-            Output::Text => println!("{diagnosis}"),
-            Output::Json => println!(
-                "{}",
-                serde_json::to_string_pretty(&diagnosis)
-                    .map_err(|error| Failure::failed(error.to_string()))?
-            ),
-        }
+        self.output.print(&diagnosis)?;
         if diagnosis.works {
             return Ok(());
         }
