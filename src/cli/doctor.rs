@@ -60,15 +60,15 @@ async fn broker(settings: &Settings) -> BrokerFacts {
     match setup::address(settings) {
         Ok(address) => health::facts(&address, now).await,
         Err(failure) => {
-            let gap = || Gap::new(failure.text.clone(), "correct broker.url");
+            let gap = Gap::new(failure.text.clone(), "correct broker.url");
             BrokerFacts {
                 place: "broker.url".to_owned(),
                 user: String::new(),
                 virtual_host: String::new(),
                 tls: false,
                 loopback: true,
-                connection: AmqpConnection::NoAddress(failure.text.clone()),
-                api: ApiFacts::unknown(String::new(), &gap()),
+                connection: AmqpConnection::NoAddress(failure.text),
+                api: ApiFacts::unknown(String::new(), gap),
             }
         }
     }
@@ -79,9 +79,8 @@ async fn database(settings: &Settings, topology: Option<&Topology>) -> DatabaseF
     match setup::store(settings) {
         Ok(store) => store.facts(&effects, now).await,
         Err(failure) => {
-            let gap = Gap::new(failure.text.clone(), "correct database.url");
             let session = Session::Unreachable(failure.text);
-            DatabaseFacts::unknown("database.url".to_owned(), true, session, &gap)
+            DatabaseFacts::unknown("database.url".to_owned(), true, session)
         }
     }
 }
