@@ -73,9 +73,14 @@ pub fn delayed(order: &str, level: &str, attempt: u32) {
     debug!(order, level, attempt, "put back");
 }
 
-/// A message was given up.
+/// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
 pub fn parked(order: &str, reason: &str) {
-    warn!(order, reason, "parked");
+    debug!(order, reason, "parked");
+}
+
+/// Messages of one batch were given up; the first one stands for all of them.
+pub fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_reason: &str) {
+    warn!(timeout, messages, first_order, first_reason, "parked");
 }
 
 /// The sweep closed orders that no message came for.
