@@ -37,6 +37,10 @@ pub struct Cli {
     command: Command,
 }
 
+/// They are global, so every command has them; under a heading of their own they do not stand between the options
+/// of a command that asks nobody.
+const CONNECTIONS: &str = "Connections (for commands that ask broker or database)";
+
 #[derive(Debug, Args)]
 struct Global {
     /// The topology file [default: topology.toml]
@@ -46,13 +50,13 @@ struct Global {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// AMQP URI of the broker, also OVERDUE_BROKER__URL
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
     broker_url: Option<String>,
     /// URL of the management API, also OVERDUE_BROKER__MANAGEMENT_URL
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
     management_url: Option<String>,
     /// URL of the database, also OVERDUE_DATABASE__URL
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
     database_url: Option<String>,
 }
 

@@ -21,10 +21,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            #[expect(clippy::print_stderr, reason = "the one place that prints an error")]
-            {
-                eprintln!("error: {}", failure.text);
-            }
+            failure.print();
             failure.exit_code()
         }
     }

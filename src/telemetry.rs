@@ -23,8 +23,12 @@ pub fn install(settings: &LogSettings) -> Result<(), String> {
     let directives = format!("lapin=off,tokio_postgres=warn,{}", settings.filter);
     let filter = EnvFilter::try_new(directives).map_err(|error| format!("log.filter: {error}"))?;
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colour)
+        .with_writer(io::stderr)
+        // It would say so with `eprintln!`, which panics where standard error is what cannot be written.
+        .log_internal_errors(false);
     let installed = match settings.format {
         LogFormat::Text => subscriber.with_target(false).try_init(),
         LogFormat::Json => subscriber.json().try_init(),
@@ -74,9 +78,14 @@ pub fn delayed(order: &str, level: &str, attempt: u32) {
     debug!(order, level, attempt, "put back");
 }
 
-/// A message was given up.
+/// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
 pub fn parked(order: &str, reason: &str) {
-    warn!(order, reason, "parked");
+    debug!(order, reason, "parked");
+}
+
+/// Messages of one batch were given up; the first one stands for all of them.
+pub fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_reason: &str) {
+    warn!(timeout, messages, first_order, first_reason, "parked");
 }
 
 /// The sweep closed orders that no message came for.

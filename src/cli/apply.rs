@@ -10,7 +10,12 @@ use std::{
 
 use clap::Args;
 
-use super::{exit::Failure, plan::Discard, setup};
+use super::{
+    exit::Failure,
+    output::{say, tell},
+    plan::Discard,
+    setup,
+};
 use crate::{
     broker::{
         BrokerAddress, Management, Turn,
@@ -51,14 +56,13 @@ struct Ground {
 }
 
 impl Apply {
-    #[expect(clippy::print_stdout, reason = "the plan is the answer of this command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
         let management = Management::new(&address)?;
         let ground = Ground { topology, address, management };
         let plan = self.plan(&ground).await?;
-        println!("{plan}");
+        say(&plan)?;
         self.discard.note(&plan);
         if self.dry_run {
             return accepted(&plan);
@@ -108,12 +112,11 @@ impl Apply {
     }
 
     /// In its turn, and so once more from what is there then.
-    #[expect(clippy::print_stdout, reason = "the plan is the answer of this command")]
     async fn carry_out(&self, ground: &Ground, shown: &Plan) -> Result<(), Failure> {
         let turn = ground.turn().await?;
         let plan = self.plan(ground).await?;
         if plan.changes().ne(shown.changes()) {
-            println!("meanwhile the broker has changed, now it is:\n{plan}");
+            say(format!("meanwhile the broker has changed, now it is:\n{plan}"))?;
             self.agree(&plan, ground)?;
         }
         carry_out(&ground.management, &plan).await?;
@@ -123,10 +126,8 @@ impl Apply {
 }
 
 impl Ground {
-    #[expect(clippy::print_stderr, reason = "why nothing happens")]
     async fn turn(&self) -> Result<Turn, Failure> {
-        let told =
-            || eprintln!("another overdue is changing this topology: waiting until it is done");
+        let told = || tell("another overdue is changing this topology: waiting until it is done");
         Ok(Turn::take(&self.address, &self.topology, told).await?)
     }
 }
@@ -138,9 +139,9 @@ fn accepted(plan: &Plan) -> Result<(), Failure> {
     Err(Failure::failed("the plan is refused, nothing was changed: see above"))
 }
 
-#[expect(clippy::print_stdout, reason = "what was done is the answer of this command")]
 async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> {
-    let (mut done, mut left) = (0, 0);
+    let mut done = 0;
+    let mut left = Vec::new();
     apply::carry_out(management, plan, |step, carried| {
         let why = match carried {
             Done::Yes => {
@@ -150,12 +151,11 @@ async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> 
             Done::NotEmpty => "something has come in",
             Done::Bound => "somebody has bound it again",
         };
-        left += 1;
-        println!("left for a later apply, {why}: {}", step.change);
+        left.push(format!("left for a later apply, {why}: {}\n", step.change));
     })
     .await?;
-    println!("applied {done} of {} steps", done + left);
-    Ok(())
+    // Afterwards: what cannot be written is no reason to stop half-way.
+    say(format!("{}applied {done} of {} steps", left.concat(), done + left.len()))
 }
 
 #[expect(clippy::print_stderr, reason = "a question to the person at the terminal")]

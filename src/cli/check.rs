@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     exit::{self, Failure},
-    output::Output,
+    output::{Output, say, say_json},
 };
 use crate::{
     config::Settings,
@@ -32,7 +32,6 @@ pub(super) struct Check {
 }
 
 impl Check {
-    #[expect(clippy::print_stdout, reason = "the findings are the answer of this command")]
     pub(super) fn run(&self, settings: &Settings) -> Result<(), Failure> {
         let path = settings.topology.display().to_string();
         let text = fs::read_to_string(&settings.topology).map_err(|error| {
@@ -46,20 +45,17 @@ impl Check {
         };
         let findings = check::lint(&text, &surroundings);
         match self.output {
-            Output::Json => {
-                let json = serde_json::to_string_pretty(&Report::new(&text, &findings))
-                    .map_err(|error| Failure::failed(error.to_string()))?;
-                println!("{json}");
-            }
+            Output::Json => say_json(&Report::new(&text, &findings))?,
             Output::Text => {
                 for finding in &findings {
-                    println!("{}\n", report::render(&path, &text, std::slice::from_ref(finding)));
+                    let shown = report::render(&path, &text, std::slice::from_ref(finding));
+                    say(format!("{shown}\n\n"))?;
                 }
             }
         }
         self.verdict(&path, &findings)?;
         if let (Output::Text, Ok(topology)) = (self.output, Topology::parse(&text)) {
-            println!("{}", summary(&topology, &findings));
+            say(summary(&topology, &findings))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{exit::Failure, setup};
+use super::{exit::Failure, output::say, setup};
 use crate::config::Settings;
 
 /// Prepare the database
@@ -17,12 +17,10 @@ pub(super) enum Database {
 }
 
 impl Database {
-    #[expect(clippy::print_stdout, reason = "the answer of a command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let Self::Init { reference_tables } = self;
         let store = setup::store(settings)?;
         store.init(&settings.database.search_path, reference_tables).await?;
-        println!("{} is ready (search path {})", store.place(), settings.database.search_path);
-        Ok(())
+        say(format!("{} is ready (search path {})", store.place(), settings.database.search_path))
     }
 }

@@ -6,7 +6,7 @@ mod progress;
 use clap::Args;
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::{exit::Failure, setup};
+use super::{exit::Failure, output::say, setup};
 use crate::{
     config::Settings,
     demo::{
@@ -70,7 +70,6 @@ impl Demo {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the answer of a command")]
 async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
     let store = setup::store(settings)?;
     let waiting = tables::waiting(&store, run).await?;
@@ -81,8 +80,7 @@ async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
         )));
     }
     let orders = tables::remove(&store, run).await?;
-    println!("removed {orders} orders of {run}");
-    Ok(())
+    say(format!("removed {orders} orders of {run}"))
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -29,17 +29,9 @@ pub(super) struct Doctor {
 }
 
 impl Doctor {
-    #[expect(clippy::print_stdout, reason = "the diagnosis is the answer of this command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let diagnosis = doctor::diagnose(&facts(settings).await);
-        match self.output {
-            Output::Text => println!("{diagnosis}"),
-            Output::Json => println!(
-                "{}",
-                serde_json::to_string_pretty(&diagnosis)
-                    .map_err(|error| Failure::failed(error.to_string()))?
-            ),
-        }
+        self.output.print(&diagnosis)?;
         if diagnosis.works {
             return Ok(());
         }
@@ -68,15 +60,15 @@ async fn broker(settings: &Settings) -> BrokerFacts {
     match setup::address(settings) {
         Ok(address) => health::facts(&address, now).await,
         Err(failure) => {
-            let gap = || Gap::new(failure.text.clone(), "correct broker.url");
+            let gap = Gap::new(failure.text.clone(), "correct broker.url");
             BrokerFacts {
                 place: "broker.url".to_owned(),
                 user: String::new(),
                 virtual_host: String::new(),
                 tls: false,
                 loopback: true,
-                connection: AmqpConnection::NoAddress(failure.text.clone()),
-                api: ApiFacts::unknown(String::new(), &gap()),
+                connection: AmqpConnection::NoAddress(failure.text),
+                api: ApiFacts::unknown(String::new(), gap),
             }
         }
     }
@@ -87,9 +79,8 @@ async fn database(settings: &Settings, topology: Option<&Topology>) -> DatabaseF
     match setup::store(settings) {
         Ok(store) => store.facts(&effects, now).await,
         Err(failure) => {
-            let gap = Gap::new(failure.text.clone(), "correct database.url");
             let session = Session::Unreachable(failure.text);
-            DatabaseFacts::unknown("database.url".to_owned(), true, session, &gap)
+            DatabaseFacts::unknown("database.url".to_owned(), true, session)
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::output::tell;
 use crate::{
     broker::{
         ConnectError, ManagementError, PublishError, TurnError,
@@ -59,6 +60,11 @@ impl Failure {
     /// The command line cannot be understood.
     pub fn usage(text: impl Into<String>) -> Self {
         Self { code: USAGE, text: text.into() }
+    }
+
+    /// Writes the error to standard error.
+    pub fn print(&self) {
+        tell(format!("error: {}", self.text));
     }
 
     /// The code for the operating system.

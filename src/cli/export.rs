@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{exit::Failure, setup};
+use super::{exit::Failure, output::say, setup};
 use crate::{
     config::Settings,
     export::{definitions, kubernetes, rabbitmqadmin, terraform},
@@ -49,19 +49,17 @@ enum Format {
 }
 
 impl Export {
-    #[expect(clippy::print_stdout, reason = "the answer of this command")]
     pub(super) fn run(self, settings: &Settings) -> Result<(), Failure> {
         self.check()?;
         let topology = setup::topology(settings)?;
         let vhost = virtual_host(self.vhost.clone(), settings)?;
         let text = self.render(&topology, vhost);
         match &self.out {
-            None => print!("{text}"),
+            None => say(text),
             Some(path) => fs::write(path, text).map_err(|error| {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
-            })?,
+            }),
         }
-        Ok(())
     }
 
     /// A flag of another format is a mistake, not to be passed over in silence.

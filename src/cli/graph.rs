@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{exit::Failure, setup};
+use super::{exit::Failure, output::say, setup};
 use crate::{
     broker::Management,
     config::Settings,
@@ -38,7 +38,6 @@ enum Format {
 }
 
 impl Graph {
-    #[expect(clippy::print_stdout, reason = "the picture is the answer of this command")]
     pub(super) async fn run(&self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let live = if self.live {
@@ -54,11 +53,10 @@ impl Graph {
             Format::Dot => dot::render(&graph),
         };
         match &self.out {
-            None => print!("{picture}"),
+            None => say(picture),
             Some(path) => fs::write(path, picture).map_err(|error| {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
-            })?,
+            }),
         }
-        Ok(())
     }
 }

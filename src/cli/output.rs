@@ -1,5 +1,10 @@
 //! How a command answers: a table for people, or JSON for programs.
 
+use std::{
+    fmt::Display,
+    io::{self, ErrorKind, Write},
+};
+
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -16,16 +21,46 @@ pub(super) enum Output {
 }
 
 impl Output {
-    #[expect(clippy::print_stdout, reason = "the answer of a command")]
-    pub(super) fn print<T: Serialize + std::fmt::Display>(self, answer: &T) -> Result<(), Failure> {
+    pub(super) fn print<T: Serialize + Display>(self, answer: &T) -> Result<(), Failure> {
         match self {
-            Self::Text => println!("{}", answer.to_string().trim_end()),
-            Self::Json => {
-                let json = serde_json::to_string_pretty(answer)
-                    .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-                println!("{json}");
-            }
+            Self::Text => say(answer.to_string().trim_end()),
+            Self::Json => say_json(answer),
         }
-        Ok(())
     }
+}
+
+/// Writes text to standard output, with a line break at its end.
+///
+/// Whoever read it may be gone (`overdue check | head -1`): then nobody wants the rest, and the command goes on to
+/// its own end and exit code. `println!` would panic there.
+///
+/// # Errors
+/// It cannot be written for another reason, e.g. on a full disk.
+pub(super) fn say(text: impl Display) -> Result<(), Failure> {
+    let mut text = text.to_string();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as JSON to standard output.
+///
+/// # Errors
+/// As [`say`].
+pub(super) fn say_json(answer: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(answer)
+        .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
+    say(json)
+}
+
+/// Writes a line to standard error: progress, notes. Where that cannot be written there is nobody to tell.
+pub(super) fn tell(text: impl Display) {
+    let _nobody_reads = writeln!(io::stderr().lock(), "{text}");
 }

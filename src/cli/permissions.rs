@@ -2,7 +2,12 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{exit::Failure, export, setup};
+use super::{
+    exit::Failure,
+    export,
+    output::{say, tell},
+    setup,
+};
 use crate::{
     config::Settings,
     permissions::{Request, Role, definitions, rabbitmqctl},
@@ -39,7 +44,6 @@ enum Format {
 }
 
 impl Permissions {
-    #[expect(clippy::print_stdout, reason = "the answer of this command")]
     pub(super) fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         if self.user_prefix.starts_with('-') {
@@ -56,27 +60,26 @@ impl Permissions {
         };
         let roles = Role::all(&topology);
         match self.format {
-            Format::Rabbitmqctl => print!("{}", rabbitmqctl::render(&roles, &request)),
+            Format::Rabbitmqctl => say(rabbitmqctl::render(&roles, &request)),
             Format::Definitions => {
-                print!("{}", definitions::render(&roles, &request));
+                say(definitions::render(&roles, &request))?;
                 warn(&request);
+                Ok(())
             }
         }
-        Ok(())
     }
 }
 
 /// JSON has no comments, so this goes to standard error.
-#[expect(clippy::print_stderr, reason = "what a person has to know before importing")]
 fn warn(request: &Request) {
     if request.create_users {
-        eprintln!(
+        tell(
             "note: the users have no password, and importing takes the password of a user that exists; set \
-             them with `rabbitmqctl change_password`"
+             them with `rabbitmqctl change_password`",
         );
     } else {
-        eprintln!(
-            "note: users and their tags are not in it, the users have to exist; --create-users puts them in"
+        tell(
+            "note: users and their tags are not in it, the users have to exist; --create-users puts them in",
         );
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     exit::{self, Failure},
-    output::Output,
+    output::{Output, say, tell},
     setup,
 };
 use crate::{
@@ -45,7 +45,6 @@ impl Discard {
     }
 
     /// A misspelt name would do nothing in silence. Not an error: the second run of a pipeline finds none either.
-    #[expect(clippy::print_stderr, reason = "a note beside the plan")]
     pub(super) fn note(&self, plan: &Plan) {
         let leaving = plan.leaving();
         let refused = |name: &str| {
@@ -54,13 +53,12 @@ impl Discard {
             plan.refusals.iter().any(kept)
         };
         for name in self.queues.iter().filter(|name| !leaving.contains(*name) && !refused(name)) {
-            eprintln!("note: --discard {name} does nothing: there is no queue of this name");
+            tell(format!("note: --discard {name} does nothing: there is no queue of this name"));
         }
     }
 }
 
 impl PlanArgs {
-    #[expect(clippy::print_stdout, reason = "the plan is the answer of this command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let management = Management::new(&setup::address(settings)?)?;
@@ -69,8 +67,8 @@ impl PlanArgs {
         let json = serde_json::to_string_pretty(&saved)
             .map_err(|error| Failure::failed(error.to_string()))?;
         match self.output {
-            Output::Text => println!("{}", saved.plan),
-            Output::Json => println!("{json}"),
+            Output::Text => say(&saved.plan)?,
+            Output::Json => say(&json)?,
         }
         if let Some(path) = &self.out {
             fs::write(path, json + "\n").map_err(|error| {

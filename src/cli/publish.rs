@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use lapin::types::FieldTable;
 use serde::Deserialize;
 
-use super::{exit::Failure, setup};
+use super::{exit::Failure, output::say, setup};
 use crate::{
     broker::{Message, PublishError, Publisher},
     config::Settings,
@@ -162,7 +162,6 @@ pub(crate) fn compose(notice: &DueNotice, route: Route, text: bool) -> Message {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the answer of a command")]
 async fn send_all(publisher: &Publisher, messages: Vec<Message>) -> Result<(), Failure> {
     let total = messages.len();
     let bar = progress(total);
@@ -177,10 +176,7 @@ async fn send_all(publisher: &Publisher, messages: Vec<Message>) -> Result<(), F
     bar.finish_and_clear();
     let failed = failures.len();
     match failures.into_iter().next() {
-        None => {
-            println!("published {total}, all confirmed");
-            Ok(())
-        }
+        None => say(format!("published {total}, all confirmed")),
         Some(first) if total == 1 => Err(first.into()),
         Some(first) => {
             let mut failure = Failure::from(first);

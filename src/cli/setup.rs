@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::exit::Failure;
+use super::{exit::Failure, output::say};
 use crate::{
     broker::BrokerAddress,
     config::{EffectSettings, Settings},
@@ -75,15 +75,13 @@ fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {
 }
 
 /// The settings in effect, without passwords.
-#[expect(clippy::print_stdout, reason = "the answer of a command")]
 pub(super) fn show(settings: &Settings) -> Result<(), Failure> {
     let mut shown = settings.clone();
     shown.broker.url = without_password(&shown.broker.url);
     shown.broker.management_url = shown.broker.management_url.as_deref().map(without_password);
     shown.database.url = without_password(&shown.database.url);
     let text = toml::to_string(&shown).map_err(|error| Failure::failed(error.to_string()))?;
-    println!("{}", text.trim_end());
-    Ok(())
+    say(text.trim_end())
 }
 
 /// A URL with `***` for its password; a text that is no URL is not shown at all, it may hold one.

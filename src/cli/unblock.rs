@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{
     exit::{self, Failure},
+    output::say,
     setup,
 };
 use crate::{
@@ -36,7 +37,6 @@ pub(super) struct Unblock {
 }
 
 impl Unblock {
-    #[expect(clippy::print_stdout, reason = "what was freed is the answer of this command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let management = Management::new(&setup::address(settings)?)?;
@@ -47,12 +47,16 @@ impl Unblock {
         let held = numbers.dead_letters().unwrap_or_default();
         let name = format!("{}.unblock.{}", topology.name, self.queue);
         if held == 0 && numbers.policy.as_deref() != Some(&name) {
-            println!("{} holds no dead letters (the count is up to five seconds old)", self.queue);
-            return Ok(());
+            let none = "holds no dead letters (the count is up to five seconds old)";
+            return say(format!("{} {none}", self.queue));
         }
         nudge(&management, &name, queue, &numbers).await?;
         let left = self.left(&management).await?;
-        println!("freed {} of {held} dead letters of {}", held.saturating_sub(left), self.queue);
+        say(format!(
+            "freed {} of {held} dead letters of {}",
+            held.saturating_sub(left),
+            self.queue
+        ))?;
         if left == 0 {
             return Ok(());
         }

@@ -46,7 +46,6 @@ pub(super) struct Verify {
 }
 
 impl Verify {
-    #[expect(clippy::print_stdout, reason = "the findings are the answer of this command")]
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
@@ -62,14 +61,7 @@ impl Verify {
         };
         let vhost = management.virtual_host();
         let report = Report::new(&topology, vhost, &observed, found, probe);
-        match self.output {
-            Output::Text => println!("{report}"),
-            Output::Json => println!(
-                "{}",
-                serde_json::to_string_pretty(&report)
-                    .map_err(|error| Failure::failed(error.to_string()))?
-            ),
-        }
+        self.output.print(&report)?;
         if report.in_order {
             return Ok(());
         }

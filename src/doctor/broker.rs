@@ -86,7 +86,7 @@ pub fn management_api(facts: &Facts) -> Verdict {
 
 /// Is this a version that was tested?
 pub fn version(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.broker.api.overview, |overview| judge_version(&overview.version))
+    Verdict::of(&facts.broker.api.known_overview(), |overview| judge_version(&overview.version))
 }
 
 /// 4.0 and later are supported; 3.13 has everything that is needed and is no longer maintained.

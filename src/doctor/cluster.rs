@@ -3,6 +3,7 @@
 use super::{
     Verdict,
     facts::{Alarm, Asked, Facts, Replicas},
+    text::count,
 };
 
 /// Are the stable feature flags on?
@@ -36,7 +37,7 @@ pub fn deprecated_features(facts: &Facts) -> Verdict {
 
 /// Is the archived delay plugin still there? overdue needs none but the management plugin.
 pub fn plugins(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.broker.api.overview, |overview| {
+    Verdict::of(&facts.broker.api.known_overview(), |overview| {
         let delayed = overview.exchange_types.iter().any(|kind| kind == "x-delayed-message");
         judge_plugins(delayed, &facts.broker.api.plugins)
     })
@@ -115,11 +116,12 @@ pub fn judge_replicas(queues: &[&Replicas]) -> Verdict {
         );
     }
     let copies = queues.iter().map(|q| q.members.len()).min().unwrap_or_default();
+    let counted = count(queues.len(), "quorum queue");
     match (queues.len(), copies) {
         (0, _) => Verdict::green("no quorum queue yet"),
-        (count, 1) => Verdict::green(format!("{count} quorum queues, each on one node only")),
-        (count, _) => {
-            Verdict::green(format!("{count} quorum queues, {copies} copies each, all online"))
-        }
+        (1, 1) => Verdict::green(format!("{counted}, on one node only")),
+        (_, 1) => Verdict::green(format!("{counted}, each on one node only")),
+        (1, _) => Verdict::green(format!("{counted}, {copies} copies, all online")),
+        (_, _) => Verdict::green(format!("{counted}, {copies} copies each, all online")),
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     Verdict,
     broker::judge_tls,
-    facts::{Facts, Server, Session},
+    facts::{Facts, NO_SESSION, Server, Session},
 };
 
 /// Does anybody answer?
@@ -105,8 +105,6 @@ pub fn commit_timestamps(facts: &Facts) -> Verdict {
         })
     })
 }
-
-const NO_SESSION: &str = "mend what is red above";
 
 fn server(facts: &Facts, judge: impl FnOnce(&Server) -> Verdict) -> Verdict {
     match &facts.database.session {

@@ -6,6 +6,7 @@ mod database;
 use crate::topology::Topology;
 
 pub use broker::{Alarm, AmqpConnection, ApiFacts, BrokerFacts, Overview, Permission, Replicas};
+pub(in crate::doctor) use database::NO_SESSION;
 pub use database::{DatabaseFacts, Outbox, Server, Session, Sweep, Table};
 
 /// Something that was asked, and may not have been answered.
@@ -28,6 +29,11 @@ impl Gap {
         Self { reason: reason.into(), fix: fix.into(), denied: false }
     }
 
+    /// It follows from what another check is about, which says why.
+    pub fn after(check: &str, reason: impl Into<String>) -> Self {
+        Self::new(reason, format!("mend {check}"))
+    }
+
     /// A right is missing.
     pub fn denied(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { denied: true, ..Self::new(reason, fix) }
@@ -47,6 +53,16 @@ pub struct Facts {
     pub database: DatabaseFacts,
     /// This process and its machine.
     pub machine: MachineFacts,
+}
+
+impl Facts {
+    /// The topology, for the checks after the one that says why there is none.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn known_topology(&self) -> Asked<&Topology> {
+        self.topology.as_ref().map_err(|_| Gap::after("file", "there is no topology"))
+    }
 }
 
 /// Whether a host is this machine, as far as its name tells; a Unix socket is a path.

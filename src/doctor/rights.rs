@@ -27,7 +27,7 @@ fn rights(
     role: &str,
     lacking: fn(String, String) -> Verdict,
 ) -> Verdict {
-    Verdict::of(&facts.topology, |topology| {
+    Verdict::of(&facts.known_topology(), |topology| {
         Verdict::of(&facts.broker.api.permissions, |permissions| {
             let vhost = &facts.broker.virtual_host;
             let mut of_user = permissions.iter();

@@ -3,6 +3,7 @@
 use super::{
     Verdict,
     facts::{Asked, Facts, Outbox, Sweep, Table},
+    text::count,
 };
 
 /// An event that waits for longer has no worker that publishes it.
@@ -58,7 +59,13 @@ pub fn judge_effects(effects: &[(String, Asked<()>)]) -> Verdict {
 
 /// Does an index serve the sweep?
 pub fn sweep_index(facts: &Facts) -> Verdict {
-    judge_sweeps(&facts.database.sweeps)
+    let effects = &facts.database.effects;
+    match effects.iter().find(|(_, fits)| fits.is_err()) {
+        Some((name, _)) => {
+            Verdict::amber(format!("not known: effect {name} does not fit"), "mend effects")
+        }
+        None => judge_sweeps(&facts.database.sweeps),
+    }
 }
 
 /// A scan that is left although PostgreSQL was told to avoid scans has no index to go by.
@@ -94,19 +101,23 @@ pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Verdict {
 
 /// Are events published?
 pub fn outbox(facts: &Facts) -> Verdict {
+    let missing = |tables: &Vec<Table>| tables.iter().any(|t| t.name == "outbox" && !t.exists);
+    if facts.database.tables.as_ref().is_ok_and(missing) {
+        return Verdict::amber("not known: there is no outbox", "mend tables");
+    }
     Verdict::of(&facts.database.outbox, |outbox| judge_outbox(*outbox))
 }
 
 /// A worker empties it within seconds.
 pub fn judge_outbox(outbox: Outbox) -> Verdict {
     let Outbox { events, oldest_ms } = outbox;
-    let seconds = oldest_ms / 1_000;
+    let (counted, seconds) = (count(events, "event"), oldest_ms / 1_000);
     match events {
         0 => Verdict::green("empty"),
         _ if oldest_ms > OUTBOX_AGE_MS => Verdict::amber(
-            format!("{events} events wait, the oldest for {seconds} s"),
+            format!("{counted} waiting, the oldest for {seconds} s"),
             "start a worker, or look in its log for `relay failed`",
         ),
-        _ => Verdict::green(format!("{events} events on their way, the oldest {seconds} s old")),
+        _ => Verdict::green(format!("{counted} on the way, the oldest {seconds} s old")),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Verdict,
     facts::{Facts, Gap},
+    text::count,
 };
 use crate::{
     plan::{diff::diff, generation::number_of, snapshot::Snapshot, stats::QueueStats},
@@ -16,10 +17,10 @@ use crate::{
 pub fn file(facts: &Facts) -> Verdict {
     match &facts.topology {
         Ok(topology) => Verdict::green(format!(
-            "{}: {} levels, {} timeouts",
+            "{}: {}, {}",
             topology.name,
-            topology.levels.len(),
-            topology.timeouts.len()
+            count(topology.levels.len(), "level"),
+            count(topology.timeouts.len(), "timeout")
         )),
         Err(Gap { reason, fix, .. }) => Verdict::red(reason.clone(), fix.clone()),
     }
@@ -45,23 +46,33 @@ pub fn consumers(facts: &Facts) -> Verdict {
     on_broker(facts, |topology, _, stats| judge_consumers(topology, stats))
 }
 
-/// One consumer on any generation of a queue is enough.
+/// One consumer on any generation of a queue is enough. A queue that is not there yet has none, and needs no worker.
 pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Verdict {
     let mut total = 0;
-    let mut without = Vec::new();
+    let (mut absent, mut without) = (Vec::new(), Vec::new());
     for timeout in &topology.timeouts {
         let base = topology.business_queue(timeout);
-        let generations = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
-        let consumers: u64 = generations.filter_map(|queue| queue.consumers).sum();
+        let ours = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
+        let generations: Vec<&QueueStats> = ours.collect();
+        let consumers: u64 = generations.iter().filter_map(|queue| queue.consumers).sum();
         total += consumers;
-        if consumers == 0 {
+        if generations.is_empty() {
+            absent.push(base);
+        } else if consumers == 0 {
             without.push(base);
         }
     }
-    if without.is_empty() {
-        return Verdict::green(format!("{total} on {} business queues", topology.timeouts.len()));
+    let none = format!("none on {}", without.join(", "));
+    if !absent.is_empty() {
+        let verb = if absent.len() == 1 { "is" } else { "are" };
+        let not_there = format!("{} {verb} not there yet", absent.join(", "));
+        let finding = if without.is_empty() { not_there } else { format!("{none}; {not_there}") };
+        return Verdict::amber(finding, "overdue apply, then start a worker: overdue run");
     }
-    Verdict::amber(format!("none on {}", without.join(", ")), "start a worker: overdue run")
+    if !without.is_empty() {
+        return Verdict::amber(none, "start a worker: overdue run");
+    }
+    Verdict::green(format!("{total} on {}", count(topology.timeouts.len(), "business queue")))
 }
 
 /// Do the slots of the dead letter workers suffice? Their number cannot be read, only what is under way.
@@ -75,11 +86,11 @@ pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueSta
     let ours = stats.values().filter(|queue| queue.name.starts_with(&prefix));
     let under_way: Vec<(&str, u64)> =
         ours.map(|q| (q.name.as_str(), q.dead_letters().unwrap_or_default())).collect();
-    let total: u64 = under_way.iter().map(|(_, count)| count).sum();
+    let total: u64 = under_way.iter().map(|(_, held)| held).sum();
     let full: Vec<String> = under_way
         .iter()
-        .filter(|(_, count)| *count >= SLOTS)
-        .map(|(queue, count)| format!("{queue} ({count})"))
+        .filter(|(_, held)| *held >= SLOTS)
+        .map(|(queue, held)| format!("{queue} ({held})"))
         .collect();
     if full.is_empty() {
         return Verdict::green(format!(
@@ -104,8 +115,8 @@ pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -
     let lots = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
     match lots.filter_map(|queue| queue.messages).sum::<u64>() {
         0 => Verdict::green("nothing"),
-        count => Verdict::amber(
-            format!("{count} in {base}; each says why in x-park-reason"),
+        parked => Verdict::amber(
+            format!("{parked} in {base}; each says why in x-park-reason"),
             "look at them in the management UI; publish again what was given up too soon",
         ),
     }
@@ -116,7 +127,7 @@ fn on_broker(
     facts: &Facts,
     judge: impl FnOnce(&Topology, &Snapshot, &BTreeMap<String, QueueStats>) -> Verdict,
 ) -> Verdict {
-    Verdict::of(&facts.topology, |topology| {
+    Verdict::of(&facts.known_topology(), |topology| {
         Verdict::of(&facts.broker.api.observed, |observed| {
             Verdict::of(&facts.broker.api.stats, |stats| judge(topology, observed, stats))
         })

@@ -48,8 +48,7 @@ impl Store {
         let refused = error.fault() == Fault::Configuration;
         let session =
             if refused { Session::LoginRefused(text) } else { Session::Unreachable(text) };
-        let gap = Gap::new("no session", "mend what is red above");
-        DatabaseFacts::unknown(self.place().to_owned(), self.is_loopback(), session, &gap)
+        DatabaseFacts::unknown(self.place().to_owned(), self.is_loopback(), session)
     }
 
     fn is_loopback(&self) -> bool {

@@ -111,11 +111,14 @@ pub struct TimeoutSection {
     pub after: Spanned<String>,
     /// Which SQL runs when it is due; `close` is built in, others are in the settings.
     #[serde(default)]
-    #[schemars(with = "String", extend("default" = DEFAULT_EFFECT))]
+    #[schemars(with = "String", length(min = 1), extend("default" = DEFAULT_EFFECT))]
     pub effect: Option<Spanned<String>>,
     /// Levels by order category, e.g. `virtual`.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, LevelText>")]
+    #[schemars(
+        with = "BTreeMap<String, LevelText>",
+        extend("propertyNames" = { "minLength": 1 })
+    )]
     pub after_by_category: BTreeMap<String, Spanned<String>>,
 }
 

@@ -14,12 +14,22 @@ pub fn schema() -> Value {
         .into()
 }
 
+/// A whole number and one unit. For each unit the number has as many digits as ten years take, and the first of
+/// the longest is no higher than theirs; the rest of the limit is for `overdue check`.
+const LEVEL: &str = concat!(
+    "^(([1-9][0-9]{0,10}|[1-3][0-9]{11})ms",
+    "|([1-9][0-9]{0,7}|[1-3][0-9]{8})s",
+    "|([1-9][0-9]{0,5}|[1-5][0-9]{6})m",
+    "|([1-9][0-9]{0,3}|[1-8][0-9]{4})h",
+    "|([1-9][0-9]{0,2}|[1-3][0-9]{3})d)$",
+);
+
 /// A delay level: whole number and one unit (ms, s, m, h, d), up to ten years.
 #[derive(JsonSchema)]
 #[schemars(rename = "Level", transparent)]
 pub(super) struct LevelText(
     #[schemars(
-        regex(pattern = r"^[1-9][0-9]*(ms|s|m|h|d)$"),
+        regex(pattern = LEVEL),
         extend("examples" = ["5s", "30m", "1d"])
     )]
     #[expect(dead_code, reason = "a type for its schema")]

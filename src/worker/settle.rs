@@ -143,13 +143,17 @@ pub(super) async fn settle(
     subscription: &Subscription,
     batch: Vec<(Due, Option<Outcome>)>,
 ) -> Result<(), SessionEnd> {
-    let settled = batch.iter().map(|(due, outcome)| async move {
+    let settled = join_all(batch.iter().map(|(due, outcome)| async move {
         let disposition = due.disposition(outcome.as_ref(), &lane.worker.topology);
-        (due.delivery.delivery_tag, carry_out(lane, due, outcome.as_ref(), &disposition).await)
-    });
+        let result = carry_out(lane, due, outcome.as_ref(), &disposition).await;
+        (due, disposition, result)
+    }))
+    .await;
+    tell_parked(lane, &settled);
     let mut last_done = None;
     let mut failure = None;
-    for (tag, result) in join_all(settled).await {
+    for (due, _, result) in settled {
+        let tag = due.delivery.delivery_tag;
         match result {
             Ok(()) => last_done = last_done.max(Some(tag)),
             Err(error) => {
@@ -163,6 +167,18 @@ pub(super) async fn settle(
         subscription.ack_through(tag).await?;
     }
     failure.map_or(Ok(()), Err)
+}
+
+/// One line for all that this batch has parked.
+fn tell_parked(lane: &Lane, settled: &[(&Due, Disposition, Result<(), SessionEnd>)]) {
+    let mut parked = settled.iter().filter_map(|settled| match settled {
+        (due, Disposition::Park { reason }, Ok(())) => Some((due, reason)),
+        _ => None,
+    });
+    if let Some((first, reason)) = parked.next() {
+        let messages = 1 + parked.count();
+        telemetry::batch_parked(&lane.timeout.name, messages, &first.label(), reason);
+    }
 }
 
 async fn carry_out(

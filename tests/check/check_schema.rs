@@ -2,8 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use overdue::topology::{Topology, level::Level, schema};
+use fancy_regex::Regex;
+use overdue::topology::{
+    Topology,
+    level::{Level, MAX_TTL_MS},
+    schema,
+};
+use proptest::prelude::*;
 use serde_json::Value;
+
+use super::generate;
 
 /// What `schema` refers to, without references.
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
@@ -52,6 +60,8 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str) {
     match schema["type"].as_str().unwrap_or_else(|| panic!("{at} has no type: {schema}")) {
         "object" => {
             let object = value.as_object().unwrap_or_else(|| panic!("{at}: {value}"));
+            let shortest = schema["propertyNames"]["minLength"].as_u64().unwrap_or_default();
+            assert!(object.keys().all(|key| key.len() as u64 >= shortest), "{at}: {value}");
             for key in schema["required"].as_array().into_iter().flatten() {
                 assert!(object.contains_key(key.as_str().expect("a key")), "{at} lacks {key}");
             }
@@ -68,7 +78,10 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str) {
                 validate(root, &schema["items"], item, at);
             }
         }
-        "string" => assert!(value.is_string(), "{at}: {value}"),
+        "string" => {
+            let text = value.as_str().unwrap_or_else(|| panic!("{at}: {value}"));
+            assert!(fits(schema, text), "{at}: {value}");
+        }
         "integer" => {
             let number = value.as_i64().unwrap_or_else(|| panic!("{at}: {value}"));
             let range = schema["minimum"].as_i64()..=schema["maximum"].as_i64();
@@ -78,23 +91,80 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str) {
     }
 }
 
-#[test]
-fn the_repository_is_valid() {
+/// What the schema says about one text.
+fn fits(schema: &Value, text: &str) -> bool {
+    let matches = |pattern: &Value| {
+        let regex = pattern.as_str().map(|pattern| Regex::new(pattern).expect("a pattern"));
+        regex.is_none_or(|regex| regex.is_match(text).expect("a short text"))
+    };
+    let length = text.chars().count() as u64;
+    let refused = &schema["not"];
+    schema["minLength"].as_u64().is_none_or(|min| length >= min)
+        && schema["maxLength"].as_u64().is_none_or(|max| length <= max)
+        && matches(&schema["pattern"])
+        && refused["const"] != text
+        && (refused["pattern"].is_null() || !matches(&refused["pattern"]))
+}
+
+fn validate_text(text: &str) {
     let root = schema::schema();
-    let file: toml::Value = toml::from_str(include_str!("../../topology.toml")).expect("TOML");
+    let file: toml::Value = toml::from_str(text).expect("TOML");
     validate(&root, &root, &serde_json::to_value(file).expect("JSON"), "topology.toml");
 }
 
-/// The pattern of a level is the parser's grammar, but for the ten years.
+#[test]
+fn the_repository_is_valid() {
+    validate_text(include_str!("../../topology.toml"));
+}
+
+proptest! {
+    /// An editor shows no mistake where there is none: the schema takes every file that the check takes.
+    #[test]
+    fn what_the_check_takes_the_schema_takes(written in generate::written()) {
+        written.read();
+        validate_text(&written.toml());
+    }
+
+    #[test]
+    fn every_level_fits(number in 1..=MAX_TTL_MS, shift in 0..39_u32, unit in "ms|s|m|h|d") {
+        let level = format!("{}{unit}", number >> shift);
+        if level.parse::<Level>().is_ok() {
+            prop_assert!(fits(level_schema(&schema::schema()), &level), "{}", level);
+        }
+    }
+}
+
+fn level_schema(root: &Value) -> &Value {
+    &root["$defs"]["Level"]
+}
+
+/// The pattern of a level is the parser's grammar, but for the last digits of ten years.
 #[test]
 fn the_pattern_of_a_level() {
     let root = schema::schema();
-    assert_eq!(root["$defs"]["Level"]["pattern"], "^[1-9][0-9]*(ms|s|m|h|d)$");
-    for good in ["1ms", "30m", "3650d"] {
-        assert!(good.parse::<Level>().is_ok());
+    let level = level_schema(&root);
+    let ten_years = ["315360000000ms", "315360000s", "5256000m", "87600h", "3650d"];
+    for good in ["1ms", "30m", "999d", "9999h", "99999999999ms"].iter().chain(&ten_years) {
+        assert!(good.parse::<Level>().is_ok() && fits(level, good), "{good}");
     }
-    for bad in ["0s", "007s", "30", "m", "1.5h", "-1s", "60 m"] {
-        assert!(bad.parse::<Level>().is_err());
+    let too_long = ["400000000000ms", "400000000s", "6000000m", "90000h", "4000d", "10000d"];
+    for bad in ["", "0s", "007s", "30", "m", "1.5h", "-1s", "60 m", "30m\n"].iter().chain(&too_long)
+    {
+        assert!(bad.parse::<Level>().is_err() && !fits(level, bad), "{bad}");
+    }
+    // Over ten years by less than a digit.
+    assert!("3651d".parse::<Level>().is_err() && fits(level, "3651d"));
+}
+
+/// What both refuse: a text of a name, without a name in it.
+#[test]
+fn empty_texts() {
+    let root = schema::schema();
+    let timeout = &root["$defs"]["TimeoutSection"]["properties"];
+    assert!(!fits(&timeout["effect"], "") && fits(&timeout["effect"], "close"));
+    assert_eq!(timeout["after_by_category"]["propertyNames"]["minLength"], 1);
+    for name in ["TimeoutName", "TopologyName"] {
+        assert!(!fits(&root["$defs"][name], "") && fits(&root["$defs"][name], "orders"));
     }
 }
 

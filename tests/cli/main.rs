@@ -15,4 +15,5 @@ mod publish;
 mod settings;
 mod startup;
 mod topology_file;
+mod unread;
 mod usage;

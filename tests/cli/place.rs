@@ -1,6 +1,9 @@
 //! A folder to run commands in, and texts without what differs from run to run.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use tempfile::TempDir;
 
@@ -23,9 +26,16 @@ impl Place {
 
     /// Runs a command with environment variables.
     pub fn run(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
-        let mut command = overdue(arguments);
-        command.current_dir(self.dir.path()).envs(environment.iter().copied());
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().copied());
         finish(command, None)
+    }
+
+    /// A command, not yet run.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = overdue(arguments);
+        command.current_dir(self.dir.path());
+        command
     }
 
     /// The path of a file in it.

@@ -26,6 +26,39 @@ async fn run_declares_the_topology_and_closes_what_publish_announced() {
     assert!(log.contains("closed=2 already_final=0"), "{log}");
 }
 
+/// However many messages are parked at once: a line per batch at warn, and each of them at debug.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parked_messages_do_not_flood_the_log() {
+    const MESSAGES: usize = 300;
+    for (filter, single_lines) in [("info", 0), ("debug", MESSAGES)] {
+        let world = World::new().await;
+        let wire = world.wire().await;
+        let garbage: Vec<String> = (0..MESSAGES).map(|n| format!("{{ {n}")).collect();
+        wire.publish_all("orders.in", "100ms.unpaid", &garbage).await;
+        let mut process = world
+            .started(|command| {
+                command.env("OVERDUE_LOG__FILTER", filter);
+            })
+            .await;
+        world.parked(MESSAGES).await;
+        process.signal("TERM");
+        process.ended(Duration::from_secs(20)).await;
+        let log = process.log();
+        let (warned, single): (Vec<&str>, Vec<&str>) =
+            log.lines().filter(|line| line.contains(" parked ")).partition(|l| l.contains("WARN"));
+        assert_eq!(single.len(), single_lines, "{log}");
+        assert!(warned.len() < MESSAGES / 10, "{} lines: {log}", warned.len());
+        let counts = warned.iter().map(|line| {
+            assert!(line.contains(r#"parked timeout="unpaid" messages="#), "{line}");
+            let first = r#"first_order="unreadable message" first_reason="the body "#;
+            assert!(line.contains(first), "{line}");
+            let (_, count) = line.split_once("messages=").unwrap();
+            count.split(' ').next().unwrap().parse::<usize>().unwrap()
+        });
+        assert_eq!(counts.sum::<usize>(), MESSAGES, "{log}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_shows_no_password() {
     let world = World::new().await;

@@ -19,6 +19,20 @@ fn help_and_version_go_to_standard_output_and_exit_0() {
     }
 }
 
+/// Where services are is the same for all commands, and not in the way of what one command takes.
+#[test]
+fn connections_have_a_heading_of_their_own() {
+    let place = Place::with(&[]);
+    for command in [&["--help"][..], &["check", "--help"], &["database", "init", "-h"]] {
+        let help = place.run(command, &[]).stdout;
+        let (options, connections) = help.split_once("\nConnections ").unwrap();
+        assert!(options.contains("--topology"), "{help}");
+        for url in ["--broker-url", "--management-url", "--database-url"] {
+            assert!(!options.contains(url) && connections.contains(url), "{url}: {help}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_understood_exits_64() {
     let place = Place::with(&[]);

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use overdue::doctor::{
     CHECKS, Colour, diagnose,
-    facts::{AmqpConnection, Facts, Gap, Session},
+    facts::{AmqpConnection, ApiFacts, Facts, Gap, Session},
 };
 
-use super::facts::{silent, well};
+use super::facts::{silent, table, well};
 
 #[test]
 fn all_is_well() {
@@ -19,6 +19,52 @@ fn nothing_answers() {
     let diagnosis = diagnose(&silent());
     assert!(!diagnosis.works);
     insta::assert_snapshot!(diagnosis);
+}
+
+/// Said once, where it is red; what follows from it is one short line each.
+#[test]
+fn only_the_management_api_is_away() {
+    let mut facts = well();
+    facts.broker.api = ApiFacts::unknown(
+        "overdue".to_owned(),
+        Gap::new(
+            "the management API at http://mq.example:15672 gives no answer (connection refused)",
+            "rabbitmq-plugins enable rabbitmq_management, or correct broker.management_url",
+        ),
+    );
+    let report = diagnose(&facts).to_string();
+    assert_eq!(report.matches("connection refused").count(), 1, "{report}");
+    insta::assert_snapshot!(report);
+}
+
+/// The least rights: a worker may do without the management API, so nothing here is red.
+#[test]
+fn a_worker_without_a_tag() {
+    let mut facts = well();
+    let gap = Gap::denied("user overdue may not read it", "ask somebody");
+    facts.broker.api = ApiFacts::unknown("overdue".to_owned(), gap);
+    let diagnosis = diagnose(&facts);
+    assert!(diagnosis.works);
+    insta::assert_snapshot!(diagnosis);
+}
+
+/// The database has no tables yet: that is red twice, and what follows says no more than that.
+#[test]
+fn tables_and_effects_that_are_missing() {
+    let mut facts = well();
+    let gap = Gap::new("relation outbox does not exist", "see docs/effects.md");
+    facts.database.tables = Ok(vec![table("outbox", false, &[])]);
+    facts.database.outbox = Err(gap.clone());
+    facts.database.effects = vec![("close".to_owned(), Err(gap.clone()))];
+    facts.database.sweeps = vec![("close".to_owned(), Err(gap))];
+    let report = diagnose(&facts).to_string();
+    assert_eq!(report.matches("does not exist").count(), 1, "{report}");
+    for follows in [
+        "not known: effect close does not fit\n                               fix: mend effects",
+        "not known: there is no outbox\n                               fix: mend tables",
+    ] {
+        assert!(report.contains(follows), "{report}");
+    }
 }
 
 #[test]

@@ -62,6 +62,8 @@ async fn nothing_applied_and_no_tables() {
         ],
         "{run}"
     );
+    let (_, finding) = &checks(&run)["Topology consumers"];
+    assert_eq!(finding, "orders.unpaid, orders.unshipped are not there yet");
 }
 
 /// None of the checks stops another one.
@@ -84,6 +86,9 @@ async fn neither_broker_nor_database_nor_topology() {
         red,
         ["Broker management-api", "Broker reachable", "Database reachable", "Topology file"]
     );
+    for reason in ["the management API at", "cannot read the topology file"] {
+        assert_eq!(run.stdout.matches(reason).count(), 1, "{reason} is said once: {run}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,6 +163,9 @@ async fn a_user_who_may_not_see_everything() {
     );
     let (_, finding) = &checks(&run)["Topology worker-rights"];
     assert!(finding.contains("takes the administrator tag"), "{finding}");
+    // A tag for the worker would be more than it needs.
+    assert!(!run.stdout.contains("add the tag"), "{run}");
+    assert!(run.stdout.contains("the management URL of an administrator (--management-url)"));
 }
 
 /// The tag is there; what lacks is the way into the virtual host.

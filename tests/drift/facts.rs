@@ -111,10 +111,9 @@ pub(crate) fn silent() -> Facts {
     facts.topology = Err(gap("cannot read the topology file topology.toml"));
     facts.broker.connection = AmqpConnection::Unreachable("cannot reach the broker".to_owned());
     facts.broker.api =
-        ApiFacts::unknown("overdue".to_owned(), &gap("the management API gives no answer"));
+        ApiFacts::unknown("overdue".to_owned(), gap("the management API gives no answer"));
     let session = Session::Unreachable("cannot connect to PostgreSQL".to_owned());
-    facts.database =
-        DatabaseFacts::unknown("db.example:5432".to_owned(), false, session, &gap("no session"));
+    facts.database = DatabaseFacts::unknown("db.example:5432".to_owned(), false, session);
     facts.machine = MachineFacts { open_files: Err(gap("no /proc")), cores: 1 };
     facts
 }

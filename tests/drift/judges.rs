@@ -166,12 +166,51 @@ fn work_on_the_queues() {
     assert_eq!(work::judge_dead_letters(&topology, &stats("other.delay", 99, 0, 0)).colour, Green);
     assert_eq!(work::judge_parked(&topology, &stats("orders.parked.2", 0, 0, 1)).colour, Amber);
     assert_eq!(work::judge_parked(&topology, &stats("orders.unpaid", 0, 0, 1)).colour, Green);
-    let mut consumed = stats("orders.unpaid.2", 0, 1, 0);
-    let one = work::judge_consumers(&topology, &consumed);
-    assert_eq!((one.colour, one.finding.as_str()), (Amber, "none on orders.unshipped"));
-    consumed.extend(stats("orders.unshipped", 0, 2, 0));
-    assert_eq!(work::judge_consumers(&topology, &consumed).colour, Green);
     assert_eq!(work::judge_applied(&topology, &Snapshot::default()).colour, Amber);
+}
+
+/// A worker is no help where there is no queue.
+#[test]
+fn consumers_of_the_business_queues() {
+    let judge = |queues: &[(&str, u64)]| {
+        let stats = queues.iter().map(|(queue, consumers)| {
+            let consumers = Some(*consumers);
+            let name = (*queue).to_owned();
+            (name.clone(), QueueStats { name, consumers, ..QueueStats::default() })
+        });
+        let Verdict { colour, finding, fix } =
+            work::judge_consumers(&topology(), &stats.collect::<BTreeMap<_, _>>());
+        format!("{colour:?}: {finding}\n  {}", fix.unwrap_or_default())
+    };
+    let judged = [
+        judge(&[]),
+        judge(&[("orders.unpaid.2", 0)]),
+        judge(&[("orders.unpaid.2", 1)]),
+        judge(&[("orders.unpaid.2", 0), ("orders.unshipped", 0)]),
+        judge(&[("orders.unpaid.2", 1), ("orders.unshipped", 0)]),
+        judge(&[("orders.unpaid", 0), ("orders.unpaid.2", 1), ("orders.unshipped", 2)]),
+    ];
+    insta::assert_snapshot!(judged.join("\n"));
+}
+
+#[test]
+fn one_is_no_plural() {
+    let replicas = Replicas {
+        queue: "orders.unpaid".to_owned(),
+        leader: Some("a".to_owned()),
+        members: vec!["a".to_owned()],
+        online: vec!["a".to_owned()],
+    };
+    let outbox = |events, oldest_ms| tables::judge_outbox(Outbox { events, oldest_ms }).finding;
+    let found = [
+        cluster::judge_replicas(&[&replicas]).finding,
+        cluster::judge_replicas(&[&replicas, &replicas]).finding,
+        outbox(1, 900),
+        outbox(2, 1_000),
+        outbox(1, 60_001),
+        outbox(2, 90_000),
+    ];
+    insta::assert_snapshot!(found.join("\n"));
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod run;
 mod shapes;
 mod stuck;
 mod unblock;
+#[allow(unreachable_pub, dead_code, reason = "shared with the other tiers, which use more of it")]
+#[path = "../support/wait.rs"]
 mod wait;
 
 use overdue::topology::Topology;

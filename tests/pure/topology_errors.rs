@@ -105,6 +105,10 @@ bad_files! {
     timeout_name_twice: "[retry]" => "[[timeout]]\nname = \"unpaid\"\nafter = \"1m\"\n\n[retry]", 17, "`orders.unpaid`";
     timeout_name_of_the_parking_lot: "\"unpaid\"" => "\"parked\"", 12, "`orders.parked`";
     no_timeout: "[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\nafter_by_category = { virtual = \"1m\" }" => "", 1, "no timeout";
+    effect_empty: "after = \"30m\"" => "after = \"30m\"\neffect = \"\"", 14, "effect = \"\"";
+    effect_of_blanks: "after = \"30m\"" => "after = \"30m\"\neffect = \" \"", 14, "effect = \" \"";
+    category_empty: "virtual = \"1m\"" => "\"\" = \"1m\"", 14, "\"\" = \"1m\"";
+    category_of_blanks: "virtual = \"1m\"" => "\" \" = \"1m\"", 14, "\" \" = \"1m\"";
     delivery_limit_of_nothing: "delivery_limit = 20" => "delivery_limit = 0", 9, "limit of 0";
     delivery_limit_below_zero: "delivery_limit = 20" => "delivery_limit = -1", 9, "limit of -1";
     delivery_limit_above_a_million: "delivery_limit = 20" => "delivery_limit = 1000001", 9, "limit of 1000001";

@@ -15,13 +15,13 @@ pub(super) async fn facts(
 ) -> ApiFacts {
     let management = match management {
         Ok(management) => management,
-        Err(error) => return ApiFacts::unknown(String::new(), &gap(error, "management")),
+        Err(error) => return ApiFacts::unknown(String::new(), gap(error, "management")),
     };
     let user = management.user().to_owned();
     // Asked first: where nobody answers, or the login is refused, there is no point in asking on.
     let overview = match overview(management).await {
         Ok(overview) => overview,
-        Err(error) => return ApiFacts::unknown(user, &gap(&error, "management")),
+        Err(error) => return ApiFacts::unknown(user, gap(&error, "management")),
     };
     let (feature_flags_off, deprecated, plugins, alarms, permissions) = tokio::join!(
         feature_flags_off(management),
@@ -56,6 +56,10 @@ fn asked<T>(answer: Result<T, ManagementError>) -> Asked<T> {
     answer.map_err(|error| gap(&error, "management"))
 }
 
+/// What a user who may not see something can do.
+const LOOK: &str =
+    "run overdue doctor once with the management URL of an administrator (--management-url)";
+
 /// Why there is no answer; `tag` is the user tag that the question takes.
 fn gap(error: &ManagementError, tag: &str) -> Gap {
     match error {
@@ -65,9 +69,11 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
         ),
         ManagementError::NotPermitted { user, step, .. } => Gap::denied(
             format!("user {user} may not {step}: it takes the {tag} tag"),
-            format!(
-                "add the tag {tag} to those that user {user} has (rabbitmqctl set_user_tags replaces them), or ask somebody who has it"
-            ),
+            // Not the tag for this user: a worker is to have the least rights there are.
+            match tag {
+                "management" => format!("check the password in broker.management_url, or {LOOK}"),
+                _ => LOOK.to_owned(),
+            },
         ),
         ManagementError::NoVirtualHost { vhost, .. } => Gap::new(
             format!("there is no virtual host {vhost}, or this broker does not tell"),

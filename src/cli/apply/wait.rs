@@ -8,7 +8,10 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Failure, Ground, carry_out};
+use super::{
+    super::output::{say, tell},
+    Failure, Ground, carry_out,
+};
 use crate::{
     broker::apply,
     plan::{
@@ -33,8 +36,7 @@ pub(super) async fn wait(ground: &Ground, within: Option<Duration>) -> Result<()
         match waiting.next(&plan, began.elapsed()) {
             Next::Done => {
                 teller.end();
-                left(&plan);
-                return Ok(());
+                return left(&plan);
             }
             Next::GiveUp(gave_up) => {
                 teller.end();
@@ -53,7 +55,7 @@ pub(super) async fn wait(ground: &Ground, within: Option<Duration>) -> Result<()
                     .await?;
             }
             Next::Look(progress) => {
-                teller.tell(&progress);
+                teller.show(&progress);
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         }
@@ -61,11 +63,8 @@ pub(super) async fn wait(ground: &Ground, within: Option<Duration>) -> Result<()
 }
 
 /// What does not end by itself stays, and is said once more: the plan is far up the screen by now.
-#[expect(clippy::print_stdout, reason = "what stays is part of the answer")]
-fn left(plan: &Plan) {
-    for queue in &plan.draining {
-        println!("stays: {queue}");
-    }
+fn left(plan: &Plan) -> Result<(), Failure> {
+    plan.draining.iter().try_for_each(|queue| say(format!("stays: {queue}")))
 }
 
 /// A bar for a person, lines for a log.
@@ -82,14 +81,13 @@ impl Teller {
         Self { bar: bar.map(|style| ProgressBar::new(0).with_style(style)), told: None }
     }
 
-    #[expect(clippy::print_stderr, reason = "progress, for whoever reads the log")]
-    fn tell(&mut self, progress: &Progress) {
+    fn show(&mut self, progress: &Progress) {
         if let Some(bar) = &self.bar {
             bar.set_length(progress.most);
             bar.set_position(progress.drained);
             bar.set_message(progress.to_string());
         } else if self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-            eprintln!("waiting: {progress}");
+            tell(format!("waiting: {progress}"));
             self.told = Some(Instant::now());
         }
     }

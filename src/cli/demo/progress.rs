@@ -7,9 +7,12 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::demo::{
-    board::{Board, Tally},
-    script::RunId,
+use crate::{
+    cli::output::tell,
+    demo::{
+        board::{Board, Tally},
+        script::RunId,
+    },
 };
 
 /// How often the bar moves.
@@ -17,9 +20,8 @@ const BAR_EVERY: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no bar.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-#[expect(clippy::print_stderr, reason = "for the person at the terminal")]
 pub(super) fn announce(run: &RunId, title: &str) {
-    eprintln!("{run}: {title}");
+    tell(format!("{run}: {title}"));
 }
 
 /// Shows the board until it is dropped.
@@ -56,7 +58,6 @@ impl Drop for Cleared {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "for the log of whoever runs this")]
 async fn lines(board: &Board, orders: usize) {
     let began = Instant::now();
     let mut ticks = tokio::time::interval(LINE_EVERY);
@@ -66,7 +67,7 @@ async fn lines(board: &Board, orders: usize) {
         ticks.tick().await;
         let (phase, tally) = board.read();
         let seconds = began.elapsed().as_secs();
-        eprintln!("{seconds} s: {} of {orders}", describe(phase, tally));
+        tell(format!("{seconds} s: {} of {orders}", describe(phase, tally)));
     }
 }
 

@@ -24,7 +24,7 @@ pub struct BrokerFacts {
     pub api: ApiFacts,
 }
 
-/// What the management API says. Where it cannot be called all of it is one and the same gap.
+/// What the management API says. Where it cannot be called `overview` says why, and the rest only that it cannot.
 #[derive(Clone, Debug)]
 pub struct ApiFacts {
     /// Its user.
@@ -54,10 +54,11 @@ pub struct ApiFacts {
 impl ApiFacts {
     /// Everything missing for one reason.
     #[must_use]
-    pub fn unknown(user: String, gap: &Gap) -> Self {
+    pub fn unknown(user: String, why: Gap) -> Self {
+        let gap = silent(&why);
         Self {
             user,
-            overview: Err(gap.clone()),
+            overview: Err(why),
             feature_flags_off: Err(gap.clone()),
             deprecated: Err(gap.clone()),
             plugins: Err(gap.clone()),
@@ -66,9 +67,25 @@ impl ApiFacts {
             replicas: Err(gap.clone()),
             observed: Err(gap.clone()),
             stats: Err(gap.clone()),
-            clock: Err(gap.clone()),
+            clock: Err(gap),
         }
     }
+
+    /// The overview, for the checks after the one that says why there is none.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn known_overview(&self) -> Asked<&Overview> {
+        self.overview.as_ref().map_err(silent)
+    }
+}
+
+/// What follows from an API that cannot be called. A worker without the tag has nothing to mend.
+fn silent(why: &Gap) -> Gap {
+    if why.denied {
+        return Gap::denied("the management API may not be called", "see management-api");
+    }
+    Gap::after("management-api", "the management API does not answer")
 }
 
 /// What became of an AMQP connection.

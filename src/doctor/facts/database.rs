@@ -2,6 +2,9 @@
 
 use super::{Asked, Gap, Skew};
 
+/// What to do where nothing is known because there is no session.
+pub(in crate::doctor) const NO_SESSION: &str = "mend what is red above";
+
 /// What is known about PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct DatabaseFacts {
@@ -24,9 +27,10 @@ pub struct DatabaseFacts {
 }
 
 impl DatabaseFacts {
-    /// No session, and everything else missing for one reason.
+    /// No session, and so nothing else.
     #[must_use]
-    pub fn unknown(place: String, loopback: bool, session: Session, gap: &Gap) -> Self {
+    pub fn unknown(place: String, loopback: bool, session: Session) -> Self {
+        let gap = Gap::new("no session", NO_SESSION);
         Self {
             place,
             loopback,
@@ -35,7 +39,7 @@ impl DatabaseFacts {
             outbox: Err(gap.clone()),
             effects: Vec::new(),
             sweeps: Vec::new(),
-            clock: Err(gap.clone()),
+            clock: Err(gap),
         }
     }
 }

@@ -9,7 +9,9 @@ use crate::topology::file::TopologyFile;
 
 /// The longest name RabbitMQ accepts for a queue, an exchange or a routing key, in bytes (AMQP short string).
 const MAX_NAME_BYTES: usize = 255;
-/// What the name of an object has after the topology's name at the most: `.ladder.` and a level.
+/// Kept free after the topology's name: for `.` and a timeout, and for the objects of a later delay ladder, whose
+/// queues are called `<name>.ladder.50m` and whose routing keys join the digits of the delay before the timeout. Names
+/// are for years, so both rules about their length leave room for it now.
 const NAME_RESERVE_BYTES: usize = 64;
 /// What the next generation of a queue appends: `.2`.
 const GENERATION_BYTES: usize = 2;
@@ -28,10 +30,12 @@ pub(super) fn topology(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
         return vec![Remark::new(span, message, "choose another name, e.g. `orders`")];
     }
     if name.len() > MAX_NAME_BYTES - NAME_RESERVE_BYTES {
-        let message =
-            format!("the name has {} bytes; RabbitMQ refuses object names over 255", name.len());
-        let help = "keep it at 191 bytes or less: levels and timeouts are appended";
-        return vec![Remark::new(span, message, help)];
+        let message = format!(
+            "the name has {} bytes; what is appended to it, levels, timeouts and the queues of a later delay ladder \
+             (`<name>.ladder.50m`), has to fit into the 255 bytes that RabbitMQ takes",
+            name.len()
+        );
+        return vec![Remark::new(span, message, "keep it at 191 bytes or less")];
     }
     Vec::new()
 }
@@ -51,7 +55,8 @@ fn word(name: &Spanned<String>) -> Option<Remark> {
     }
     if text.len() > NAME_RESERVE_BYTES - 1 {
         let message = format!(
-            "the name has {} bytes; with the topology's name before it, a queue's name has 255 at the most",
+            "the name has {} bytes; RabbitMQ takes 255 for a queue's name, which has the topology's name before it, and \
+             for a routing key, which has the level before it, or the digits of a later delay ladder, joined",
             text.len()
         );
         return Some(Remark::new(name.span(), message, "keep it at 63 bytes or less"));

@@ -48,11 +48,24 @@ fn references(file: &TopologyFile) -> impl Iterator<Item = (String, &Spanned<Str
     by_timeout.chain(by_retry)
 }
 
+pub(super) fn effect_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+    let effects = file.timeout.iter().filter_map(|timeout| timeout.get_ref().effect.as_ref());
+    let empty = effects.filter(|effect| effect.get_ref().trim().is_empty());
+    empty
+        .map(|effect| {
+            let message = "an effect without a name does not say which SQL runs".to_owned();
+            let help = format!("leave it out for `{DEFAULT_EFFECT}`, or name one of the settings");
+            Remark::new(effect.span(), message, help)
+        })
+        .collect()
+}
+
 pub(super) fn effects(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
     let effects = file.timeout.iter().filter_map(|timeout| timeout.get_ref().effect.as_ref());
     let unknown = effects.filter(|effect| {
         let name = effect.get_ref();
-        name != DEFAULT_EFFECT && !surroundings.effects.contains(name)
+        // Without a name it is an error already.
+        name != DEFAULT_EFFECT && !name.trim().is_empty() && !surroundings.effects.contains(name)
     });
     unknown
         .map(|effect| {
