@@ -31,6 +31,7 @@ bench: ## measure, with an optimised build
 	@docker/services.sh up
 	cargo build --release
 	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench close --orders 20000
+	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench change --messages 200000
 
 deny: ## licences, advisories and sources of the dependencies
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 69; }

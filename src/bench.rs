@@ -1,7 +1,9 @@
-//! What closing orders costs: one by one, in batches, and what plain SQL would need for the same.
+//! What closing orders costs: one by one, in batches, and what plain SQL would need for the same. And what a change
+//! of the topology does to the messages in it: [`change`].
 //!
 //! In a schema of its own, so that nothing else is touched; each way of closing begins with fresh tables.
 
+pub mod change;
 pub mod close;
 pub mod load;
 pub mod report;

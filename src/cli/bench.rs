@@ -1,4 +1,6 @@
-//! `overdue bench`: measurements, in a schema of their own.
+//! `overdue bench`: measurements, in a schema or a topology of their own.
+
+mod change;
 
 use clap::{Args, Subcommand};
 
@@ -18,6 +20,8 @@ use crate::{
 pub(super) enum Bench {
     /// Closing orders: one by one, in batches, and as plain SQL
     Close(Close),
+    /// A change of the topology while messages wait: none is lost, none is early
+    Change(change::Change),
 }
 
 #[derive(Debug, Args)]
@@ -35,8 +39,10 @@ pub(super) struct Close {
 
 impl Bench {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let Self::Close(close) = self;
-        close.run(settings).await
+        match self {
+            Self::Close(close) => close.run(settings).await,
+            Self::Change(change) => change.run(settings).await,
+        }
     }
 }
 

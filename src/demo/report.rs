@@ -162,7 +162,7 @@ fn rounded(value: f64, parts: f64) -> f64 {
 }
 
 /// `None` of nothing. Exact to three digits, up to an hour.
-fn spread(times: impl Iterator<Item = Duration>) -> Option<Spread> {
+pub(crate) fn spread(times: impl Iterator<Item = Duration>) -> Option<Spread> {
     let mut histogram = Histogram::<u64>::new_with_max(3_600_000_000, 3).ok()?;
     for time in times {
         histogram.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));

@@ -8,6 +8,7 @@
 mod support;
 
 mod apply;
+mod bench;
 mod broker_errors;
 mod database_errors;
 mod place;

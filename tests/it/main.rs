@@ -9,6 +9,7 @@ mod support;
 
 mod bad_input;
 mod batches;
+mod changes;
 mod deletion;
 mod generations;
 mod harness;

@@ -55,6 +55,9 @@ const PLACES: &[(&str, Place)] = &[
     ("demo/", Place::Edge),
     ("bench.rs", Place::Edge),
     ("bench/", Place::Edge),
+    ("bench/change/kind.rs", Place::Core),
+    ("bench/change/ledger.rs", Place::Core),
+    ("bench/change/scenario.rs", Place::Core),
 ];
 
 impl Place {
@@ -250,7 +253,13 @@ fn a_new_file_has_no_place() {
     for file in ["diff", "generation", "saved", "snapshot", "text"] {
         assert_eq!(place_of(&format!("plan/{file}.rs")), Some(Place::Core), "{file}");
     }
-    for file in ["apply", "passive", "publish", "stats"] {
+    for file in ["kind", "ledger", "scenario"] {
+        assert_eq!(place_of(&format!("bench/change/{file}.rs")), Some(Place::Core), "{file}");
+    }
+    for file in ["applying", "book", "following", "publishing", "report"] {
+        assert_eq!(place_of(&format!("bench/change/{file}.rs")), Some(Place::Edge), "{file}");
+    }
+    for file in ["apply", "passive", "publish", "remove", "stats"] {
         assert_eq!(place_of(&format!("broker/{file}.rs")), Some(Place::Broker), "{file}");
     }
 }

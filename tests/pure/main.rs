@@ -8,6 +8,7 @@
 
 mod architecture;
 mod batch_and_disposition;
+mod bench_change;
 mod broker_model;
 mod frames;
 mod generate;

@@ -111,6 +111,11 @@ impl World {
         let mut command = self.command(&["run"]);
         command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h").env("OVERDUE_WORKER__SWEEP_GRACE", "1h");
         change(&mut command);
+        self.spawn(command)
+    }
+
+    /// Starts any command; what it says on standard error is its log.
+    pub fn spawn(&self, mut command: Command) -> WorkerProcess {
         let log = self.dir.path().join(format!("worker-{:08x}.log", rand::random::<u32>()));
         let file = File::create(&log).unwrap();
         command.stdout(Stdio::null()).stderr(file);

@@ -1,0 +1,239 @@
+//! Operations: the change is planned, carried out, and waited for until the old queues are gone.
+
+use std::{
+    cell::Cell,
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use super::{
+    ChangeError, Size, book::Book, ledger::Ledger, publishing::Publishing,
+    report::Change as Changed, scenario::Scenario,
+};
+use crate::{
+    broker::{
+        BrokerAddress, Management, Turn,
+        apply::{self, ApplyError, COUNTS_SETTLE},
+    },
+    plan::{
+        Change, Plan, Refusal, Step, count_of,
+        snapshot::Snapshot,
+        waiting::{GaveUp, Next, Waiting},
+    },
+    topology::Topology,
+};
+
+/// How often `overdue apply --wait` looks.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often somebody hears how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// How far the change is, for the order service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It is being made.
+    Changing,
+    /// Nothing new comes into what is retired; that is draining.
+    Changed,
+    /// What was retired is gone.
+    Gone,
+}
+
+pub(super) struct Applying<'a, Tell> {
+    pub(super) address: &'a BrokerAddress,
+    pub(super) management: &'a Management,
+    pub(super) scenario: &'a Scenario,
+    pub(super) size: &'a Size,
+    pub(super) book: &'a Book,
+    pub(super) tell: &'a Tell,
+}
+
+impl<Tell: Fn(&str)> Applying<'_, Tell> {
+    /// Declares what the change begins with, and waits until the broker has counted every queue once, as it has
+    /// in a topology that is in use: a count that is too old is worse than none.
+    pub(super) async fn before(&self) -> Result<(), ChangeError> {
+        self.carry_out(&self.scenario.before, |_| {}, |_| {}).await?;
+        let patience = Patience::new(self.size, self.scenario);
+        loop {
+            let observed = self.management.observe().await?;
+            let queues = self.scenario.before.objects().queues;
+            let uncounted: Vec<String> =
+                queues.into_keys().filter(|queue| observed.messages_in(queue).is_none()).collect();
+            if uncounted.is_empty() {
+                return Ok(());
+            }
+            patience.wait(|| format!("{} to be counted", uncounted.join(", "))).await?;
+        }
+    }
+
+    async fn plan(&self, topology: &Topology) -> Result<(Plan, Snapshot), ChangeError> {
+        Ok(apply::plan(self.management, topology, &BTreeSet::new()).await?)
+    }
+
+    /// Plans and carries out, in its turn.
+    async fn carry_out(
+        &self,
+        topology: &Topology,
+        planned: impl FnOnce(&Plan),
+        mut done: impl FnMut(&Step),
+    ) -> Result<Plan, ChangeError> {
+        let waits = || (self.tell)("another overdue is changing this topology: waiting");
+        let turn = Turn::take(self.address, topology, waits).await?;
+        let (plan, _) = self.plan(topology).await?;
+        planned(&plan);
+        apply::carry_out(self.management, &plan, |step, _| done(step)).await?;
+        turn.end().await;
+        Ok(plan)
+    }
+
+    /// Where a timeout is to be removed: whether that is refused, and changes nothing, while messages are in its
+    /// queue. Then lets them be consumed.
+    pub(super) async fn refused(
+        &self,
+        publishing: &Publishing<'_>,
+        release: &watch::Sender<Option<String>>,
+    ) -> Result<Option<bool>, ChangeError> {
+        let Some(leaving) = &self.scenario.leaving else { return Ok(None) };
+        let count = (self.size.messages / 20).clamp(10, 1_000);
+        (self.tell)(&format!("removing a timeout with {count} messages in its queue"));
+        publishing.many(&leaving.way, count).await?;
+        let patience = Patience::new(self.size, self.scenario);
+        let occupied = |plan: &Plan| {
+            plan.refusals.iter().any(|refusal| {
+                matches!(refusal, Refusal::Occupied { queue, messages }
+                         if *queue == leaving.queue && *messages == u64::try_from(count).ok())
+            })
+        };
+        let (plan, before) = loop {
+            let (plan, observed) = self.plan(&self.scenario.after).await?;
+            if occupied(&plan) {
+                break (plan, observed);
+            }
+            patience.wait(|| format!("{} to be counted: {plan}", leaving.queue)).await?;
+        };
+        let carried = apply::carry_out(self.management, &plan, |_, _| {}).await;
+        let refused = matches!(carried, Err(ApplyError::Refused(_)));
+        let ours = |snapshot: &Snapshot| snapshot.relevant_to(&self.scenario.before);
+        let kept = ours(&self.management.observe().await?) == ours(&before);
+        release.send_replace(None);
+        loop {
+            let (plan, _) = self.plan(&self.scenario.after).await?;
+            if plan.refusals.is_empty() {
+                return Ok(Some(refused && kept));
+            }
+            patience.wait(|| format!("{} to drain: {plan}", leaving.queue)).await?;
+        }
+    }
+
+    /// Makes the change, and waits until what it retired is gone.
+    pub(super) async fn change(
+        &self,
+        stages: watch::Sender<Stage>,
+    ) -> Result<Changed, ChangeError> {
+        let patience = Patience::new(self.size, self.scenario);
+        self.book.with(Ledger::change_begins);
+        let is_unbind = |step: &Step| matches!(step.change, Change::Unbind(_));
+        let unbinds = Cell::new(0);
+        let planned = |plan: &Plan| {
+            (self.tell)(&format!("applying: {}", plan.summary()));
+            unbinds.set(plan.steps.iter().filter(|step| is_unbind(step)).count());
+        };
+        let mut switched = None;
+        let done = |step: &Step| {
+            unbinds.set(unbinds.get() - usize::from(is_unbind(step)));
+            if unbinds.get() == 0 && switched.is_none() {
+                switched = Some(patience.since.elapsed());
+                stages.send_replace(Stage::Changed);
+            }
+        };
+        let plan = self.carry_out(&self.scenario.after, planned, done).await?;
+        let applied = patience.since.elapsed();
+        stages.send_replace(Stage::Changed);
+        self.drain(&patience).await?;
+        let gone = patience.since.elapsed();
+        stages.send_replace(Stage::Gone);
+        let (steps, switched) = (plan.steps.len(), switched.unwrap_or(applied));
+        Ok(Changed { summary: plan.summary(), steps, switched, applied, gone })
+    }
+
+    /// As `overdue apply --wait`; the old parking lot drains too, because it is consumed here.
+    async fn drain(&self, patience: &Patience) -> Result<(), ChangeError> {
+        let mut waiting = Waiting::new(None);
+        let mut told = Instant::now();
+        loop {
+            let (plan, _) = self.plan(&self.scenario.after).await?;
+            match waiting.next(&plan, patience.since.elapsed()) {
+                Next::Done if plan.draining.is_empty() => return Ok(()),
+                Next::GiveUp(gave_up @ GaveUp::Refused(_)) => return Err(gave_up.into()),
+                Next::CarryOut => {
+                    self.carry_out(&self.scenario.after, |_| {}, |_| {}).await?;
+                }
+                // So many at once may be late: how long is for this benchmark to say.
+                Next::Done | Next::Look(_) | Next::GiveUp(_) => {
+                    patience.wait(|| format!("the old queues to drain: {plan}")).await?;
+                }
+            }
+            if told.elapsed() >= TELL_EVERY {
+                (self.tell)(&format!("draining: {}", self.progress()));
+                told = Instant::now();
+            }
+        }
+    }
+
+    /// Waits until nothing is in any queue, and nothing has come for so long that the counts must have seen it.
+    pub(super) async fn until_all_is_out(&self) -> Result<(), ChangeError> {
+        let patience = Patience::new(self.size, self.scenario);
+        let prefix = format!("{}.", self.scenario.after.name);
+        (self.tell)(&format!("receiving the rest: {}", self.progress()));
+        loop {
+            let now = self.book.now();
+            let last = self.book.with(|ledger| ledger.last_event());
+            let stats = self.management.queue_stats().await?.into_values();
+            let ours = stats.filter(|queue| queue.name.starts_with(&prefix));
+            let holding: Vec<String> = ours
+                .filter(|queue| queue.messages != Some(0))
+                .map(|queue| {
+                    let count = count_of(queue.messages);
+                    format!("{count} in {}", queue.name)
+                })
+                .collect();
+            if holding.is_empty() && now.saturating_sub(last) >= COUNTS_SETTLE {
+                return Ok(());
+            }
+            let left = || format!("{}; {}", self.progress(), holding.join(", "));
+            patience.wait(left).await?;
+        }
+    }
+
+    fn progress(&self) -> String {
+        let (out, all) = self.book.with(|ledger| (ledger.out(), ledger.published()));
+        format!("{out} of {all} messages are out")
+    }
+}
+
+/// Looking again and again, until it has been too long.
+struct Patience {
+    since: Instant,
+    limit: Duration,
+}
+
+impl Patience {
+    /// The longest level, a minute for the counts and deletions, and 500 messages per second, where 10,000 are usual.
+    fn new(size: &Size, scenario: &Scenario) -> Self {
+        let messages = u64::try_from(size.messages).unwrap_or(u64::MAX);
+        let receiving = Duration::from_secs(messages / 500);
+        let limit = scenario.waiting.ttl.as_duration() + Duration::from_mins(1) + receiving;
+        Self { since: Instant::now(), limit }
+    }
+
+    async fn wait(&self, what: impl FnOnce() -> String) -> Result<(), ChangeError> {
+        let waited = self.since.elapsed();
+        if waited > self.limit {
+            return Err(ChangeError::Stuck { what: what(), waited });
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        Ok(())
+    }
+}
