@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::{
     exit::{self, Failure},
-    output::Output,
+    output::{self, Output},
 };
 use crate::{
     bench::{self, Size, close::IN_FLIGHT, report::Report},
@@ -77,7 +77,6 @@ impl Close {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "for whoever waits")]
 fn tell(step: &str) {
-    eprintln!("{step} …");
+    output::tell(format!("{step} …"));
 }
