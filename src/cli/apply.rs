@@ -158,12 +158,12 @@ async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> 
     say(format!("{}applied {done} of {} steps", left.concat(), done + left.len()))
 }
 
-#[expect(clippy::print_stderr, reason = "a question to the person at the terminal")]
 fn confirmed(place: &str) -> Result<bool, Failure> {
-    eprint!("apply this at {place}? [y/N] ");
     let unreadable =
         |error: std::io::Error| Failure::failed(format!("cannot read the answer: {error}"));
-    std::io::stderr().flush().map_err(unreadable)?;
+    let mut stderr = std::io::stderr();
+    write!(stderr, "apply this at {place}? [y/N] ").map_err(unreadable)?;
+    stderr.flush().map_err(unreadable)?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(unreadable)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

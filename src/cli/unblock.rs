@@ -24,7 +24,7 @@ use crate::{
     verify::{blockers::blockers, queues_of},
 };
 
-/// The broker renews its counts every five seconds; so much later what was freed has been counted.
+/// The broker's counts are up to ten seconds old; so much later what was freed has been counted.
 const COUNTED: Duration = Duration::from_secs(11);
 /// How often the counts are looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -47,7 +47,7 @@ impl Unblock {
         let held = numbers.dead_letters().unwrap_or_default();
         let name = format!("{}.unblock.{}", topology.name, self.queue);
         if held == 0 && numbers.policy.as_deref() != Some(&name) {
-            let none = "holds no dead letters (the count is up to five seconds old)";
+            let none = "holds no dead letters (the count is up to ten seconds old)";
             return say(format!("{} {none}", self.queue));
         }
         nudge(&management, &name, queue, &numbers).await?;

@@ -5,11 +5,11 @@ use std::{fmt, time::Duration};
 use super::{Draining, Drains, Plan, count_of};
 use crate::topology::level::Level;
 
-/// The broker counts again every five seconds. A queue that it has not counted for so long is one it cannot
+/// The broker's counts are up to ten seconds old. A queue that it has not counted for so long is one it cannot
 /// count: statistics are off, or the queue has no leader.
 pub const UNCOUNTED_AT_MOST: Duration = Duration::from_mins(1);
 
-/// After the last message was due; its count is up to ten seconds old.
+/// After the last message was due, and after the count last fell; it is up to ten seconds old.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// What has been seen so far.
@@ -18,6 +18,8 @@ pub struct Waiting {
     within: Option<Duration>,
     most: u64,
     uncounted_since: Option<Duration>,
+    fewest: u64,
+    fell_at: Duration,
 }
 
 /// What to do next.
@@ -92,7 +94,7 @@ impl Waiting {
     /// Waits as long as it takes, or at most `within`.
     #[must_use]
     pub fn new(within: Option<Duration>) -> Self {
-        Self { within, most: 0, uncounted_since: None }
+        Self { within, most: 0, uncounted_since: None, fewest: u64::MAX, fell_at: Duration::ZERO }
     }
 
     /// What to do about `plan`, which was made `elapsed` after waiting began.
@@ -111,10 +113,14 @@ impl Waiting {
         if let Some(gave_up) = self.uncounted(&queues, elapsed) {
             return Next::GiveUp(gave_up);
         }
-        if let Some(gave_up) = stuck(&queues, elapsed) {
+        let waiting: u64 = queues.iter().filter_map(|queue| queue.messages).sum();
+        if waiting < self.fewest {
+            (self.fewest, self.fell_at) = (waiting, elapsed);
+        }
+        let still = elapsed.saturating_sub(self.fell_at) >= STUCK_AFTER;
+        if let Some(gave_up) = stuck(&queues, elapsed).filter(|_| still) {
             return Next::GiveUp(gave_up);
         }
-        let waiting: u64 = queues.iter().filter_map(|queue| queue.messages).sum();
         self.most = self.most.max(waiting);
         let left = Progress { drained: self.most - waiting, most: self.most, queues };
         match self.within {

@@ -33,8 +33,8 @@ pub fn suspects(
         .collect()
 }
 
-/// What has dead letters in both readings. The counts are renewed every five seconds, so the second one has to
-/// be taken six seconds after the first.
+/// What has dead letters in both readings. The counts are up to ten seconds old, so the second one has to
+/// be taken eleven seconds after the first.
 #[must_use]
 pub fn findings(
     topology: &Topology,

@@ -29,8 +29,11 @@ const ALONE: [(&[&str], i32); 12] = [
 ];
 
 /// Commands that print and ask services, in an order in which all of them have something to say.
-const ON_SERVICES: [(&[&str], i32); 10] = [
+const ON_SERVICES: [(&[&str], i32); 13] = [
     (&["database", "init", "--reference-tables"], 0),
+    (&["plan"], 0),
+    (&["plan", "-o", "json"], 0),
+    (&["apply", "--yes"], 0),
     (&["doctor"], 0),
     (&["doctor", "-o", "json"], 0),
     (&["verify"], 0),

@@ -117,9 +117,32 @@ fn what_does_not_come_out_when_it_is_due_ends_it() {
     let ttl = Duration::from_mins(30);
     let mut waiting = Waiting::new(None);
     let plan = plan_of([when_due(Some(59))]);
+    assert!(matches!(waiting.next(&plan, SECOND), Next::Look(_)));
     assert!(matches!(waiting.next(&plan, ttl + STUCK_AFTER.saturating_sub(SECOND)), Next::Look(_)));
     let Next::GiveUp(gave_up) = waiting.next(&plan, ttl + STUCK_AFTER + SECOND / 2) else {
         panic!("it is stuck");
     };
     insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them, and `overdue unblock shop.delay.30m` frees them once that is mended. Nothing is lost");
+}
+
+/// A million due at once take a while to come out.
+#[test]
+fn what_still_comes_out_is_not_stuck() {
+    let after = Duration::from_mins(30) + STUCK_AFTER;
+    let mut waiting = Waiting::new(None);
+    for seconds in 0_u32..40 {
+        let plan = plan_of([when_due(Some(1_000_000 - u64::from(seconds)))]);
+        assert!(
+            matches!(waiting.next(&plan, after + seconds * SECOND), Next::Look(_)),
+            "{seconds}"
+        );
+    }
+    let left = plan_of([when_due(Some(999_961))]);
+    let since = after + 39 * SECOND;
+    assert!(matches!(
+        waiting.next(&left, since + STUCK_AFTER.saturating_sub(SECOND)),
+        Next::Look(_)
+    ));
+    let next = waiting.next(&left, since + STUCK_AFTER);
+    assert!(matches!(next, Next::GiveUp(GaveUp::Stuck { .. })), "{next:?}");
 }

@@ -118,9 +118,13 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
         let ours = |snapshot: &Snapshot| snapshot.relevant_to(&self.scenario.before);
         let kept = ours(&self.management.observe().await?) == ours(&before);
         release.send_replace(None);
+        // A count that is not there yet may still come, after the messages have gone.
+        let mut free_since = None;
         loop {
             let (plan, _) = self.plan(&self.scenario.after).await?;
-            if plan.refusals.is_empty() {
+            if !plan.refusals.is_empty() {
+                free_since = None;
+            } else if free_since.get_or_insert_with(Instant::now).elapsed() >= COUNTS_SETTLE {
                 return Ok(Some(refused && kept));
             }
             patience.wait(|| format!("{} to drain: {plan}", leaving.queue)).await?;

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// How often it looks; the broker's counts are renewed every five seconds.
+/// How often it looks; the broker's counts are up to ten seconds old.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it says how far it is where nobody looks at a bar: a pipeline takes silence for a hang.
 const TELL_EVERY: Duration = Duration::from_secs(30);
