@@ -1,11 +1,13 @@
 //! `overdue apply`: what it prints, and that it changes nothing it should not.
 
+use std::process::Command;
+
 use lapin::types::AMQPValue;
 use overdue::topology::objects::Objects;
 
 use crate::{
     place::{run, shown},
-    support::{World, until},
+    support::{Run, World, process::finish, until},
 };
 
 async fn observed(world: &World) -> Objects {
@@ -212,5 +214,68 @@ async fn waiting_options_that_make_no_sense_together_are_refused() {
     for arguments in [&["apply", "--within", "1m"][..], &["apply", "--wait", "--dry-run"]] {
         let refused = world.overdue(arguments);
         assert_eq!(refused.code, Some(64), "{refused}");
+    }
+}
+
+/// `overdue` at a terminal, where somebody answers.
+fn at_a_terminal(world: &World, command: &str, answer: &str) -> Run {
+    let overdue = world.command(&[]);
+    let line = format!("{} {command}", overdue.get_program().to_str().unwrap());
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    script.current_dir(overdue.get_current_dir().unwrap());
+    for (name, value) in overdue.get_envs() {
+        script.env(name, value.unwrap_or_default());
+    }
+    finish(script, Some(answer.as_bytes()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_terminal_it_asks_and_only_yes_is_yes() {
+    let world = World::empty().await;
+    for answer in ["n\n", "\n", "nope\n"] {
+        let refused = at_a_terminal(&world, "apply", answer);
+        assert_eq!(refused.code, Some(1), "{refused}");
+        assert!(refused.stdout.contains("apply this at amqp://"), "{refused}");
+        assert!(refused.stdout.contains("nothing was changed"), "{refused}");
+        assert!(queues(&world).await.is_empty());
+    }
+    let applied = at_a_terminal(&world, "apply", "y\n");
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(applied.stdout.contains("applied 22 of 22 steps"), "{applied}");
+    // Nothing to do is nothing to ask.
+    let again = at_a_terminal(&world, "apply", "");
+    assert_eq!(again.code, Some(0), "{again}");
+    assert!(!again.stdout.contains("[y/N]"), "{again}");
+}
+
+/// What only adds is carried out; what takes a queue out of use needs a word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_terminal_taking_queues_out_of_use_needs_yes() {
+    let world = World::new().await;
+    let text = std::fs::read_to_string(world.topology_file()).unwrap().replace("30m", "40m");
+    std::fs::write(world.topology_file(), text).unwrap();
+    let before = observed(&world).await;
+    let refused = world.overdue_with_input(&["apply"], "y\n");
+    assert_eq!(refused.code, Some(64), "{refused}");
+    assert!(refused.stderr.contains("look at the plan above and add --yes"), "{refused}");
+    assert_eq!(observed(&world).await, before);
+    // A saved plan has been looked at.
+    assert_eq!(world.overdue(&["plan", "--out", "plan.json"]).code, Some(0));
+    let applied = world.overdue(&["apply", "plan.json"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_to_discard_that_is_nowhere_is_noted() {
+    let world = World::new().await;
+    for command in ["plan", "apply"] {
+        let run = world.overdue(&[command, "--discard", "orders.nope"]);
+        assert_eq!(run.code, Some(0), "{run}");
+        let said = "note: --discard orders.nope does nothing: there is no queue of this name";
+        assert_eq!(run.stderr.trim(), said);
+        let run = world.overdue(&[command, "--discard", "orders.unpaid"]);
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stdout.contains("orders.unpaid was named with --discard"), "{run}");
     }
 }
