@@ -13,7 +13,7 @@ impl Management {
     ///
     /// # Errors
     /// See [`ManagementError`]; what was deleted before is gone, and it can be called again.
-    pub async fn remove_topology(&self, topology: &str) -> Result<(), ManagementError> {
+    pub(crate) async fn remove_topology(&self, topology: &str) -> Result<(), ManagementError> {
         let prefix = format!("{topology}.");
         let vhost = self.virtual_host();
         loop {
