@@ -19,14 +19,15 @@ choose_version() {
 
 project_of() { if [[ $1 == main ]]; then echo "$project"; else echo "$project-$1"; fi; }
 
-# port STACK NAME: chaos listens 1000 above main, and RabbitMQ 4.0's stacks 2000 above 4.3's.
+# port STACK NAME: below 32768, from where on Linux gives ports to outgoing connections. Chaos
+# listens 1000 above main, and the stacks of RabbitMQ 4.0 2000 above those of 4.3.
 port() {
   local number
   case $2 in
-    AMQP) number=${OVERDUE_PORT_AMQP:-35672} ;;
-    MANAGEMENT) number=${OVERDUE_PORT_MANAGEMENT:-35673} ;;
-    PROMETHEUS) number=${OVERDUE_PORT_PROMETHEUS:-35674} ;;
-    POSTGRES) number=${OVERDUE_PORT_POSTGRES:-35432} ;;
+    AMQP) number=${OVERDUE_PORT_AMQP:-28672} ;;
+    MANAGEMENT) number=${OVERDUE_PORT_MANAGEMENT:-28673} ;;
+    PROMETHEUS) number=${OVERDUE_PORT_PROMETHEUS:-28674} ;;
+    POSTGRES) number=${OVERDUE_PORT_POSTGRES:-28432} ;;
   esac
   if [[ $1 == chaos ]]; then number=$((number + 1000)); fi
   echo $((number + offset))

@@ -71,7 +71,7 @@ impl Place {
     }
 
     fn broker(&self, user: Option<&str>) -> Url {
-        let default = "amqp://admin:admin@127.0.0.1:35672/%2f";
+        let default = "amqp://admin:admin@127.0.0.1:28672/%2f";
         let mut url = login(setting("OVERDUE_BROKER__URL", default), user);
         url.set_path(&format!("/{}", self.name));
         url
@@ -266,11 +266,11 @@ async fn sql(script: &str) -> Result<(), tokio_postgres::Error> {
 }
 
 fn management(user: Option<&str>) -> Url {
-    login(setting("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:35673"), user)
+    login(setting("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:28673"), user)
 }
 
 fn database() -> Url {
-    setting("OVERDUE_DATABASE__URL", "postgres://overdue:overdue@127.0.0.1:35432/overdue")
+    setting("OVERDUE_DATABASE__URL", "postgres://overdue:overdue@127.0.0.1:28432/overdue")
 }
 
 fn login(mut url: Url, user: Option<&str>) -> Url {

@@ -120,11 +120,11 @@ pub(crate) async fn call(
 }
 
 fn broker() -> Url {
-    setting("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:35672/%2f")
+    setting("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:28672/%2f")
 }
 
 fn management() -> Url {
-    setting("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:35673")
+    setting("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:28673")
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's settings are what the shell has")]

@@ -29,14 +29,14 @@ impl Services {
     /// The services that all tests share.
     pub fn main() -> Self {
         Self {
-            broker: setting("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:35672/%2f"),
+            broker: setting("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:28672/%2f"),
             management: setting(
                 "OVERDUE_BROKER__MANAGEMENT_URL",
-                "http://admin:admin@127.0.0.1:35673",
+                "http://admin:admin@127.0.0.1:28673",
             ),
             database: setting(
                 "OVERDUE_DATABASE__URL",
-                "postgres://overdue:overdue@127.0.0.1:35432/overdue",
+                "postgres://overdue:overdue@127.0.0.1:28432/overdue",
             ),
             start: "make services",
         }
@@ -45,14 +45,14 @@ impl Services {
     /// The second pair, which fault tests stop and start.
     pub fn chaos() -> Self {
         Self {
-            broker: setting("OVERDUE_CHAOS_BROKER_URL", "amqp://admin:admin@127.0.0.1:36672/%2f"),
+            broker: setting("OVERDUE_CHAOS_BROKER_URL", "amqp://admin:admin@127.0.0.1:29672/%2f"),
             management: setting(
                 "OVERDUE_CHAOS_MANAGEMENT_URL",
-                "http://admin:admin@127.0.0.1:36673",
+                "http://admin:admin@127.0.0.1:29673",
             ),
             database: setting(
                 "OVERDUE_CHAOS_DATABASE_URL",
-                "postgres://overdue:overdue@127.0.0.1:36432/overdue",
+                "postgres://overdue:overdue@127.0.0.1:29432/overdue",
             ),
             start: "docker/services.sh up chaos",
         }
