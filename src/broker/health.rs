@@ -35,21 +35,27 @@ async fn connection(address: &BrokerAddress) -> AmqpConnection {
         Ok(publisher) => publisher,
         Err(error) => return refusal(&error),
     };
-    // The default exchange routes to the queue of that name, which there is not. Without permission to write
-    // to it the answer is a refusal, which is as good.
+    // The first message of a connection is taken even under an alarm; it is what makes the broker block.
+    let answers = answers(&publisher, "overdue.doctor.1").await
+        && answers(&publisher, "overdue.doctor.2").await;
+    AmqpConnection::Open { answers }
+}
+
+/// Whether a publish is answered. The default exchange routes to the queue of that name, which there is not. Without
+/// permission to write to it the answer is a refusal, which is as good, and the end of the connection.
+async fn answers(publisher: &Publisher, message_id: &str) -> bool {
     let message = Message {
         exchange: String::new(),
         routing_key: "overdue.doctor.nowhere".to_owned(),
-        message_id: "overdue.doctor".to_owned(),
+        message_id: message_id.to_owned(),
         content_type: None,
         headers: FieldTable::default(),
         body: Vec::new(),
     };
-    let answers = match timeout(ANSWER, publisher.publish(message)).await {
+    match timeout(ANSWER, publisher.publish(message)).await {
         Ok(Err(PublishError::Blocked { .. })) | Err(_) => false,
         Ok(_) => true,
-    };
-    AmqpConnection::Open { answers }
+    }
 }
 
 fn refusal(error: &ConnectError) -> AmqpConnection {

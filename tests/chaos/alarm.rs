@@ -37,6 +37,11 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
     until_told(&worker, "the relay failed", 1).await;
     world.until_closed(load.len()).await;
     assert_eq!(worker.logged("session ended"), 0, "the alarm took the worker from its messages");
+    let doctor = world.overdue(&["doctor"]);
+    assert_eq!(doctor.code, Some(1), "{doctor}");
+    for red in ["RED    publishing", "RED    memory-alarm"] {
+        assert!(doctor.stdout.contains(red), "{doctor}");
+    }
     stage.broker.clear_memory_alarm().await;
 
     publish(world, EARLY).await;
