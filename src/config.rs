@@ -137,11 +137,7 @@ impl TryFrom<String> for Millis {
 
 impl From<Millis> for String {
     fn from(Millis(ms): Millis) -> Self {
-        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-        match units.into_iter().find(|(unit, _)| ms > 0 && ms % unit == 0) {
-            Some((unit, name)) => format!("{}{name}", ms / unit),
-            None => format!("{ms}ms"),
-        }
+        Ttl::from_millis(ms).map_or_else(|| format!("{ms}ms"), |ttl| ttl.to_string())
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::topology::{
     Topology,
-    level::Level,
+    level::{Level, Ttl},
     objects::{Argument, Binding, Exchange, Queue},
 };
 
@@ -208,10 +208,11 @@ impl Retirement<'_> {
     /// The TTL as the broker has it, written as a duration.
     fn ttl(&self) -> Option<String> {
         let Argument::Integer(ms) = self.queue.arguments.get("x-message-ttl")? else { return None };
-        let ms = u64::try_from(*ms).ok()?;
-        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-        let unit = units.into_iter().find(|(unit, _)| ms > 0 && ms % unit == 0);
-        Some(unit.map_or_else(|| format!("{ms}ms"), |(unit, name)| format!("{}{name}", ms / unit)))
+        // A TTL of zero is for brokers, not for levels.
+        Some(
+            Ttl::from_millis(u64::try_from(*ms).ok()?)
+                .map_or_else(|| "0ms".to_owned(), |ttl| ttl.to_string()),
+        )
     }
 }
 

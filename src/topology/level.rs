@@ -31,6 +31,16 @@ impl Ttl {
     }
 }
 
+/// In the largest unit that it is a whole number of: `90s`, `15m`.
+impl fmt::Display for Ttl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+        let whole = units.into_iter().find(|(unit, _)| self.0.is_multiple_of(*unit));
+        let (unit, name) = whole.unwrap_or((1, "ms"));
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
 /// One delay level: its name as written (`30m`) and its TTL.
 ///
 /// The name is part of the routing key and of the queue's name, so a changed TTL is another queue.

@@ -88,7 +88,7 @@ async fn a_signal_ends_it_and_nothing_is_left() {
     until(
         "the new level",
         async || there(&world).await,
-        |names| names.iter().any(|name| name.ends_with(".delay.1800s")),
+        |names| names.iter().any(|name| name.ends_with(".delay.30m")),
     )
     .await;
     process.signal("INT");

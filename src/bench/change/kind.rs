@@ -4,7 +4,7 @@ use std::{str::FromStr, time::Duration};
 
 use serde::Serialize;
 
-use crate::topology::level::{Level, LevelError};
+use crate::topology::level::{Level, LevelError, Ttl};
 
 /// RabbitMQ's default, and another one.
 pub(super) const DELIVERY_LIMITS: (i64, i64) = (20, 50);
@@ -46,12 +46,9 @@ impl FromStr for Levels {
         if !(SHORTEST..=LONGEST).contains(&level.ttl().as_duration()) {
             return Err(LevelsError::Range(text.to_owned()));
         }
-        let half_ms = level.ttl().as_millis() / 2;
-        let half = match half_ms % 1_000 {
-            0 => format!("{}s", half_ms / 1_000),
-            _ => format!("{half_ms}ms"),
-        };
-        Ok(Self { level, half: half.parse()?, soon: SOON.parse()? })
+        let half = Ttl::from_millis(level.ttl().as_millis() / 2);
+        let half = half.ok_or_else(|| LevelsError::Range(text.to_owned()))?;
+        Ok(Self { level, half: half.to_string().parse()?, soon: SOON.parse()? })
     }
 }
 
