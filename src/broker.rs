@@ -12,7 +12,7 @@ pub mod passive;
 pub mod policies;
 pub mod probe;
 pub mod publish;
-pub mod remove;
+mod remove;
 pub mod stats;
 mod stream;
 pub mod turn;

@@ -65,6 +65,21 @@ pub enum Kind {
     Database,
 }
 
+impl Kind {
+    /// What drawings call it.
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Publisher => "publisher",
+            Self::Exchange => "exchange",
+            Self::Delay => "delay",
+            Self::Business => "business",
+            Self::Parked => "parked",
+            Self::Worker => "worker",
+            Self::Database => "database",
+        }
+    }
+}
+
 /// Messages in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {

@@ -43,7 +43,7 @@ pub struct Management {
     http: reqwest::Client,
     endpoint: Url,
     password: String,
-    address: BrokerAddress,
+    pub(super) address: BrokerAddress,
     display: String,
     user: String,
     vhost: String,

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Management, ManagementError, stats::QueueStats};
-use crate::plan::stats::{definition, settings};
+use crate::{
+    permissions::pattern::escape,
+    plan::stats::{definition, settings},
+};
 
 /// A policy as it is stored. Of those that match a queue the one with the highest priority applies, alone.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -103,16 +106,4 @@ impl Management {
         set.map_err(|error| self.explain(&format!("set policy {policy}"), error))?;
         cleared.map_err(|error| self.explain(&format!("clear policy {policy}"), error))
     }
-}
-
-/// `text` as a regular expression that matches only itself.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + 4);
-    for c in text.chars() {
-        if c.is_ascii_punctuation() && !matches!(c, '-' | '_') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }

@@ -35,7 +35,7 @@ fn shape(node: &Node) -> String {
         Kind::Publisher | Kind::Worker => ("(", ")"),
         Kind::Delay | Kind::Business | Kind::Parked => ("[", "]"),
     };
-    let class = if node.retired { "retired" } else { class(node.kind) };
+    let class = if node.retired { "retired" } else { node.kind.class() };
     format!("{}{open}\"{text}\"{close}:::{class}", node.id)
 }
 
@@ -47,18 +47,6 @@ fn arrow(edge: &Edge) -> String {
         format!("|\"{}\"|", escaped(&edge.label))
     };
     format!("{} {line}{label} {}", edge.from, edge.to)
-}
-
-const fn class(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Publisher => "publisher",
-        Kind::Exchange => "exchange",
-        Kind::Delay => "delay",
-        Kind::Business => "business",
-        Kind::Parked => "parked",
-        Kind::Worker => "worker",
-        Kind::Database => "database",
-    }
 }
 
 /// Colours with dark text on light boxes, whatever the page's theme is.

@@ -160,7 +160,7 @@ fn towards((x, y): (i32, i32), (other_x, other_y): (i32, i32)) -> (i32, i32) {
 
 fn shape(out: &mut String, node: &PlacedNode) {
     let Rect { x, y, width, height } = node.rect;
-    let class = class_of(node.kind);
+    let class = node.kind.class();
     let retired = if node.retired { " retired" } else { "" };
     line(out, format_args!("<g><title>{}</title>", escaped(&node.title)));
     match node.kind {
@@ -207,18 +207,6 @@ fn shape(out: &mut String, node: &PlacedNode) {
     }
     node.texts.iter().for_each(|found| text(out, found));
     out.push_str("</g>\n");
-}
-
-const fn class_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Publisher => "publisher",
-        Kind::Exchange => "exchange",
-        Kind::Delay => "delay",
-        Kind::Business => "business",
-        Kind::Parked => "parked",
-        Kind::Worker => "worker",
-        Kind::Database => "database",
-    }
 }
 
 fn text(out: &mut String, text: &Text) {

@@ -75,7 +75,7 @@ fn group(alternatives: &Vec<String>) -> String {
 }
 
 /// A text as an expression that matches only itself.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 4);
     for c in text.chars() {
         if c.is_ascii_punctuation() && !matches!(c, '-' | '_') {

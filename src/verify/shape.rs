@@ -25,7 +25,7 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
         Change::DeleteQueue { queue, .. } => shape.empty(queue),
     });
     let draining = plan.draining.iter().filter_map(|queue| shape.draining(queue));
-    let refusals = plan.refusals.iter().map(|refusal| shape.refusal(refusal));
+    let refusals = plan.refusals.iter().filter_map(|refusal| shape.refusal(refusal));
     steps.chain(refusals).chain(draining).collect()
 }
 
@@ -141,8 +141,8 @@ impl Shape<'_> {
         self.resolved.replaces.values().any(|old| old.queue == queue)
     }
 
-    fn refusal(&self, refusal: &Refusal) -> Drift {
-        match refusal {
+    fn refusal(&self, refusal: &Refusal) -> Option<Drift> {
+        let drift = match refusal {
             Refusal::Exchange { exchange, differences } => {
                 let park = self.topology.park_exchange();
                 let why = if differences.iter().any(|d| d.property == "alternate-exchange") {
@@ -164,14 +164,8 @@ impl Shape<'_> {
                     )
                 }
             }
-            Refusal::Kept { queue } => Drift {
-                severity: Severity::Note,
-                rule: "occupied-queue",
-                object: format!("queue {queue}"),
-                what: "it was named to be discarded".to_owned(),
-                why: "it is no removed timeout's".to_owned(),
-                next: Next::Other("nothing".to_owned()),
-            },
+            // Of the command line, not of the broker.
+            Refusal::Kept { .. } => return None,
             Refusal::Occupied { queue, messages } => Drift {
                 severity: Severity::Drift,
                 rule: "occupied-queue",
@@ -182,7 +176,8 @@ impl Shape<'_> {
                     "let a worker with the old topology finish them, or lose them: overdue apply --discard {queue}"
                 )),
             },
-        }
+        };
+        Some(drift)
     }
 }
 
