@@ -8,7 +8,6 @@ pub(crate) mod json;
 pub mod kubernetes;
 mod names;
 pub mod rabbitmqadmin;
-pub(crate) mod shell;
 pub mod terraform;
 
 use std::collections::{BTreeMap, BTreeSet};

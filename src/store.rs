@@ -41,9 +41,10 @@ impl Store {
     /// # Errors
     /// The URL cannot be read, or TLS is asked for and the machine has no roots.
     pub fn new(url: &str, search_path: &str, connections: usize) -> Result<Self, StoreError> {
-        let mut config: tokio_postgres::Config = url
-            .parse()
-            .map_err(|error: tokio_postgres::Error| StoreError::Address(fault::chain(&error)))?;
+        let mut config: tokio_postgres::Config =
+            url.parse().map_err(|error: tokio_postgres::Error| {
+                StoreError::Address(crate::text::error_chain(&error))
+            })?;
         let options = format!(
             "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS}",
             search_path.replace(' ', "")

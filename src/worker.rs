@@ -33,6 +33,7 @@ use crate::{
     shutdown::Stop,
     store::{Store, StoreError, orders::Effect},
     telemetry,
+    text::error_chain,
     topology::{Timeout, Topology},
 };
 use backoff::Backoff;
@@ -149,7 +150,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) {
             _ => {}
         }
         let pause = backoff.pause();
-        telemetry::session_ended(&chain(&end), pause);
+        telemetry::session_ended(&error_chain(&end), pause);
         tokio::select! {
             () = stop.requested() => {}
             () = tokio::time::sleep(pause) => {}
@@ -207,19 +208,4 @@ pub(crate) struct Lane {
     pub(crate) worker: Arc<Worker>,
     pub(crate) timeout: Timeout,
     pub(crate) publisher: Publisher,
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
 }

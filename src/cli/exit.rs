@@ -13,7 +13,6 @@ use crate::{
     plan::saved::StalePlan,
     store::{Fault, StoreError},
     topology::route::RouteError,
-    worker::chain,
 };
 
 /// Something failed that none of the others names.
@@ -74,7 +73,7 @@ impl Failure {
     }
 
     fn of(code: u8, error: &dyn std::error::Error) -> Self {
-        Self { code, text: chain(error) }
+        Self { code, text: crate::text::error_chain(error) }
     }
 }
 

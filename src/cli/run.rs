@@ -114,13 +114,13 @@ async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failur
         [topology.entry_exchange(), topology.park_exchange(), topology.events_exchange()];
     for exchange in exchanges {
         let there = passive::exchange_exists(&link, &exchange).await;
-        if !there.map_err(|error| Failure::failed(worker::chain(&error)))? {
+        if !there.map_err(|error| Failure::failed(crate::text::error_chain(&error)))? {
             return Err(missing(address, "exchange", &exchange));
         }
     }
     for timeout in &topology.timeouts {
         let found = worker::queues::probed(&link, &topology.business_queue(timeout)).await;
-        if found.map_err(|error| Failure::failed(worker::chain(&error)))?.is_empty() {
+        if found.map_err(|error| Failure::failed(crate::text::error_chain(&error)))?.is_empty() {
             return Err(missing(address, "queue", &topology.business_queue(timeout)));
         }
     }

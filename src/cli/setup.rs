@@ -7,6 +7,7 @@ use crate::{
     broker::BrokerAddress,
     config::{EffectSettings, Settings},
     store::{Store, orders::Effect},
+    text::{counted, did_you_mean},
     topology::{Topology, report},
 };
 
@@ -21,8 +22,8 @@ pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
     Topology::parse(&text).map_err(|findings| {
         let report = report::render(&path, &text, &findings);
         let count = findings.len();
-        let noun = if count == 1 { "finding" } else { "findings" };
-        Failure::configuration(format!("{count} {noun} in {path}\n{report}"))
+        let findings = counted(count, "finding");
+        Failure::configuration(format!("{findings} in {path}\n{report}"))
     })
 }
 
@@ -60,7 +61,10 @@ pub(super) fn one_effect(
         None if name == "close" => Ok(Effect::close()),
         None => Err(Failure::configuration(format!(
             "timeout `{timeout}` has the effect `{name}`, and nothing says which SQL that is; built in is only \
-             `close`. Write into overdue.toml: [effects.{name}] sql = \"{name}.sql\" (see docs/effects.md)"
+             `close`{}. Write into overdue.toml: [effects.{name}] sql = \"{name}.sql\" (see docs/effects.md)",
+            did_you_mean(name, settings.effects.keys().map(String::as_str).chain(["close"]))
+                .map(|known| format!(" (did you mean `{known}`?)"))
+                .unwrap_or_default()
         ))),
     }
 }

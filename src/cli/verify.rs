@@ -25,7 +25,6 @@ use crate::{
         probe::{Canaries, Probe},
         stuck,
     },
-    worker::chain,
 };
 
 /// Two readings so far apart are of different counts.
@@ -116,7 +115,7 @@ impl From<ProbeError> for Failure {
             error @ ProbeError::Queue { .. } => {
                 let denied = error.is_permission();
                 let code = if denied { exit::NOT_PERMITTED } else { exit::FAILED };
-                Self { code, text: chain(&error) }
+                Self { code, text: crate::text::error_chain(&error) }
             }
         }
     }

@@ -3,8 +3,8 @@
 use super::{
     Verdict,
     facts::{Alarm, Asked, Facts, Replicas},
-    text::count,
 };
+use crate::text::counted;
 
 /// Are the stable feature flags on?
 pub fn feature_flags(facts: &Facts) -> Verdict {
@@ -116,7 +116,7 @@ pub fn judge_replicas(queues: &[&Replicas]) -> Verdict {
         );
     }
     let copies = queues.iter().map(|q| q.members.len()).min().unwrap_or_default();
-    let counted = count(queues.len(), "quorum queue");
+    let counted = counted(queues.len(), "quorum queue");
     match (queues.len(), copies) {
         (0, _) => Verdict::green("no quorum queue yet"),
         (1, 1) => Verdict::green(format!("{counted}, on one node only")),

@@ -3,8 +3,8 @@
 use super::{
     Verdict,
     facts::{Asked, Facts, Outbox, Sweep, Table},
-    text::count,
 };
+use crate::text::counted;
 
 /// An event that waits for longer has no worker that publishes it.
 const OUTBOX_AGE_MS: i64 = 60_000;
@@ -111,7 +111,7 @@ pub fn outbox(facts: &Facts) -> Verdict {
 /// A worker empties it within seconds.
 pub fn judge_outbox(outbox: Outbox) -> Verdict {
     let Outbox { events, oldest_ms } = outbox;
-    let (counted, seconds) = (count(events, "event"), oldest_ms / 1_000);
+    let (counted, seconds) = (counted(events, "event"), oldest_ms / 1_000);
     match events {
         0 => Verdict::green("empty"),
         _ if oldest_ms > OUTBOX_AGE_MS => Verdict::amber(

@@ -4,15 +4,6 @@ use std::fmt;
 
 use super::{Checked, Colour, Diagnosis};
 
-/// `1 level`, `2 levels`.
-pub(super) fn count<N: Copy + fmt::Display + PartialEq + From<u8>>(
-    number: N,
-    noun: &str,
-) -> String {
-    let ending = if number == N::from(1) { "" } else { "s" };
-    format!("{number} {noun}{ending}")
-}
-
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();

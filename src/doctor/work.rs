@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Verdict,
     facts::{Facts, Gap},
-    text::count,
 };
+use crate::text::counted;
 use crate::{
     plan::{diff::diff, generation::number_of, snapshot::Snapshot, stats::QueueStats},
     topology::Topology,
@@ -19,8 +19,8 @@ pub fn file(facts: &Facts) -> Verdict {
         Ok(topology) => Verdict::green(format!(
             "{}: {}, {}",
             topology.name,
-            count(topology.levels.len(), "level"),
-            count(topology.timeouts.len(), "timeout")
+            counted(topology.levels.len(), "level"),
+            counted(topology.timeouts.len(), "timeout")
         )),
         Err(Gap { reason, fix, .. }) => Verdict::red(reason.clone(), fix.clone()),
     }
@@ -72,7 +72,7 @@ pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>
     if !without.is_empty() {
         return Verdict::amber(none, "start a worker: overdue run");
     }
-    Verdict::green(format!("{total} on {}", count(topology.timeouts.len(), "business queue")))
+    Verdict::green(format!("{total} on {}", counted(topology.timeouts.len(), "business queue")))
 }
 
 /// Do the slots of the dead letter workers suffice? Their number cannot be read, only what is under way.

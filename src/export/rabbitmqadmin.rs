@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    Item, arguments, destination_type, items,
-    shell::{option, quote},
+use super::{Item, arguments, destination_type, items};
+use crate::{
+    text::shell::{option, quote},
+    topology::Topology,
 };
-use crate::topology::Topology;
 
 /// A shell script that creates the objects in `vhost`, again and again without effect; it stops at the first
 /// command that fails, and can be run again.

@@ -49,9 +49,7 @@ impl Graph {
 }
 
 fn summary(topology: &Topology, live_total: Option<u64>) -> String {
-    let count = |number: usize, noun: &str| {
-        format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-    };
+    let count = |number: usize, noun: &str| crate::text::counted(number, noun);
     let mut parts = vec![
         format!("{} queues", topology.queue_type.as_str()),
         match (topology.levels.first(), topology.levels.last()) {

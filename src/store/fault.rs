@@ -1,7 +1,5 @@
 //! What a PostgreSQL failure means for the one who asked.
 
-use std::error::Error as _;
-
 use tokio_postgres::error::SqlState;
 
 /// What is to be done about a failure.
@@ -150,17 +148,4 @@ impl StoreError {
             _ => None,
         }
     }
-}
-
-/// An error and its causes in one line; PostgreSQL's own message is only in the causes.
-#[must_use]
-pub fn chain(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::{Row, SimpleQueryMessage};
 
-use super::{Fault, Store, StoreError, fault::chain, orders::Effect};
+use super::{Fault, Store, StoreError, orders::Effect};
 use crate::doctor::facts::{
     Asked, DatabaseFacts, Gap, Outbox, Server, Session, Skew, Sweep, Table, is_loopback,
 };
@@ -178,7 +178,7 @@ fn asked<T>(answer: Result<T, StoreError>) -> Asked<T> {
 fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Connect { source, .. } | StoreError::Statement { source, .. } => {
-            format!("{error}: {}", chain(source))
+            format!("{error}: {}", crate::text::error_chain(source))
         }
         _ => error.to_string(),
     }

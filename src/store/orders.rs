@@ -160,7 +160,7 @@ fn overdue_shape(statement: &Statement) -> Result<(), String> {
 
 fn outcome(effect: &Effect, row: &Row) -> Result<(String, Outcome), StoreError> {
     let misfit = |reason: String| StoreError::Effect { effect: effect.name.clone(), reason };
-    let cell = |error: tokio_postgres::Error| misfit(super::fault::chain(&error));
+    let cell = |error: tokio_postgres::Error| misfit(crate::text::error_chain(&error));
     let id: String = row.try_get(0).map_err(cell)?;
     let name: &str = row.try_get(1).map_err(cell)?;
     let due_at: Timestamp = row.try_get(2).map_err(cell)?;

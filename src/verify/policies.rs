@@ -85,7 +85,7 @@ impl Hit<'_> {
             (None, Some(operator)) => format!("operator policy {operator}"),
             (policy, None) => format!("policy {}", policy.unwrap_or_default()),
         };
-        let noun = if queues.len() == 1 { "queue" } else { "queues" };
+        let noun = crate::text::noun(queues.len(), "queue");
         let (severity, why) = self.verdict;
         Drift {
             severity,

@@ -138,5 +138,5 @@ fn unbind(binding: &Binding, vhost: &str) -> String {
 
 /// `text` as one word of a shell command.
 fn quote(text: &str) -> String {
-    crate::export::shell::quote(text)
+    crate::text::shell::quote(text)
 }

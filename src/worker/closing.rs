@@ -36,7 +36,8 @@ pub async fn outcomes(
             Ok(part) => outcomes[range].clone_from_slice(&part),
             Err(error) if !is_of_rows(&error) => return Err(error),
             Err(error) if range.len() == 1 => {
-                outcomes[range.start] = Outcome::Failed { reason: super::chain(&error) };
+                outcomes[range.start] =
+                    Outcome::Failed { reason: crate::text::error_chain(&error) };
             }
             Err(_) => {
                 let middle = range.start + range.len() / 2;

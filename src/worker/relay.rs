@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use lapin::types::FieldTable;
 
-use super::{SessionEnd, Worker, chain};
+use super::{SessionEnd, Worker};
 use crate::{
     broker::{ConnectError, Message, PublishError, Publisher},
     shutdown::Stop,
     store::{StoreError, outbox::Event},
     telemetry,
+    text::error_chain,
 };
 
 /// Events on their way at once.
@@ -38,7 +39,7 @@ pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
     loop {
         let relayed = relay_all(&worker, &mut publisher, &stop).await;
         if let Err(error) = &relayed {
-            telemetry::relay_failed(&chain(error));
+            telemetry::relay_failed(&error_chain(error));
         }
         tokio::select! {
             () = stop.requested() => return Ok(()),

@@ -6,12 +6,13 @@ use std::{collections::HashSet, sync::Arc};
 
 use tokio::time::MissedTickBehavior;
 
-use super::{SessionEnd, Worker, chain, closing, count};
+use super::{SessionEnd, Worker, closing, count};
 use crate::{
     order::{OrderId, Outcome},
     shutdown::Stop,
     store::{StoreError, orders::Path},
     telemetry,
+    text::error_chain,
     topology::Timeout,
 };
 
@@ -29,7 +30,7 @@ pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
             () = stop.requested() => return Ok(()),
             _ = ticks.tick() => for timeout in &worker.topology.timeouts {
                 if let Err(error) = sweep_timeout(&worker, timeout, &stop).await {
-                    telemetry::sweep_failed(&timeout.name, &chain(&error));
+                    telemetry::sweep_failed(&timeout.name, &error_chain(&error));
                 }
             }
         }

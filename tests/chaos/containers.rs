@@ -175,7 +175,9 @@ impl Database {
 
     /// The first value that a statement gives, on a new connection.
     async fn ask(&self, sql: &str) -> Result<String, String> {
-        let said = |error: tokio_postgres::Error| overdue::store::fault::chain(&error);
+        let said = |error: tokio_postgres::Error| {
+            format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string))
+        };
         let url = self.services.database_url(None);
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await.map_err(said)?;
         // Ends with the client.

@@ -78,7 +78,7 @@ impl From<ChangeError> for Failure {
             ChangeError::Apply(error) => error.into(),
             ChangeError::Turn(error) => error.into(),
             ChangeError::Publish(error) => error.into(),
-            ChangeError::Consume(error) => Self::failed(crate::worker::chain(&error)),
+            ChangeError::Consume(error) => Self::failed(crate::text::error_chain(&error)),
             ChangeError::GaveUp(_)
             | ChangeError::Panicked(_)
             | ChangeError::Stuck { .. }

@@ -25,7 +25,6 @@ use crate::{
         Topology,
         route::{Delay, Route},
     },
-    worker::chain,
 };
 
 /// Who closes the orders.
@@ -142,7 +141,9 @@ fn failure(run: &RunId, board: &Board, error: DemoError) -> Failure {
         DemoError::Connect(error) => error.into(),
         DemoError::Publish(error) => error.into(),
         DemoError::NoWorker { .. } => Failure { code: exit::UNAVAILABLE, text: error.to_string() },
-        DemoError::Queue { .. } | DemoError::Panicked(_) => Failure::failed(chain(&error)),
+        DemoError::Queue { .. } | DemoError::Panicked(_) => {
+            Failure::failed(crate::text::error_chain(&error))
+        }
     };
     if !board.has_rows() {
         return failure;
