@@ -7,7 +7,7 @@ use std::{fmt, ops::Range};
 
 use serde::Serialize;
 
-use crate::topology::objects::Binding;
+use crate::objects::Binding;
 
 /// How bad a diagnostic is; the worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -15,11 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use crate::{
+    objects::{Argument, Binding, Exchange, Queue},
     plan::{Change, diff::diff, snapshot::Snapshot},
-    topology::{
-        Topology,
-        objects::{Argument, Binding, Exchange, Queue},
-    },
+    topology::Topology,
 };
 
 /// One object to create.

@@ -37,6 +37,7 @@ pub mod diagnostic;
 pub mod doctor;
 pub mod export;
 pub mod graph;
+pub mod objects;
 pub mod order;
 pub mod permissions;
 pub mod plan;

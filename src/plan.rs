@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 pub use self::drains::Drains;
-use crate::topology::objects::{Argument, Binding, Exchange, Queue};
+use crate::objects::{Argument, Binding, Exchange, Queue};
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,16 +18,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::{
+    objects::{Binding, Queue},
     plan::{
         diff::diff,
         generation::{Kind, Resolved, kind, number_of, resolve},
         snapshot::Snapshot,
         stats::QueueStats,
     },
-    topology::{
-        Topology,
-        objects::{Binding, Queue},
-    },
+    topology::Topology,
 };
 
 pub use report::Report;

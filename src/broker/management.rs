@@ -25,8 +25,8 @@ use super::{
     objects::{binding_of, exchange_of, json_arguments, queue_of},
 };
 use crate::{
+    objects::Objects,
     plan::{Change, saved::Place, snapshot::Snapshot},
-    topology::objects::Objects,
 };
 
 /// TCP and TLS to the management API.

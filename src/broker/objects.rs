@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rabbitmq_http_client::{commons::BindingDestinationType, responses};
 use serde_json::Value;
 
-use crate::topology::objects::{Argument, Binding, Exchange, Queue};
+use crate::objects::{Argument, Binding, Exchange, Queue};
 
 pub(super) fn json_arguments(
     arguments: &BTreeMap<String, Argument>,

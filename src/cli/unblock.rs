@@ -16,11 +16,9 @@ use super::{
 use crate::{
     broker::{Management, ManagementError},
     config::Settings,
+    objects::{Argument, Queue},
     plan::{snapshot::Snapshot, stats::QueueStats},
-    topology::{
-        Topology,
-        objects::{Argument, Queue},
-    },
+    topology::Topology,
     verify::{blockers::blockers, queues_of},
 };
 

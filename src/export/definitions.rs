@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::{Item, arguments, arguments_with_type, destination_type, items, json};
-use crate::topology::{
-    Topology,
+use crate::{
     objects::{Binding, Exchange, Queue},
+    topology::Topology,
 };
 
 /// Definitions JSON of the objects in `vhost`.

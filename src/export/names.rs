@@ -2,7 +2,7 @@
 //! the topology grows, and each object has its own.
 
 use super::Item;
-use crate::topology::objects::Binding;
+use crate::objects::Binding;
 
 /// The longest name of a Kubernetes object, in bytes
 /// (<https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>).

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{Item, arguments, arguments_with_type, destination_type, items, names};
-use crate::topology::{
-    Topology,
+use crate::{
     objects::{Argument, Binding, Exchange, Queue},
+    topology::Topology,
 };
 
 /// Resources of the objects in `vhost`, formatted as `terraform fmt` does.

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Need, Object, Reach, Right, Role, RoutingKeys, Tag};
-use crate::topology::{
-    Topology,
-    level::Level,
+use crate::{
     objects::{Argument, Objects},
+    topology::{Topology, level::Level},
 };
 
 /// Needs by what they are about, so that each is there once, with the first reason given.

@@ -7,10 +7,12 @@ use super::{
     generation::{Kind, Replaced, Resolved, kind, resolve},
     snapshot::Snapshot,
 };
-use crate::topology::{
-    Topology,
-    level::{Level, Ttl},
+use crate::{
     objects::{Argument, Binding, Exchange, Queue},
+    topology::{
+        Topology,
+        level::{Level, Ttl},
+    },
 };
 
 /// The plan that brings `observed` to `topology`. Foreign objects are not looked at.

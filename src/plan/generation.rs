@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Difference;
-use crate::topology::{
-    Topology,
-    level::Level,
+use crate::{
     objects::{Argument, Binding, Objects, Queue},
+    topology::{Topology, level::Level},
 };
 
 /// The desired objects under the names they have, or will have, on this broker.

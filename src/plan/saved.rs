@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{Change, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
-use crate::topology::{Topology, objects::Objects};
+use crate::{objects::Objects, topology::Topology};
 
 /// Version of the file and of `plan -o json`.
 pub const VERSION: u32 = 1;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use super::{Change, Difference, Draining, Plan, Refusal, Step, count_of};
-use crate::topology::objects::Argument;
+use crate::objects::Argument;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,8 +2,9 @@
 
 use super::{Drift, Next, Severity, is_current, is_probe, role};
 use crate::{
+    objects::Binding,
     plan::{generation::Resolved, snapshot::Snapshot},
-    topology::{Topology, objects::Binding},
+    topology::Topology,
 };
 
 /// Anybody may subscribe to `orders.events`; every other binding has to be one of ours.

@@ -7,8 +7,9 @@ use super::{
     route::{alternate, route},
 };
 use crate::{
+    objects::Queue,
     plan::{snapshot::Snapshot, stats::QueueStats},
-    topology::{Topology, objects::Queue},
+    topology::Topology,
 };
 
 /// A destination that takes no dead letters, or the lack of one.

@@ -4,8 +4,8 @@
 //! `rabbit_quorum_queue:gather_policy_config/2`, classic ones in `rabbit_amqqueue_process:process_args_policy/1`.
 
 use crate::{
+    objects::{Argument, Queue},
     plan::stats::QueueStats,
-    topology::objects::{Argument, Queue},
 };
 
 /// One queue and the policy definition that applies to it.

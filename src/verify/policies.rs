@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Drift, Next, Severity, limits::Effective, role};
 use crate::{
+    objects::Queue,
     plan::{generation::Kind, snapshot::Snapshot, stats::QueueStats},
-    topology::{Topology, objects::Queue},
+    topology::Topology,
 };
 
 /// Policy keys that change nothing about a queue of ours: its argument wins, or they are about where it lives.

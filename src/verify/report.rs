@@ -3,10 +3,7 @@
 use serde::Serialize;
 
 use super::{Drift, Next, Severity, is_drift, probe::Probe, sorted};
-use crate::{
-    plan::snapshot::Snapshot,
-    topology::{Topology, objects::Binding},
-};
+use crate::{objects::Binding, plan::snapshot::Snapshot, topology::Topology};
 
 /// Version of `verify -o json`.
 const VERSION: u32 = 1;

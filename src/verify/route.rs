@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::topology::{
-    check::topic::overlap,
+use crate::{
     objects::{Argument, Binding, Exchange, Objects},
+    topology::check::topic::overlap,
 };
 
 /// Where a message with one routing key comes to.

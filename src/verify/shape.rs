@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 
 use super::{Drift, Next, Severity};
 use crate::{
+    objects::{Binding, Queue},
     plan::{
         Change, Difference, Draining, Plan, Refusal, count_of,
         generation::{Kind, Resolved, kind},
     },
-    topology::{
-        Topology,
-        file::QueueType,
-        objects::{Binding, Queue},
-    },
+    topology::{Topology, file::QueueType},
 };
 
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Drift> {

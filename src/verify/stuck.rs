@@ -12,8 +12,9 @@ use super::{
     role,
 };
 use crate::{
+    objects::Queue,
     plan::{snapshot::Snapshot, stats::QueueStats},
-    topology::{Topology, objects::Queue},
+    topology::Topology,
 };
 
 /// Dead letters under way at once, unless `dead_letter_worker_consumer_prefetch` is raised.

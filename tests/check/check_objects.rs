@@ -1,10 +1,12 @@
 //! Rules about objects: what a topology becomes keeps them all, and each change that breaks one is found.
 
-use overdue::topology::{
-    Topology,
-    check::objects::{Defect, check},
-    file::QueueType,
+use overdue::{
     objects::{Argument, Binding, Exchange, Objects, Queue},
+    topology::{
+        Topology,
+        check::objects::{Defect, check},
+        file::QueueType,
+    },
 };
 use proptest::prelude::*;
 

@@ -20,7 +20,7 @@ fn changed() -> (Topology, Snapshot) {
     let now = Topology::parse(GOOD).expect("the good file");
     for (name, queue) in now.objects().queues {
         let name = format!("{name}.2");
-        let renamed = overdue::topology::objects::Queue { name: name.clone(), ..queue };
+        let renamed = overdue::objects::Queue { name: name.clone(), ..queue };
         snapshot.objects.queues.insert(name.clone(), renamed);
         snapshot.messages.insert(name, 0);
     }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use lapin::types::AMQPValue;
-use overdue::topology::objects::Objects;
+use overdue::objects::Objects;
 
 use crate::{
     place::{run, shown},

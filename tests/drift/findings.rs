@@ -6,11 +6,9 @@ use std::{
 };
 
 use overdue::{
+    objects::{Argument, Binding},
     plan::{diff::diff, snapshot::Snapshot, stats::QueueStats},
-    topology::{
-        Topology,
-        objects::{Argument, Binding},
-    },
+    topology::Topology,
     verify::{Report, Severity, findings, is_drift},
 };
 use proptest::prelude::*;

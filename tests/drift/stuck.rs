@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::{
+    objects::Argument,
     plan::{snapshot::Snapshot, stats::QueueStats},
-    topology::objects::Argument,
     verify::{
         Severity,
         blockers::blockers,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use overdue::{
     export::{Item, definitions, items, kubernetes, rabbitmqadmin, terraform},
-    topology::{Topology, objects::Argument},
+    objects::Argument,
+    topology::Topology,
 };
 
 fn tiny() -> Topology {

@@ -11,8 +11,9 @@ use std::{
 use lapin::{BasicProperties, types::AMQPValue};
 use overdue::{
     broker::apply::{self, Done},
+    objects::Objects,
     plan::{Change, Plan, snapshot::Snapshot},
-    topology::{Topology, objects::Objects},
+    topology::Topology,
 };
 
 use crate::support::{Run, World, until};

@@ -12,8 +12,8 @@ use overdue::{
         ManagementError,
         apply::{self, ApplyError, StepError},
     },
+    objects::Objects,
     plan::{Change, Plan},
-    topology::objects::Objects,
 };
 
 use crate::support::{World, until, world::TOPOLOGY};

@@ -25,6 +25,7 @@ const PLACES: &[(&str, Place)] = &[
     ("plan.rs", Place::Core),
     ("plan/", Place::Core),
     ("diagnostic.rs", Place::Core),
+    ("objects.rs", Place::Core),
     ("text.rs", Place::Core),
     ("text/", Place::Core),
     ("doctor.rs", Place::Core),

@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use overdue::{
+    objects::{Argument, Objects},
     plan::{Change, Plan, diff::diff, snapshot::Snapshot},
-    topology::{
-        Topology,
-        objects::{Argument, Objects},
-    },
+    topology::Topology,
 };
 
 /// The plan without anything to discard.

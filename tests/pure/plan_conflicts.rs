@@ -2,11 +2,9 @@
 //! with every difference and both values.
 
 use overdue::{
+    objects::{Argument, Binding, Exchange, Objects, Queue},
     plan::{Change, Difference, Plan, Refusal, snapshot::Snapshot},
-    topology::{
-        Topology,
-        objects::{Argument, Binding, Exchange, Objects, Queue},
-    },
+    topology::Topology,
 };
 
 use crate::broker_model::{empty_queues, plan};

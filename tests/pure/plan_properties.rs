@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::{
+    objects::{Binding, Exchange, Objects, Queue},
     plan::{Change, Plan, Refusal, diff::diff, generation::number_of, snapshot::Snapshot},
-    topology::{
-        Topology,
-        objects::{Binding, Exchange, Objects, Queue},
-    },
+    topology::Topology,
 };
 use proptest::{collection, prelude::*, sample::Index};
 

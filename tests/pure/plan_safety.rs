@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use overdue::{
+    objects::Objects,
     plan::{Change, Plan, generation::number_of, snapshot::Snapshot},
-    topology::{Topology, objects::Objects},
+    topology::Topology,
 };
 use proptest::prelude::*;
 

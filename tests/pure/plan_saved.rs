@@ -1,12 +1,13 @@
 //! A saved plan: carried out as it is, or not at all.
 
 use overdue::{
+    objects::Binding,
     plan::{
         diff::diff,
         saved::{Place, SavedPlan, StalePlan, VERSION},
         snapshot::Snapshot,
     },
-    topology::{Topology, objects::Binding},
+    topology::Topology,
 };
 use proptest::{collection, prelude::*, sample::Index};
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use overdue::{
+    objects::Argument,
     plan::{Refusal, diff::diff, snapshot::Snapshot},
-    topology::{Topology, objects::Argument},
+    topology::Topology,
 };
 
 use crate::broker_model::{applied, plan};

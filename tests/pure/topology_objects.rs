@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 
 use overdue::{
+    objects::{Argument, Objects, Queue},
     plan::snapshot::Snapshot,
-    topology::{
-        Topology,
-        objects::{Argument, Objects, Queue},
-    },
+    topology::Topology,
 };
 
 use crate::broker_model::{dead_letter_exchange, plan, route, text};

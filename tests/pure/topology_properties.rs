@@ -1,6 +1,9 @@
 //! What holds for every topology file, good or bad.
 
-use overdue::topology::{Topology, file::QueueType, level::Level, objects::Argument, report};
+use overdue::{
+    objects::Argument,
+    topology::{Topology, file::QueueType, level::Level, report},
+};
 use proptest::{prelude::*, sample::Index};
 
 use crate::{

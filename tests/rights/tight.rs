@@ -1,8 +1,8 @@
 //! The rights reach no further: neighbours by name, and objects of the topology that a role has no business with.
 
 use overdue::{
+    objects::{Objects, Queue},
     plan::Change,
-    topology::objects::{Objects, Queue},
 };
 
 use super::{

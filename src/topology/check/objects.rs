@@ -7,7 +7,7 @@ mod cycle;
 mod routing;
 
 use super::Severity;
-use crate::topology::objects::{Argument, Exchange, Objects, Queue};
+use crate::objects::{Argument, Exchange, Objects, Queue};
 
 /// Something about an object that loses, stops or doubles messages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Fault, reached};
-use crate::topology::objects::{Exchange, Objects, Queue};
+use crate::objects::{Exchange, Objects, Queue};
 
 /// Exchanges that queues dead-letter to, and those that lead into a queue with a TTL, unless they are fanouts
 /// with a queue, to which everything has a route.

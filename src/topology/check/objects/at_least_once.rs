@@ -1,7 +1,7 @@
 //! `at-least-once`: quorum queues that dead-letter at most once, often without anybody knowing.
 
 use super::{Fault, text};
-use crate::topology::objects::{Objects, Queue};
+use crate::objects::{Objects, Queue};
 
 /// All three arguments are needed; without reject-publish the broker silently falls back to at-most-once
 /// (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>).

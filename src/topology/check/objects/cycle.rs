@@ -1,7 +1,7 @@
 //! `dead-letter-cycle`: messages that expire from queue to queue and never get out.
 
 use super::{Fault, keys_from, reached};
-use crate::topology::objects::{Objects, Queue};
+use crate::objects::{Objects, Queue};
 
 /// Cycles of queues that all have a TTL. A queue without one waits for a consumer, which is a way out, and a
 /// rejection there is what RabbitMQ allows a cycle for (<https://www.rabbitmq.com/docs/dlx#dead-letter-cycle>).

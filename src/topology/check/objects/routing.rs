@@ -1,7 +1,7 @@
 //! `routing-nowhere` and `routing-overlap`: keys that no binding, or more than one, is for.
 
 use super::{Fault, keys_from, passes, reached};
-use crate::topology::objects::{Binding, Objects};
+use crate::objects::{Binding, Objects};
 
 pub(super) fn nowhere(objects: &Objects) -> Vec<Fault> {
     let mut faults: Vec<Fault> =
