@@ -14,7 +14,7 @@ use figment::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{topology::level::Ttl, worker::batch::BatchLimits};
+use crate::topology::level::Ttl;
 
 /// Read when it is there; another one is named with `--config`.
 const SETTINGS_FILE: &str = "overdue.toml";
@@ -279,19 +279,4 @@ fn between(
         return Ok(());
     }
     Err(SettingsError::OutOfRange { key, value: value.to_string(), range })
-}
-
-impl WorkerSettings {
-    /// Size and age of a batch.
-    #[must_use]
-    pub const fn batch_limits(&self) -> BatchLimits {
-        BatchLimits { size: self.batch_size, age: self.batch_age.as_duration() }
-    }
-
-    /// Unsettled deliveries per timeout: what is being closed and the batch after it. Quorum queues cap it at 2,000.
-    #[must_use]
-    pub fn prefetch(&self) -> u16 {
-        let wanted = self.batch_size.saturating_mul(self.in_flight.saturating_add(1));
-        u16::try_from(wanted.min(2_000)).unwrap_or(2_000)
-    }
 }

@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod batch;
 pub mod closing;
 pub mod disposition;
+mod limits;
 pub(crate) mod queues;
 pub mod receive;
 pub mod relay;
@@ -170,7 +171,7 @@ async fn session(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let mut consumed = BTreeSet::new();
     for timeout in &worker.topology.timeouts {
         for queue in queues::of(worker, &link, timeout).await? {
-            let prefetch = worker.settings.prefetch();
+            let prefetch = limits::prefetch(&worker.settings);
             let subscription = Subscription::open(&link, &queue, prefetch).await?;
             consumed.insert(queue);
             let lane = Lane {

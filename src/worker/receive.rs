@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::{
     Lane, SessionEnd,
     batch::Batch,
-    closing,
+    closing, limits,
     settle::{self, Due},
 };
 use crate::{
@@ -41,7 +41,7 @@ async fn work(
     stop: &Stop,
 ) -> Result<(), SessionEnd> {
     let settings = &lane.worker.settings;
-    let mut batch: Batch<Due> = Batch::new(settings.batch_limits());
+    let mut batch: Batch<Due> = Batch::new(limits::batch(settings));
     let mut closing: VecDeque<Closing> = VecDeque::new();
     loop {
         let room = closing.len() < settings.in_flight;
