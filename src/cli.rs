@@ -100,6 +100,11 @@ enum Command {
     Config,
 }
 
+/// Writes the failure of a command to standard error.
+pub fn report_failure(failure: &Failure) {
+    output::report(format!("error: {failure}"));
+}
+
 impl Cli {
     /// Runs the command.
     ///

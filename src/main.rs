@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use overdue::cli::{Cli, exit};
+use overdue::cli::{self, Cli, exit};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.print();
+            cli::report_failure(&failure);
             failure.exit_code()
         }
     }
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 
 /// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means drift here.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Where standard output is closed there is nobody to tell.
+    // Where standard output is closed nobody reads it.
     let _printed = error.print();
     if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
 }

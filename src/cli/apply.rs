@@ -12,7 +12,7 @@ use clap::Args;
 
 use super::{
     exit::Failure,
-    output::{say, tell},
+    output::{print, report},
     plan::Discard,
     setup,
 };
@@ -62,7 +62,7 @@ impl Apply {
         let management = Management::new(&address)?;
         let ground = Ground { topology, address, management };
         let plan = self.plan(&ground).await?;
-        say(&plan)?;
+        print(&plan)?;
         self.discard.note(&plan);
         if self.dry_run {
             return accepted(&plan);
@@ -116,7 +116,7 @@ impl Apply {
         let turn = ground.turn().await?;
         let plan = self.plan(ground).await?;
         if plan.changes().ne(shown.changes()) {
-            say(format!("meanwhile the broker has changed, now it is:\n{plan}"))?;
+            print(format!("meanwhile the broker has changed, now it is:\n{plan}"))?;
             self.agree(&plan, ground)?;
         }
         carry_out(&ground.management, &plan).await?;
@@ -127,7 +127,7 @@ impl Apply {
 
 impl Ground {
     async fn turn(&self) -> Result<Turn, Failure> {
-        let told = || tell("another overdue is changing this topology: waiting until it is done");
+        let told = || report("another overdue is changing this topology: waiting until it is done");
         Ok(Turn::take(&self.address, &self.topology, told).await?)
     }
 }
@@ -155,7 +155,7 @@ async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> 
     })
     .await?;
     // Afterwards: what cannot be written is no reason to stop half-way.
-    say(format!("{}applied {done} of {} steps", left.concat(), done + left.len()))
+    print(format!("{}applied {done} of {} steps", left.concat(), done + left.len()))
 }
 
 fn confirmed(place: &str) -> Result<bool, Failure> {

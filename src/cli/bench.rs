@@ -73,10 +73,10 @@ impl Close {
         let of = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         let size = Size { orders: of(self.orders), batch: of(self.batch) };
         store.init(schema, true).await?;
-        Ok(bench::close(store, size, tell).await?)
+        Ok(bench::close(store, size, report).await?)
     }
 }
 
-fn tell(step: &str) {
-    output::tell(format!("{step} …"));
+fn report(step: &str) {
+    output::report(format!("{step} …"));
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     exit::{self, Failure},
-    output::{Output, say, say_json},
+    output::{Output, print, print_json},
 };
 use crate::{
     config::Settings,
@@ -45,17 +45,17 @@ impl Check {
         };
         let findings = check::lint(&text, &surroundings);
         match self.output {
-            Output::Json => say_json(&Report::new(&text, &findings))?,
+            Output::Json => print_json(&Report::new(&text, &findings))?,
             Output::Text => {
                 for finding in &findings {
                     let shown = report::render(&path, &text, std::slice::from_ref(finding));
-                    say(format!("{shown}\n\n"))?;
+                    print(format!("{shown}\n\n"))?;
                 }
             }
         }
         self.verdict(&path, &findings)?;
         if let (Output::Text, Ok(topology)) = (self.output, Topology::parse(&text)) {
-            say(summary(&topology, &findings))?;
+            print(summary(&topology, &findings))?;
         }
         Ok(())
     }

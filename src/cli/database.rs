@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{exit::Failure, output::say, setup};
+use super::{exit::Failure, output::print, setup};
 use crate::config::Settings;
 
 /// Prepare the database
@@ -21,6 +21,6 @@ impl Database {
         let Self::Init { reference_tables } = self;
         let store = setup::store(settings)?;
         store.init(&settings.database.search_path, reference_tables).await?;
-        say(format!("{} is ready (search path {})", store.place(), settings.database.search_path))
+        print(format!("{} is ready (search path {})", store.place(), settings.database.search_path))
     }
 }

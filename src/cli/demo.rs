@@ -6,7 +6,7 @@ mod progress;
 use clap::Args;
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::{exit::Failure, output::say, setup};
+use super::{exit::Failure, output::print, setup};
 use crate::{
     config::Settings,
     demo::{
@@ -80,7 +80,7 @@ async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
         )));
     }
     let orders = tables::remove(&store, run).await?;
-    say(format!("removed {orders} orders of {run}"))
+    print(format!("removed {orders} orders of {run}"))
 }
 
 fn share(text: &str) -> Result<f64, String> {

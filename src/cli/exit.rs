@@ -1,8 +1,7 @@
 //! Exit codes, and how each error of the program comes to one.
 
-use std::process::ExitCode;
+use std::{fmt, process::ExitCode};
 
-use super::output::tell;
 use crate::{
     broker::{
         ConnectError, ManagementError, PublishError, TurnError,
@@ -61,11 +60,6 @@ impl Failure {
         Self { code: USAGE, text: text.into() }
     }
 
-    /// Writes the error to standard error.
-    pub fn print(&self) {
-        tell(format!("error: {}", self.text));
-    }
-
     /// The code for the operating system.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
@@ -74,6 +68,12 @@ impl Failure {
 
     fn of(code: u8, error: &dyn std::error::Error) -> Self {
         Self { code, text: crate::text::error_chain(error) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

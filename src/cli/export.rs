@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{exit::Failure, output::say, setup};
+use super::{exit::Failure, output::print, setup};
 use crate::{
     config::Settings,
     export::{definitions, kubernetes, rabbitmqadmin, terraform},
@@ -55,7 +55,7 @@ impl Export {
         let vhost = virtual_host(self.vhost.clone(), settings)?;
         let text = self.render(&topology, vhost);
         match &self.out {
-            None => say(text),
+            None => print(text),
             Some(path) => fs::write(path, text).map_err(|error| {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
             }),

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{exit::Failure, output::say, setup};
+use super::{exit::Failure, output::print, setup};
 use crate::{
     broker::Management,
     config::Settings,
@@ -53,7 +53,7 @@ impl Graph {
             Format::Dot => dot::render(&graph),
         };
         match &self.out {
-            None => say(picture),
+            None => print(picture),
             Some(path) => fs::write(path, picture).map_err(|error| {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
             }),

@@ -23,8 +23,8 @@ pub(super) enum Output {
 impl Output {
     pub(super) fn print<T: Serialize + Display>(self, answer: &T) -> Result<(), Failure> {
         match self {
-            Self::Text => say(answer.to_string().trim_end()),
-            Self::Json => say_json(answer),
+            Self::Text => print(answer.to_string().trim_end()),
+            Self::Json => print_json(answer),
         }
     }
 }
@@ -36,7 +36,7 @@ impl Output {
 ///
 /// # Errors
 /// It cannot be written for another reason, e.g. on a full disk.
-pub(super) fn say(text: impl Display) -> Result<(), Failure> {
+pub(super) fn print(text: impl Display) -> Result<(), Failure> {
     let mut text = text.to_string();
     if !text.ends_with('\n') {
         text.push('\n');
@@ -53,14 +53,14 @@ pub(super) fn say(text: impl Display) -> Result<(), Failure> {
 /// Writes a value as JSON to standard output.
 ///
 /// # Errors
-/// As [`say`].
-pub(super) fn say_json(answer: &impl Serialize) -> Result<(), Failure> {
+/// As [`print`].
+pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(answer)
         .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-    say(json)
+    print(json)
 }
 
-/// Writes a line to standard error: progress, notes. Where that cannot be written there is nobody to tell.
-pub(super) fn tell(text: impl Display) {
+/// Writes a line to standard error: progress, notes. A line that cannot be written there is dropped.
+pub(super) fn report(text: impl Display) {
     let _nobody_reads = writeln!(io::stderr().lock(), "{text}");
 }

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use super::{
     exit::Failure,
     export,
-    output::{say, tell},
+    output::{print, report},
     setup,
 };
 use crate::{
@@ -60,9 +60,9 @@ impl Permissions {
         };
         let roles = Role::all(&topology);
         match self.format {
-            Format::Rabbitmqctl => say(rabbitmqctl::render(&roles, &request)),
+            Format::Rabbitmqctl => print(rabbitmqctl::render(&roles, &request)),
             Format::Definitions => {
-                say(definitions::render(&roles, &request))?;
+                print(definitions::render(&roles, &request))?;
                 warn(&request);
                 Ok(())
             }
@@ -73,12 +73,12 @@ impl Permissions {
 /// JSON has no comments, so this goes to standard error.
 fn warn(request: &Request) {
     if request.create_users {
-        tell(
+        report(
             "note: the users have no password, and importing takes the password of a user that exists; set \
              them with `rabbitmqctl change_password`",
         );
     } else {
-        tell(
+        report(
             "note: users and their tags are not in it, the users have to exist; --create-users puts them in",
         );
     }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     exit::{self, Failure},
-    output::{Output, say, tell},
+    output::{Output, print, report},
     setup,
 };
 use crate::{
@@ -53,7 +53,7 @@ impl Discard {
             plan.refusals.iter().any(kept)
         };
         for name in self.queues.iter().filter(|name| !leaving.contains(*name) && !refused(name)) {
-            tell(format!("note: --discard {name} does nothing: there is no queue of this name"));
+            report(format!("note: --discard {name} does nothing: there is no queue of this name"));
         }
     }
 }
@@ -67,8 +67,8 @@ impl PlanArgs {
         let json = serde_json::to_string_pretty(&saved)
             .map_err(|error| Failure::failed(error.to_string()))?;
         match self.output {
-            Output::Text => say(&saved.plan)?,
-            Output::Json => say(&json)?,
+            Output::Text => print(&saved.plan)?,
+            Output::Json => print(&json)?,
         }
         if let Some(path) = &self.out {
             fs::write(path, json + "\n").map_err(|error| {

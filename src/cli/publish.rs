@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use lapin::types::FieldTable;
 use serde::Deserialize;
 
-use super::{exit::Failure, output::say, setup};
+use super::{exit::Failure, output::print, setup};
 use crate::{
     broker::{Message, PublishError, Publisher},
     config::Settings,
@@ -176,7 +176,7 @@ async fn send_all(publisher: &Publisher, messages: Vec<Message>) -> Result<(), F
     bar.finish_and_clear();
     let failed = failures.len();
     match failures.into_iter().next() {
-        None => say(format!("published {total}, all confirmed")),
+        None => print(format!("published {total}, all confirmed")),
         Some(first) if total == 1 => Err(first.into()),
         Some(first) => {
             let mut failure = Failure::from(first);

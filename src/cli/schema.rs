@@ -1,8 +1,8 @@
 //! `overdue schema`: the JSON Schema of topology.toml, for editors.
 
-use super::{exit::Failure, output::say_json};
+use super::{exit::Failure, output::print_json};
 use crate::topology::schema;
 
 pub(super) fn run() -> Result<(), Failure> {
-    say_json(&schema::schema())
+    print_json(&schema::schema())
 }

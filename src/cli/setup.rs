@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::{exit::Failure, output::say};
+use super::{exit::Failure, output::print};
 use crate::{
     broker::BrokerAddress,
     config::{EffectSettings, Settings},
@@ -85,7 +85,7 @@ pub(super) fn show(settings: &Settings) -> Result<(), Failure> {
     shown.broker.management_url = shown.broker.management_url.as_deref().map(without_password);
     shown.database.url = without_password(&shown.database.url);
     let text = toml::to_string(&shown).map_err(|error| Failure::failed(error.to_string()))?;
-    say(text.trim_end())
+    print(text.trim_end())
 }
 
 /// A URL with `***` for its password; a text that is no URL is not shown at all, it may hold one.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     exit::{self, Failure},
-    output::say,
+    output::print,
     setup,
 };
 use crate::{
@@ -46,11 +46,11 @@ impl Unblock {
         let name = format!("{}.unblock.{}", topology.name, self.queue);
         if held == 0 && numbers.policy.as_deref() != Some(&name) {
             let none = "holds no dead letters (the count is up to ten seconds old)";
-            return say(format!("{} {none}", self.queue));
+            return print(format!("{} {none}", self.queue));
         }
         nudge(&management, &name, queue, &numbers).await?;
         let left = self.left(&management).await?;
-        say(format!(
+        print(format!(
             "freed {} of {held} dead letters of {}",
             held.saturating_sub(left),
             self.queue

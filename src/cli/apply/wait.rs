@@ -9,7 +9,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
-    super::output::{say, tell},
+    super::output::{print, report},
     Failure, Ground, carry_out,
 };
 use crate::{
@@ -64,7 +64,7 @@ pub(super) async fn wait(ground: &Ground, within: Option<Duration>) -> Result<()
 
 /// What does not end by itself stays, and is said once more: the plan is far up the screen by now.
 fn left(plan: &Plan) -> Result<(), Failure> {
-    plan.draining.iter().try_for_each(|queue| say(format!("stays: {queue}")))
+    plan.draining.iter().try_for_each(|queue| print(format!("stays: {queue}")))
 }
 
 /// A bar for a person, lines for a log.
@@ -87,7 +87,7 @@ impl Teller {
             bar.set_position(progress.drained);
             bar.set_message(progress.to_string());
         } else if self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-            tell(format!("waiting: {progress}"));
+            report(format!("waiting: {progress}"));
             self.told = Some(Instant::now());
         }
     }

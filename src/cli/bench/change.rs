@@ -5,7 +5,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser},
 };
 
-use super::tell;
+use super::report;
 use crate::{
     bench::change::{
         self, ChangeError, Size,
@@ -59,8 +59,8 @@ impl Change {
         stop.on_signals(exit::INTERRUPTED.into())
             .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
         let name = format!("overdue-bench-{:08x}", rand::random::<u32>());
-        tell(&format!("in {address}, exchanges and queues called {name}.*"));
-        let report = change::run(&address, &name, &kinds, &size, &stop, tell).await?;
+        report(&format!("in {address}, exchanges and queues called {name}.*"));
+        let report = change::run(&address, &name, &kinds, &size, &stop, report).await?;
         self.output.print(&report)?;
         if report.is_right() {
             Ok(())

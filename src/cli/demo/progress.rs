@@ -8,7 +8,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    cli::output::tell,
+    cli::output::report,
     demo::{
         board::{Board, Tally},
         script::RunId,
@@ -21,7 +21,7 @@ const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) fn announce(run: &RunId, title: &str) {
-    tell(format!("{run}: {title}"));
+    report(format!("{run}: {title}"));
 }
 
 /// Shows the board until it is dropped.
@@ -67,7 +67,7 @@ async fn lines(board: &Board, orders: usize) {
         ticks.tick().await;
         let (phase, tally) = board.read();
         let seconds = began.elapsed().as_secs();
-        tell(format!("{seconds} s: {} of {orders}", describe(phase, tally)));
+        report(format!("{seconds} s: {} of {orders}", describe(phase, tally)));
     }
 }
 
