@@ -10,17 +10,26 @@ mod architecture;
 mod batch_and_disposition;
 mod bench_change;
 mod broker_model;
+mod check;
+mod doctor;
+mod export;
 mod frames;
 mod generate;
+mod graph;
 mod order_wire;
+mod permissions;
 mod plan_conflicts;
 mod plan_properties;
 mod plan_safety;
 mod plan_saved;
 mod plan_texts;
 mod plan_waiting;
+#[allow(unreachable_pub, dead_code, reason = "shared with the other tiers")]
+#[path = "../support/samples.rs"]
+mod samples;
 mod sqlstate;
 mod topology_errors;
 mod topology_objects;
 mod topology_properties;
 mod topology_route;
+mod verify;

@@ -9,6 +9,7 @@ pub mod orders;
 pub mod process;
 pub mod proxy;
 pub mod python;
+pub mod samples;
 pub mod services;
 pub mod wait;
 pub mod worker;

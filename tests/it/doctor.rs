@@ -1,0 +1,218 @@
+//! The doctor at the bedside: real broker, real database.
+
+use std::collections::BTreeMap;
+
+use crate::verify::{
+    place::Place,
+    run::{Run, finish},
+};
+
+/// Area and name of every check, with its colour and what it found.
+fn checks(run: &Run) -> BTreeMap<String, (String, String)> {
+    let diagnosis = run.json();
+    let checks = diagnosis["checks"].as_array().unwrap().clone();
+    let word = |check: &serde_json::Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let entry = |check: serde_json::Value| {
+        let name = format!("{} {}", word(&check, "area"), word(&check, "name"));
+        (name, (word(&check, "colour"), word(&check, "finding")))
+    };
+    checks.into_iter().map(entry).collect()
+}
+
+fn not_green(run: &Run) -> Vec<String> {
+    let checks = checks(run).into_iter();
+    checks
+        .filter(|(_, (colour, _))| colour != "green")
+        .map(|(n, (c, _))| format!("{c} {n}"))
+        .collect()
+}
+
+async fn prepared() -> Place {
+    let place = Place::applied().await;
+    let run = place.overdue(&["database", "init", "--reference-tables"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    place
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_but_a_worker() {
+    let place = prepared().await;
+    let run = place.overdue(&["doctor", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(not_green(&run), ["amber Topology consumers"], "{run}");
+    let text = place.overdue(&["doctor"]);
+    assert_eq!(text.code, Some(0), "{text}");
+    assert!(text.stdout.ends_with("36 checks: 35 green, 1 amber, 0 red\n"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_applied_and_no_tables() {
+    let place = Place::new().await;
+    let run = place.overdue(&["doctor", "-o", "json"]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(
+        not_green(&run),
+        [
+            "red Database effects",
+            "amber Database outbox",
+            "amber Database sweep-index",
+            "red Database tables",
+            "amber Topology applied",
+            "amber Topology consumers",
+        ],
+        "{run}"
+    );
+    let (_, finding) = &checks(&run)["Topology consumers"];
+    assert_eq!(finding, "orders.unpaid, orders.unshipped are not there yet");
+}
+
+/// None of the checks stops another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_broker_nor_database_nor_topology() {
+    let place = Place::new().await;
+    let mut command = place.command(&["doctor", "-o", "json"], None);
+    command
+        .env("OVERDUE_BROKER__URL", "amqp://127.0.0.1:1/%2f")
+        .env("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1")
+        .env("OVERDUE_DATABASE__URL", "postgres://127.0.0.1:1/nowhere")
+        .env("OVERDUE_TOPOLOGY", "nowhere.toml");
+    let run = finish(command);
+    assert_eq!(run.code, Some(1), "{run}");
+    let checks = checks(&run);
+    assert_eq!(checks.len(), 36);
+    let red = checks.iter().filter(|(_, (colour, _))| colour == "red");
+    let red: Vec<&str> = red.map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        red,
+        ["Broker management-api", "Broker reachable", "Database reachable", "Topology file"]
+    );
+    for reason in ["the management API at", "cannot read the topology file"] {
+        assert_eq!(run.stdout.matches(reason).count(), 1, "{reason} is said once: {run}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn urls_that_are_none() {
+    let place = Place::new().await;
+    let mut command = place.command(&["doctor", "-o", "json"], None);
+    command.env("OVERDUE_BROKER__URL", "mq").env("OVERDUE_DATABASE__URL", "db://");
+    let run = finish(command);
+    assert_eq!(run.code, Some(1), "{run}");
+    let checks = checks(&run);
+    assert_eq!(checks["Broker reachable"].0, "red");
+    assert_eq!(checks["Database reachable"].0, "red");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_passwords_and_virtual_hosts() {
+    let place = prepared().await;
+    let mut command = place.command(&["doctor", "-o", "json"], None);
+    command
+        .env("OVERDUE_BROKER__URL", address(&place, "admin:wrong", &place.name))
+        .env(
+            "OVERDUE_BROKER__MANAGEMENT_URL",
+            setting(&place, "OVERDUE_BROKER__MANAGEMENT_URL").replace("admin:admin", "admin:wrong"),
+        )
+        .env(
+            "OVERDUE_DATABASE__URL",
+            setting(&place, "OVERDUE_DATABASE__URL").replace("overdue:overdue", "overdue:wrong"),
+        );
+    let run = finish(command);
+    let found = checks(&run);
+    assert_eq!(found["Broker reachable"].0, "green");
+    assert_eq!(found["Broker login"].0, "red");
+    assert_eq!(found["Broker management-api"].0, "amber");
+    assert_eq!(found["Database reachable"].0, "green");
+    assert_eq!(found["Database login"].0, "red");
+    assert!(!run.stdout.contains("wrong"), "no password is shown: {run}");
+
+    let mut command = place.command(&["doctor", "-o", "json"], None);
+    command.env("OVERDUE_BROKER__URL", address(&place, "admin:admin", "nowhere"));
+    let found = checks(&finish(command));
+    assert_eq!(found["Broker login"].0, "green");
+    assert_eq!(found["Broker virtual-host"].0, "red");
+}
+
+fn setting(place: &Place, name: &str) -> String {
+    let command = place.command(&[], None);
+    let found = command.get_envs().find(|(key, _)| *key == name);
+    found.unwrap().1.unwrap().to_str().unwrap().to_owned()
+}
+
+fn address(place: &Place, login: &str, vhost: &str) -> String {
+    let url = setting(place, "OVERDUE_BROKER__URL").replace("admin:admin", login);
+    url.replace(&place.name, vhost)
+}
+
+/// Least privilege: what may not be seen is amber and says which tag shows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_see_everything() {
+    let place = prepared().await;
+    let user = place.user("management").await;
+    place.permit(&user, "^$", r"^orders\.", r"^orders\.").await;
+    let run = finish(place.command(&["doctor", "-o", "json"], Some(&user)));
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(
+        not_green(&run),
+        [
+            "amber Topology administrator-rights",
+            "amber Topology consumers",
+            "amber Topology worker-rights",
+        ],
+        "{run}"
+    );
+    let (_, finding) = &checks(&run)["Topology worker-rights"];
+    assert!(finding.contains("takes the administrator tag"), "{finding}");
+    // A tag for the worker would be more than it needs.
+    assert!(!run.stdout.contains("add the tag"), "{run}");
+    assert!(run.stdout.contains("the management URL of an administrator (--management-url)"));
+}
+
+/// The tag is there; what lacks is the way into the virtual host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_use_the_virtual_host() {
+    let place = prepared().await;
+    let user = place.user("management").await;
+    let run = finish(place.command(&["doctor", "-o", "json"], Some(&user)));
+    assert_eq!(run.code, Some(1), "{run}");
+    let checks = checks(&run);
+    assert_eq!(checks["Broker management-api"].0, "green", "{run}");
+    let (colour, finding) = &checks["Broker virtual-host"];
+    assert!(colour == "red" && finding.contains("rabbitmqctl set_permissions"), "{run}");
+    let (colour, finding) = &checks["Topology applied"];
+    let reason = format!("may not use virtual host {}", place.name);
+    assert!(colour == "amber" && finding.contains(&reason), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
+    let place = prepared().await;
+    place.sql("DROP INDEX orders_unpaid_due").await;
+    place
+        .sql(
+            "INSERT INTO outbox (event, order_id, created_at)
+             VALUES ('order.closed', 'o-1', now() - interval '2 minutes')",
+        )
+        .await;
+    let run = place.overdue(&["doctor", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let found = checks(&run);
+    assert_eq!(found["Database sweep-index"].0, "amber");
+    assert!(found["Database sweep-index"].1.contains("reads orders from end to end"), "{run}");
+    assert_eq!(found["Database outbox"].0, "amber");
+    // An index that the query cannot use is as good as none.
+    place.sql("CREATE INDEX ON orders (due_at) WHERE status = 'paid'").await;
+    let found = checks(&place.overdue(&["doctor", "-o", "json"]));
+    assert_eq!(found["Database sweep-index"].0, "amber");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_messages_are_counted() {
+    let place = prepared().await;
+    place.publish("orders.in", "7m.unpaid", 3).await;
+    let look =
+        async || checks(&place.overdue(&["doctor", "-o", "json"]))["Topology parked"].clone();
+    let all = |(_, finding): &(String, String)| finding.starts_with("3 in orders.parked");
+    let (colour, _) = crate::support::until("all that is parked", look, all).await;
+    assert_eq!(colour, "amber");
+}

@@ -1,0 +1,8 @@
+//! What `overdue check` finds in a topology file.
+
+mod broker;
+mod documented;
+mod objects;
+mod rules;
+mod schema;
+mod topic;

@@ -1,0 +1,119 @@
+//! Facts to be judged: where all is well, and where nothing answers.
+
+use std::collections::BTreeMap;
+
+use overdue::{
+    doctor::facts::{
+        AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Facts, Gap, MachineFacts, Outbox,
+        Overview, Permission, Replicas, Server, Session, Skew, Sweep, Table,
+    },
+    plan::{snapshot::Snapshot, stats::QueueStats},
+};
+
+use crate::samples::two_timeouts;
+
+/// Everything as it should be, with one worker at work.
+pub(crate) fn well() -> Facts {
+    Facts {
+        topology: Ok(two_timeouts()),
+        connections: 16,
+        broker: BrokerFacts {
+            place: "amqps://mq.example:5671 virtual host `shop`".to_owned(),
+            user: "overdue".to_owned(),
+            virtual_host: "shop".to_owned(),
+            tls: true,
+            loopback: false,
+            connection: AmqpConnection::Open { answers: true },
+            api: api(),
+        },
+        database: DatabaseFacts {
+            place: "db.example:5432 database `shop`".to_owned(),
+            loopback: false,
+            session: Session::Open(server()),
+            tables: Ok(["closures", "outbox"].map(|name| table(name, true, &[])).to_vec()),
+            outbox: Ok(Outbox { events: 0, oldest_ms: 0 }),
+            effects: vec![("close".to_owned(), Ok(()))],
+            sweeps: vec![("close".to_owned(), Ok(Sweep::Planned { scans: Vec::new() }))],
+            clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),
+        },
+        machine: MachineFacts { open_files: Ok(65_536), cores: 4 },
+    }
+}
+
+fn api() -> ApiFacts {
+    let all = || ".*".to_owned();
+    let queues = two_timeouts().objects().queues;
+    let stats = queues.keys().map(|name| {
+        let numbers = QueueStats {
+            name: name.clone(),
+            messages: Some(0),
+            messages_dlx: Some(0),
+            consumers: Some(u64::from(name.starts_with("orders.un"))),
+            ..QueueStats::default()
+        };
+        (name.clone(), numbers)
+    });
+    let nodes = ["rabbit@a", "rabbit@b", "rabbit@c"].map(str::to_owned).to_vec();
+    let replicas = queues.keys().map(|queue| Replicas {
+        queue: queue.clone(),
+        leader: Some("rabbit@a".to_owned()),
+        members: nodes.clone(),
+        online: nodes.clone(),
+    });
+    ApiFacts {
+        user: "overdue".to_owned(),
+        overview: Ok(Overview {
+            version: "4.3.6".to_owned(),
+            exchange_types: vec!["direct".to_owned(), "topic".to_owned()],
+        }),
+        feature_flags_off: Ok(Vec::new()),
+        deprecated: Ok(Vec::new()),
+        plugins: Ok(vec!["rabbitmq_management".to_owned(), "rabbitmq_prometheus".to_owned()]),
+        alarms: Ok(Vec::new()),
+        permissions: Ok(vec![Permission {
+            user: "overdue".to_owned(),
+            virtual_host: "shop".to_owned(),
+            configure: all(),
+            write: all(),
+            read: all(),
+        }]),
+        replicas: Ok(replicas.collect()),
+        observed: Ok(Snapshot::of(&two_timeouts())),
+        stats: Ok(stats.collect::<BTreeMap<_, _>>()),
+        clock: Ok(Skew { ahead_ms: -640, margin_ms: 1_001 }),
+    }
+}
+
+/// A server with nothing odd about it.
+pub(crate) fn server() -> Server {
+    Server {
+        version_num: 180_006,
+        tls: true,
+        standby: false,
+        read_only: false,
+        max_connections: 100,
+        reserved: 3,
+        used: 17,
+        commit_timestamps: false,
+    }
+}
+
+/// A table of ours.
+pub(crate) fn table(name: &str, exists: bool, lacks: &[&str]) -> Table {
+    let lacks = lacks.iter().map(|right| (*right).to_owned()).collect();
+    Table { name: name.to_owned(), exists, lacks }
+}
+
+/// Neither a topology, nor a broker, nor a database.
+pub(crate) fn silent() -> Facts {
+    let gap = |reason: &str| Gap::new(reason, "mend it");
+    let mut facts = well();
+    facts.topology = Err(gap("cannot read the topology file topology.toml"));
+    facts.broker.connection = AmqpConnection::Unreachable("cannot reach the broker".to_owned());
+    facts.broker.api =
+        ApiFacts::unknown("overdue".to_owned(), gap("the management API gives no answer"));
+    let session = Session::Unreachable("cannot connect to PostgreSQL".to_owned());
+    facts.database = DatabaseFacts::unknown("db.example:5432".to_owned(), false, session);
+    facts.machine = MachineFacts { open_files: Err(gap("no /proc")), cores: 1 };
+    facts
+}

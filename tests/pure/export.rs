@@ -1,0 +1,4 @@
+//! What `overdue export` prints.
+
+mod formats;
+mod names;

@@ -1,0 +1,5 @@
+//! The drawings.
+
+mod layout;
+mod live;
+mod text;

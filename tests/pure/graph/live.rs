@@ -1,0 +1,90 @@
+//! What waits, on the picture: the generation in use, and retired queues that drain.
+
+use overdue::{
+    graph::{Count, Graph, Live, mermaid, svg},
+    plan::snapshot::Snapshot,
+    topology::{Topology, file::QueueType},
+};
+
+use crate::samples::WITHOUT_FINDINGS;
+
+/// A broker after the type of the queues changed and a level and a timeout went: what waited drains.
+fn changed() -> (Topology, Snapshot) {
+    let mut then = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
+    then.queue_type = QueueType::Classic;
+    then.levels.push("1d".parse().expect("a level"));
+    let mut gone = then.timeouts[0].clone();
+    "unshipped".clone_into(&mut gone.name);
+    then.timeouts.push(gone);
+    let mut snapshot = Snapshot::of(&then);
+    let now = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
+    for (name, queue) in now.objects().queues {
+        let name = format!("{name}.2");
+        let renamed = overdue::objects::Queue { name: name.clone(), ..queue };
+        snapshot.objects.queues.insert(name.clone(), renamed);
+        snapshot.messages.insert(name, 0);
+    }
+    let waiting = [
+        ("orders.delay.30m", 1_234_567),
+        ("orders.delay.30m.2", 88),
+        ("orders.delay.1d", 37),
+        ("orders.unshipped", 420),
+        ("orders.parked", 3),
+    ];
+    snapshot.messages.extend(waiting.map(|(name, count)| (name.to_owned(), count)));
+    snapshot.messages.remove("orders.delay.5s.2");
+    (now, snapshot)
+}
+
+#[test]
+fn the_generation_in_use_and_those_that_drain() {
+    let (topology, snapshot) = changed();
+    let graph = Graph::of(&topology, Some(&Live::of(&topology, &snapshot)));
+    let found = |name: &str| {
+        let mut nodes = graph.nodes.iter().filter(|node| node.name == name);
+        let node = nodes.next().unwrap_or_else(|| panic!("{name} is not shown"));
+        assert_eq!(nodes.count(), 0, "{name} is shown twice");
+        (node.messages, node.retired)
+    };
+    assert_eq!(found("orders.delay.30m.2"), (Some(Count::Messages(88)), false));
+    assert_eq!(found("orders.delay.30m"), (Some(Count::Messages(1_234_567)), true));
+    assert_eq!(found("orders.delay.1d"), (Some(Count::Messages(37)), true));
+    assert_eq!(found("orders.unshipped"), (Some(Count::Messages(420)), true));
+    assert_eq!(found("orders.parked"), (Some(Count::Messages(3)), true));
+    assert_eq!(found("orders.delay.5s.2"), (Some(Count::Unknown), false));
+    assert!(graph.summary.ends_with("1,235,115 messages in its queues now"), "{}", graph.summary);
+    let picture = svg::render(&graph);
+    assert!(
+        picture.contains(">1,234,567</text>") && picture.contains("class=\"box delay retired\"")
+    );
+    insta::assert_snapshot!(mermaid::render(&graph));
+}
+
+#[test]
+fn a_broker_without_the_topology() {
+    let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
+    let graph = Graph::of(&topology, Some(&Live::of(&topology, &Snapshot::default())));
+    let queues = graph.nodes.iter().filter_map(|node| node.messages);
+    let queues: Vec<Count> = queues.collect();
+    assert_eq!(queues, vec![Count::Absent; topology.objects().queues.len()]);
+}
+
+/// What only shares the prefix is somebody else's.
+#[test]
+fn foreign_queues_are_not_shown() {
+    let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
+    let mut snapshot = Snapshot::of(&topology);
+    let mut foreign = snapshot.objects.queues["orders.parked"].clone();
+    foreign.name = "orders.reports".to_owned();
+    snapshot.objects.queues.insert(foreign.name.clone(), foreign);
+    let graph = Graph::of(&topology, Some(&Live::of(&topology, &snapshot)));
+    assert!(graph.nodes.iter().all(|node| node.name != "orders.reports"));
+}
+
+#[test]
+fn counts_have_commas() {
+    for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")] {
+        assert_eq!(Count::Messages(count).to_string(), text);
+    }
+    assert_eq!(Count::Messages(u64::MAX).to_string(), "18,446,744,073,709,551,615");
+}

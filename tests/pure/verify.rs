@@ -1,0 +1,5 @@
+//! `overdue verify` on readings that are made up.
+
+mod findings;
+mod probe;
+mod stuck;

@@ -1,0 +1,84 @@
+//! What canaries say, made up.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use overdue::{
+    plan::snapshot::Snapshot,
+    verify::{
+        Report,
+        probe::{Canaries, Fate, judge},
+    },
+};
+
+use crate::samples::two_timeouts;
+
+const WITHIN: Duration = Duration::from_secs(10);
+
+fn canaries() -> Canaries {
+    Canaries::new(&two_timeouts(), "canary1", WITHIN).unwrap()
+}
+
+/// All arrive 12 ms late, but for those that `change` says.
+fn report(observed: &Snapshot, change: &[(&str, Fate)]) -> String {
+    let canaries = canaries();
+    let late = Duration::from_millis(12);
+    let in_time = canaries.list.iter().map(|canary| {
+        let after = canary.level.ttl().as_duration() + late;
+        (canary.id.clone(), Fate::Arrived { after })
+    });
+    let mut fates: BTreeMap<String, Fate> = in_time.collect();
+    fates.extend(change.iter().map(|(id, fate)| ((*id).to_owned(), fate.clone())));
+    let probe = judge(&two_timeouts(), observed, &canaries, &fates, WITHIN);
+    Report::new(&two_timeouts(), "/", observed, Vec::new(), Some(probe)).to_string()
+}
+
+#[test]
+fn what_is_sent() {
+    insta::assert_debug_snapshot!(canaries());
+    assert_eq!(Canaries::new(&two_timeouts(), "canary1", Duration::from_millis(999)), None);
+}
+
+#[test]
+fn all_arrive() {
+    insta::assert_snapshot!(report(&Snapshot::of(&two_timeouts()), &[]));
+}
+
+#[test]
+fn lost_refused_early() {
+    let refused = Fate::Refused { reason: "a queue is full".to_owned() };
+    let early = Fate::Arrived { after: Duration::from_millis(900) };
+    let changes = [
+        ("canary1-1s", early),
+        ("canary1-3s", Fate::Lost),
+        ("canary1-1s.unpaid", refused),
+        ("canary1-1s.unshipped", Fate::Lost),
+    ];
+    insta::assert_snapshot!(report(&Snapshot::of(&two_timeouts()), &changes));
+}
+
+#[test]
+fn a_timeout_is_not_blamed_for_its_level() {
+    let lost =
+        ["canary1-1s", "canary1-1s.unpaid", "canary1-1s.unshipped"].map(|id| (id, Fate::Lost));
+    let text = report(&Snapshot::of(&two_timeouts()), &lost);
+    assert!(text.contains("drift: 1 danger"), "{text}");
+}
+
+#[test]
+fn a_copy_on_the_probe_is_no_proof_without_a_binding() {
+    let mut observed = Snapshot::of(&two_timeouts());
+    observed.objects.bindings.retain(|binding| binding.routing_key != "#.unpaid");
+    let text = report(&observed, &[]);
+    assert!(
+        text.contains("timeout unpaid     through level 1s: 12 ms late; NO QUEUE of it is bound"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_grain_of_clocks_is_not_early() {
+    let after = Duration::from_millis(980);
+    let text = report(&Snapshot::of(&two_timeouts()), &[("canary1-1s", Fate::Arrived { after })]);
+    assert!(text.contains("level 1s           20 ms EARLY\n"), "{text}");
+    assert!(text.contains("in order"), "{text}");
+}

@@ -1,0 +1,89 @@
+//! Topologies that tests of several tiers use. No service is needed.
+
+use overdue::topology::Topology;
+
+/// A file that the check has nothing to say about.
+pub const WITHOUT_FINDINGS: &str = r#"name = "orders"
+
+[delay]
+levels = ["5s", "30s", "5m", "30m"]
+
+[queues]
+type = "quorum"
+delivery_limit = 20
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+effect = "close"
+after_by_category = { virtual = "5m" }
+
+[retry]
+after = ["5s", "30s"]
+"#;
+
+/// [`WITHOUT_FINDINGS`] with one thing changed.
+pub fn edited(old: &str, new: &str) -> String {
+    assert_eq!(WITHOUT_FINDINGS.matches(old).count(), 1, "the edit is to hit one place: {old}");
+    WITHOUT_FINDINGS.replace(old, new)
+}
+
+/// Two timeouts: short levels for messages that are to come due within a test, a long one for those that are not.
+pub const TWO_TIMEOUTS: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["1s", "3s", "30m"]
+
+[queues]
+type = "quorum"
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+
+[[timeout]]
+name = "unshipped"
+after = "3s"
+
+[retry]
+after = ["1s"]
+"#;
+
+/// [`TWO_TIMEOUTS`], parsed.
+pub fn two_timeouts() -> Topology {
+    Topology::parse(TWO_TIMEOUTS).unwrap()
+}
+
+/// A name with a dot, which a regular expression has to escape.
+pub const DOTTED: &str = r#"
+name = "a.b"
+
+[delay]
+levels = ["1s", "30m"]
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+
+[[timeout]]
+name = "un_shipped-2"
+after = "1s"
+
+[retry]
+after = ["1s"]
+"#;
+
+/// [`DOTTED`], parsed.
+pub fn dotted() -> Topology {
+    Topology::parse(DOTTED).unwrap()
+}
+
+/// Two levels and two timeouts, no retry.
+pub fn named(name: &str, queue_type: &str) -> Topology {
+    let text = format!(
+        "name = '{name}'\ndelay.levels = ['5s', '30d']\nqueues.type = '{queue_type}'\n\
+         [[timeout]]\nname = 'unpaid'\nafter = '30d'\n[[timeout]]\nname = 'un_shipped-2'\nafter = '5s'"
+    );
+    Topology::parse(&text).unwrap()
+}
