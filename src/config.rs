@@ -47,6 +47,9 @@ pub struct BrokerSettings {
     pub url: String,
     /// Management API; by default the same host and credentials on port 15672.
     pub management_url: Option<String>,
+    /// How often the broker takes its statistics: the longer of its `collect_statistics_interval` and
+    /// `quorum_tick_interval`.
+    pub statistics_interval: Millis,
 }
 
 /// `[database]`
@@ -148,6 +151,7 @@ impl Default for Settings {
             broker: BrokerSettings {
                 url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned(),
                 management_url: None,
+                statistics_interval: Millis(5_000),
             },
             database: DatabaseSettings {
                 url: "postgres://postgres@127.0.0.1:5432/postgres".to_owned(),
@@ -239,14 +243,8 @@ impl Settings {
         let worker = &self.worker;
         between("worker.batch_size", worker.batch_size, 1..=2_000, "between 1 and 2000")?;
         between("worker.in_flight", worker.in_flight, 1..=64, "between 1 and 64")?;
-        if worker.sweep_every == Millis(0) {
-            let value = "0s".to_owned();
-            return Err(SettingsError::OutOfRange {
-                key: "worker.sweep_every",
-                value,
-                range: "1ms or more",
-            });
-        }
+        above_zero("broker.statistics_interval", self.broker.statistics_interval)?;
+        above_zero("worker.sweep_every", worker.sweep_every)?;
         between("database.connections", self.database.connections, 2..=1_000, "between 2 and 1000")
     }
 }
@@ -279,4 +277,15 @@ fn between(
         return Ok(());
     }
     Err(SettingsError::OutOfRange { key, value: value.to_string(), range })
+}
+
+fn above_zero(key: &'static str, value: Millis) -> Result<(), SettingsError> {
+    if value == Millis(0) {
+        return Err(SettingsError::OutOfRange {
+            key,
+            value: "0s".to_owned(),
+            range: "1ms or more",
+        });
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! What it takes to bring a broker to the desired topology, as data: printed, saved, then executed as it is.
 
+pub mod counts;
 pub mod diff;
 pub mod drains;
 pub mod generation;

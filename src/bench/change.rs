@@ -21,8 +21,8 @@ use tokio::sync::watch;
 
 use crate::{
     broker::{
-        BrokerAddress, ConnectError, Link, Management, ManagementError, PublishError, Publisher,
-        TurnError, apply::ApplyError, consume::ConsumeError,
+        ConnectError, Link, Management, ManagementError, PublishError, Publisher, TurnError,
+        apply::ApplyError, consume::ConsumeError,
     },
     plan::waiting::GaveUp,
     shutdown::Stop,
@@ -91,20 +91,19 @@ pub enum ChangeError {
 /// # Errors
 /// See [`ChangeError`]. Messages that are lost or early are no error, they are in the report.
 pub async fn run(
-    address: &BrokerAddress,
+    management: &Management,
     name: &str,
     kinds: &[Kind],
     size: &Size,
     stop: &Stop,
     tell: impl Fn(&str),
 ) -> Result<Report, ChangeError> {
-    let management = Management::new(address)?;
     let mut report = Report::new(size);
     for kind in kinds {
         let scenario = Scenario::new(*kind, name, &size.levels);
         tell(&format!("{}: {}", kind.name(), kind.describe(&size.levels)));
         let measured = tokio::select! {
-            measured = one(address, &management, &scenario, size, &tell) => measured,
+            measured = one(management, &scenario, size, &tell) => measured,
             () = stop.requested() => Err(ChangeError::Interrupted),
         };
         let removed = management.remove_topology(name).await;
@@ -118,13 +117,13 @@ pub async fn run(
 }
 
 async fn one(
-    address: &BrokerAddress,
     management: &Management,
     scenario: &Scenario,
     size: &Size,
     tell: &impl Fn(&str),
 ) -> Result<Line, ChangeError> {
     let book = Arc::new(Book::open());
+    let address = management.address();
     let applying = Applying { address, management, scenario, size, book: &book, tell };
     applying.before().await?;
     let leaving = scenario.leaving.as_ref().map(|leaving| leaving.queue.clone());

@@ -9,7 +9,6 @@ use crate::{
     plan::{Change, Plan, Step, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
-pub use deletion::COUNTS_SETTLE;
 use deletion::Deletion;
 
 /// Why a plan was not carried out.

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     objects::Objects,
-    plan::{Change, saved::Place, snapshot::Snapshot},
+    plan::{Change, counts::StatisticsInterval, saved::Place, snapshot::Snapshot},
 };
 
 /// TCP and TLS to the management API.
@@ -47,6 +47,7 @@ pub struct Management {
     display: String,
     user: String,
     vhost: String,
+    statistics_interval: StatisticsInterval,
 }
 
 impl Management {
@@ -82,7 +83,36 @@ impl Management {
             .map_err(|error| unbuilt(error.to_string()))?;
         let vhost = address.virtual_host().to_owned();
         let address = address.clone();
-        Ok(Self { client, http, endpoint, password, address, display, user, vhost })
+        let statistics_interval = StatisticsInterval::default();
+        Ok(Self {
+            client,
+            http,
+            endpoint,
+            password,
+            address,
+            display,
+            user,
+            vhost,
+            statistics_interval,
+        })
+    }
+
+    /// The same client for a broker that takes its statistics at another interval than every five seconds.
+    #[must_use]
+    pub fn with_statistics_interval(self, statistics_interval: StatisticsInterval) -> Self {
+        Self { statistics_interval, ..self }
+    }
+
+    /// How often the broker takes its statistics, and with that how old its counts are.
+    #[must_use]
+    pub fn statistics_interval(&self) -> StatisticsInterval {
+        self.statistics_interval
+    }
+
+    /// Where the broker is.
+    #[must_use]
+    pub fn address(&self) -> &BrokerAddress {
+        &self.address
     }
 
     /// The virtual host all calls are about.

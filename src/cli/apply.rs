@@ -59,7 +59,7 @@ impl Apply {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
-        let management = Management::new(&address)?;
+        let management = setup::management(settings)?;
         let ground = Ground { topology, address, management };
         let plan = self.plan(&ground).await?;
         print(&plan)?;

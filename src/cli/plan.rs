@@ -10,7 +10,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{Management, apply},
+    broker::apply,
     config::Settings,
     plan::{Plan, Refusal, saved::SavedPlan},
 };
@@ -61,7 +61,7 @@ impl Discard {
 impl PlanArgs {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
-        let management = Management::new(&setup::address(settings)?)?;
+        let management = setup::management(settings)?;
         let (plan, observed) = apply::plan(&management, &topology, &self.discard.names()).await?;
         let saved = SavedPlan::new(&topology, management.place().await?, plan, &observed);
         let json = serde_json::to_string_pretty(&saved)

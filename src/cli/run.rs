@@ -64,7 +64,7 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
         store.check_effect(effect).await?;
     }
     store.check_outbox().await?;
-    let management = Management::new(&address)?;
+    let management = setup::management(settings)?;
     let management = match declaring {
         Declaring::Missing => {
             declare(&address, &management, &topology).await?;

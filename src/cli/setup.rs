@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use super::{exit::Failure, output::print};
 use crate::{
-    broker::BrokerAddress,
+    broker::{BrokerAddress, Management},
     config::{EffectSettings, Settings},
+    plan::counts::StatisticsInterval,
     store::{Store, orders::Effect},
     text::{counted, did_you_mean},
     topology::{Topology, report},
@@ -29,6 +30,12 @@ pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
 
 pub(super) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
     Ok(BrokerAddress::parse(&settings.broker.url, settings.broker.management_url.as_deref())?)
+}
+
+/// The management API, with the age that its counts have at the most.
+pub(super) fn management(settings: &Settings) -> Result<Management, Failure> {
+    let interval = StatisticsInterval::new(settings.broker.statistics_interval.as_duration());
+    Ok(Management::new(&address(settings)?)?.with_statistics_interval(interval))
 }
 
 pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {

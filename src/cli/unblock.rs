@@ -22,8 +22,6 @@ use crate::{
     verify::{blockers::blockers, queues_of},
 };
 
-/// The broker's counts are up to ten seconds old; so much later what was freed has been counted.
-const COUNTED: Duration = Duration::from_secs(11);
 /// How often the counts are looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -37,7 +35,7 @@ pub(super) struct Unblock {
 impl Unblock {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
-        let management = Management::new(&setup::address(settings)?)?;
+        let management = setup::management(settings)?;
         let observed = management.observe().await?;
         let queue = self.ours(&topology, &observed)?;
         let stats = management.stats_and_policies().await?;
@@ -45,8 +43,11 @@ impl Unblock {
         let held = numbers.dead_letters().unwrap_or_default();
         let name = format!("{}.unblock.{}", topology.name, self.queue);
         if held == 0 && numbers.policy.as_deref() != Some(&name) {
-            let none = "holds no dead letters (the count is up to ten seconds old)";
-            return print(format!("{} {none}", self.queue));
+            let age = management.statistics_interval().oldest_count();
+            return print(format!(
+                "{} holds no dead letters (the count is up to {age:?} old)",
+                self.queue
+            ));
         }
         nudge(&management, &name, queue, &numbers).await?;
         let left = self.left(&management).await?;
@@ -85,7 +86,7 @@ impl Unblock {
 
     /// Dead letters that are still there when the counts have been renewed.
     async fn left(&self, management: &Management) -> Result<u64, ManagementError> {
-        let deadline = Instant::now() + COUNTED;
+        let deadline = Instant::now() + management.statistics_interval().counts_settle();
         loop {
             let stats = management.queue_stats().await?;
             let left = stats.get(&self.queue).and_then(QueueStats::dead_letters).unwrap_or(0);

@@ -27,9 +27,6 @@ use crate::{
     },
 };
 
-/// Two readings so far apart are of different counts.
-const BETWEEN_READINGS: Duration = apply::COUNTS_SETTLE;
-
 /// Look for drift, policies that beat the topology, and dead letters that stand still
 #[derive(Debug, Args)]
 pub(super) struct Verify {
@@ -48,7 +45,7 @@ impl Verify {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
-        let management = Management::new(&address)?;
+        let management = setup::management(settings)?;
         let (_, observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
         let stats = management.stats_and_policies().await?;
         let mut found = verify::findings(&topology, &observed, &stats);
@@ -78,9 +75,11 @@ async fn dead_letters(
     if stuck::suspects(topology, observed, first).is_empty() {
         return Ok(Vec::new());
     }
-    tokio::time::sleep(BETWEEN_READINGS).await;
+    // Two readings so far apart are of different counts.
+    let apart = management.statistics_interval().counts_settle();
+    tokio::time::sleep(apart).await;
     let second = management.stats_and_policies().await?;
-    Ok(stuck::findings(topology, observed, first, &second))
+    Ok(stuck::findings(topology, observed, first, &second, apart))
 }
 
 async fn canaries(

@@ -2,19 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-use super::{Draining, Drains, Plan, count_of};
+use super::{Draining, Drains, Plan, count_of, counts::StatisticsInterval};
 use crate::topology::level::Level;
-
-/// The broker's counts are up to ten seconds old. A queue that it has not counted for so long is one it cannot
-/// count: statistics are off, or the queue has no leader.
-pub const UNCOUNTED_AT_MOST: Duration = Duration::from_mins(1);
-
-/// After the last message was due, and after the count last fell; it is up to ten seconds old.
-pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
 pub struct Waiting {
+    statistics: StatisticsInterval,
     within: Option<Duration>,
     most: u64,
     uncounted_since: Option<Duration>,
@@ -91,10 +85,17 @@ pub enum GaveUp {
 }
 
 impl Waiting {
-    /// Waits as long as it takes, or at most `within`.
+    /// Waits as long as it takes, or at most `within`, on a broker that takes its counts at this interval.
     #[must_use]
-    pub fn new(within: Option<Duration>) -> Self {
-        Self { within, most: 0, uncounted_since: None, fewest: u64::MAX, fell_at: Duration::ZERO }
+    pub fn new(within: Option<Duration>, statistics: StatisticsInterval) -> Self {
+        Self {
+            statistics,
+            within,
+            most: 0,
+            uncounted_since: None,
+            fewest: u64::MAX,
+            fell_at: Duration::ZERO,
+        }
     }
 
     /// What to do about `plan`, which was made `elapsed` after waiting began.
@@ -117,8 +118,9 @@ impl Waiting {
         if waiting < self.fewest {
             (self.fewest, self.fell_at) = (waiting, elapsed);
         }
-        let still = elapsed.saturating_sub(self.fell_at) >= STUCK_AFTER;
-        if let Some(gave_up) = stuck(&queues, elapsed).filter(|_| still) {
+        let stuck_after = self.statistics.stuck_after();
+        let still = elapsed.saturating_sub(self.fell_at) >= stuck_after;
+        if let Some(gave_up) = stuck(&queues, elapsed, stuck_after).filter(|_| still) {
             return Next::GiveUp(gave_up);
         }
         self.most = self.most.max(waiting);
@@ -141,23 +143,19 @@ impl Waiting {
         }
         let since = *self.uncounted_since.get_or_insert(elapsed);
         let so_long = elapsed.saturating_sub(since);
-        (so_long >= UNCOUNTED_AT_MOST)
+        (so_long >= self.statistics.uncounted_at_most())
             .then(|| GaveUp::Uncounted { queues: names.join(", "), for_s: so_long.as_secs() })
     }
 }
 
 /// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes.
-fn stuck(queues: &[Draining], elapsed: Duration) -> Option<GaveUp> {
+fn stuck(queues: &[Draining], elapsed: Duration, after: Duration) -> Option<GaveUp> {
     queues.iter().find_map(|Draining { queue, messages, drains }| {
         let Drains::WhenDue { within } = drains else { return None };
         let due: Level = within.parse().ok()?;
         let late = elapsed.checked_sub(due.ttl().as_duration())?;
         let late = Duration::from_secs(late.as_secs());
-        (late >= STUCK_AFTER).then(|| GaveUp::Stuck {
-            queue: queue.clone(),
-            messages: *messages,
-            late,
-        })
+        (late >= after).then(|| GaveUp::Stuck { queue: queue.clone(), messages: *messages, late })
     })
 }
 

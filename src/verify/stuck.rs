@@ -4,7 +4,10 @@
 //! again every three minutes; when all slots are held, nothing leaves the queue any more
 //! (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
     Drift, Next, Severity,
@@ -34,21 +37,22 @@ pub fn suspects(
         .collect()
 }
 
-/// What has dead letters in both readings. The counts are up to ten seconds old, so the second one has to
-/// be taken eleven seconds after the first.
+/// What has dead letters in both readings. Counts are late, so they have to be so far apart that these are
+/// different ones ([`counts_settle`](crate::plan::counts::StatisticsInterval::counts_settle)).
 #[must_use]
 pub fn findings(
     topology: &Topology,
     observed: &Snapshot,
     first: &BTreeMap<String, QueueStats>,
     second: &BTreeMap<String, QueueStats>,
+    apart: Duration,
 ) -> Vec<Drift> {
     let queues = observed.objects.queues.values().filter(|queue| role(topology, queue).is_some());
     let found = queues.filter_map(|queue| {
         let (before, now) = (held(first, queue), held(second, queue));
         (before > 0 && now > 0).then(|| {
             let blocked = blockers(topology, observed, second, queue);
-            finding(queue, before, now, &blocked)
+            finding(queue, before, now, apart, &blocked)
         })
     });
     found.collect()
@@ -58,7 +62,13 @@ fn held(stats: &BTreeMap<String, QueueStats>, queue: &Queue) -> u64 {
     stats.get(&queue.name).and_then(QueueStats::dead_letters).unwrap_or_default()
 }
 
-fn finding(queue: &Queue, before: u64, now: u64, blocked: &BTreeSet<Blocker>) -> Drift {
+fn finding(
+    queue: &Queue,
+    before: u64,
+    now: u64,
+    apart: Duration,
+    blocked: &BTreeSet<Blocker>,
+) -> Drift {
     let all_held = before >= SLOTS && now >= SLOTS;
     let severity = match (blocked.is_empty(), all_held) {
         (false, _) => Severity::Danger,
@@ -78,7 +88,7 @@ fn finding(queue: &Queue, before: u64, now: u64, blocked: &BTreeSet<Blocker>) ->
         severity,
         rule: "stuck-dead-letters",
         object: format!("queue {}", queue.name),
-        what: format!("{} due and not handed on ({before} six seconds before)", messages(now)),
+        what: format!("{} due and not handed on ({apart:?} earlier: {before})", messages(now)),
         why,
         next: Next::Unblock(queue.name.clone()),
     }

@@ -13,7 +13,7 @@ const MESSAGES: usize = 1_500;
 
 async fn measured(world: &World, kind: Kind, level: &str) -> Report {
     let size = Size { messages: MESSAGES, levels: level.parse().unwrap() };
-    change::run(&world.address(), NAME, &[kind], &size, &Stop::new(), |_| {}).await.unwrap()
+    change::run(&world.management(), NAME, &[kind], &size, &Stop::new(), |_| {}).await.unwrap()
 }
 
 /// Makes the change, and checks the account.

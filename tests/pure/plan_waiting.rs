@@ -4,10 +4,19 @@ use std::time::Duration;
 
 use overdue::plan::{
     Change, Draining, Drains, Plan, Refusal, Step,
-    waiting::{GaveUp, Next, STUCK_AFTER, UNCOUNTED_AT_MOST, Waiting},
+    counts::StatisticsInterval,
+    waiting::{GaveUp, Next, Waiting},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+
+fn statistics() -> StatisticsInterval {
+    StatisticsInterval::default()
+}
+
+fn waiting_for(within: Option<Duration>) -> Waiting {
+    Waiting::new(within, statistics())
+}
 
 fn draining(queue: &str, messages: Option<u64>, drains: Drains) -> Draining {
     Draining { queue: queue.to_owned(), messages, drains }
@@ -23,7 +32,7 @@ fn plan_of(draining: impl IntoIterator<Item = Draining>) -> Plan {
 
 #[test]
 fn it_ends_when_nothing_drains() {
-    assert_eq!(Waiting::new(None).next(&Plan::default(), SECOND), Next::Done);
+    assert_eq!(waiting_for(None).next(&Plan::default(), SECOND), Next::Done);
 }
 
 /// A parking lot is for a person, an unconsumed queue for another worker: waiting for them would never end.
@@ -37,13 +46,13 @@ fn it_does_not_wait_for_what_does_not_end_by_itself() {
     ];
     for drains in stays {
         let plan = plan_of([draining("shop.old", Some(3), drains)]);
-        assert_eq!(Waiting::new(None).next(&plan, SECOND), Next::Done, "{plan}");
+        assert_eq!(waiting_for(None).next(&plan, SECOND), Next::Done, "{plan}");
     }
 }
 
 #[test]
 fn it_waits_for_what_ends_by_itself_and_says_how_far_it_is() {
-    let mut waiting = Waiting::new(None);
+    let mut waiting = waiting_for(None);
     let consumed = draining("shop.unpaid", Some(10), Drains::Consumed);
     let Next::Look(progress) = waiting.next(&plan_of([when_due(Some(30)), consumed]), SECOND)
     else {
@@ -71,20 +80,20 @@ fn steps_come_before_waiting() {
         reason: String::new(),
     };
     let plan = Plan { steps: vec![step], ..plan_of([when_due(Some(1))]) };
-    assert_eq!(Waiting::new(None).next(&plan, SECOND), Next::CarryOut);
+    assert_eq!(waiting_for(None).next(&plan, SECOND), Next::CarryOut);
 }
 
 #[test]
 fn a_refusal_ends_it() {
     let refusal = Refusal::Occupied { queue: "shop.old".to_owned(), messages: Some(1) };
     let plan = Plan { refusals: vec![refusal], ..plan_of([when_due(Some(1))]) };
-    let next = Waiting::new(None).next(&plan, SECOND);
+    let next = waiting_for(None).next(&plan, SECOND);
     assert_eq!(next, Next::GiveUp(GaveUp::Refused(plan)));
 }
 
 #[test]
 fn the_time_that_was_given_ends_it() {
-    let mut waiting = Waiting::new(Some(10 * SECOND));
+    let mut waiting = waiting_for(Some(10 * SECOND));
     assert!(matches!(waiting.next(&plan_of([when_due(Some(2))]), 9 * SECOND), Next::Look(_)));
     let Next::GiveUp(gave_up) = waiting.next(&plan_of([when_due(Some(1))]), 10 * SECOND) else {
         panic!("time is over");
@@ -95,17 +104,17 @@ fn the_time_that_was_given_ends_it() {
 /// A queue is not counted for a while after it was declared; one that stays so is never deleted.
 #[test]
 fn a_count_that_stays_unknown_ends_it() {
-    let mut waiting = Waiting::new(None);
+    let mut waiting = waiting_for(None);
     let unknown = plan_of([when_due(None)]);
     assert!(matches!(waiting.next(&unknown, SECOND), Next::Look(_)));
-    assert!(matches!(waiting.next(&unknown, UNCOUNTED_AT_MOST), Next::Look(_)));
+    assert!(matches!(waiting.next(&unknown, statistics().uncounted_at_most()), Next::Look(_)));
     // Counted in between: it starts anew.
     assert!(matches!(
-        waiting.next(&plan_of([when_due(Some(1))]), 2 * UNCOUNTED_AT_MOST),
+        waiting.next(&plan_of([when_due(Some(1))]), 2 * statistics().uncounted_at_most()),
         Next::Look(_)
     ));
-    assert!(matches!(waiting.next(&unknown, 3 * UNCOUNTED_AT_MOST), Next::Look(_)));
-    let Next::GiveUp(gave_up) = waiting.next(&unknown, 4 * UNCOUNTED_AT_MOST) else {
+    assert!(matches!(waiting.next(&unknown, 3 * statistics().uncounted_at_most()), Next::Look(_)));
+    let Next::GiveUp(gave_up) = waiting.next(&unknown, 4 * statistics().uncounted_at_most()) else {
         panic!("nobody counts");
     };
     insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.30m for 60 s: are its statistics on, and does every queue have a leader (`overdue doctor`)? Nothing is lost; a later `overdue apply` deletes what is empty");
@@ -115,11 +124,15 @@ fn a_count_that_stays_unknown_ends_it() {
 #[test]
 fn what_does_not_come_out_when_it_is_due_ends_it() {
     let ttl = Duration::from_mins(30);
-    let mut waiting = Waiting::new(None);
+    let mut waiting = waiting_for(None);
     let plan = plan_of([when_due(Some(59))]);
     assert!(matches!(waiting.next(&plan, SECOND), Next::Look(_)));
-    assert!(matches!(waiting.next(&plan, ttl + STUCK_AFTER.saturating_sub(SECOND)), Next::Look(_)));
-    let Next::GiveUp(gave_up) = waiting.next(&plan, ttl + STUCK_AFTER + SECOND / 2) else {
+    assert!(matches!(
+        waiting.next(&plan, ttl + statistics().stuck_after().saturating_sub(SECOND)),
+        Next::Look(_)
+    ));
+    let Next::GiveUp(gave_up) = waiting.next(&plan, ttl + statistics().stuck_after() + SECOND / 2)
+    else {
         panic!("it is stuck");
     };
     insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them, and `overdue unblock shop.delay.30m` frees them once that is mended. Nothing is lost");
@@ -128,8 +141,8 @@ fn what_does_not_come_out_when_it_is_due_ends_it() {
 /// A million due at once take a while to come out.
 #[test]
 fn what_still_comes_out_is_not_stuck() {
-    let after = Duration::from_mins(30) + STUCK_AFTER;
-    let mut waiting = Waiting::new(None);
+    let after = Duration::from_mins(30) + statistics().stuck_after();
+    let mut waiting = waiting_for(None);
     for seconds in 0_u32..40 {
         let plan = plan_of([when_due(Some(1_000_000 - u64::from(seconds)))]);
         assert!(
@@ -140,9 +153,26 @@ fn what_still_comes_out_is_not_stuck() {
     let left = plan_of([when_due(Some(999_961))]);
     let since = after + 39 * SECOND;
     assert!(matches!(
-        waiting.next(&left, since + STUCK_AFTER.saturating_sub(SECOND)),
+        waiting.next(&left, since + statistics().stuck_after().saturating_sub(SECOND)),
         Next::Look(_)
     ));
-    let next = waiting.next(&left, since + STUCK_AFTER);
+    let next = waiting.next(&left, since + statistics().stuck_after());
     assert!(matches!(next, Next::GiveUp(GaveUp::Stuck { .. })), "{next:?}");
+}
+
+/// What is waited follows from the setting; the default is what every broker has that nobody has changed.
+#[test]
+fn the_waits_follow_from_the_interval_of_the_statistics() {
+    let waits = |interval: StatisticsInterval| {
+        let seconds = [interval.oldest_count(), interval.counts_settle(), interval.stuck_after()];
+        seconds.map(|wait| wait.as_secs())
+    };
+    assert_eq!(waits(StatisticsInterval::default()), [10, 11, 30]);
+    assert_eq!(waits(StatisticsInterval::new(SECOND)), [2, 3, 6]);
+    assert_eq!(waits(StatisticsInterval::new(60 * SECOND)), [120, 121, 360]);
+    // A queue may be without a leader for a while, however often the statistics are taken.
+    for (interval, at_most) in [(1, 60), (5, 60), (60, 720)] {
+        let statistics = StatisticsInterval::new(interval * SECOND);
+        assert_eq!(statistics.uncounted_at_most(), at_most * SECOND, "{interval}");
+    }
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     broker::{
         BrokerAddress, Management, Turn,
-        apply::{self, ApplyError, COUNTS_SETTLE},
+        apply::{self, ApplyError},
     },
     plan::{
         Change, Plan, Refusal, Step, count_of,
@@ -124,7 +124,8 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
             let (plan, _) = self.plan(&self.scenario.after).await?;
             if !plan.refusals.is_empty() {
                 free_since = None;
-            } else if free_since.get_or_insert_with(Instant::now).elapsed() >= COUNTS_SETTLE {
+            } else if free_since.get_or_insert_with(Instant::now).elapsed() >= self.counts_settle()
+            {
                 return Ok(Some(refused && kept));
             }
             patience.wait(|| format!("{} to drain: {plan}", leaving.queue)).await?;
@@ -164,7 +165,7 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
 
     /// As `overdue apply --wait`; the old parking lot drains too, because it is consumed here.
     async fn drain(&self, patience: &Patience) -> Result<(), ChangeError> {
-        let mut waiting = Waiting::new(None);
+        let mut waiting = Waiting::new(None, self.management.statistics_interval());
         let mut told = Instant::now();
         loop {
             let (plan, _) = self.plan(&self.scenario.after).await?;
@@ -203,12 +204,16 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
                     format!("{count} in {}", queue.name)
                 })
                 .collect();
-            if holding.is_empty() && now.saturating_sub(last) >= COUNTS_SETTLE {
+            if holding.is_empty() && now.saturating_sub(last) >= self.counts_settle() {
                 return Ok(());
             }
             let left = || format!("{}; {}", self.progress(), holding.join(", "));
             patience.wait(left).await?;
         }
+    }
+
+    fn counts_settle(&self) -> Duration {
+        self.management.statistics_interval().counts_settle()
     }
 
     fn progress(&self) -> String {

@@ -3,17 +3,13 @@
 //! A quorum queue cannot be deleted `if-empty`. What is ready in it, it says itself (a passive declare). What is
 //! unacked, or on its way to the dead letter exchange, only the statistics say, and they are late.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{
     super::{Link, Management, passive},
     Done, StepError,
 };
 use crate::plan::Change;
-
-/// A queue reports its counts every five seconds (`quorum_tick_interval`), and the reports are collected every five
-/// (`collect_statistics_interval`): what is read so long after the queue was unbound has seen all that was in it.
-pub const COUNTS_SETTLE: Duration = Duration::from_secs(11);
 
 /// Deletes queues, over one connection that is opened when it is needed.
 pub(super) struct Deletion<'a> {
@@ -33,7 +29,9 @@ impl<'a> Deletion<'a> {
         lost: u64,
         unbound: Instant,
     ) -> Result<Done, StepError> {
-        tokio::time::sleep(COUNTS_SETTLE.saturating_sub(unbound.elapsed())).await;
+        // What is read so long after the queue was unbound has seen all that was in it.
+        let settle = self.management.statistics_interval().counts_settle();
+        tokio::time::sleep(settle.saturating_sub(unbound.elapsed())).await;
         // Bindings before counts: what comes in after this look comes through the default exchange.
         if self.management.is_bound(queue).await? {
             return Ok(Done::Bound);

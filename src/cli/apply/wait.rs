@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// How often it looks; the broker's counts are up to ten seconds old.
+/// How often it looks; the broker's counts are older than that.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it says how far it is where nobody looks at a bar: a pipeline takes silence for a hang.
 const TELL_EVERY: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ pub(super) async fn wait(ground: &Ground, within: Option<Duration>) -> Result<()
     // What was discarded is gone by now.
     let none = BTreeSet::new();
     let began = Instant::now();
-    let mut waiting = Waiting::new(within);
+    let mut waiting = Waiting::new(within, ground.management.statistics_interval());
     let mut teller = Teller::new();
     loop {
         let (plan, _) = apply::plan(&ground.management, &ground.topology, &none).await?;

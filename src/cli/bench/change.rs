@@ -49,7 +49,7 @@ fn kinds() -> PossibleValuesParser {
 
 impl Change {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let address = setup::address(settings)?;
+        let management = setup::management(settings)?;
         let kinds = Kind::ALL.into_iter();
         let kinds: Vec<Kind> =
             kinds.filter(|kind| self.kind == "all" || self.kind == kind.name()).collect();
@@ -59,8 +59,8 @@ impl Change {
         stop.on_signals(exit::INTERRUPTED.into())
             .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
         let name = format!("overdue-bench-{:08x}", rand::random::<u32>());
-        report(&format!("in {address}, exchanges and queues called {name}.*"));
-        let report = change::run(&address, &name, &kinds, &size, &stop, report).await?;
+        report(&format!("in {}, exchanges and queues called {name}.*", management.address()));
+        let report = change::run(&management, &name, &kinds, &size, &stop, report).await?;
         self.output.print(&report)?;
         if report.is_right() {
             Ok(())

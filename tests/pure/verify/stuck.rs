@@ -1,6 +1,7 @@
 //! Dead letters in two readings, and what holds them, made up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use overdue::{
     objects::Argument,
@@ -31,7 +32,8 @@ fn held(count: u64) -> BTreeMap<String, QueueStats> {
 }
 
 fn severities(before: u64, now: u64, observed: &Snapshot) -> Vec<Severity> {
-    let found = findings(&two_timeouts(), observed, &held(before), &held(now));
+    let found =
+        findings(&two_timeouts(), observed, &held(before), &held(now), Duration::from_secs(11));
     found.into_iter().map(|drift| drift.severity).collect()
 }
 
