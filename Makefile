@@ -7,16 +7,20 @@ help: ## list the targets
 demo: ## services, topology, a worker, and 2,000 orders of which half are paid
 	@docker/demo.sh
 
-test: ## lint, then every test against real services
+test: ## lint and licences, then every test against real services
 	@docker/test.sh
 
 test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
 	@OVERDUE_RABBITMQ=4.0 docker/test.sh
 
-lint: ## formatting, clippy and documentation, warnings are errors
+SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh)
+
+lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
+	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
+	else echo 'lint: shellcheck is not installed: skipping the shell scripts' >&2; fi
 
 services: ## start RabbitMQ and PostgreSQL (docs/services.md)
 	@docker/services.sh up

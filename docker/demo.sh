@@ -5,8 +5,13 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-# shellcheck source=docker/lib/turn.sh
-source docker/lib/turn.sh
+# shellcheck source=docker/lib/say.sh
+source docker/lib/say.sh
+# shellcheck source=docker/lib/lock.sh
+source docker/lib/lock.sh
+
+# Cargo is not one of make's jobs, and would warn about a job server that it cannot reach.
+unset MAKEFLAGS MFLAGS
 
 target=${CARGO_TARGET_DIR:-target}
 overdue=$target/debug/overdue
@@ -22,7 +27,7 @@ stop_worker() {
   while kill -0 "$pid" 2>/dev/null; do
     if ((SECONDS > deadline)); then
       kill -KILL "$pid" 2>/dev/null || true
-      echo "demo: the worker did not stop within 45 seconds" >&2
+      say "the worker did not stop within 45 seconds"
     fi
     sleep 0.1
   done
@@ -35,8 +40,7 @@ await_worker() {
   until grep -q 'worker ready' "$log" || ((SECONDS > deadline)); do
     if ! kill -0 "$worker" 2>/dev/null; then
       cat "$log" >&2
-      echo "demo: the worker did not start" >&2
-      exit 1
+      die 1 "the worker did not start"
     fi
     sleep 0.1
   done
@@ -64,11 +68,11 @@ demo() {
   await_worker
   "$overdue" demo --orders 2000 --after 10s --worker external || result=$?
   if ! stop_worker; then
-    echo "demo: the worker did not end well" >&2
+    say "the worker ended with an error"
     ((result != 0)) || result=1
   fi
-  ((result == 0)) || echo "demo: the worker's log is $log" >&2
+  ((result == 0)) || say "the worker's log is $log"
   return "$result"
 }
 
-take_turn demo demo
+with_lock demo demo

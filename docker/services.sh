@@ -6,6 +6,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=docker/lib/say.sh
 source "$root/docker/lib/say.sh"
+# shellcheck source=docker/lib/lock.sh
+source "$root/docker/lib/lock.sh"
 # shellcheck source=docker/lib/engine.sh
 source "$root/docker/lib/engine.sh"
 # shellcheck source=docker/lib/images.sh
@@ -45,19 +47,6 @@ uses_own_services() {
     die 64 "set all of ${urls[*]}, or none"
   fi
   ((foreign > 0))
-}
-
-# Runs the function $1 so that of two runs at once the second waits. Nothing that it starts keeps
-# the lock, dockerd for example.
-exclusively() {
-  if command -v flock >/dev/null; then
-    exec 9>"/tmp/overdue-services-$(id -u).lock"
-    if ! flock --nonblock 9; then
-      say "waiting for another run of this script"
-      flock --timeout 900 9 || die 75 "another run of this script does not end"
-    fi
-  fi
-  "$@" 9>&-
 }
 
 up() {
@@ -116,10 +105,10 @@ case ${1:-} in
     if uses_own_services; then
       say "using the services that ${urls[0]} and the others name; nothing is started"
     else
-      exclusively "$@"
+      with_lock services "$@"
     fi
     ;;
-  worker) exclusively worker ;;
+  worker) with_lock services worker ;;
   env)
     if uses_own_services; then
       for name in "${urls[@]}"; do print_exports "$name" "${!name}"; done
@@ -130,7 +119,7 @@ case ${1:-} in
     ;;
   status) for stack in "${stacks[@]}"; do list_stack "$stack"; done ;;
   logs) for stack in "${stacks[@]}"; do containers "$stack" | print_logs 100; done ;;
-  down) exclusively down "${2:-}" ;;
+  down) with_lock services down "${2:-}" ;;
   help | --help | -h) usage ;;
   *) usage >&2 && exit 64 ;;
 esac

@@ -5,12 +5,15 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-# shellcheck source=docker/lib/turn.sh
-source docker/lib/turn.sh
 # shellcheck source=docker/lib/say.sh
 source docker/lib/say.sh
+# shellcheck source=docker/lib/lock.sh
+source docker/lib/lock.sh
 # shellcheck source=docker/lib/engine.sh
 source docker/lib/engine.sh
+
+# Cargo is not one of make's jobs, and would warn about a job server that it cannot reach.
+unset MAKEFLAGS MFLAGS
 
 requirements=tests/python/requirements.txt
 venv=$root/target/python
@@ -35,11 +38,23 @@ ensure_python() {
   cp "$requirements" "$venv/installed.txt"
 }
 
+# Licences, advisories and sources of the dependencies, where the tool is installed.
+check_dependencies() {
+  if command -v cargo-deny >/dev/null; then
+    cargo deny check
+  else
+    say "cargo-deny is not installed: skipping licences and advisories (cargo install --locked cargo-deny)"
+  fi
+}
+
 run_tests() {
   local services
   docker/services.sh up all </dev/null &
   services=$!
-  if is_default_version; then make --no-print-directory lint; fi
+  if is_default_version; then
+    make --no-print-directory lint
+    check_dependencies
+  fi
   if command -v cargo-nextest >/dev/null; then
     cargo nextest run --no-run
   else
@@ -58,4 +73,4 @@ run_tests() {
 }
 
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
-take_turn test run_tests
+with_lock test run_tests
