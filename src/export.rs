@@ -10,12 +10,12 @@ mod names;
 pub mod rabbitmqadmin;
 pub mod terraform;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 use crate::{
-    objects::{Argument, Binding, Exchange, Queue},
+    objects::{Binding, Exchange, Queue, arguments_json},
     plan::{Change, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
@@ -50,19 +50,9 @@ fn destination_type(binding: &Binding) -> &'static str {
     if binding.to_queue { "queue" } else { "exchange" }
 }
 
-/// Arguments as JSON; numbers stay numbers.
-fn arguments(arguments: &BTreeMap<String, Argument>) -> Map<String, Value> {
-    let json = |argument: &Argument| match argument {
-        Argument::Integer(number) => Value::from(*number),
-        Argument::Flag(flag) => Value::from(*flag),
-        Argument::Text(text) => Value::from(text.as_str()),
-    };
-    arguments.iter().map(|(key, value)| (key.clone(), json(value))).collect()
-}
-
 /// A queue's arguments with its type, for formats that have no other place for it.
 fn arguments_with_type(queue: &Queue) -> Map<String, Value> {
-    let mut all = arguments(&queue.arguments);
+    let mut all = arguments_json(&queue.arguments);
     all.insert("x-queue-type".to_owned(), Value::from(queue.kind.as_str()));
     all
 }

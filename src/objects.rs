@@ -1,53 +1,92 @@
 //! Exchanges, queues and bindings as plain data: what a topology wants and what a broker has, in the same types.
 
+pub mod routing;
+pub mod topic;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Exchanges, queues and bindings of one virtual host, desired or observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objects {
-    /// By name.
+    /// Exchanges by name.
     pub exchanges: BTreeMap<String, Exchange>,
-    /// By name.
+    /// Queues by name.
     pub queues: BTreeMap<String, Queue>,
-    /// All of them, each once.
+    /// Bindings; the broker has each only once.
     pub bindings: BTreeSet<Binding>,
 }
+
+/// Arguments by name.
+pub type Arguments = BTreeMap<String, Argument>;
 
 /// An exchange as the broker sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// Its name.
+    /// Unique among the exchanges of a virtual host; empty for the default exchange.
     pub name: String,
     /// `topic`, `fanout`, …
     pub kind: String,
     /// Survives a restart of the broker.
     pub durable: bool,
-    /// Goes when its last binding goes.
+    /// Deleted with its last binding.
     pub auto_delete: bool,
     /// `x-arguments`, e.g. `alternate-exchange`.
-    pub arguments: BTreeMap<String, Argument>,
+    pub arguments: Arguments,
 }
 
 /// A queue as the broker sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Its name.
+    /// Unique among the queues of a virtual host.
     pub name: String,
     /// `quorum`, `classic`, `stream`; not repeated as an argument.
     pub kind: String,
     /// Survives a restart of the broker.
     pub durable: bool,
-    /// Goes with its last consumer.
+    /// Deleted when its last consumer leaves.
     pub auto_delete: bool,
     /// Belongs to one connection.
     pub exclusive: bool,
     /// `x-arguments`, without `x-queue-type`.
-    pub arguments: BTreeMap<String, Argument>,
+    pub arguments: Arguments,
+}
+
+impl Exchange {
+    /// Where messages go that it has no route for.
+    #[must_use]
+    pub fn alternate(&self) -> Option<&str> {
+        text(&self.arguments, "alternate-exchange")
+    }
+}
+
+impl Queue {
+    /// The exchange that expired and rejected messages go to.
+    #[must_use]
+    pub fn dead_letter_exchange(&self) -> Option<&str> {
+        text(&self.arguments, "x-dead-letter-exchange")
+    }
+
+    /// The routing key its dead letters get; `None` is the key they came with.
+    #[must_use]
+    pub fn dead_letter_routing_key(&self) -> Option<&str> {
+        text(&self.arguments, "x-dead-letter-routing-key")
+    }
+
+    /// How long it keeps a message, in milliseconds; `None` is for ever.
+    #[must_use]
+    pub fn message_ttl_ms(&self) -> Option<i64> {
+        self.arguments.get("x-message-ttl").and_then(Argument::integer)
+    }
+}
+
+fn text<'a>(arguments: &'a Arguments, key: &str) -> Option<&'a str> {
+    arguments.get(key).and_then(Argument::text)
 }
 
 /// A binding of a queue or an exchange to an exchange.
@@ -62,7 +101,7 @@ pub struct Binding {
     /// The routing key or pattern.
     pub routing_key: String,
     /// Arguments, for headers exchanges.
-    pub arguments: BTreeMap<String, Argument>,
+    pub arguments: Arguments,
 }
 
 /// The value of an argument.
@@ -75,6 +114,54 @@ pub enum Argument {
     Flag(bool),
     /// A string; what the broker has of another type is held as its JSON text.
     Text(String),
+}
+
+impl Argument {
+    /// The string, where it is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, where it is one.
+    #[must_use]
+    pub const fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+/// As the broker's JSON has it.
+impl From<Value> for Argument {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::Text(text),
+            Value::Bool(flag) => Self::Flag(flag),
+            other => other.as_i64().map_or_else(|| Self::Text(other.to_string()), Self::Integer),
+        }
+    }
+}
+
+/// As the broker's JSON wants it.
+impl From<&Argument> for Value {
+    fn from(argument: &Argument) -> Self {
+        match argument {
+            Argument::Text(text) => Self::from(text.as_str()),
+            Argument::Integer(number) => Self::from(*number),
+            Argument::Flag(flag) => Self::from(*flag),
+        }
+    }
+}
+
+/// Arguments as a JSON object; numbers stay numbers.
+#[must_use]
+pub fn arguments_json(arguments: &Arguments) -> Map<String, Value> {
+    arguments.iter().map(|(key, value)| (key.clone(), value.into())).collect()
 }
 
 impl fmt::Display for Argument {

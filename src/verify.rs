@@ -8,7 +8,7 @@ mod limits;
 mod policies;
 pub mod probe;
 mod report;
-pub mod route;
+
 mod shape;
 pub mod stuck;
 mod text;

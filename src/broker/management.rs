@@ -22,10 +22,10 @@ pub use error::ManagementError;
 
 use super::{
     BrokerAddress, ConnectError, Link,
-    objects::{binding_of, exchange_of, json_arguments, queue_of},
+    objects::{binding_of, exchange_of, queue_of},
 };
 use crate::{
-    objects::Objects,
+    objects::{Objects, arguments_json},
     plan::{Change, counts::StatisticsInterval, saved::Place, snapshot::Snapshot},
 };
 
@@ -228,13 +228,13 @@ impl Management {
         let done = match change {
             Change::CreateExchange(exchange) => {
                 let kind = ExchangeType::from(exchange.kind.as_str());
-                let arguments = Some(json_arguments(&exchange.arguments));
+                let arguments = Some(arguments_json(&exchange.arguments));
                 let params = ExchangeParams::durable(&exchange.name, kind, arguments);
                 self.client.declare_exchange(&self.vhost, &params).await
             }
             Change::CreateQueue(queue) => {
                 let kind = QueueType::from(queue.kind.as_str());
-                let arguments = Some(json_arguments(&queue.arguments));
+                let arguments = Some(arguments_json(&queue.arguments));
                 let params = QueueParams::new(
                     &queue.name,
                     kind,
@@ -256,7 +256,7 @@ impl Management {
                     destination: &binding.destination,
                     destination_type: BindingDestinationType::Queue,
                     routing_key: &binding.routing_key,
-                    arguments: Some(json_arguments(&binding.arguments)),
+                    arguments: Some(arguments_json(&binding.arguments)),
                 };
                 self.client.delete_binding(&params, true).await
             }

@@ -1,33 +1,11 @@
 //! Objects as `rabbitmq_http_client` has them, and as this program has them.
 
-use std::collections::BTreeMap;
-
 use rabbitmq_http_client::{commons::BindingDestinationType, responses};
-use serde_json::Value;
 
-use crate::objects::{Argument, Binding, Exchange, Queue};
+use crate::objects::{Arguments, Binding, Exchange, Queue};
 
-pub(super) fn json_arguments(
-    arguments: &BTreeMap<String, Argument>,
-) -> serde_json::Map<String, Value> {
-    let json = |argument: &Argument| match argument {
-        Argument::Text(text) => Value::from(text.as_str()),
-        Argument::Integer(number) => Value::from(*number),
-        Argument::Flag(flag) => Value::from(*flag),
-    };
-    arguments.iter().map(|(key, value)| (key.clone(), json(value))).collect()
-}
-
-fn arguments_of(arguments: responses::XArguments) -> BTreeMap<String, Argument> {
-    let argument = |value: Value| match value {
-        Value::String(text) => Argument::Text(text),
-        Value::Bool(flag) => Argument::Flag(flag),
-        Value::Number(number) if number.is_i64() => {
-            Argument::Integer(number.as_i64().unwrap_or_default())
-        }
-        other => Argument::Text(other.to_string()),
-    };
-    arguments.0.into_iter().map(|(key, value)| (key, argument(value))).collect()
+fn arguments_of(arguments: responses::XArguments) -> Arguments {
+    arguments.0.into_iter().map(|(key, value)| (key, value.into())).collect()
 }
 
 pub(super) fn exchange_of(info: responses::ExchangeInfo) -> Exchange {

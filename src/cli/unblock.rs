@@ -16,7 +16,7 @@ use super::{
 use crate::{
     broker::{Management, ManagementError},
     config::Settings,
-    objects::{Argument, Queue},
+    objects::Queue,
     plan::{snapshot::Snapshot, stats::QueueStats},
     topology::Topology,
     verify::{blockers::blockers, queues_of},
@@ -166,12 +166,8 @@ fn not_nudged(error: ManagementError, vhost: &str, policy: &str) -> Failure {
 /// A definition that says again what the queue's own arguments say.
 fn unchanged(queue: &Queue) -> Result<BTreeMap<String, Value>, Failure> {
     let same = ["overflow", "message-ttl", "delivery-limit"].into_iter().find_map(|key| {
-        let value = match queue.arguments.get(&format!("x-{key}"))? {
-            Argument::Integer(number) => Value::from(*number),
-            Argument::Text(text) => Value::from(text.as_str()),
-            Argument::Flag(flag) => Value::from(*flag),
-        };
-        Some(BTreeMap::from([(key.to_owned(), value)]))
+        let value = queue.arguments.get(&format!("x-{key}"))?;
+        Some(BTreeMap::from([(key.to_owned(), value.into())]))
     });
     same.ok_or_else(|| {
         Failure::failed(format!(

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::{Item, arguments, arguments_with_type, destination_type, items, json};
+use super::{Item, arguments_with_type, destination_type, items, json};
 use crate::{
-    objects::{Binding, Exchange, Queue},
+    objects::{Binding, Exchange, Queue, arguments_json},
     topology::Topology,
 };
 
@@ -38,7 +38,7 @@ fn exchange(exchange: &Exchange, vhost: &str) -> String {
         ("durable", Value::from(exchange.durable)),
         ("auto_delete", Value::from(exchange.auto_delete)),
         ("internal", Value::from(false)),
-        ("arguments", Value::from(arguments(&exchange.arguments))),
+        ("arguments", Value::from(arguments_json(&exchange.arguments))),
     ])
 }
 
@@ -59,6 +59,6 @@ fn binding(binding: &Binding, vhost: &str) -> String {
         ("destination", Value::from(binding.destination.as_str())),
         ("destination_type", Value::from(destination_type(binding))),
         ("routing_key", Value::from(binding.routing_key.as_str())),
-        ("arguments", Value::from(arguments(&binding.arguments))),
+        ("arguments", Value::from(arguments_json(&binding.arguments))),
     ])
 }

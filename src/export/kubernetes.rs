@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Item, arguments, destination_type, items, names};
-use crate::topology::Topology;
+use super::{Item, destination_type, items, names};
+use crate::{objects::arguments_json, topology::Topology};
 
 /// Where the objects go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ fn document(item: &Item, items: &[Item], target: &Target) -> String {
                 ("durable", Value::from(exchange.durable)),
                 ("autoDelete", Value::from(exchange.auto_delete)),
             ];
-            ("Exchange", exchange.name.clone(), fields, arguments(&exchange.arguments))
+            ("Exchange", exchange.name.clone(), fields, arguments_json(&exchange.arguments))
         }
         Item::Queue(queue) => {
             let fields = vec![
@@ -55,7 +55,7 @@ fn document(item: &Item, items: &[Item], target: &Target) -> String {
                 ("autoDelete", Value::from(queue.auto_delete)),
                 ("deletionPolicy", Value::from("retain")),
             ];
-            ("Queue", queue.name.clone(), fields, arguments(&queue.arguments))
+            ("Queue", queue.name.clone(), fields, arguments_json(&queue.arguments))
         }
         Item::Binding(binding) => {
             let fields = vec![
@@ -66,7 +66,7 @@ fn document(item: &Item, items: &[Item], target: &Target) -> String {
                 ("routingKey", Value::from(binding.routing_key.as_str())),
             ];
             let name = names::of_binding(binding, items, "-to-");
-            ("Binding", name, fields, arguments(&binding.arguments))
+            ("Binding", name, fields, arguments_json(&binding.arguments))
         }
     };
     let namespace = target.namespace.as_ref().map(|name| Value::from(name.as_str()));

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Item, arguments, destination_type, items};
+use super::{Item, destination_type, items};
 use crate::{
+    objects::arguments_json,
     text::shell::{option, quote},
     topology::Topology,
 };
@@ -31,20 +32,20 @@ fn command(item: &Item, vhost: &str) -> String {
             words.push(option("exchanges declare --name", &exchange.name));
             words.push(option("--type", &exchange.kind));
             words.push(lifetime(exchange.durable, exchange.auto_delete));
-            arguments(&exchange.arguments)
+            arguments_json(&exchange.arguments)
         }
         Item::Queue(queue) => {
             words.push(option("queues declare --name", &queue.name));
             words.push(option("--type", &queue.kind));
             words.push(lifetime(queue.durable, queue.auto_delete));
-            arguments(&queue.arguments)
+            arguments_json(&queue.arguments)
         }
         Item::Binding(binding) => {
             words.push(option("exchanges bind --source", &binding.source));
             words.push(format!("--destination-type {}", destination_type(binding)));
             words.push(option("--destination", &binding.destination));
             words.push(option("--routing-key", &binding.routing_key));
-            arguments(&binding.arguments)
+            arguments_json(&binding.arguments)
         }
     };
     words.extend(with_arguments(with));

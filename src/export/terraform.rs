@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Item, arguments, arguments_with_type, destination_type, items, names};
+use super::{Item, arguments_with_type, destination_type, items, names};
 use crate::{
-    objects::{Argument, Binding, Exchange, Queue},
+    objects::{Argument, Binding, Exchange, Queue, arguments_json},
     topology::Topology,
 };
 
@@ -36,7 +36,7 @@ fn exchange(exchange: &Exchange, vhost: &str, items: &[Item]) -> String {
         ("durable", exchange.durable.to_string()),
         ("auto_delete", exchange.auto_delete.to_string()),
     ];
-    let arguments = arguments(&exchange.arguments);
+    let arguments = arguments_json(&exchange.arguments);
     if !arguments.is_empty() {
         // The provider takes texts only here; `alternate-exchange` is one.
         settings.push(("arguments", map(&arguments, "    ")));
@@ -66,7 +66,7 @@ fn binding(binding: &Binding, vhost: &str, items: &[Item]) -> String {
         ("destination", reference(destination_type(binding), &binding.destination) + ".name"),
         ("routing_key", text(&binding.routing_key)),
     ];
-    let arguments = arguments(&binding.arguments);
+    let arguments = arguments_json(&binding.arguments);
     if !arguments.is_empty() {
         let json = format!("jsonencode({})", map(&arguments, "  "));
         attributes.push(("arguments_json", json));

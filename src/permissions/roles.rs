@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Need, Object, Reach, Right, Role, RoutingKeys, Tag};
 use crate::{
-    objects::{Argument, Objects},
+    objects::Objects,
     topology::{Topology, level::Level},
 };
 
@@ -104,14 +104,14 @@ fn declaring(objects: &Objects) -> Needs {
     let mut needs = Needs::default();
     for exchange in objects.exchanges.values() {
         needs.exchange(Right::Configure, &exchange.name, "declare; delete what is retired");
-        if let Some(Argument::Text(alternate)) = exchange.arguments.get("alternate-exchange") {
+        if let Some(alternate) = exchange.alternate() {
             needs.exchange(Right::Read, &exchange.name, "declare with an alternate exchange");
             needs.exchange(Right::Write, alternate, "be the alternate exchange of another");
         }
     }
     for queue in objects.queues.values() {
         needs.queue(Right::Configure, &queue.name, "declare; delete what is retired");
-        if let Some(Argument::Text(dlx)) = queue.arguments.get("x-dead-letter-exchange") {
+        if let Some(dlx) = queue.dead_letter_exchange() {
             needs.queue(Right::Read, &queue.name, "declare with a dead letter exchange");
             needs.exchange(Right::Write, dlx, "be the dead letter exchange of a queue");
         }

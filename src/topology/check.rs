@@ -8,7 +8,7 @@ pub mod objects;
 mod queues;
 mod references;
 mod retry;
-pub mod topic;
+
 mod version;
 
 use std::{collections::BTreeSet, ops::Range};

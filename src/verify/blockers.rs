@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    limits::Effective,
-    route::{alternate, route},
-};
+use super::limits::Effective;
 use crate::{
-    objects::Queue,
+    objects::{Queue, routing::route},
     plan::{snapshot::Snapshot, stats::QueueStats},
     topology::Topology,
 };
@@ -108,7 +105,7 @@ pub fn blockers(
         found.extend(targets.filter_map(|target| full(effective(target))));
     }
     let told = found.iter().any(|blocker| matches!(blocker, Blocker::NoRoute { .. }));
-    if !told && dlx.kind != "fanout" && alternate(dlx).is_none() {
+    if !told && dlx.kind != "fanout" && dlx.alternate().is_none() {
         found.insert(Blocker::NoAlternate { exchange });
     }
     found

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Drift, Next, Severity};
 use crate::{
+    objects::routing::route,
     plan::{generation::number_of, snapshot::Snapshot},
     topology::{Topology, level::Level},
 };
@@ -184,7 +185,7 @@ fn bound(topology: &Topology, observed: &Snapshot, canary: &Canary) -> Vec<Strin
     };
     let base = topology.business_queue(timeout);
     let due = topology.due_exchange();
-    let routed = super::route::route(&observed.objects, &due, &canary.routing_key);
+    let routed = route(&observed.objects, &due, &canary.routing_key);
     routed.queues.into_iter().filter(|queue| number_of(&base, queue).is_some()).collect()
 }
 

@@ -87,21 +87,9 @@ fn text<'a>(
 }
 
 impl Queue {
-    /// Where it dead-letters to.
-    fn dead_letter_exchange(&self) -> Option<&str> {
-        text(&self.arguments, "x-dead-letter-exchange")
-    }
-
     /// Whether its messages dead-letter by themselves.
     fn expires(&self) -> bool {
         self.arguments.contains_key("x-message-ttl")
-    }
-}
-
-impl Exchange {
-    /// Where what it cannot route goes.
-    fn alternate(&self) -> Option<&str> {
-        text(&self.arguments, "alternate-exchange")
     }
 }
 
@@ -109,9 +97,10 @@ impl Exchange {
 /// Of kinds other than topic, direct and fanout it is not known, and held possible.
 fn passes(exchange: &Exchange, bound: &str, keys: &str) -> bool {
     match exchange.kind.as_str() {
-        "topic" => super::topic::overlap(bound, keys),
+        "topic" => crate::objects::topic::overlap(bound, keys),
         "direct" => {
-            bound == keys || (keys.contains(['*', '#']) && super::topic::overlap(bound, keys))
+            bound == keys
+                || (keys.contains(['*', '#']) && crate::objects::topic::overlap(bound, keys))
         }
         _ => true,
     }

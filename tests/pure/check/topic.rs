@@ -1,6 +1,6 @@
 //! Topic patterns, against a matcher that tries every routing key.
 
-use overdue::topology::check::topic::overlap;
+use overdue::objects::topic::overlap;
 use proptest::{collection, prelude::*};
 
 /// What RabbitMQ documents, word by word.

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use overdue::{
-    objects::Argument,
+    objects::{Argument, routing::route},
     plan::{snapshot::Snapshot, stats::QueueStats},
     verify::{
         Severity,
         blockers::blockers,
-        route::route,
         stuck::{findings, suspects},
     },
 };

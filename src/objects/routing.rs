@@ -1,0 +1,126 @@
+//! Where messages go: the one simulation of RabbitMQ's routing
+//! (<https://www.rabbitmq.com/docs/exchanges>, `rabbit_exchange:route/3`).
+//!
+//! A message is followed by its routing key, or by a pattern of keys such as `30m.*`. What cannot be decided from the
+//! pattern, or from the type of an exchange, is taken for possible.
+
+use std::collections::BTreeSet;
+
+use super::{Binding, Exchange, Objects, Queue, topic::overlap};
+
+/// Where a message may come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routed {
+    /// Queues that may get it; each exists.
+    pub queues: BTreeSet<String>,
+    /// Exchanges it is sent to that do not exist.
+    pub missing: BTreeSet<String>,
+}
+
+/// Follows a message that is published to `exchange`, through bindings between exchanges and alternate exchanges.
+///
+/// `keys` is its routing key, or a pattern of it.
+#[must_use]
+pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
+    let mut routed = Routed::default();
+    let mut seen = BTreeSet::new();
+    let mut next = vec![exchange];
+    while let Some(name) = next.pop() {
+        if !seen.insert(name) {
+            continue;
+        }
+        if name.is_empty() {
+            routed.queues.extend(by_name(objects, keys));
+            continue;
+        }
+        let Some(exchange) = objects.exchanges.get(name) else {
+            routed.missing.insert(name.to_owned());
+            continue;
+        };
+        let mut unroutable = true;
+        for binding in objects.bindings.iter().filter(|binding| binding.source == name) {
+            let matched = matches(exchange, binding, keys);
+            unroutable &= matched != Match::Always;
+            if matched == Match::Never {
+                continue;
+            }
+            if !binding.to_queue {
+                next.push(&binding.destination);
+            } else if objects.queues.contains_key(&binding.destination) {
+                routed.queues.insert(binding.destination.clone());
+            }
+        }
+        // The broker asks only whether the exchange itself has a route, not whether that leads to a queue.
+        if unroutable {
+            next.extend(exchange.alternate());
+        }
+    }
+    routed
+}
+
+/// Follows what `queue` dead-letters; `None` where it has no dead letter exchange.
+#[must_use]
+pub fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
+    let exchange = queue.dead_letter_exchange()?;
+    let mut routed = Routed::default();
+    for keys in dead_letter_keys(objects, queue) {
+        let Routed { queues, missing } = route(objects, exchange, keys);
+        routed.queues.extend(queues);
+        routed.missing.extend(missing);
+    }
+    Some(routed)
+}
+
+/// Patterns of the routing keys that `queue` dead-letters with: the one it sets, or those its messages came with.
+#[must_use]
+pub fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BTreeSet<&'a str> {
+    if let Some(key) = queue.dead_letter_routing_key() {
+        return BTreeSet::from([key]);
+    }
+    let bindings = objects.bindings.iter();
+    let own = bindings.filter(|binding| binding.to_queue && binding.destination == queue.name);
+    let keys = own.filter_map(|binding| {
+        // The default exchange binds every queue by its name.
+        let source = objects.exchanges.get(&binding.source).filter(|x| !x.name.is_empty())?;
+        let by_key = matches!(source.kind.as_str(), "topic" | "direct");
+        Some(if by_key { binding.routing_key.as_str() } else { ANY })
+    });
+    let keys: BTreeSet<&str> = keys.collect();
+    if keys.is_empty() { BTreeSet::from([ANY]) } else { keys }
+}
+
+/// The pattern that every routing key matches.
+const ANY: &str = "#";
+
+/// Whether messages take a binding.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Match {
+    Never,
+    /// Some of them, or it is not known: headers exchanges, and types of plugins.
+    Perhaps,
+    Always,
+}
+
+fn matches(exchange: &Exchange, binding: &Binding, keys: &str) -> Match {
+    let bound = binding.routing_key.as_str();
+    match exchange.kind.as_str() {
+        "fanout" => Match::Always,
+        "topic" if !overlap(bound, keys) => Match::Never,
+        "topic" if bound == ANY || bound == keys || is_key(keys) => Match::Always,
+        "direct" if bound == keys => Match::Always,
+        "direct" if is_key(keys) || !overlap(bound, keys) => Match::Never,
+        _ => Match::Perhaps,
+    }
+}
+
+/// Whether this is one routing key, not a pattern of several.
+fn is_key(keys: &str) -> bool {
+    !keys.contains(['*', '#'])
+}
+
+/// The default exchange leads to the queue that has the routing key for a name.
+fn by_name(objects: &Objects, keys: &str) -> BTreeSet<String> {
+    let names = objects.queues.keys();
+    let fits = |name: &&String| *name == keys || (!is_key(keys) && overlap(name, keys));
+    names.filter(fits).cloned().collect()
+}
