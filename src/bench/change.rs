@@ -1,16 +1,18 @@
 //! What a change of the topology does to messages that wait, and to those that are published meanwhile: every one
 //! is counted.
 //!
-//! In a topology of its own, which is removed at the end. The change goes the way of `overdue apply --wait`.
+//! In a topology of its own, which is removed at the end. The change is made as by `overdue apply --wait`.
 
 mod applying;
-mod book;
-mod following;
+mod consuming;
+mod deadline;
 pub mod kind;
-pub mod ledger;
+pub mod message_log;
+mod phase;
 mod publishing;
 pub mod report;
 pub mod scenario;
+mod shared_log;
 
 use std::{
     sync::Arc,
@@ -27,17 +29,18 @@ use crate::{
     plan::waiting::GaveUp,
     shutdown::Stop,
 };
-use applying::{Applying, Stage};
-use book::Book;
-use following::Follower;
-use kind::{Kind, Levels};
+use applying::Applying;
+use consuming::Consumer;
+use kind::{ChangeKind, Levels};
+use phase::ChangePhase;
 use publishing::Publishing;
-use report::{Line, Report};
+use report::{ChangeReport, MeasuredChange};
 use scenario::Scenario;
+use shared_log::SharedLog;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct ChangeSize {
     /// Messages that wait when the change begins, at least 1.
     pub messages: usize,
     /// Where they wait.
@@ -56,22 +59,22 @@ pub enum ChangeError {
     /// A plan was not carried out.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// It was somebody else's turn to change the topology.
+    /// The lock of the topology was not had.
     #[error(transparent)]
     Turn(#[from] TurnError),
     /// A plan is refused in the middle of the change.
     #[error(transparent)]
     GaveUp(#[from] GaveUp),
-    /// A message was not confirmed, so nobody can tell whether it may be missing.
+    /// A message was not confirmed, so nobody knows whether it may be missing.
     #[error(transparent)]
     Publish(#[from] PublishError),
     /// Receiving broke.
     #[error(transparent)]
     Consume(#[from] ConsumeError),
-    /// The task that receives from a queue broke.
-    #[error("the task that receives from queue `{0}` broke")]
+    /// A task that receives messages panicked: a defect of this program.
+    #[error("a task that receives messages panicked: {0}")]
     Panicked(String),
-    /// Something does not come to its end.
+    /// Something took longer than it may.
     #[error("gave up after {} s: {what}", waited.as_secs())]
     Stuck {
         /// What was waited for, and how far it is.
@@ -84,7 +87,7 @@ pub enum ChangeError {
     Interrupted,
 }
 
-/// Makes each of `kinds`, one after the other, in a topology called `name`; `tell` hears what is being done.
+/// Makes each of `kinds`, one after the other, in a topology called `name`; `on_step` is called with each step.
 ///
 /// The topology is removed after each, also after an error and when `stop` is asked for.
 ///
@@ -93,22 +96,22 @@ pub enum ChangeError {
 pub async fn run(
     management: &Management,
     name: &str,
-    kinds: &[Kind],
-    size: &Size,
+    kinds: &[ChangeKind],
+    size: &ChangeSize,
     stop: &Stop,
-    tell: impl Fn(&str),
-) -> Result<Report, ChangeError> {
-    let mut report = Report::new(size);
+    on_step: impl Fn(&str),
+) -> Result<ChangeReport, ChangeError> {
+    let mut report = ChangeReport::new(size);
     for kind in kinds {
         let scenario = Scenario::new(*kind, name, &size.levels);
-        tell(&format!("{}: {}", kind.name(), kind.describe(&size.levels)));
+        on_step(&format!("{}: {}", kind.name(), kind.describe(&size.levels)));
         let measured = tokio::select! {
-            measured = one(management, &scenario, size, &tell) => measured,
+            measured = one(management, &scenario, size, &on_step) => measured,
             () = stop.requested() => Err(ChangeError::Interrupted),
         };
         let removed = management.remove_topology(name).await;
         if let (Err(_), Err(left)) = (&measured, &removed) {
-            tell(&format!("exchanges and queues called {name}.* are left behind: {left}"));
+            on_step(&format!("exchanges and queues called {name}.* are left behind: {left}"));
         }
         report.lines.push(measured?);
         removed?;
@@ -119,32 +122,32 @@ pub async fn run(
 async fn one(
     management: &Management,
     scenario: &Scenario,
-    size: &Size,
-    tell: &impl Fn(&str),
-) -> Result<Line, ChangeError> {
-    let book = Arc::new(Book::open());
+    size: &ChangeSize,
+    on_step: &impl Fn(&str),
+) -> Result<MeasuredChange, ChangeError> {
+    let log = Arc::new(SharedLog::open());
     let address = management.address();
-    let applying = Applying { address, management, scenario, size, book: &book, tell };
+    let applying = Applying { address, management, scenario, size, log: &log, on_step };
     applying.before().await?;
-    let leaving = scenario.leaving.as_ref().map(|leaving| leaving.queue.clone());
-    let (release, held) = watch::channel(leaving);
+    let removed = scenario.removed.as_ref().map(|removed| removed.queue.clone());
+    let (release, held) = watch::channel(removed);
     let link = Link::open(address, "overdue bench, consuming").await?;
-    let follower = Follower { management, link, scenario, held, book: Arc::clone(&book) };
+    let consumer = Consumer { management, link, scenario, held, log: Arc::clone(&log) };
     let publisher = Publisher::connect(address, "overdue bench, publishing").await?;
-    let publishing = Publishing { publisher, scenario, size, book: &book };
+    let publishing = Publishing { publisher, scenario, size, log: &log };
     let measured = async {
         let refused = applying.refused(&publishing, &release).await?;
-        tell(&format!("publishing {} messages", size.messages));
+        on_step(&format!("publishing {} messages", size.messages));
         let began = Instant::now();
         publishing.many(&scenario.waiting, size.messages).await?;
         let filled = began.elapsed();
-        let (stages, stage) = watch::channel(Stage::Changing);
-        let (change, ()) = tokio::try_join!(applying.change(stages), publishing.meanwhile(stage))?;
+        let (phases, phase) = watch::channel(ChangePhase::Changing);
+        let (change, ()) = tokio::try_join!(applying.change(phases), publishing.meanwhile(phase))?;
         applying.until_all_is_out().await?;
-        Ok(book.with(|ledger| Line::new(scenario.kind, size, ledger, filled, &change, refused)))
+        Ok(log.with(|log| MeasuredChange::new(scenario.kind, size, log, filled, &change, refused)))
     };
     tokio::select! {
         measured = measured => measured,
-        broken = follower.run() => Err(broken),
+        broken = consumer.run() => Err(broken),
     }
 }

@@ -66,7 +66,7 @@ async fn the_result_is_json_for_programs_and_nothing_is_left() {
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         (&json["schema"], &json["messages"], &json["level"]),
-        (&1.into(), &200.into(), &"1s".into())
+        (&2.into(), &200.into(), &"1s".into())
     );
     let [line] = json["lines"].as_array().unwrap().as_slice() else { panic!("{run}") };
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use lapin::BasicProperties;
 use overdue::{
-    bench::change::{self, Size, kind::Kind, report::Report},
+    bench::change::{self, ChangeSize, kind::ChangeKind, report::ChangeReport},
     shutdown::Stop,
 };
 
@@ -11,30 +11,34 @@ use crate::support::{Wire, World, until};
 const NAME: &str = "changing";
 const MESSAGES: usize = 1_500;
 
-async fn measured(world: &World, kind: Kind, level: &str) -> Report {
-    let size = Size { messages: MESSAGES, levels: level.parse().unwrap() };
+async fn measured(world: &World, kind: ChangeKind, level: &str) -> ChangeReport {
+    let size = ChangeSize { messages: MESSAGES, levels: level.parse().unwrap() };
     change::run(&world.management(), NAME, &[kind], &size, &Stop::new(), |_| {}).await.unwrap()
 }
 
 /// Makes the change, and checks the account.
-async fn change(kind: Kind, level: &str) {
+async fn change(kind: ChangeKind, level: &str) {
     let world = World::empty().await;
     let report = measured(&world, kind, level).await;
     assert!(report.is_right(), "{report}");
-    let tally = report.lines[0].tally;
-    assert_eq!((tally.lost, tally.early, tally.astray, tally.foreign), (0, 0, 0, 0), "{report}");
-    assert_eq!(tally.published, tally.distinct + tally.parked, "{report}");
-    assert!(tally.received <= tally.distinct + tally.duplicates, "{report}");
-    assert!(tally.waiting > 0 && tally.published > MESSAGES, "{report}");
+    let counts = report.lines[0].counts;
+    assert_eq!(
+        (counts.lost, counts.early, counts.misdirected, counts.foreign),
+        (0, 0, 0, 0),
+        "{report}"
+    );
+    assert_eq!(counts.published, counts.distinct + counts.parked, "{report}");
+    assert!(counts.received <= counts.distinct + counts.duplicates, "{report}");
+    assert!(counts.waiting > 0 && counts.published > MESSAGES, "{report}");
     // Twenty are published as before when it no longer leads anywhere.
     match kind {
-        Kind::Combined | Kind::LevelRemoved | Kind::LevelTtl => {
-            assert!(tally.parked >= 20, "{report}");
+        ChangeKind::Combined | ChangeKind::LevelRemoved | ChangeKind::LevelTtl => {
+            assert!(counts.parked >= 20, "{report}");
         }
-        Kind::TimeoutRemoved => assert_eq!(tally.parked, 10, "{report}"),
-        _ => assert_eq!(tally.parked, 0, "{report}"),
+        ChangeKind::TimeoutRemoved => assert_eq!(counts.parked, 10, "{report}"),
+        _ => assert_eq!(counts.parked, 0, "{report}"),
     }
-    let refused = (kind == Kind::TimeoutRemoved).then_some(true);
+    let refused = (kind == ChangeKind::TimeoutRemoved).then_some(true);
     assert_eq!(report.lines[0].refused_while_occupied, refused, "{report}");
     let objects = world.management().observe().await.unwrap().objects;
     assert_eq!(objects.queues.keys().collect::<Vec<_>>(), Vec::<&String>::new());
@@ -44,43 +48,43 @@ async fn change(kind: Kind, level: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_levels_and_queue_type_at_once() {
-    change(Kind::Combined, "3s").await;
+    change(ChangeKind::Combined, "3s").await;
 }
 
 /// Longer than an old count can hide what waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_level_removed() {
-    change(Kind::LevelRemoved, "15s").await;
+    change(ChangeKind::LevelRemoved, "15s").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_ttl() {
-    change(Kind::LevelTtl, "3s").await;
+    change(ChangeKind::LevelTtl, "3s").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn classic_to_quorum() {
-    change(Kind::ClassicToQuorum, "3s").await;
+    change(ChangeKind::ClassicToQuorum, "3s").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quorum_to_classic() {
-    change(Kind::QuorumToClassic, "3s").await;
+    change(ChangeKind::QuorumToClassic, "3s").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_delivery_limit() {
-    change(Kind::DeliveryLimit, "3s").await;
+    change(ChangeKind::DeliveryLimit, "3s").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timeout_added() {
-    change(Kind::TimeoutAdded, "3s").await;
+    change(ChangeKind::TimeoutAdded, "3s").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timeout_removed_after_it_drained() {
-    change(Kind::TimeoutRemoved, "3s").await;
+    change(ChangeKind::TimeoutRemoved, "3s").await;
 }
 
 /// Takes one message out of the level.
@@ -114,9 +118,9 @@ async fn a_message_that_is_taken_put_forward_or_copied_is_noticed() {
         put(&wire, &entry, "10s.unpaid", &copied).await;
         put(&wire, &entry, "10s.unpaid", b"of somebody else").await;
     };
-    let (report, ()) = tokio::join!(measured(&world, Kind::TimeoutAdded, "10s"), spoil);
-    let tally = report.lines[0].tally;
-    let found = [tally.lost, tally.early, tally.duplicates, tally.parked, tally.astray];
-    assert_eq!((found, tally.foreign), ([1; 5], 1), "{report}");
+    let (report, ()) = tokio::join!(measured(&world, ChangeKind::TimeoutAdded, "10s"), spoil);
+    let counts = report.lines[0].counts;
+    let found = [counts.lost, counts.early, counts.duplicates, counts.parked, counts.misdirected];
+    assert_eq!((found, counts.foreign), ([1; 5], 1), "{report}");
     assert!(!report.is_right());
 }

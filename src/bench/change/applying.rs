@@ -9,8 +9,8 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    ChangeError, Size, book::Book, ledger::Ledger, publishing::Publishing,
-    report::Change as Changed, scenario::Scenario,
+    ChangeError, ChangeSize, deadline::Deadline, message_log::MessageLog, phase::ChangePhase,
+    publishing::Publishing, report::AppliedChange, scenario::Scenario, shared_log::SharedLog,
 };
 use crate::{
     broker::{
@@ -25,37 +25,24 @@ use crate::{
     topology::Topology,
 };
 
-/// How often `overdue apply --wait` looks.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often somebody hears how far it is.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// Between two reports of how far the draining is.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// How far the change is, for the order service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// It is being made.
-    Changing,
-    /// Nothing new comes into what is retired; that is draining.
-    Changed,
-    /// What was retired is gone.
-    Gone,
-}
-
-pub(super) struct Applying<'a, Tell> {
+pub(super) struct Applying<'a, OnStep> {
     pub(super) address: &'a BrokerAddress,
     pub(super) management: &'a Management,
     pub(super) scenario: &'a Scenario,
-    pub(super) size: &'a Size,
-    pub(super) book: &'a Book,
-    pub(super) tell: &'a Tell,
+    pub(super) size: &'a ChangeSize,
+    pub(super) log: &'a SharedLog,
+    pub(super) on_step: &'a OnStep,
 }
 
-impl<Tell: Fn(&str)> Applying<'_, Tell> {
+impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
     /// Declares what the change begins with, and waits until the broker has counted every queue once, as it has
     /// in a topology that is in use: a count that is too old is worse than none.
     pub(super) async fn before(&self) -> Result<(), ChangeError> {
         self.carry_out(&self.scenario.before, |_| {}, |_| {}).await?;
-        let patience = Patience::new(self.size, self.scenario);
+        let deadline = Deadline::new(self.size, self.scenario);
         loop {
             let observed = self.management.observe().await?;
             let queues = self.scenario.before.objects().queues;
@@ -64,7 +51,7 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
             if uncounted.is_empty() {
                 return Ok(());
             }
-            patience.wait(|| format!("{} to be counted", uncounted.join(", "))).await?;
+            deadline.wait(|| format!("{} to be counted", uncounted.join(", "))).await?;
         }
     }
 
@@ -72,14 +59,14 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
         Ok(apply::plan(self.management, topology, &BTreeSet::new()).await?)
     }
 
-    /// Plans and carries out, in its turn.
+    /// Plans and carries out, under the lock of the topology.
     async fn carry_out(
         &self,
         topology: &Topology,
         planned: impl FnOnce(&Plan),
         mut done: impl FnMut(&Step),
     ) -> Result<Plan, ChangeError> {
-        let waits = || (self.tell)("another overdue is changing this topology: waiting");
+        let waits = || (self.on_step)("another overdue is changing this topology: waiting");
         let turn = Turn::take(self.address, topology, waits).await?;
         let (plan, _) = self.plan(topology).await?;
         planned(&plan);
@@ -95,15 +82,15 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
         publishing: &Publishing<'_>,
         release: &watch::Sender<Option<String>>,
     ) -> Result<Option<bool>, ChangeError> {
-        let Some(leaving) = &self.scenario.leaving else { return Ok(None) };
+        let Some(removed) = &self.scenario.removed else { return Ok(None) };
         let count = (self.size.messages / 20).clamp(10, 1_000);
-        (self.tell)(&format!("removing a timeout with {count} messages in its queue"));
-        publishing.many(&leaving.way, count).await?;
-        let patience = Patience::new(self.size, self.scenario);
+        (self.on_step)(&format!("removing a timeout with {count} messages in its queue"));
+        publishing.many(&removed.route, count).await?;
+        let deadline = Deadline::new(self.size, self.scenario);
         let occupied = |plan: &Plan| {
             plan.refusals.iter().any(|refusal| {
                 matches!(refusal, Refusal::Occupied { queue, messages }
-                         if *queue == leaving.queue && *messages == u64::try_from(count).ok())
+                         if *queue == removed.queue && *messages == u64::try_from(count).ok())
             })
         };
         let (plan, before) = loop {
@@ -111,7 +98,7 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
             if occupied(&plan) {
                 break (plan, observed);
             }
-            patience.wait(|| format!("{} to be counted: {plan}", leaving.queue)).await?;
+            deadline.wait(|| format!("{} to be counted: {plan}", removed.queue)).await?;
         };
         let carried = apply::carry_out(self.management, &plan, |_, _| {}).await;
         let refused = matches!(carried, Err(ApplyError::Refused(_)));
@@ -128,48 +115,48 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
             {
                 return Ok(Some(refused && kept));
             }
-            patience.wait(|| format!("{} to drain: {plan}", leaving.queue)).await?;
+            deadline.wait(|| format!("{} to drain: {plan}", removed.queue)).await?;
         }
     }
 
     /// Makes the change, and waits until what it retired is gone.
     pub(super) async fn change(
         &self,
-        stages: watch::Sender<Stage>,
-    ) -> Result<Changed, ChangeError> {
-        let patience = Patience::new(self.size, self.scenario);
-        self.book.with(Ledger::change_begins);
+        phases: watch::Sender<ChangePhase>,
+    ) -> Result<AppliedChange, ChangeError> {
+        let deadline = Deadline::new(self.size, self.scenario);
+        self.log.with(MessageLog::change_begins);
         let is_unbind = |step: &Step| matches!(step.change, Change::Unbind(_));
         let unbinds = Cell::new(0);
         let planned = |plan: &Plan| {
-            (self.tell)(&format!("applying: {}", plan.summary()));
+            (self.on_step)(&format!("applying: {}", plan.summary()));
             unbinds.set(plan.steps.iter().filter(|step| is_unbind(step)).count());
         };
         let mut switched = None;
         let done = |step: &Step| {
             unbinds.set(unbinds.get() - usize::from(is_unbind(step)));
             if unbinds.get() == 0 && switched.is_none() {
-                switched = Some(patience.since.elapsed());
-                stages.send_replace(Stage::Changed);
+                switched = Some(deadline.since.elapsed());
+                phases.send_replace(ChangePhase::Changed);
             }
         };
         let plan = self.carry_out(&self.scenario.after, planned, done).await?;
-        let applied = patience.since.elapsed();
-        stages.send_replace(Stage::Changed);
-        self.drain(&patience).await?;
-        let gone = patience.since.elapsed();
-        stages.send_replace(Stage::Gone);
+        let applied = deadline.since.elapsed();
+        phases.send_replace(ChangePhase::Changed);
+        self.drain(&deadline).await?;
+        let gone = deadline.since.elapsed();
+        phases.send_replace(ChangePhase::Gone);
         let (steps, switched) = (plan.steps.len(), switched.unwrap_or(applied));
-        Ok(Changed { summary: plan.summary(), steps, switched, applied, gone })
+        Ok(AppliedChange { summary: plan.summary(), steps, switched, applied, gone })
     }
 
     /// As `overdue apply --wait`; the old parking lot drains too, because it is consumed here.
-    async fn drain(&self, patience: &Patience) -> Result<(), ChangeError> {
+    async fn drain(&self, deadline: &Deadline) -> Result<(), ChangeError> {
         let mut waiting = Waiting::new(None, self.management.statistics_interval());
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         loop {
             let (plan, _) = self.plan(&self.scenario.after).await?;
-            match waiting.next(&plan, patience.since.elapsed()) {
+            match waiting.next(&plan, deadline.since.elapsed()) {
                 Next::Done if plan.draining.is_empty() => return Ok(()),
                 Next::GiveUp(gave_up @ GaveUp::Refused(_)) => return Err(gave_up.into()),
                 Next::CarryOut => {
@@ -177,24 +164,24 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
                 }
                 // So many at once may be late: how long is for this benchmark to say.
                 Next::Done | Next::Look(_) | Next::GiveUp(_) => {
-                    patience.wait(|| format!("the old queues to drain: {plan}")).await?;
+                    deadline.wait(|| format!("the old queues to drain: {plan}")).await?;
                 }
             }
-            if told.elapsed() >= TELL_EVERY {
-                (self.tell)(&format!("draining: {}", self.progress()));
-                told = Instant::now();
+            if reported.elapsed() >= REPORT_EVERY {
+                (self.on_step)(&format!("draining: {}", self.progress()));
+                reported = Instant::now();
             }
         }
     }
 
     /// Waits until nothing is in any queue, and nothing has come for so long that the counts must have seen it.
     pub(super) async fn until_all_is_out(&self) -> Result<(), ChangeError> {
-        let patience = Patience::new(self.size, self.scenario);
+        let deadline = Deadline::new(self.size, self.scenario);
         let prefix = format!("{}.", self.scenario.after.name);
-        (self.tell)(&format!("receiving the rest: {}", self.progress()));
+        (self.on_step)(&format!("receiving the rest: {}", self.progress()));
         loop {
-            let now = self.book.now();
-            let last = self.book.with(|ledger| ledger.last_event());
+            let now = self.log.now();
+            let last = self.log.with(|log| log.last_event());
             let stats = self.management.queue_stats().await?.into_values();
             let ours = stats.filter(|queue| queue.name.starts_with(&prefix));
             let holding: Vec<String> = ours
@@ -208,7 +195,7 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
                 return Ok(());
             }
             let left = || format!("{}; {}", self.progress(), holding.join(", "));
-            patience.wait(left).await?;
+            deadline.wait(left).await?;
         }
     }
 
@@ -217,32 +204,7 @@ impl<Tell: Fn(&str)> Applying<'_, Tell> {
     }
 
     fn progress(&self) -> String {
-        let (out, all) = self.book.with(|ledger| (ledger.out(), ledger.published()));
+        let (out, all) = self.log.with(|log| (log.out(), log.published()));
         format!("{out} of {all} messages are out")
-    }
-}
-
-/// Looking again and again, until it has been too long.
-struct Patience {
-    since: Instant,
-    limit: Duration,
-}
-
-impl Patience {
-    /// The longest level, a minute for the counts and deletions, and 500 messages per second, where 10,000 are usual.
-    fn new(size: &Size, scenario: &Scenario) -> Self {
-        let messages = u64::try_from(size.messages).unwrap_or(u64::MAX);
-        let receiving = Duration::from_secs(messages / 500);
-        let limit = scenario.waiting.ttl.as_duration() + Duration::from_mins(1) + receiving;
-        Self { since: Instant::now(), limit }
-    }
-
-    async fn wait(&self, what: impl FnOnce() -> String) -> Result<(), ChangeError> {
-        let waited = self.since.elapsed();
-        if waited > self.limit {
-            return Err(ChangeError::Stuck { what: what(), waited });
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-        Ok(())
     }
 }

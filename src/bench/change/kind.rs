@@ -55,7 +55,7 @@ impl FromStr for Levels {
 /// A change of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ChangeKind {
     /// `after` and the levels change, and classic queues become quorum queues, in one plan.
     Combined,
     /// A level goes, and `after` names another one that was there.
@@ -74,7 +74,7 @@ pub enum Kind {
     TimeoutRemoved,
 }
 
-impl Kind {
+impl ChangeKind {
     /// In the order they are measured.
     pub const ALL: [Self; 8] = [
         Self::Combined,

@@ -1,4 +1,4 @@
-//! What the benchmark says: a table for each change, and whether every message came out in time.
+//! The result of `overdue bench change`: a table for each change, and whether every message was received in time.
 
 use std::{
     fmt::{self, Display},
@@ -8,18 +8,18 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Size,
-    kind::Kind,
-    ledger::{Ledger, Tally},
+    ChangeSize,
+    kind::ChangeKind,
+    message_log::{MessageCounts, MessageLog},
 };
 use crate::demo::report::{Spread, per_second, spread};
 
 /// Changes when a field gets another meaning or goes.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// The result of the benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct ChangeReport {
     /// Changes when a field gets another meaning or goes.
     pub schema: u32,
     /// Messages that were published before each change.
@@ -27,19 +27,19 @@ pub struct Report {
     /// The level they waited in.
     pub level: String,
     /// One for each change.
-    pub lines: Vec<Line>,
+    pub lines: Vec<MeasuredChange>,
 }
 
-/// How one change went.
+/// The result of one change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
-    /// Which.
-    pub kind: Kind,
+pub struct MeasuredChange {
+    /// As in `--change`.
+    pub kind: ChangeKind,
     /// In words.
     pub what: String,
     /// What became of the messages.
     #[serde(flatten)]
-    pub tally: Tally,
+    pub counts: MessageCounts,
     /// From due to received.
     pub lateness: Option<Spread>,
     /// Messages confirmed per second, before the change.
@@ -60,7 +60,7 @@ pub struct Line {
 
 /// How the change was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct AppliedChange {
     /// The plan's summary.
     pub summary: String,
     /// Steps of the plan.
@@ -73,22 +73,22 @@ pub struct Change {
     pub gone: Duration,
 }
 
-impl Line {
-    /// The ledger of a change that is over; `filled` is how long publishing before it took.
+impl MeasuredChange {
+    /// The result of a change that is over; `filled` is how long it took to publish the messages that waited.
     #[must_use]
     pub fn new(
-        kind: Kind,
-        size: &Size,
-        ledger: &Ledger,
+        kind: ChangeKind,
+        size: &ChangeSize,
+        log: &MessageLog,
         filled: Duration,
-        change: &Change,
+        change: &AppliedChange,
         refused_while_occupied: Option<bool>,
     ) -> Self {
         Self {
             kind,
             what: kind.describe(&size.levels),
-            tally: ledger.tally(),
-            lateness: spread(ledger.lateness()),
+            counts: log.counts(),
+            lateness: spread(log.lateness()),
             published_per_s: per_second(size.messages, filled),
             plan: change.summary.clone(),
             steps: change.steps,
@@ -101,11 +101,11 @@ impl Line {
 
     /// Everything that should not be.
     fn broken(&self) -> Vec<String> {
-        let Tally { lost, early, astray, foreign, .. } = self.tally;
+        let MessageCounts { lost, early, misdirected, foreign, .. } = self.counts;
         let counts = [
             (lost, "messages lost"),
             (early, "copies received before they were due"),
-            (astray, "messages parked that should have been received"),
+            (misdirected, "messages parked that should have been received"),
             (foreign, "messages that nobody published"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
@@ -122,10 +122,10 @@ fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 100.0).round() / 100.0
 }
 
-impl Report {
+impl ChangeReport {
     /// Nothing is measured yet.
     #[must_use]
-    pub fn new(size: &Size) -> Self {
+    pub fn new(size: &ChangeSize) -> Self {
         let level = size.levels.level.name().to_owned();
         Self { schema: SCHEMA, messages: size.messages, level, lines: Vec::new() }
     }
@@ -137,7 +137,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for ChangeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { messages, level, .. } = self;
         writeln!(
@@ -147,7 +147,7 @@ impl Display for Report {
         for line in &self.lines {
             writeln!(f)?;
             line.fmt(f)?;
-            if line.tally.waiting < messages / 2 {
+            if line.counts.waiting < messages / 2 {
                 writeln!(
                     f,
                     "hint: many were due before the change began; choose a longer --level"
@@ -164,9 +164,9 @@ impl Display for Report {
     }
 }
 
-impl Display for Line {
+impl Display for MeasuredChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tally = &self.tally;
+        let counts = &self.counts;
         writeln!(f, "{}: {}", self.kind.name(), self.what)?;
         row(f, "plan", format_args!("{} steps", self.steps), &self.plan)?;
         let switched = "until nothing new came into what was retired";
@@ -184,23 +184,23 @@ impl Display for Line {
             row(f, "while occupied", value, more)?;
         }
         let rate = format!("before the change at {}/s", self.published_per_s);
-        row(f, "published", tally.published, &rate)?;
-        row(f, "waiting", tally.waiting, "when the change began")?;
-        row(f, "received", tally.received, &format!("{} messages", tally.distinct))?;
+        row(f, "published", counts.published, &rate)?;
+        row(f, "waiting", counts.waiting, "when the change began")?;
+        row(f, "received", counts.received, &format!("{} messages", counts.distinct))?;
         row(
             f,
             "duplicates",
-            tally.duplicates,
+            counts.duplicates,
             "copies, of messages that came while old and new were bound",
         )?;
-        row(f, "parked", tally.parked, "published to what was removed")?;
+        row(f, "parked", counts.parked, "published to what was removed")?;
         if let Some(Spread { p50_ms, p99_ms, max_ms }) = self.lateness {
             row(f, "lateness p50", format_args!("{p50_ms} ms"), "from due to received")?;
             row(f, "lateness p99", format_args!("{p99_ms} ms"), "")?;
             row(f, "lateness max", format_args!("{max_ms} ms"), "")?;
         }
-        row(f, "lost", tally.lost, "")?;
-        row(f, "early", tally.early, "")
+        row(f, "lost", counts.lost, "")?;
+        row(f, "early", counts.early, "")
     }
 }
 

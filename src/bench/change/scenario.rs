@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::kind::{DELIVERY_LIMITS, Kind, Levels};
+use super::kind::{ChangeKind, DELIVERY_LIMITS, Levels};
 use crate::topology::{
     Timeout, Topology,
     file::{DEFAULT_EFFECT, QueueType},
@@ -12,25 +12,25 @@ use crate::topology::{
 /// A change that is to be made while messages wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// Which.
-    pub kind: Kind,
+    /// As in `--change`.
+    pub kind: ChangeKind,
     /// The topology that the messages are published into.
     pub before: Topology,
     /// The topology that is applied while they wait.
     pub after: Topology,
     /// How the messages that wait are published.
-    pub waiting: Way,
-    /// How an order service publishes that nobody has told of the change yet.
-    pub old: Vec<Way>,
+    pub waiting: MessageRoute,
+    /// How an order service publishes before it knows of the change.
+    pub old: Vec<MessageRoute>,
     /// How it publishes when it knows.
-    pub new: Vec<Way>,
+    pub new: Vec<MessageRoute>,
     /// How messages come into a business queue that is to be removed, before anything else happens.
-    pub leaving: Option<Leaving>,
+    pub removed: Option<RemovedTimeout>,
 }
 
 /// How a message is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct MessageRoute {
     /// `<level>.<timeout>`.
     pub routing_key: String,
     /// The TTL of the level.
@@ -41,17 +41,17 @@ pub struct Way {
 
 /// A timeout that is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaving {
+pub struct RemovedTimeout {
     /// Its business queue.
     pub queue: String,
     /// How messages come into it at once.
-    pub way: Way,
+    pub route: MessageRoute,
 }
 
 impl Scenario {
     /// The scenario of `kind`, in a topology called `name`.
     #[must_use]
-    pub fn new(kind: Kind, name: &str, levels: &Levels) -> Self {
+    pub fn new(kind: ChangeKind, name: &str, levels: &Levels) -> Self {
         let Levels { level, half, soon } = levels;
         let plain = Draft {
             name,
@@ -65,16 +65,16 @@ impl Scenario {
         let classic = Draft { queue_type: QueueType::Classic, ..plain.clone() };
         let two = Draft { timeouts: &["unpaid", "unshipped"], ..plain.clone() };
         let (before, after) = match kind {
-            Kind::Combined => (classic, shorter),
-            Kind::LevelRemoved => (Draft { levels: vec![half, level], ..plain }, shorter),
-            Kind::LevelTtl => (plain, shorter),
-            Kind::ClassicToQuorum => (classic, plain),
-            Kind::QuorumToClassic => (plain, classic),
-            Kind::DeliveryLimit => {
+            ChangeKind::Combined => (classic, shorter),
+            ChangeKind::LevelRemoved => (Draft { levels: vec![half, level], ..plain }, shorter),
+            ChangeKind::LevelTtl => (plain, shorter),
+            ChangeKind::ClassicToQuorum => (classic, plain),
+            ChangeKind::QuorumToClassic => (plain, classic),
+            ChangeKind::DeliveryLimit => {
                 (plain.clone(), Draft { delivery_limit: DELIVERY_LIMITS.1, ..plain })
             }
-            Kind::TimeoutAdded => (plain, two),
-            Kind::TimeoutRemoved => {
+            ChangeKind::TimeoutAdded => (plain, two),
+            ChangeKind::TimeoutRemoved => {
                 let levels = vec![soon, level];
                 (Draft { levels: levels.clone(), ..two }, Draft { levels, ..plain })
             }
@@ -82,24 +82,24 @@ impl Scenario {
         Self::between(kind, before.topology(), after.topology(), soon)
     }
 
-    fn between(kind: Kind, before: Topology, after: Topology, soon: &Level) -> Self {
-        let way = |level: &Level, timeout: &Timeout| Way {
+    fn between(kind: ChangeKind, before: Topology, after: Topology, soon: &Level) -> Self {
+        let route = |level: &Level, timeout: &Timeout| MessageRoute {
             routing_key: Topology::routing_key(level, timeout),
             ttl: level.ttl(),
             stays: after.levels.contains(level) && after.timeout(&timeout.name).is_some(),
         };
-        let ways = |topology: &Topology| -> Vec<Way> {
-            topology.timeouts.iter().map(|timeout| way(&timeout.after, timeout)).collect()
+        let routes = |topology: &Topology| -> Vec<MessageRoute> {
+            topology.timeouts.iter().map(|timeout| route(&timeout.after, timeout)).collect()
         };
-        let (old, new) = (ways(&before), ways(&after));
+        let (old, new) = (routes(&before), routes(&after));
         let removed = before.timeouts.iter().find(|timeout| after.timeout(&timeout.name).is_none());
-        let leaving = removed.map(|timeout| Leaving {
+        let removed = removed.map(|timeout| RemovedTimeout {
             queue: before.business_queue(timeout),
-            way: way(soon, timeout),
+            route: route(soon, timeout),
         });
         // The first timeout is in both topologies.
-        let waiting = way(&before.timeouts[0].after, &before.timeouts[0]);
-        Self { kind, before, after, waiting, old, new, leaving }
+        let waiting = route(&before.timeouts[0].after, &before.timeouts[0]);
+        Self { kind, before, after, waiting, old, new, removed }
     }
 
     /// The base names of every business queue, before or after.

@@ -8,8 +8,8 @@ use clap::{
 use super::report;
 use crate::{
     bench::change::{
-        self, ChangeError, Size,
-        kind::{Kind, Levels},
+        self, ChangeError, ChangeSize,
+        kind::{ChangeKind, Levels},
     },
     cli::{
         exit::{self, Failure},
@@ -42,7 +42,7 @@ pub(in crate::cli) struct Change {
 }
 
 fn kinds() -> PossibleValuesParser {
-    let kinds = Kind::ALL.map(|kind| PossibleValue::new(kind.name()));
+    let kinds = ChangeKind::ALL.map(|kind| PossibleValue::new(kind.name()));
     let all = PossibleValue::new("all").help("every one of them, one after the other");
     kinds.into_iter().chain([all]).collect::<Vec<_>>().into()
 }
@@ -50,11 +50,11 @@ fn kinds() -> PossibleValuesParser {
 impl Change {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let management = setup::management(settings)?;
-        let kinds = Kind::ALL.into_iter();
-        let kinds: Vec<Kind> =
+        let kinds = ChangeKind::ALL.into_iter();
+        let kinds: Vec<ChangeKind> =
             kinds.filter(|kind| self.kind == "all" || self.kind == kind.name()).collect();
         let messages = usize::try_from(self.messages).unwrap_or(usize::MAX);
-        let size = Size { messages, levels: self.level };
+        let size = ChangeSize { messages, levels: self.level };
         let stop = Stop::new();
         stop.on_signals(exit::INTERRUPTED.into())
             .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;

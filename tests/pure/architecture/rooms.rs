@@ -407,8 +407,8 @@ pub(super) fn table() -> String {
 pub(super) const KNOWN: &[(&str, &str)] = &[
     ("bench.rs", "demo/basket.rs"),
     ("bench/change/applying.rs", "bench/change.rs"),
-    ("bench/change/applying.rs", "bench/change/publishing.rs"),
-    ("bench/change/following.rs", "bench/change.rs"),
+    ("bench/change/consuming.rs", "bench/change.rs"),
+    ("bench/change/deadline.rs", "bench/change.rs"),
     ("bench/change/publishing.rs", "bench/change.rs"),
     ("bench/change/report.rs", "bench/change.rs"),
     ("bench/change/report.rs", "demo/report.rs"),

@@ -1,4 +1,4 @@
-//! The consumer: it receives from every generation of the business queues and of the parking lot, as they come.
+//! The consumer: it receives from every generation of the business queues and of the parking lot, as they are created.
 
 use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use lapin::message::Delivery;
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{ChangeError, book::Book, ledger::Mark, scenario::Scenario};
+use super::{ChangeError, message_log::MessageTag, scenario::Scenario, shared_log::SharedLog};
 use crate::{
     broker::{
         Link, Management,
@@ -23,49 +23,49 @@ const PREFETCH: u16 = 1_000;
 /// Deliveries acked at once.
 const ACKED_AT_ONCE: usize = 200;
 
-pub(super) struct Follower<'a> {
+pub(super) struct Consumer<'a> {
     pub(super) management: &'a Management,
     pub(super) link: Link,
     pub(super) scenario: &'a Scenario,
-    /// A queue that nothing is to be taken from yet.
+    /// A queue that is not to be consumed yet.
     pub(super) held: watch::Receiver<Option<String>>,
-    pub(super) book: Arc<Book>,
+    pub(super) log: Arc<SharedLog>,
 }
 
-/// What a queue is to a message.
+/// The kind of a queue that a message is received from.
 #[derive(Clone, Copy)]
-enum Place {
+enum ReceivedFrom {
     Business,
     ParkingLot,
 }
 
-impl Follower<'_> {
-    /// Receives for ever; returns why it cannot go on.
+impl Consumer<'_> {
+    /// Receives until it fails; returns why.
     pub(super) async fn run(self) -> ChangeError {
-        match self.follow().await {
+        match self.consume().await {
             Err(error) => error,
         }
     }
 
-    async fn follow(self) -> Result<Infallible, ChangeError> {
+    async fn consume(self) -> Result<Infallible, ChangeError> {
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut consumed = BTreeSet::new();
         // Ends its tasks when it goes.
-        let mut lanes = JoinSet::new();
+        let mut consumers = JoinSet::new();
         loop {
             tokio::select! {
                 _ = look.tick() => {
-                    // No answer is no news.
+                    // Without an answer nothing is known to be new.
                     let Ok(stats) = self.management.queue_stats().await else { continue };
                     for queue in stats.into_keys().filter(|queue| !consumed.contains(queue)).collect::<Vec<_>>() {
-                        let Some(place) = self.place(&queue) else { continue };
+                        let Some(from) = self.kind_of(&queue) else { continue };
                         if let Some(subscription) = self.subscribe(&queue).await? {
                             consumed.insert(queue.clone());
-                            lanes.spawn(receive(queue, subscription, place, Arc::clone(&self.book)));
+                            consumers.spawn(receive(queue, subscription, from, Arc::clone(&self.log)));
                         }
                     }
                 }
-                Some(ended) = lanes.join_next() => match ended {
+                Some(ended) = consumers.join_next() => match ended {
                     // Deleted by the change.
                     Ok((queue, ConsumeError::Cancelled { .. })) => drop(consumed.remove(&queue)),
                     Ok((_, error)) => return Err(error.into()),
@@ -75,15 +75,15 @@ impl Follower<'_> {
         }
     }
 
-    fn place(&self, queue: &str) -> Option<Place> {
+    fn kind_of(&self, queue: &str) -> Option<ReceivedFrom> {
         if self.held.borrow().as_deref() == Some(queue) {
             return None;
         }
         let business = self.scenario.business_queues();
         if business.iter().any(|base| number_of(base, queue).is_some()) {
-            return Some(Place::Business);
+            return Some(ReceivedFrom::Business);
         }
-        number_of(&self.scenario.after.parked_queue(), queue).map(|_| Place::ParkingLot)
+        number_of(&self.scenario.after.parked_queue(), queue).map(|_| ReceivedFrom::ParkingLot)
     }
 
     /// `None` where the queue was deleted in the meantime.
@@ -99,35 +99,35 @@ impl Follower<'_> {
 async fn receive(
     queue: String,
     mut subscription: Subscription,
-    place: Place,
-    book: Arc<Book>,
+    from: ReceivedFrom,
+    log: Arc<SharedLog>,
 ) -> (String, ConsumeError) {
-    let Err(error) = take_all(&mut subscription, place, &book).await;
+    let Err(error) = take_all(&mut subscription, from, &log).await;
     (queue, error)
 }
 
 async fn take_all(
     subscription: &mut Subscription,
-    place: Place,
-    book: &Book,
+    from: ReceivedFrom,
+    log: &SharedLog,
 ) -> Result<Infallible, ConsumeError> {
     loop {
         let mut delivery = subscription.next().await?;
-        enter(book, place, &delivery);
+        record(log, from, &delivery);
         for _ in 1..ACKED_AT_ONCE {
             let Some(next) = subscription.next().now_or_never() else { break };
             delivery = next?;
-            enter(book, place, &delivery);
+            record(log, from, &delivery);
         }
         subscription.ack_through(delivery.delivery_tag).await?;
     }
 }
 
-fn enter(book: &Book, place: Place, delivery: &Delivery) {
-    let now = book.now();
-    let mark: Option<Mark> = serde_json::from_slice(&delivery.data).ok();
-    book.with(|ledger| match place {
-        Place::Business => ledger.received(mark, now),
-        Place::ParkingLot => ledger.parked(mark, now),
+fn record(log: &SharedLog, from: ReceivedFrom, delivery: &Delivery) {
+    let now = log.now();
+    let tag: Option<MessageTag> = serde_json::from_slice(&delivery.data).ok();
+    log.with(|log| match from {
+        ReceivedFrom::Business => log.received(tag, now),
+        ReceivedFrom::ParkingLot => log.parked(tag, now),
     });
 }

@@ -1,17 +1,17 @@
-//! The account of every message: when it was published, how often it came out, and what that makes of it.
+//! Every message of a scenario: when it was published, how often it was received or parked, and what follows.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::scenario::Way;
+use super::scenario::MessageRoute;
 
-/// What a message carries: enough to find it in the ledger, and to tell it from any other.
+/// What a message carries: enough to find it in the log, and to know that it is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct MessageTag {
     /// Its number, from 0.
     pub number: usize,
-    /// When it was published, in microseconds since the ledger was opened.
+    /// When it was published, in microseconds since the log began.
     pub sent_us: u64,
 }
 
@@ -26,7 +26,7 @@ struct Entry {
     received: u16,
     /// Copies in the parking lot.
     parked: u16,
-    /// The broker has taken responsibility.
+    /// The broker has confirmed it.
     confirmed: bool,
     /// It was confirmed before the change began.
     before_change: bool,
@@ -34,9 +34,9 @@ struct Entry {
     stays: bool,
 }
 
-/// Every message of a scenario. All times are since it was opened, by a clock that never goes back.
+/// Every message of a scenario. All times count from its beginning, by a monotonic clock.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct MessageLog {
     entries: Vec<Entry>,
     confirmed: usize,
     waiting: usize,
@@ -47,7 +47,7 @@ pub struct Ledger {
 
 /// What became of the messages, in messages unless it says copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct MessageCounts {
     /// Published and confirmed.
     pub published: usize,
     /// Of these, confirmed and in no consumer's hands when the change began.
@@ -60,9 +60,9 @@ pub struct Tally {
     pub duplicates: usize,
     /// In the parking lot, and not received.
     pub parked: usize,
-    /// Of these, such as should have been received: the change has not taken away their level or timeout, or
+    /// Of these, messages that should have been received: the change has not removed their level or timeout, or
     /// they were confirmed before it began.
-    pub astray: usize,
+    pub misdirected: usize,
     /// Confirmed, and neither received nor parked.
     pub lost: usize,
     /// Copies received before they were due.
@@ -71,33 +71,33 @@ pub struct Tally {
     pub foreign: usize,
 }
 
-impl Ledger {
+impl MessageLog {
     /// A message is about to be published; its time starts now.
-    pub fn sent(&mut self, way: &Way, now: Duration) -> Mark {
-        let mark = Mark { number: self.entries.len(), sent_us: micros(now) };
+    pub fn sent(&mut self, route: &MessageRoute, now: Duration) -> MessageTag {
+        let tag = MessageTag { number: self.entries.len(), sent_us: micros(now) };
         self.entries.push(Entry {
-            sent_us: mark.sent_us,
-            due_us: mark.sent_us.saturating_add(micros(way.ttl.as_duration())),
+            sent_us: tag.sent_us,
+            due_us: tag.sent_us.saturating_add(micros(route.ttl.as_duration())),
             received_us: None,
             received: 0,
             parked: 0,
             confirmed: false,
             before_change: false,
-            stays: way.stays,
+            stays: route.stays,
         });
         self.last_event = now;
-        mark
+        tag
     }
 
     /// The broker has confirmed it. Only these can be lost.
-    pub fn confirmed(&mut self, mark: Mark) {
-        if let Some(entry) = self.entries.get_mut(mark.number).filter(|entry| !entry.confirmed) {
+    pub fn confirmed(&mut self, tag: MessageTag) {
+        if let Some(entry) = self.entries.get_mut(tag.number).filter(|entry| !entry.confirmed) {
             entry.confirmed = true;
             self.confirmed += 1;
         }
     }
 
-    /// The change begins: what is confirmed by now is to come out as if nothing changed.
+    /// The change begins: what is confirmed by now has to be received as if nothing changed.
     pub fn change_begins(&mut self) {
         for entry in &mut self.entries {
             entry.before_change = entry.confirmed;
@@ -105,27 +105,27 @@ impl Ledger {
         }
     }
 
-    /// A copy came out of a business queue.
-    pub fn received(&mut self, mark: Option<Mark>, now: Duration) {
+    /// A copy was received from a business queue.
+    pub fn received(&mut self, tag: Option<MessageTag>, now: Duration) {
         self.last_event = now;
-        let Some(entry) = self.entry(mark) else { return };
+        let Some(entry) = self.entry(tag) else { return };
         entry.received = entry.received.saturating_add(1);
         entry.received_us.get_or_insert(micros(now));
         let early = micros(now) < entry.due_us;
         self.early += usize::from(early);
     }
 
-    /// A copy came out of the parking lot.
-    pub fn parked(&mut self, mark: Option<Mark>, now: Duration) {
+    /// A copy was received from the parking lot.
+    pub fn parked(&mut self, tag: Option<MessageTag>, now: Duration) {
         self.last_event = now;
-        let Some(entry) = self.entry(mark) else { return };
+        let Some(entry) = self.entry(tag) else { return };
         entry.parked = entry.parked.saturating_add(1);
     }
 
-    fn entry(&mut self, mark: Option<Mark>) -> Option<&mut Entry> {
-        let found = mark.and_then(|mark| {
-            let entry = self.entries.get_mut(mark.number)?;
-            (entry.sent_us == mark.sent_us).then_some(entry)
+    fn entry(&mut self, tag: Option<MessageTag>) -> Option<&mut Entry> {
+        let found = tag.and_then(|tag| {
+            let entry = self.entries.get_mut(tag.number)?;
+            (entry.sent_us == tag.sent_us).then_some(entry)
         });
         self.foreign += usize::from(found.is_none());
         found
@@ -137,7 +137,7 @@ impl Ledger {
         self.confirmed
     }
 
-    /// Messages that came out so far, wherever.
+    /// Messages received or parked so far.
     #[must_use]
     pub fn out(&self) -> usize {
         self.entries.iter().filter(|entry| entry.received + entry.parked > 0).count()
@@ -149,27 +149,27 @@ impl Ledger {
         self.last_event
     }
 
-    /// The account as it stands.
+    /// What became of the messages so far.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally {
+    pub fn counts(&self) -> MessageCounts {
+        let mut counts = MessageCounts {
             published: self.confirmed,
             waiting: self.waiting,
             early: self.early,
             foreign: self.foreign,
-            ..Tally::default()
+            ..MessageCounts::default()
         };
         for entry in &self.entries {
             let (received, parked) = (usize::from(entry.received), usize::from(entry.parked));
             let only_parked = received == 0 && parked > 0;
-            tally.received += received;
-            tally.distinct += usize::from(received > 0);
-            tally.duplicates += (received + parked).saturating_sub(1);
-            tally.parked += usize::from(only_parked);
-            tally.astray += usize::from(only_parked && (entry.stays || entry.before_change));
-            tally.lost += usize::from(entry.confirmed && received + parked == 0);
+            counts.received += received;
+            counts.distinct += usize::from(received > 0);
+            counts.duplicates += (received + parked).saturating_sub(1);
+            counts.parked += usize::from(only_parked);
+            counts.misdirected += usize::from(only_parked && (entry.stays || entry.before_change));
+            counts.lost += usize::from(entry.confirmed && received + parked == 0);
         }
-        tally
+        counts
     }
 
     /// Of each message received: how long after it was due, nothing where it came early.

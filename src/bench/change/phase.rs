@@ -1,0 +1,12 @@
+//! How far a change is.
+
+/// What the order service, which publishes meanwhile, knows of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangePhase {
+    /// It is being made.
+    Changing,
+    /// Nothing new comes into what is retired; that is draining.
+    Changed,
+    /// What was retired is gone.
+    Gone,
+}
