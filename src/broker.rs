@@ -2,10 +2,12 @@
 
 pub mod address;
 pub mod apply;
+pub mod change;
 pub mod connect;
 pub mod consume;
 pub mod frames;
 pub mod health;
+pub mod lock;
 pub mod management;
 mod objects;
 pub mod passive;
@@ -15,10 +17,10 @@ pub mod publish;
 mod remove;
 pub mod stats;
 mod stream;
-pub mod turn;
 
 pub use address::BrokerAddress;
+pub use change::{ChangeError, ChangeEvent, TopologyChange};
 pub use connect::{ConnectError, Link};
+pub use lock::{LockError, LockLost, TopologyLock};
 pub use management::{Management, ManagementError};
 pub use publish::{Message, PublishError, Publisher};
-pub use turn::{Turn, TurnError};

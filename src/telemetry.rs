@@ -52,7 +52,7 @@ pub fn session_ended(reason: &str, retry_in: Duration) {
 }
 
 /// Somebody else is changing the topology; this worker adds its part after that.
-pub fn waiting_for_turn() {
+pub fn waiting_for_lock() {
     info!("another overdue is changing the topology: waiting until it is done");
 }
 

@@ -23,8 +23,8 @@ use tokio::sync::watch;
 
 use crate::{
     broker::{
-        ConnectError, Link, Management, ManagementError, PublishError, Publisher, TurnError,
-        apply::ApplyError, consume::ConsumeError,
+        self, ConnectError, Link, Management, ManagementError, PublishError, Publisher,
+        consume::ConsumeError,
     },
     plan::waiting::GaveUp,
     shutdown::Stop,
@@ -56,12 +56,9 @@ pub enum ChangeError {
     /// Reading or changing the broker failed.
     #[error(transparent)]
     Management(#[from] ManagementError),
-    /// A plan was not carried out.
+    /// A change of the topology was not made.
     #[error(transparent)]
-    Apply(#[from] ApplyError),
-    /// The lock of the topology was not had.
-    #[error(transparent)]
-    Turn(#[from] TurnError),
+    Change(#[from] broker::ChangeError),
     /// A plan is refused in the middle of the change.
     #[error(transparent)]
     GaveUp(#[from] GaveUp),
@@ -127,7 +124,7 @@ async fn one(
 ) -> Result<MeasuredChange, ChangeError> {
     let log = Arc::new(SharedLog::open());
     let address = management.address();
-    let applying = Applying { address, management, scenario, size, log: &log, on_step };
+    let applying = Applying { management, scenario, size, log: &log, on_step };
     applying.before().await?;
     let removed = scenario.removed.as_ref().map(|removed| removed.queue.clone());
     let (release, held) = watch::channel(removed);

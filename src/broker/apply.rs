@@ -1,15 +1,20 @@
-//! Brings a broker to a topology: observe, plan, carry out.
+//! The steps of a change: observe and plan, then carry out. Only [`change`](super::change) carries out, under the lock.
 
 mod deletion;
+mod step;
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{collections::BTreeSet, time::Duration};
 
-use super::{ConnectError, Management, ManagementError, consume::ConsumeError, passive};
+use super::{Management, ManagementError, TopologyLock, passive};
 use crate::{
     plan::{Change, Plan, Step, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
 use deletion::Deletion;
+pub use step::{StepError, StepResult};
+
+/// How soon a lost lock is noticed while nothing else is asked of the broker.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -28,22 +33,8 @@ pub enum ApplyError {
         /// Steps of the plan.
         all: usize,
         /// Why the next one failed.
-        source: StepError,
+        source: Box<StepError>,
     },
-}
-
-/// Why a step failed.
-#[derive(Debug, thiserror::Error)]
-pub enum StepError {
-    /// Reading or changing the broker.
-    #[error(transparent)]
-    Management(#[from] ManagementError),
-    /// No connection over which a queue could be asked what is in it.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// A queue did not say what is in it.
-    #[error("it is not known whether it may be deleted")]
-    Count(#[from] ConsumeError),
 }
 
 /// What there is, and what it takes to get to `topology`; changes nothing.
@@ -68,7 +59,7 @@ pub async fn plan(
 /// The statistics are late; what has come in since is asked of the queues themselves. A plan without it is as good as
 /// the statistics are, and no queue is deleted for it.
 async fn count(management: &Management, queues: BTreeSet<String>, observed: &mut Snapshot) {
-    let Ok(link) = management.link("overdue: counting what waits").await else { return };
+    let Ok(link) = management.link(step::COUNTING).await else { return };
     for queue in queues {
         if let Ok(Some(ready)) = passive::ready(&link, &queue).await {
             observed.at_least(&queue, ready);
@@ -77,47 +68,60 @@ async fn count(management: &Management, queues: BTreeSet<String>, observed: &mut
     link.close().await;
 }
 
-/// Carries a plan out front to back; `told` hears of each step that is done, and of deletions that have to wait.
-///
-/// Nobody else should change the topology meanwhile: hold its [`Turn`](super::Turn).
+/// Carries a plan out front to back, each step only while the lock is held; `on_step` is called after each of them.
 ///
 /// # Errors
 /// See [`ApplyError`].
-pub async fn carry_out(
+pub(super) async fn carry_out(
     management: &Management,
+    lock: &TopologyLock,
     plan: &Plan,
-    mut told: impl FnMut(&Step, Done),
+    mut on_step: impl FnMut(&Step, StepResult),
 ) -> Result<(), ApplyError> {
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(plan.clone()));
     }
-    let mut unbound = Instant::now();
-    let mut deletion = Deletion::new(management);
+    let mut steps = Steps { management, lock, deletion: Deletion::new(management) };
     for (done, step) in plan.steps.iter().enumerate() {
-        let carried = match &step.change {
-            Change::DeleteQueue { queue, lost } => deletion.carry_out(queue, *lost, unbound).await,
-            change => management.apply(change).await.map(|()| Done::Yes).map_err(StepError::from),
-        };
-        let carried = carried.map_err(|source| match done {
+        let result = steps.carry_out(&step.change).await.map_err(|source| match done {
             0 => ApplyError::First(source),
-            _ => ApplyError::Partly { done, all: plan.steps.len(), source },
+            _ => ApplyError::Partly { done, all: plan.steps.len(), source: Box::new(source) },
         })?;
-        if matches!(step.change, Change::Unbind(_)) {
-            unbound = Instant::now();
-        }
-        told(step, carried);
+        on_step(step, result);
     }
-    deletion.end().await;
+    steps.deletion.end().await;
     Ok(())
 }
 
-/// What became of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    /// It is done.
-    Yes,
-    /// The queue holds more than the plan gives up: a later apply deletes it.
-    NotEmpty,
-    /// Somebody has bound the queue again: it is in use.
-    Bound,
+struct Steps<'a> {
+    management: &'a Management,
+    lock: &'a TopologyLock,
+    deletion: Deletion<'a>,
+}
+
+impl Steps<'_> {
+    async fn carry_out(&mut self, change: &Change) -> Result<StepResult, StepError> {
+        self.lock.check().await?;
+        if let Change::DeleteQueue { queue, lost } = change {
+            self.until_counts_settle().await?;
+            return self.deletion.delete(queue, *lost).await;
+        }
+        self.management.apply(change).await?;
+        if matches!(change, Change::Unbind(_)) {
+            self.deletion.unbound();
+        }
+        Ok(StepResult::Done)
+    }
+
+    /// The lock is to be held when the queue is deleted, not seconds before.
+    async fn until_counts_settle(&self) -> Result<(), StepError> {
+        loop {
+            let left = self.deletion.counts_settle_in();
+            if left.is_zero() {
+                return Ok(());
+            }
+            tokio::time::sleep(left.min(CHECK_EVERY)).await;
+            self.lock.check().await?;
+        }
+    }
 }

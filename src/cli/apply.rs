@@ -1,5 +1,6 @@
 //! `overdue apply`: show the plan, ask where a person is there to answer, carry it out.
 
+mod make;
 mod wait;
 
 use std::{
@@ -10,19 +11,15 @@ use std::{
 
 use clap::Args;
 
-use super::{
-    exit::Failure,
-    output::{print, report},
-    plan::Discard,
-    setup,
-};
+use super::{exit::Failure, output::print, plan::Discard, setup};
 use crate::{
-    broker::{
-        BrokerAddress, Management, Turn,
-        apply::{self, Done},
-    },
+    broker::{Management, TopologyChange},
     config::Settings,
-    plan::{Plan, saved::SavedPlan},
+    plan::{
+        Plan,
+        saved::{Place, SavedPlan},
+        snapshot::Snapshot,
+    },
     topology::{Topology, level::Ttl},
 };
 
@@ -48,58 +45,70 @@ pub(super) struct Apply {
     within: Option<Ttl>,
 }
 
-/// Where a topology is brought to.
-struct Ground {
-    topology: Topology,
-    address: BrokerAddress,
-    management: Management,
+/// A plan from a file, and the broker it is to be carried out on.
+struct Saved {
+    plan: SavedPlan,
+    broker: Place,
 }
 
 impl Apply {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
-        let address = setup::address(settings)?;
         let management = setup::management(settings)?;
-        let ground = Ground { topology, address, management };
-        let plan = self.plan(&ground).await?;
+        let change = TopologyChange {
+            management: &management,
+            topology: &topology,
+            discard: self.discard.names(),
+        };
+        let saved = self.saved(&management).await?;
+        let (plan, observed) = change.plan().await?;
+        let plan = chosen(saved.as_ref(), plan, &observed, &topology)?;
         print(&plan)?;
         self.discard.note(&plan);
         if self.dry_run {
             return accepted(&plan);
         }
-        self.agree(&plan, &ground)?;
+        let broker = management.address().to_string();
+        self.agree(&plan, &broker)?;
         if !plan.steps.is_empty() {
-            self.carry_out(&ground, &plan).await?;
+            let shown = plan;
+            let decide = |plan, observed: &Snapshot| {
+                let plan = chosen(saved.as_ref(), plan, observed, &topology)?;
+                if plan.changes().ne(shown.changes()) {
+                    print(format!("the broker has changed meanwhile, the plan is now:\n{plan}"))?;
+                    self.agree(&plan, &broker)?;
+                }
+                Ok(plan)
+            };
+            make::make(&change, decide).await?;
         }
         if self.wait {
-            let within = self.within.map(Ttl::as_duration);
-            wait::wait(&ground, within).await?;
+            // What was discarded is gone by now.
+            let change = TopologyChange::new(&management, &topology);
+            wait::wait(&change, self.within.map(Ttl::as_duration)).await?;
         }
         Ok(())
     }
 
-    async fn plan(&self, ground: &Ground) -> Result<Plan, Failure> {
-        let Ground { topology, management, .. } = ground;
-        let (plan, observed) = apply::plan(management, topology, &self.discard.names()).await?;
-        let Some(path) = &self.saved else { return Ok(plan) };
+    async fn saved(&self, management: &Management) -> Result<Option<Saved>, Failure> {
+        let Some(path) = &self.saved else { return Ok(None) };
         let unreadable = |reason: String| {
-            Failure::configuration(format!("{} is no saved plan: {reason}", path.display()))
+            Failure::configuration(format!("{} is not a saved plan: {reason}", path.display()))
         };
         let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-        let saved: SavedPlan =
+        let plan: SavedPlan =
             serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
-        saved.check(topology, &management.place().await?, &observed)?;
-        Ok(saved.plan)
+        Ok(Some(Saved { plan, broker: management.place().await? }))
     }
 
     /// Nobody is asked about a plan that was saved and looked at, nor, in a pipeline, about one that only adds.
-    fn agree(&self, plan: &Plan, ground: &Ground) -> Result<(), Failure> {
+    fn agree(&self, plan: &Plan, broker: &str) -> Result<(), Failure> {
         accepted(plan)?;
         if plan.steps.is_empty() || self.yes {
             return Ok(());
         }
         if std::io::stdin().is_terminal() {
-            let agreed = confirmed(&ground.address.to_string())?;
+            let agreed = confirmed(broker)?;
             return if agreed { Ok(()) } else { Err(Failure::failed("nothing was changed")) };
         }
         if self.saved.is_none() && plan.steps.iter().any(|step| !step.adds()) {
@@ -110,26 +119,18 @@ impl Apply {
         }
         Ok(())
     }
-
-    /// In its turn, and so once more from what is there then.
-    async fn carry_out(&self, ground: &Ground, shown: &Plan) -> Result<(), Failure> {
-        let turn = ground.turn().await?;
-        let plan = self.plan(ground).await?;
-        if plan.changes().ne(shown.changes()) {
-            print(format!("meanwhile the broker has changed, now it is:\n{plan}"))?;
-            self.agree(&plan, ground)?;
-        }
-        carry_out(&ground.management, &plan).await?;
-        turn.end().await;
-        Ok(())
-    }
 }
 
-impl Ground {
-    async fn turn(&self) -> Result<Turn, Failure> {
-        let told = || report("another overdue is changing this topology: waiting until it is done");
-        Ok(Turn::take(&self.address, &self.topology, told).await?)
-    }
+/// The plan that was saved, if it still holds on what is there; without one, the plan that was made from that.
+fn chosen(
+    saved: Option<&Saved>,
+    plan: Plan,
+    observed: &Snapshot,
+    topology: &Topology,
+) -> Result<Plan, Failure> {
+    let Some(saved) = saved else { return Ok(plan) };
+    saved.plan.check(topology, &saved.broker, observed)?;
+    Ok(saved.plan.plan.clone())
 }
 
 fn accepted(plan: &Plan) -> Result<(), Failure> {
@@ -139,30 +140,11 @@ fn accepted(plan: &Plan) -> Result<(), Failure> {
     Err(Failure::failed("the plan is refused, nothing was changed: see above"))
 }
 
-async fn carry_out(management: &Management, plan: &Plan) -> Result<(), Failure> {
-    let mut done = 0;
-    let mut left = Vec::new();
-    apply::carry_out(management, plan, |step, carried| {
-        let why = match carried {
-            Done::Yes => {
-                done += 1;
-                return;
-            }
-            Done::NotEmpty => "something has come in",
-            Done::Bound => "somebody has bound it again",
-        };
-        left.push(format!("left for a later apply, {why}: {}\n", step.change));
-    })
-    .await?;
-    // Afterwards: what cannot be written is no reason to stop half-way.
-    print(format!("{}applied {done} of {} steps", left.concat(), done + left.len()))
-}
-
-fn confirmed(place: &str) -> Result<bool, Failure> {
+fn confirmed(broker: &str) -> Result<bool, Failure> {
     let unreadable =
         |error: std::io::Error| Failure::failed(format!("cannot read the answer: {error}"));
     let mut stderr = std::io::stderr();
-    write!(stderr, "apply this at {place}? [y/N] ").map_err(unreadable)?;
+    write!(stderr, "apply this at {broker}? [y/N] ").map_err(unreadable)?;
     stderr.flush().map_err(unreadable)?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(unreadable)?;

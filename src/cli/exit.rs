@@ -4,7 +4,7 @@ use std::{fmt, process::ExitCode};
 
 use crate::{
     broker::{
-        ConnectError, ManagementError, PublishError, TurnError,
+        ChangeError, ConnectError, LockError, ManagementError, PublishError,
         address::AddressError,
         apply::{ApplyError, StepError},
     },
@@ -134,17 +134,28 @@ impl From<StepError> for Failure {
             StepError::Management(error) => error.into(),
             StepError::Connect(error) => error.into(),
             StepError::Count(_) => Self::of(FAILED, &error),
+            StepError::LockLost(_) => Self::of(UNAVAILABLE, &error),
         }
     }
 }
 
-impl From<TurnError> for Failure {
-    fn from(error: TurnError) -> Self {
+impl From<ChangeError> for Failure {
+    fn from(error: ChangeError) -> Self {
         match error {
-            TurnError::Connect(error) => error.into(),
-            TurnError::NotPermitted { .. } => Self::of(NOT_PERMITTED, &error),
-            TurnError::Taken { .. } => Self::of(FAILED, &error),
-            TurnError::Failed { .. } => Self::of(UNAVAILABLE, &error),
+            ChangeError::Lock(error) => error.into(),
+            ChangeError::Observe(error) => error.into(),
+            ChangeError::Apply(error) => error.into(),
+        }
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Connect(error) => error.into(),
+            LockError::NotPermitted { .. } => Self::of(NOT_PERMITTED, &error),
+            LockError::Taken { .. } => Self::of(FAILED, &error),
+            LockError::Failed { .. } => Self::of(UNAVAILABLE, &error),
         }
     }
 }

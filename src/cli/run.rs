@@ -1,6 +1,6 @@
 //! `overdue run`: check everything once, declare the topology, then work until a signal.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -9,7 +9,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{BrokerAddress, Link, Management, Turn, apply, passive},
+    broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
     config::Settings,
     plan::{Plan, Step},
     shutdown::Stop,
@@ -67,7 +67,7 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
     let management = setup::management(settings)?;
     let management = match declaring {
         Declaring::Missing => {
-            declare(&address, &management, &topology).await?;
+            declare(&management, &topology).await?;
             Some(management)
         }
         Declaring::Nothing => {
@@ -89,22 +89,19 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
     })
 }
 
-/// Adds what is missing. Most of the time nothing is, and nobody has to wait for a turn.
-async fn declare(
-    address: &BrokerAddress,
-    management: &Management,
-    topology: &Topology,
-) -> Result<(), Failure> {
-    let none = BTreeSet::new();
-    let (plan, _) = apply::plan(management, topology, &none).await?;
+/// Adds what is missing. Most of the time nothing is, and nobody has to wait for the lock.
+async fn declare(management: &Management, topology: &Topology) -> Result<(), Failure> {
+    let change = TopologyChange::new(management, topology);
+    let (plan, _) = change.plan().await?;
     if additions(plan)?.steps.is_empty() {
         return Ok(());
     }
-    let turn = Turn::take(address, topology, telemetry::waiting_for_turn).await?;
-    let (plan, _) = apply::plan(management, topology, &none).await?;
-    apply::carry_out(management, &additions(plan)?, |_, _| {}).await?;
-    turn.end().await;
-    Ok(())
+    let on_event = |event: ChangeEvent<'_>| {
+        if matches!(event, ChangeEvent::WaitsForLock) {
+            telemetry::waiting_for_lock();
+        }
+    };
+    change.make(|plan, _| additions(plan), on_event).await.map(drop)
 }
 
 /// Whether the exchanges a worker publishes to are there; its queues are looked for when it consumes.

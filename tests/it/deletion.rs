@@ -1,22 +1,13 @@
 //! A retired queue is deleted only when nothing is in it and nothing comes in, whatever the statistics say.
 
-use std::{
-    collections::BTreeSet,
-    io::{BufRead, BufReader, Read},
-    process::Stdio,
-};
-
 use lapin::{
     BasicProperties,
     options::{BasicGetOptions, BasicNackOptions},
     types::FieldTable,
 };
 use overdue::{
-    broker::{
-        Turn, TurnError,
-        apply::{self, Done},
-    },
-    plan::{Change, Plan, Step},
+    broker::{ChangeError, ChangeEvent, TopologyChange, apply::StepResult},
+    plan::{Change, Plan},
     topology::Topology,
 };
 use tokio::{runtime::Handle, task::block_in_place};
@@ -50,7 +41,7 @@ impl World {
         until("every queue counted", look, |missing| *missing == 0).await;
         world.mean(&before.replace(r#", "30m", "40m""#, ""));
         let management = world.management();
-        let (plan, _) = apply::plan(&management, &world.topology, &BTreeSet::new()).await.unwrap();
+        let (plan, _) = TopologyChange::new(&management, &world.topology).plan().await.unwrap();
         let last: Vec<&Change> = plan.steps[2..].iter().map(|step| &step.change).collect();
         assert_eq!(last, [&deletion("orders.delay.30m"), &deletion("orders.delay.40m")], "{plan}");
         (world, plan)
@@ -67,17 +58,20 @@ impl World {
         &self,
         plan: &Plan,
         meanwhile: impl Future<Output = ()>,
-    ) -> Vec<(Change, Done)> {
+    ) -> Vec<(Change, StepResult)> {
         let mut meanwhile = Some(Box::pin(meanwhile));
         let mut ends = Vec::new();
-        let told = |step: &Step, done| {
+        let on_event = |event: ChangeEvent<'_>| {
+            let ChangeEvent::Step(step, result) = event else { return };
             if step.change == deletion("orders.delay.30m") {
                 let meanwhile = meanwhile.take().unwrap();
                 block_in_place(|| Handle::current().block_on(meanwhile));
             }
-            ends.push((step.change.clone(), done));
+            ends.push((step.change.clone(), result));
         };
-        apply::carry_out(&self.management(), plan, told).await.unwrap();
+        let management = self.management();
+        let change = TopologyChange::new(&management, &self.topology);
+        change.make::<ChangeError>(|_, _| Ok(plan.clone()), on_event).await.unwrap();
         ends.split_off(2)
     }
 }
@@ -98,8 +92,8 @@ async fn a_queue_that_got_a_message_a_moment_ago_is_kept() {
         };
         let ends = world.carry_out(&plan, late).await;
         let expected = [
-            (deletion("orders.delay.30m"), Done::Yes),
-            (deletion("orders.delay.40m"), Done::NotEmpty),
+            (deletion("orders.delay.30m"), StepResult::Done),
+            (deletion("orders.delay.40m"), StepResult::NotEmpty),
         ];
         assert_eq!(ends, expected);
         assert_eq!(wire.take("orders.delay.40m").await.unwrap().text(), "late");
@@ -112,7 +106,7 @@ async fn a_queue_that_was_bound_again_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
     let wire = world.wire().await;
     let ends = world.carry_out(&plan, wire.bind("orders.delay.40m", "orders.in", "40m.*")).await;
-    assert_eq!(ends[1], (deletion("orders.delay.40m"), Done::Bound));
+    assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::Bound));
     assert_eq!(wire.ready("orders.delay.40m").await, 0);
 }
 
@@ -126,7 +120,7 @@ async fn a_queue_with_an_unacked_message_is_kept() {
     let held = got.unwrap().unwrap();
     assert_eq!(wire.ready("orders.delay.40m").await, 0);
     let ends = world.carry_out(&plan, async {}).await;
-    assert_eq!(ends[1], (deletion("orders.delay.40m"), Done::NotEmpty));
+    assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
     let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
     held.delivery.acker.nack(requeue).await.unwrap();
     let look = async || wire.ready("orders.delay.40m").await;
@@ -145,47 +139,8 @@ async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {
     let look = async || wire.ready("orders.delay.40m").await;
     until("due", look, |ready| *ready == 0).await;
     let ends = world.carry_out(&plan, async {}).await;
-    assert_eq!(ends[1], (deletion("orders.delay.40m"), Done::NotEmpty));
+    assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
     wire.bind("orders.parked", "orders.park", "").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_apply_waits_for_its_turn() {
-    let world = World::empty().await;
-    let turn = Turn::take(&world.address(), &world.topology, || panic!("nobody is before it"))
-        .await
-        .unwrap();
-    let mut command = world.command(&["apply", "--yes"]);
-    let mut second = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(second.stderr.take().unwrap());
-    let mut line = String::new();
-    block_in_place(|| stderr.read_line(&mut line)).unwrap();
-    assert_eq!(line.trim(), "another overdue is changing this topology: waiting until it is done");
-    assert!(world.management().observe().await.unwrap().objects.queues.len() <= 1, "the lock");
-    turn.end().await;
-    let mut rest = String::new();
-    block_in_place(|| stderr.read_to_string(&mut rest)).unwrap();
-    assert!(second.wait().unwrap().success(), "{rest}");
-    let has = world.management().observe().await.unwrap().objects;
-    assert_eq!(has.queues.len(), world.topology.objects().queues.len());
-}
-
-/// Of two topologies in one virtual host neither waits for the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
-    let world = World::empty().await;
-    let other = Topology::parse(&BEFORE.replace("orders", "shop")).unwrap();
-    let nobody = || panic!("nobody is before it");
-    let turn = Turn::take(&world.address(), &world.topology, nobody).await.unwrap();
-    let beside = Turn::take(&world.address(), &other, nobody).await.unwrap();
-    turn.end().await;
-    beside.end().await;
-    let [url, management] = world.broker_user("management", Some(["^shop", ".*", ".*"])).await;
-    let address = overdue::broker::BrokerAddress::parse(&url, Some(&management)).unwrap();
-    let refused = Turn::take(&address, &world.topology, nobody).await.map(drop).unwrap_err();
-    assert!(
-        matches!(&refused, TurnError::NotPermitted { lock, .. } if lock == "orders.apply.lock")
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use futures_util::future::join_all;
 use lapin::BasicProperties;
 use overdue::{
-    broker::apply,
-    plan::{Plan, diff::diff, snapshot::Snapshot},
+    broker::{ChangeError, TopologyChange},
+    plan::{diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
 
@@ -46,8 +46,7 @@ impl Cut {
             Topology::parse(&text.replace("\"orders\"", &format!("\"cut{steps}\""))).unwrap()
         };
         let (before, after) = (named(BEFORE), named(&after()));
-        let plan = plan(world, &before).await;
-        apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
+        TopologyChange::new(&world.management(), &before).apply().await.unwrap();
         Self { steps, before, after, wire: world.wire().await, sent: BTreeSet::new() }
     }
 
@@ -68,11 +67,15 @@ impl Cut {
 
     /// The first steps of the change, then nothing more: as after SIGKILL.
     async fn cut_off(&mut self, world: &World) {
-        let mut plan = plan(world, &self.after).await;
+        let management = world.management();
+        let after = self.after.clone();
+        let change = TopologyChange::new(&management, &after);
+        let (mut plan, _) = change.plan().await.unwrap();
+        assert_eq!(plan.refusals, [], "{plan}");
         // Behind the plan's back, so that it deletes what is not empty, if nobody looks again.
         self.publish("after the plan").await;
         plan.steps.truncate(self.steps);
-        apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
+        change.make::<ChangeError>(|_, _| Ok(plan), |_| {}).await.unwrap();
         self.publish("after the cut").await;
     }
 
@@ -81,8 +84,8 @@ impl Cut {
         // A set: between binding the new queue and unbinding the old, both get a copy.
         let mut found = BTreeSet::new();
         let work = async || {
-            let plan = plan(world, &self.after).await;
-            apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
+            let management = world.management();
+            let plan = TopologyChange::new(&management, &self.after).apply().await.unwrap();
             let seen = world.management().observe().await.unwrap();
             let stops =
                 [self.before.business_queue(&self.before.timeouts[0]), self.before.parked_queue()];
@@ -101,12 +104,6 @@ impl Cut {
         within(CONVERGED, &what, work, |seen| *seen == all).await;
         assert_eq!(found, self.sent, "cut off after {}", self.steps);
     }
-}
-
-async fn plan(world: &World, topology: &Topology) -> Plan {
-    let (plan, _) = apply::plan(&world.management(), topology, &BTreeSet::new()).await.unwrap();
-    assert_eq!(plan.refusals, [], "{plan}");
-    plan
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

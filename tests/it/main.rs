@@ -18,6 +18,7 @@ mod harness;
 mod interrupted;
 mod kill;
 mod languages;
+mod lock;
 mod management;
 mod outage;
 mod outcomes;

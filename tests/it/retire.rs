@@ -1,16 +1,13 @@
 //! Retirement: levels and queue types change under load, and nothing is lost, early or touched that is not ours.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use lapin::{BasicProperties, types::AMQPValue};
 use overdue::{
-    broker::apply::{self, Done},
+    broker::{ChangeError, ChangeEvent, TopologyChange, apply::StepResult},
     objects::Objects,
     plan::{Change, Plan, snapshot::Snapshot},
     topology::Topology,
@@ -55,7 +52,7 @@ impl World {
     }
 
     async fn plan(&self) -> (Plan, Snapshot) {
-        apply::plan(&self.management(), &self.topology, &BTreeSet::new()).await.unwrap()
+        TopologyChange::new(&self.management(), &self.topology).plan().await.unwrap()
     }
 
     /// What is in the virtual host, without what every virtual host has.
@@ -253,12 +250,13 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     assert!(wire.publish("", "orders.unshipped", quiet(), b"late").await.is_ack());
     let mut left = Vec::new();
     let management = world.management();
-    let carried = apply::carry_out(&management, &plan, |step, done| {
-        if done == Done::NotEmpty {
+    let on_event = |event: ChangeEvent<'_>| {
+        if let ChangeEvent::Step(step, StepResult::NotEmpty) = event {
             left.push(step.change.clone());
         }
-    });
-    carried.await.unwrap();
+    };
+    let change = TopologyChange::new(&management, &world.topology);
+    change.make::<ChangeError>(|_, _| Ok(plan), on_event).await.unwrap();
     assert_eq!(left, [delete]);
     // It waits for somebody, and nothing else waits for it: not another change, not `--wait`.
     world.until_counted("orders.unshipped", 1).await;

@@ -1,17 +1,12 @@
 //! Applying a topology: everything it says, nothing else, and no window in which a message is lost.
 
-use std::collections::BTreeSet;
-
 use lapin::{
     BasicProperties, ExchangeKind,
     options::{BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ExchangeDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
 use overdue::{
-    broker::{
-        ManagementError,
-        apply::{self, ApplyError, StepError},
-    },
+    broker::{ChangeError, ChangeEvent, ManagementError, TopologyChange, apply::ApplyError},
     objects::Objects,
     plan::{Change, Plan},
 };
@@ -27,23 +22,24 @@ async fn observed(world: &World) -> Objects {
 }
 
 async fn plan(world: &World) -> Result<Plan, ManagementError> {
-    let planned = apply::plan(&world.management(), &world.topology, &BTreeSet::new()).await?;
-    Ok(planned.0)
+    Ok(TopologyChange::new(&world.management(), &world.topology).plan().await?.0)
 }
 
-async fn apply(world: &World) -> Result<(), ApplyError> {
-    let plan = plan(world).await.map_err(StepError::from)?;
-    apply::carry_out(&world.management(), &plan, |_, _| {}).await
+async fn apply(world: &World) -> Result<Plan, ChangeError> {
+    TopologyChange::new(&world.management(), &world.topology).apply().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_empty_virtual_host_becomes_exactly_the_topology() {
     let world = World::empty().await;
     let mut done = Vec::new();
-    let plan = plan(&world).await.unwrap();
-    let carried_out =
-        apply::carry_out(&world.management(), &plan, |step, _| done.push(step.clone())).await;
-    carried_out.unwrap();
+    let on_event = |event: ChangeEvent<'_>| match event {
+        ChangeEvent::Step(step, _) => done.push(step.clone()),
+        ChangeEvent::WaitsForLock => panic!("nobody else is there"),
+    };
+    let management = world.management();
+    let change = TopologyChange::new(&management, &world.topology);
+    let plan = change.make::<ChangeError>(|plan, _| Ok(plan), on_event).await.unwrap();
     assert_eq!(done, plan.steps);
     assert_eq!(observed(&world).await, world.topology.objects());
 }
@@ -75,8 +71,10 @@ async fn applying_again_has_nothing_to_do() {
 async fn every_change_can_be_carried_out_again() {
     let world = World::empty().await;
     let plan = plan(&world).await.unwrap();
+    let management = world.management();
+    let change = TopologyChange::new(&management, &world.topology);
     for _ in 0..2 {
-        apply::carry_out(&world.management(), &plan, |_, _| {}).await.unwrap();
+        change.make::<ChangeError>(|_, _| Ok(plan.clone()), |_| {}).await.unwrap();
     }
     assert_eq!(observed(&world).await, world.topology.objects());
 }
@@ -126,7 +124,7 @@ async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
     declared.await.unwrap();
     let before = observed(&world).await;
     let error = apply(&world).await.unwrap_err();
-    assert!(matches!(&error, ApplyError::Refused(plan)
+    assert!(matches!(&error, ChangeError::Apply(ApplyError::Refused(plan))
         if matches!(&plan.refusals[..], [overdue::plan::Refusal::Exchange { exchange, .. }] if exchange == "orders.in")));
     insta::assert_snapshot!(error);
     assert_eq!(observed(&world).await, before);

@@ -1,9 +1,9 @@
 //! A test's own world: a virtual host, a schema, a topology, and nothing that any other test sees.
 
-use std::{collections::BTreeSet, error::Error, path::PathBuf, thread};
+use std::{error::Error, path::PathBuf, thread};
 
 use overdue::{
-    broker::{BrokerAddress, Management, Publisher, apply},
+    broker::{BrokerAddress, Management, Publisher, TopologyChange},
     store::Store,
     topology::Topology,
 };
@@ -67,8 +67,7 @@ impl World {
         let world = Self::bare(services, topology).await;
         world.store.init(&world.schema, true).await.unwrap();
         let management = world.management();
-        let (plan, _) = apply::plan(&management, &world.topology, &BTreeSet::new()).await.unwrap();
-        apply::carry_out(&management, &plan, |_, _| {}).await.unwrap();
+        TopologyChange::new(&management, &world.topology).apply().await.unwrap();
         world
     }
 

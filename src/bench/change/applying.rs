@@ -2,7 +2,6 @@
 
 use std::{
     cell::Cell,
-    collections::BTreeSet,
     time::{Duration, Instant},
 };
 
@@ -13,10 +12,7 @@ use super::{
     publishing::Publishing, report::AppliedChange, scenario::Scenario, shared_log::SharedLog,
 };
 use crate::{
-    broker::{
-        BrokerAddress, Management, Turn,
-        apply::{self, ApplyError},
-    },
+    broker::{self, ChangeEvent, Management, TopologyChange, apply::ApplyError},
     plan::{
         Change, Plan, Refusal, Step, count_of,
         snapshot::Snapshot,
@@ -29,7 +25,6 @@ use crate::{
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Applying<'a, OnStep> {
-    pub(super) address: &'a BrokerAddress,
     pub(super) management: &'a Management,
     pub(super) scenario: &'a Scenario,
     pub(super) size: &'a ChangeSize,
@@ -56,23 +51,27 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
     }
 
     async fn plan(&self, topology: &Topology) -> Result<(Plan, Snapshot), ChangeError> {
-        Ok(apply::plan(self.management, topology, &BTreeSet::new()).await?)
+        Ok(TopologyChange::new(self.management, topology).plan().await?)
     }
 
-    /// Plans and carries out, under the lock of the topology.
+    /// Makes a change as `overdue apply` does.
     async fn carry_out(
         &self,
         topology: &Topology,
-        planned: impl FnOnce(&Plan),
-        mut done: impl FnMut(&Step),
+        on_plan: impl FnOnce(&Plan),
+        mut on_step: impl FnMut(&Step),
     ) -> Result<Plan, ChangeError> {
-        let waits = || (self.on_step)("another overdue is changing this topology: waiting");
-        let turn = Turn::take(self.address, topology, waits).await?;
-        let (plan, _) = self.plan(topology).await?;
-        planned(&plan);
-        apply::carry_out(self.management, &plan, |step, _| done(step)).await?;
-        turn.end().await;
-        Ok(plan)
+        let decide = |plan: Plan, _: &Snapshot| {
+            on_plan(&plan);
+            Ok(plan)
+        };
+        let on_event = |event: ChangeEvent<'_>| match event {
+            ChangeEvent::WaitsForLock => {
+                (self.on_step)("another overdue is changing this topology: waiting");
+            }
+            ChangeEvent::Step(step, _) => on_step(step),
+        };
+        TopologyChange::new(self.management, topology).make(decide, on_event).await
     }
 
     /// Where a timeout is to be removed: whether that is refused, and changes nothing, while messages are in its
@@ -93,15 +92,18 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
                          if *queue == removed.queue && *messages == u64::try_from(count).ok())
             })
         };
-        let (plan, before) = loop {
+        let before = loop {
             let (plan, observed) = self.plan(&self.scenario.after).await?;
             if occupied(&plan) {
-                break (plan, observed);
+                break observed;
             }
             deadline.wait(|| format!("{} to be counted: {plan}", removed.queue)).await?;
         };
-        let carried = apply::carry_out(self.management, &plan, |_, _| {}).await;
-        let refused = matches!(carried, Err(ApplyError::Refused(_)));
+        let carried = self.carry_out(&self.scenario.after, |_| {}, |_| {}).await;
+        let refused = matches!(
+            carried,
+            Err(ChangeError::Change(broker::ChangeError::Apply(ApplyError::Refused(_))))
+        );
         let ours = |snapshot: &Snapshot| snapshot.relevant_to(&self.scenario.before);
         let kept = ours(&self.management.observe().await?) == ours(&before);
         release.send_replace(None);

@@ -1,7 +1,6 @@
 //! `overdue apply --wait`: looks again and again until what drains by itself has drained, and deletes it.
 
 use std::{
-    collections::BTreeSet,
     io::IsTerminal,
     time::{Duration, Instant},
 };
@@ -9,11 +8,14 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
-    super::output::{print, report},
-    Failure, Ground, carry_out,
+    super::{
+        exit::Failure,
+        output::{print, report},
+    },
+    make::make,
 };
 use crate::{
-    broker::apply,
+    broker::TopologyChange,
     plan::{
         Plan,
         waiting::{Next, Progress, Waiting},
@@ -23,39 +25,29 @@ use crate::{
 /// How often it looks; the broker's counts are older than that.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it says how far it is where nobody looks at a bar: a pipeline takes silence for a hang.
-const TELL_EVERY: Duration = Duration::from_secs(30);
+const REPORT_EVERY: Duration = Duration::from_secs(30);
 
-pub(super) async fn wait(ground: &Ground, within: Option<Duration>) -> Result<(), Failure> {
-    // What was discarded is gone by now.
-    let none = BTreeSet::new();
+pub(super) async fn wait(
+    change: &TopologyChange<'_>,
+    within: Option<Duration>,
+) -> Result<(), Failure> {
     let began = Instant::now();
-    let mut waiting = Waiting::new(within, ground.management.statistics_interval());
-    let mut teller = Teller::new();
+    let mut waiting = Waiting::new(within, change.management.statistics_interval());
+    let mut progress_report = ProgressReport::new();
     loop {
-        let (plan, _) = apply::plan(&ground.management, &ground.topology, &none).await?;
+        let (plan, _) = change.plan().await?;
         match waiting.next(&plan, began.elapsed()) {
             Next::Done => {
-                teller.end();
+                progress_report.end();
                 return left(&plan);
             }
             Next::GiveUp(gave_up) => {
-                teller.end();
+                progress_report.end();
                 return Err(Failure::failed(gave_up.to_string()));
             }
-            Next::CarryOut => {
-                teller
-                    .aside(async {
-                        let turn = ground.turn().await?;
-                        let (plan, _) =
-                            apply::plan(&ground.management, &ground.topology, &none).await?;
-                        carry_out(&ground.management, &plan).await?;
-                        turn.end().await;
-                        Ok::<(), Failure>(())
-                    })
-                    .await?;
-            }
+            Next::CarryOut => progress_report.aside(make(change, |plan, _| Ok(plan))).await?,
             Next::Look(progress) => {
-                teller.show(&progress);
+                progress_report.show(&progress);
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         }
@@ -68,17 +60,17 @@ fn left(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// A bar for a person, lines for a log.
-struct Teller {
+struct ProgressReport {
     bar: Option<ProgressBar>,
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
-impl Teller {
+impl ProgressReport {
     fn new() -> Self {
         let style =
             ProgressStyle::with_template("{elapsed} {wide_bar} {pos}/{len} messages out\n{msg}");
         let bar = style.ok().filter(|_| std::io::stderr().is_terminal());
-        Self { bar: bar.map(|style| ProgressBar::new(0).with_style(style)), told: None }
+        Self { bar: bar.map(|style| ProgressBar::new(0).with_style(style)), reported: None }
     }
 
     fn show(&mut self, progress: &Progress) {
@@ -86,9 +78,9 @@ impl Teller {
             bar.set_length(progress.most);
             bar.set_position(progress.drained);
             bar.set_message(progress.to_string());
-        } else if self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+        } else if self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             report(format!("waiting: {progress}"));
-            self.told = Some(Instant::now());
+            self.reported = Some(Instant::now());
         }
     }
 

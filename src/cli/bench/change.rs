@@ -75,8 +75,7 @@ impl From<ChangeError> for Failure {
         match error {
             ChangeError::Connect(error) => error.into(),
             ChangeError::Management(error) => error.into(),
-            ChangeError::Apply(error) => error.into(),
-            ChangeError::Turn(error) => error.into(),
+            ChangeError::Change(error) => error.into(),
             ChangeError::Publish(error) => error.into(),
             ChangeError::Consume(error) => Self::failed(crate::text::error_chain(&error)),
             ChangeError::GaveUp(_)

@@ -9,7 +9,8 @@ use lapin::{
 };
 use overdue::{
     broker::{
-        Link, Management, Message, PublishError, Publisher, Turn, consume::Subscription, passive,
+        Link, Management, Message, PublishError, Publisher, TopologyLock, consume::Subscription,
+        passive,
     },
     plan::{diff::diff, generation::name_of, snapshot::Snapshot},
     topology::{Topology, file::QueueType},
@@ -133,8 +134,8 @@ pub(crate) async fn administrator(place: &Place, user: &str, topology: &Topology
         QueueType::Classic => QueueType::Quorum,
     };
     bring(&management, &other, &BTreeSet::new()).await?;
-    let turn = Turn::take(&place.address(Some(user)), &other, || {}).await.map_err(text)?;
-    turn.end().await;
+    let lock = TopologyLock::acquire(&place.address(Some(user)), &other, || {}).await;
+    lock.map_err(text)?.release().await;
     unblock(place, user, topology).await?;
     probe(place, user, topology).await
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Mutex, thread};
 
 use overdue::{
-    broker::{BrokerAddress, Management, apply},
+    broker::{BrokerAddress, Management, TopologyChange},
     permissions::{Request, Right, Role},
     topology::Topology,
 };
@@ -37,8 +37,7 @@ impl Place {
     pub(crate) async fn of(topology: &Topology) -> Self {
         let place = Self::new().await;
         let management = place.management(None);
-        let (plan, _) = apply::plan(&management, topology, &BTreeSet::new()).await.unwrap();
-        apply::carry_out(&management, &plan, |_, _| {}).await.unwrap();
+        TopologyChange::new(&management, topology).apply().await.unwrap();
         place
     }
 

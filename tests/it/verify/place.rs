@@ -9,7 +9,7 @@ use std::{
 
 use lapin::types::FieldTable;
 use overdue::{
-    broker::{BrokerAddress, Management, Message, Publisher, apply},
+    broker::{BrokerAddress, Management, Message, Publisher, TopologyChange},
     topology::{Topology, check::BrokerVersion},
 };
 use reqwest::Method;
@@ -54,8 +54,7 @@ impl Place {
     /// Applies a topology.
     pub(crate) async fn apply(&self, topology: &Topology) {
         let management = self.management();
-        let (plan, _) = apply::plan(&management, topology, &BTreeSet::new()).await.unwrap();
-        apply::carry_out(&management, &plan, |_, _| {}).await.unwrap();
+        TopologyChange::new(&management, topology).apply().await.unwrap();
     }
 
     /// The management API as the program uses it.
