@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest lint services down worker bench deny
+.PHONY: help demo test test-oldest chaos lint services down worker bench deny
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -12,6 +12,9 @@ test: ## lint and licences, then every test against real services
 
 test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
 	@OVERDUE_RABBITMQ=4.0 docker/test.sh
+
+chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
+	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh
 
 SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh)
 

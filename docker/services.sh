@@ -18,13 +18,17 @@ source "$root/docker/lib/stack.sh"
 usage() {
   cat <<'TEXT'
 usage: docker/services.sh COMMAND
-  up [main|chaos|all]  start broker and database, wait until they are healthy (default: main);
-                       chaos is a second pair, which the fault tests stop and start
+  up [STACK|all]       start broker and database, wait until they are healthy; STACK is main (the
+                       default), chaos (a second pair, which the fault tests stop and start), storm
+                       (a third, for `make chaos`) or cluster (three brokers and a database, for
+                       `make chaos CLUSTER=3`); all is main and chaos
   worker               build the worker's image, start main and the worker
-  env                  print the URLs as shell exports: eval "$(docker/services.sh env)"
+  env [STACK]          print the URLs as shell exports: eval "$(docker/services.sh env)"; those of
+                       storm and cluster under the names that chaos has otherwise
   status               list the containers
   logs                 the last lines of every container
   down [--images]      remove containers, networks and volumes, and the built images if asked
+  down storm|cluster   remove that stack alone
 
 OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, down
 removes both.
@@ -98,11 +102,12 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 case ${1:-} in
   up)
     case ${2:-main} in
-      main | chaos) set -- up "${2:-main}" ;;
+      main | chaos | storm | cluster) set -- up "${2:-main}" ;;
       all) set -- up main chaos ;;
       *) usage >&2 && exit 64 ;;
     esac
-    if uses_own_services; then
+    # `make chaos` needs containers that it can kill, whatever services the shell names.
+    if [[ $2 != storm && $2 != cluster ]] && uses_own_services; then
       say "using the services that ${urls[0]} and the others name; nothing is started"
     else
       with_lock services "$@"
@@ -110,7 +115,9 @@ case ${1:-} in
     ;;
   worker) with_lock services worker ;;
   env)
-    if uses_own_services; then
+    if [[ ${2:-} == storm || ${2:-} == cluster ]]; then
+      print_urls "$2"
+    elif uses_own_services; then
       for name in "${urls[@]}"; do print_exports "$name" "${!name}"; done
     else
       print_urls main
@@ -119,7 +126,12 @@ case ${1:-} in
     ;;
   status) for stack in "${stacks[@]}"; do list_stack "$stack"; done ;;
   logs) for stack in "${stacks[@]}"; do containers "$stack" | print_logs 100; done ;;
-  down) with_lock services down "${2:-}" ;;
+  down)
+    case ${2:-} in
+      storm | cluster) with_lock services remove_stack "$2" ;;
+      *) with_lock services down "${2:-}" ;;
+    esac
+    ;;
   help | --help | -h) usage ;;
   *) usage >&2 && exit 64 ;;
 esac

@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# A stack is one compose project of docker-compose.yml: main, or chaos for the fault tests, which
-# stop and start its containers and must not disturb the others. Each version of RabbitMQ has its
-# own pair, so that they run side by side, and no 4.0 is given the data of a 4.3.
+# A stack is one compose project of docker-compose.yml: main; chaos for the fault tests and storm for
+# `make chaos`, which stop and start its containers and must not disturb the others. cluster is three
+# brokers and a database, of docker/cluster/docker-compose.yml. Each version of RabbitMQ has its own,
+# so that they run side by side, and no 4.0 is given the data of a 4.3.
 
 versions=(4.3 4.0)
-stacks=(main chaos)
+stacks=(main chaos storm cluster)
 port_names=(AMQP MANAGEMENT PROMETHEUS POSTGRES)
 
 # choose_version VERSION: whose stacks the other functions mean. Sets version, project and offset.
@@ -20,7 +21,8 @@ choose_version() {
 project_of() { if [[ $1 == main ]]; then echo "$project"; else echo "$project-$1"; fi; }
 
 # port STACK NAME: below 32768, from where on Linux gives ports to outgoing connections. Chaos
-# listens 1000 above main, and the stacks of RabbitMQ 4.0 2000 above those of 4.3.
+# listens 1000 above main, storm 500, cluster 600 (each further node 3 above the one before), and the
+# stacks of RabbitMQ 4.0 2000 above those of 4.3.
 port() {
   local number
   case $2 in
@@ -29,9 +31,16 @@ port() {
     PROMETHEUS) number=${OVERDUE_PORT_PROMETHEUS:-28674} ;;
     POSTGRES) number=${OVERDUE_PORT_POSTGRES:-28432} ;;
   esac
-  if [[ $1 == chaos ]]; then number=$((number + 1000)); fi
+  case $1 in
+    chaos) number=$((number + 1000)) ;;
+    storm) number=$((number + 500)) ;;
+    cluster) number=$((number + 600)) ;;
+  esac
   echo $((number + offset))
 }
+
+# The services of a stack that are started and waited for.
+services_of() { if [[ $1 == cluster ]]; then echo node1 node2 node3 postgres; else echo rabbitmq postgres; fi; }
 
 # containers STACK [SERVICE]: ids, running or not. By label, because the two composes name them
 # differently.
@@ -40,23 +49,31 @@ containers() {
     ${2:+--filter "label=com.docker.compose.service=$2"}
 }
 
+# node_port NAME NODE: of the cluster; its first node has the stack's port.
+node_port() { echo $(($(port cluster "$1") + 3 * ($2 - 1))); }
+
 container_name() {
   containers "$1" "$2" 2>/dev/null | xargs -r docker inspect --format '{{slice .Name 1}}'
 }
 
 compose() {
-  local stack=$1 name
+  local stack=$1 file=$root/docker-compose.yml name node
+  [[ $stack != cluster ]] || file=$root/docker/cluster/docker-compose.yml
   shift
   (
     for name in "${port_names[@]}"; do
       export "OVERDUE_PORT_$name=$(port "$stack" "$name")"
+    done
+    for node in 2 3; do
+      export "OVERDUE_PORT_AMQP_$node=$(node_port AMQP "$node")"
+      export "OVERDUE_PORT_MANAGEMENT_$node=$(node_port MANAGEMENT "$node")"
     done
     # Part of the containers' definition, so that an edited file is a reason to recreate them.
     OVERDUE_CONFIGURATION=$(cat "$root"/docker/rabbitmq/* "$root/rabbitmq-plugins/enabled_plugins" \
       | cksum | cut -d ' ' -f 1)
     export OVERDUE_CONFIGURATION
     "${compose_command[@]}" --project-name "$(project_of "$stack")" \
-      --file "$root/docker-compose.yml" "$@"
+      --file "$file" "$@"
   )
 }
 
@@ -68,7 +85,7 @@ check_ports() {
     if [[ $published != *" $number}"* ]] \
       && (exec 3<>"/dev/tcp/127.0.0.1/$number") 2>/dev/null; then
       die 69 "port $number is taken by another program; OVERDUE_PORT_$name moves it" \
-        "(4.3's main listens there, chaos 1000 above, and RabbitMQ 4.0's pair 2000 above both)"
+        "(4.3's main listens there, chaos 1000 above, storm 500, cluster 600, and RabbitMQ 4.0's 2000 above each)"
     fi
   done
 }
@@ -79,7 +96,8 @@ start_stacks() {
   for stack; do
     containers "$stack" | xargs -r docker inspect --format '{{if .State.Paused}}{{.Id}}{{end}}' \
       | xargs -r docker unpause >/dev/null
-    compose "$stack" up --detach rabbitmq postgres >"$log/$stack" 2>&1 </dev/null &
+    # shellcheck disable=SC2046 # several words
+    compose "$stack" up --detach $(services_of "$stack") >"$log/$stack" 2>&1 </dev/null &
     jobs+=("$!")
   done
   for job in "${jobs[@]}"; do
@@ -98,9 +116,9 @@ start_stacks() {
 }
 
 wait_healthy() {
-  local states deadline=$((SECONDS + 120))
+  local states service deadline=$((SECONDS + 120))
   while :; do
-    states=$({ containers "$1" rabbitmq && containers "$1" postgres; } | xargs docker inspect \
+    states=$(for service in $(services_of "$1"); do containers "$1" "$service"; done | xargs docker inspect \
       --format '{{.State.Status}} {{.State.Health.Status}} {{.Name}}')
     grep -qv '^running healthy' <<<"$states" || return 0
     if grep -qE '^(exited|dead)' <<<"$states" || ((SECONDS > deadline)); then
@@ -147,6 +165,19 @@ print_urls() {
       OVERDUE_CHAOS_BROKER_CONTAINER "$(container_name "$1" rabbitmq)" \
       OVERDUE_CHAOS_DATABASE_CONTAINER "$(container_name "$1" postgres)"
   fi
+  if [[ $1 == cluster ]]; then print_nodes; fi
+}
+
+# Each node's AMQP URI and management API, their containers in the same order, and the network between them.
+print_nodes() {
+  local node nodes=() names=()
+  for node in 1 2 3; do
+    nodes+=("amqp://admin:admin@127.0.0.1:$(node_port AMQP "$node")/%2f http://admin:admin@127.0.0.1:$(node_port MANAGEMENT "$node")")
+    names+=("$(container_name cluster "node$node")")
+  done
+  local IFS=,
+  print_exports OVERDUE_CHAOS_NODES "${nodes[*]}" OVERDUE_CHAOS_BROKER_CONTAINERS "${names[*]}" \
+    OVERDUE_CHAOS_NETWORK "$(project_of cluster)_cluster"
 }
 
 # print_exports NAME VALUE...: a value that is not known is left out.

@@ -16,6 +16,18 @@ const USUAL_WATERMARK: &str = "0.6";
 /// So little that the broker is always above it.
 const NO_MEMORY: &str = "0.00001";
 
+/// What the other nodes of a cluster call it, a label of its container.
+const NODE_NAME: &str = "{{index .Config.Labels \"overdue.node\"}}";
+
+/// Erlang, for `rabbitmqctl eval`: what Ra calls the transfer of a leadership, for each queue to a member that has
+/// not got it. Queues whose leader is not known at the moment are left alone.
+const MOVE_LEADERS: &str = r#"
+    [case {ra_leaderboard:lookup_leader(Name), ra_leaderboard:lookup_members(Name)} of
+         {{_, _} = Leader, Members} when is_list(Members), length(Members) > 1 ->
+             ra:transfer_leadership(Leader, hd(Members -- [Leader]));
+         _ -> unknown
+     end || Queue <- rabbit_amqqueue:list(<<"$vhost">>), {Name, _} <- [amqqueue:get_pid(Queue)]]."#;
+
 /// The broker's container.
 pub struct Broker {
     services: Services,
@@ -32,6 +44,18 @@ impl Broker {
     pub async fn of(services: &Services) -> Self {
         let container = container(services, "OVERDUE_CHAOS_BROKER_CONTAINER", "rabbitmq").await;
         Self { services: services.clone(), container }
+    }
+
+    /// One node of several, whose containers `OVERDUE_CHAOS_BROKER_CONTAINERS` names; or the only one.
+    pub async fn node(services: &Services, index: usize) -> Self {
+        match env::var_os("OVERDUE_CHAOS_BROKER_CONTAINERS") {
+            None => Self::of(services).await,
+            Some(names) => {
+                let names = names.into_string().unwrap();
+                let container = names.split(',').nth(index).unwrap().to_owned();
+                Self { services: services.clone(), container }
+            }
+        }
     }
 
     /// SIGKILL; what it has confirmed is on its disk.
@@ -51,6 +75,22 @@ impl Broker {
         self.until_healthy().await;
     }
 
+    /// Stops every process of it; the network goes on accepting for it.
+    pub async fn freeze(&self) {
+        docker(&["pause", &self.container]).await.unwrap();
+    }
+
+    /// Goes on, and waits until it serves.
+    pub async fn thaw(&self) {
+        docker(&["unpause", &self.container]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// Whatever state it was left in; does not wait until it serves.
+    pub async fn set_going(&self) {
+        set_going(&self.container).await;
+    }
+
     /// Leaves it no memory: it blocks every connection that publishes.
     pub async fn raise_memory_alarm(&self) {
         self.set_watermark(NO_MEMORY).await;
@@ -65,10 +105,35 @@ impl Broker {
 
     /// Undoes whatever a test did to it.
     pub async fn heal(&self) {
-        self.start().await;
+        self.set_going().await;
+        self.until_healthy().await;
         if self.has_alarm().await == Ok(true) {
             self.clear_memory_alarm().await;
         }
+    }
+
+    /// Takes it off the network between the nodes; its clients still reach it.
+    pub async fn cut_off(&self) {
+        docker(&["network", "disconnect", &cluster_network(), &self.container]).await.unwrap();
+    }
+
+    /// Brings it back to the other nodes, and waits until it serves.
+    pub async fn join(&self) {
+        self.connect().await.unwrap();
+        self.until_healthy().await;
+    }
+
+    async fn connect(&self) -> Result<String, String> {
+        let alias = docker(&["inspect", "--format", NODE_NAME, &self.container]).await?;
+        let network = cluster_network();
+        docker(&["network", "connect", "--alias", &alias, &network, &self.container]).await
+    }
+
+    /// Gives every quorum queue of a virtual host another leader.
+    pub async fn move_leaders(&self, vhost: &str) -> Result<(), String> {
+        let move_all = MOVE_LEADERS.replace("$vhost", vhost);
+        let moved = docker(&["exec", &self.container, "rabbitmqctl", "eval", &move_all]).await?;
+        if moved.contains("ok") { Ok(()) } else { Err(format!("no leader was moved: {moved}")) }
     }
 
     async fn set_watermark(&self, part: &str) {
@@ -132,6 +197,17 @@ impl Database {
         self.until_healthy().await;
     }
 
+    /// Stops every process of it; the network goes on accepting for it.
+    pub async fn freeze(&self) {
+        docker(&["pause", &self.container]).await.unwrap();
+    }
+
+    /// Goes on, and waits until it serves.
+    pub async fn thaw(&self) {
+        docker(&["unpause", &self.container]).await.unwrap();
+        self.until_healthy().await;
+    }
+
     /// Every transaction that begins from now on is read-only, in every session, like after a failover.
     pub async fn refuse_writes(&self) {
         self.configure("SET default_transaction_read_only = on").await;
@@ -146,7 +222,8 @@ impl Database {
 
     /// Undoes whatever a test did to it.
     pub async fn heal(&self) {
-        self.start().await;
+        set_going(&self.container).await;
+        self.until_healthy().await;
         if self.read_only().await.as_deref() == Ok("on") {
             self.accept_writes().await;
         }
@@ -174,7 +251,7 @@ impl Database {
     }
 
     /// The first value that a statement gives, on a new connection.
-    async fn ask(&self, sql: &str) -> Result<String, String> {
+    pub async fn ask(&self, sql: &str) -> Result<String, String> {
         let said = |error: tokio_postgres::Error| {
             format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string))
         };
@@ -189,6 +266,20 @@ impl Database {
         });
         Ok(value.unwrap_or_default().to_owned())
     }
+}
+
+/// The network between the nodes of a cluster.
+fn cluster_network() -> String {
+    let network =
+        env::var_os("OVERDUE_CHAOS_NETWORK").expect("`docker/services.sh env cluster` names it");
+    network.into_string().unwrap()
+}
+
+/// Runs a container that was stopped, and continues one that was frozen.
+async fn set_going(container: &str) {
+    // Fails where it is not frozen.
+    let _ = docker(&["unpause", container]).await;
+    docker(&["start", container]).await.unwrap();
 }
 
 /// The name that `docker/services.sh env` exports, or the container that it would name.

@@ -13,6 +13,7 @@ mod support;
 mod containers;
 mod load;
 mod stage;
+mod storm;
 
 mod alarm;
 mod both_away;

@@ -62,7 +62,7 @@ impl Stage {
 }
 
 /// Tests of one process and of several take turns.
-async fn alone(services: &Services) -> File {
+pub async fn alone(services: &Services) -> File {
     let name = format!("overdue-{}.lock", services.broker_socket().replace(':', "-"));
     let path = std::env::temp_dir().join(name);
     let locked = tokio::task::spawn_blocking(move || {

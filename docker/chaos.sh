@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Minutes of faults, on containers that nothing else uses and that are removed in the end.
+# MINUTES is how long strikes go on, SEED which they are, CLUSTER=3 takes a cluster of three brokers.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+# shellcheck source=docker/lib/say.sh
+source docker/lib/say.sh
+# shellcheck source=docker/lib/lock.sh
+source docker/lib/lock.sh
+
+# Cargo is not one of make's jobs, and would warn about a job server that it cannot reach.
+unset MAKEFLAGS MFLAGS
+
+case ${CLUSTER:-1} in
+  1) stack=storm ;;
+  3) stack=cluster ;;
+  *) die 64 "CLUSTER is $CLUSTER; it can be 3, or left out" ;;
+esac
+
+storm() {
+  cargo test --test chaos --no-run
+  docker/services.sh up "$stack" </dev/null
+  trap 'docker/services.sh down "$stack"' EXIT
+  eval "$(docker/services.sh env "$stack")"
+  export OVERDUE_STORM_MINUTES=${MINUTES:-5} OVERDUE_STORM_SEED=${SEED:-}
+  cargo test --quiet --test chaos -- --ignored --exact storm::every_kind_of_fault --nocapture || exit 1
+}
+
+with_lock storm storm

@@ -1,0 +1,82 @@
+//! The storm: three workers and an order service live through a seeded sequence of faults, and what is then in
+//! the database and in the parking lot is judged.
+//!
+//! `make chaos` runs it for minutes ([`every_kind_of_fault`]), `make test` for half a minute ([`a_short_storm`]).
+
+mod evidence;
+mod fleet;
+mod judge;
+mod kind;
+mod orders;
+mod planted;
+mod report;
+mod run;
+mod schedule;
+mod service;
+mod site;
+mod strike;
+mod watch;
+
+use std::{env, time::Duration};
+
+use kind::Kind;
+use run::Storm;
+
+/// Faults that are over within a second or two.
+const SHORT: [Kind; 8] = [
+    Kind::WorkerKilled,
+    Kind::WorkerStopped,
+    Kind::BrokerConnectionsClosed,
+    Kind::DatabaseConnectionsClosed,
+    Kind::DatabaseReadOnly,
+    Kind::StockLocked,
+    Kind::Garbage,
+    Kind::Duplicates,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_storm() {
+    let seed = seed();
+    let storm = Storm {
+        seed,
+        length: Duration::from_secs(20),
+        kinds: SHORT.to_vec(),
+        longest_hold: Duration::from_secs(2),
+        orders_per_second: 30,
+        quiet: Duration::from_millis(1_500),
+        sweep: "3s",
+        command: format!("OVERDUE_STORM_SEED={seed} cargo test --test chaos a_short_storm"),
+    };
+    storm.run().await.assert_unharmed();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: `make chaos`"]
+async fn every_kind_of_fault() {
+    let (seed, minutes) = (seed(), number("OVERDUE_STORM_MINUTES").unwrap_or(5));
+    let nodes = site::nodes().len();
+    let cluster = if nodes > 1 { format!(" CLUSTER={nodes}") } else { String::new() };
+    let storm = Storm {
+        seed,
+        length: Duration::from_mins(minutes),
+        kinds: Kind::ALL.to_vec(),
+        longest_hold: Duration::from_secs(10),
+        orders_per_second: 40,
+        quiet: Duration::from_millis(2_500),
+        // Long enough to show what messages alone do.
+        sweep: "15s",
+        command: format!("make chaos MINUTES={minutes} SEED={seed}{cluster}"),
+    };
+    storm.run().await.assert_unharmed();
+}
+
+/// With it the same faults come in the same order, and the same orders.
+fn seed() -> u64 {
+    number("OVERDUE_STORM_SEED").unwrap_or_else(|| rand::random::<u32>().into())
+}
+
+fn number(name: &str) -> Option<u64> {
+    #[expect(clippy::disallowed_methods, reason = "`make chaos` passes its arguments on so")]
+    let text = env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}

@@ -1,0 +1,261 @@
+//! The workers as processes: whichever ends is started again, as a supervisor would.
+
+use std::{
+    fs::File,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{task::JoinHandle, time::Instant};
+
+use crate::support::wait::within;
+
+/// How often it is looked whether one has ended.
+const LOOK: Duration = Duration::from_millis(100);
+/// Before one that ended by itself is started again.
+const RESTART: Duration = Duration::from_secs(1);
+/// From SIGTERM to the end: `worker.drain` and something for a busy machine.
+const DRAIN: Duration = Duration::from_mins(1);
+/// What a worker may end with that could not start: no service, no right.
+const MAY_NOT_START: [i32; 3] = [69, 77, 78];
+
+/// What starts the `n`-th worker.
+pub type Start = Box<dyn Fn(usize) -> Command + Send + Sync>;
+
+/// Workers that run until they are told otherwise; all are killed when it goes.
+pub struct Fleet {
+    slots: Arc<Mutex<Vec<Slot>>>,
+    found: Arc<Mutex<Found>>,
+    watching: JoinHandle<()>,
+    logs: PathBuf,
+}
+
+/// What was noticed about ends.
+#[derive(Clone, Default)]
+pub struct Found {
+    /// Ends that nobody asked for, of workers that had been ready.
+    pub ends: Vec<String>,
+    /// How often one could not start, by exit code.
+    pub not_started: Vec<i32>,
+}
+
+struct Slot {
+    worker: usize,
+    generation: usize,
+    child: Option<Child>,
+    start: Arc<Start>,
+    logs: PathBuf,
+    asked: Asked,
+    again: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    Kill,
+    Terminate,
+}
+
+impl Fleet {
+    /// Starts `count` workers, whose logs go into a folder.
+    pub fn start(count: usize, logs: &Path, start: Start) -> Self {
+        let start = Arc::new(start);
+        let slot = |worker| {
+            let mut slot = Slot {
+                worker,
+                generation: 0,
+                child: None,
+                start: Arc::clone(&start),
+                logs: logs.to_owned(),
+                asked: Asked::Nothing,
+                again: Instant::now(),
+            };
+            slot.spawn();
+            slot
+        };
+        let slots = Arc::new(Mutex::new((0..count).map(slot).collect::<Vec<_>>()));
+        let found = Arc::new(Mutex::new(Found::default()));
+        let watching = tokio::spawn(watch(Arc::clone(&slots), Arc::clone(&found)));
+        Self { slots, found, watching, logs: logs.to_owned() }
+    }
+
+    /// Waits until each has begun to consume.
+    pub async fn until_ready(&self) {
+        let ready = async || self.slots().iter().filter(|slot| slot.is_ready()).count();
+        let count = self.slots().len();
+        within(DRAIN, "every worker is ready", ready, |ready| *ready == count).await;
+    }
+
+    /// SIGKILL; another one is started.
+    pub fn kill(&self, victim: usize) {
+        self.with(victim, Slot::kill);
+    }
+
+    /// SIGKILL to each.
+    pub fn kill_all(&self) {
+        self.slots().iter_mut().for_each(Slot::kill);
+    }
+
+    /// SIGSTOP or SIGCONT.
+    pub fn signal(&self, victim: usize, signal: &str) {
+        self.with(victim, |slot| slot.signal(signal));
+    }
+
+    /// SIGTERM, and waits until it has ended and another one runs.
+    pub async fn terminate(&self, victim: usize) -> Result<(), String> {
+        let generation = self.with(victim, |slot| {
+            slot.asked = Asked::Terminate;
+            slot.signal("TERM");
+            slot.generation
+        });
+        let began = Instant::now();
+        while self.with(victim, |slot| slot.generation) == generation {
+            if began.elapsed() > DRAIN {
+                self.found.lock().unwrap().ends.push(format!(
+                    "worker {} was terminated and did not end within {DRAIN:?}",
+                    victim % self.slots().len()
+                ));
+                self.kill(victim);
+                return Err(format!("did not end within {DRAIN:?}"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// SIGTERM to all, and waits for their ends; none is started again.
+    pub async fn finish(&self) -> Found {
+        self.watching.abort();
+        for slot in self.slots().iter_mut() {
+            slot.asked = Asked::Terminate;
+            slot.signal("TERM");
+        }
+        let running = async || {
+            let mut found = self.found.lock().unwrap();
+            self.slots()
+                .iter_mut()
+                .map(|slot| usize::from(!slot.has_ended(&mut found)))
+                .sum::<usize>()
+        };
+        within(DRAIN, "every worker has ended", running, |running| *running == 0).await;
+        self.found.lock().unwrap().clone()
+    }
+
+    /// Lines of all logs with a text in them.
+    pub fn logged(&self, text: &str) -> Vec<String> {
+        let files = std::fs::read_dir(&self.logs).unwrap();
+        let logs = files.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok());
+        let lines = logs.flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.filter(|line| line.contains(text)).collect()
+    }
+
+    fn with<T>(&self, victim: usize, act: impl FnOnce(&mut Slot) -> T) -> T {
+        let mut slots = self.slots();
+        let index = victim % slots.len();
+        act(&mut slots[index])
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap()
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.watching.abort();
+        self.slots().iter_mut().for_each(Slot::kill);
+    }
+}
+
+async fn watch(slots: Arc<Mutex<Vec<Slot>>>, found: Arc<Mutex<Found>>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        for slot in slots.lock().unwrap().iter_mut() {
+            if slot.has_ended(&mut found.lock().unwrap()) && slot.again <= Instant::now() {
+                slot.generation += 1;
+                slot.spawn();
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn log(&self) -> PathBuf {
+        self.logs.join(format!("worker-{}-{}.log", self.worker, self.generation))
+    }
+
+    fn spawn(&mut self) {
+        let mut command = (*self.start)(self.worker);
+        command.stdout(Stdio::null()).stderr(File::create(self.log()).unwrap());
+        self.child = Some(command.spawn().unwrap());
+        self.asked = Asked::Nothing;
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.said().contains("worker ready")
+    }
+
+    /// Looks; the end itself is noted once.
+    fn has_ended(&mut self, found: &mut Found) -> bool {
+        let Some(child) = &mut self.child else { return true };
+        let Some(status) = child.try_wait().unwrap() else { return false };
+        self.child = None;
+        self.again = Instant::now();
+        self.note(status, found);
+        true
+    }
+
+    fn note(&mut self, status: ExitStatus, found: &mut Found) {
+        let expected = match self.asked {
+            Asked::Kill => true,
+            // 1: what was in hand did not finish within `worker.drain`, as it may be in an outage.
+            Asked::Terminate => matches!(status.code(), Some(0 | 1)) || !self.is_ready(),
+            Asked::Nothing => false,
+        };
+        if expected {
+            return;
+        }
+        self.again = Instant::now() + RESTART;
+        match status.code() {
+            Some(code) if MAY_NOT_START.contains(&code) && !self.is_ready() => {
+                found.not_started.push(code);
+            }
+            code => {
+                let last = self.said().lines().last().unwrap_or_default().to_owned();
+                found.ends.push(format!(
+                    "worker {}: exit code {code:?}, signal {:?}, asked {:?}, {}: {last}",
+                    self.worker,
+                    status.signal(),
+                    self.asked,
+                    self.log().display(),
+                ));
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.asked = Asked::Kill;
+        if let Some(child) = &mut self.child {
+            // Gone already where it ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn signal(&mut self, name: &str) {
+        if let Some(child) = &self.child {
+            // Fails where it has just ended.
+            let _ = Command::new("kill")
+                .args(["-s", name, &child.id().to_string()])
+                .stderr(Stdio::null())
+                .status();
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the order service does about each order, and what it publishes by mistake or in bad faith: it follows
+//! from the seed and a number.
+
+use std::time::Duration;
+
+use lapin::{
+    BasicProperties,
+    types::{AMQPValue, FieldArray, FieldTable},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+
+use crate::support::text;
+
+/// Levels, and the time to pay that orders have. The shortest is for retries and early notices.
+pub const LEVELS_MS: [u64; 5] = [500, 2_000, 3_000, 5_000, 8_000];
+/// SKUs that half of all items are of.
+pub const HOT_SKUS: usize = 4;
+/// SKUs of the other half.
+pub const COLD_SKUS: usize = 400;
+
+/// The topology of a storm.
+pub const TOPOLOGY: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["500ms", "1s", "2s", "3s", "5s", "8s"]
+
+[[timeout]]
+name = "unpaid"
+after = "3s"
+
+[retry]
+after = ["500ms", "1s", "2s"]
+"#;
+
+/// When the customer pays, in ms from the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payment {
+    Never,
+    At(i64),
+    /// Two clicks.
+    TwiceAt(i64),
+}
+
+/// How the order service publishes the due notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    Once,
+    /// It crashed between commit and publish: the sweep has to find the order.
+    Forgotten,
+    /// So many times.
+    Copies(usize),
+    /// Through the shortest level as well.
+    EarlyToo,
+}
+
+/// One order's life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    pub id: String,
+    /// Time to pay.
+    pub due_in: Duration,
+    /// SKU and quantity.
+    pub items: Vec<(String, i64)>,
+    pub payment: Payment,
+    pub notice: Notice,
+}
+
+impl Script {
+    /// The `number`-th order of a seed.
+    pub fn of(seed: u64, number: u64) -> Self {
+        let mut random =
+            StdRng::seed_from_u64(seed ^ (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let due_in_ms = *LEVELS_MS[1..].choose(&mut random).unwrap();
+        let before = -i64::try_from(due_in_ms).unwrap();
+        let payment = match random.random_range(0..100) {
+            0..50 => Payment::Never,
+            50..72 => Payment::At(random.random_range(before..-300)),
+            72..90 => Payment::At(random.random_range(-60..60)),
+            90..95 => Payment::At(random.random_range(200..3_000)),
+            _ => Payment::TwiceAt(random.random_range(before..100)),
+        };
+        let notice = match random.random_range(0..100) {
+            0..2 => Notice::Forgotten,
+            2..7 => Notice::Copies(random.random_range(2..5)),
+            7..12 => Notice::EarlyToo,
+            _ => Notice::Once,
+        };
+        let items = items(&mut random);
+        Self {
+            id: format!("o-{number}"),
+            due_in: Duration::from_millis(due_in_ms),
+            items,
+            payment,
+            notice,
+        }
+    }
+}
+
+/// One or two items; the SKUs differ.
+fn items(random: &mut StdRng) -> Vec<(String, i64)> {
+    let hot = random.random_range(0..2) == 0;
+    let sku = |n: usize| if hot { format!("hot-{n}") } else { format!("cold-{n}") };
+    let number = if hot { HOT_SKUS } else { COLD_SKUS };
+    let first = random.random_range(0..number);
+    let count = random.random_range(1..=2);
+    (0..count).map(|n| (sku((first + n) % number), random.random_range(1..4))).collect()
+}
+
+/// Something that belongs into the parking lot.
+pub struct Trash {
+    /// Also its `message-id`.
+    pub name: String,
+    pub routing_key: String,
+    pub properties: BasicProperties,
+    pub body: Vec<u8>,
+    /// What its reason has to contain; nothing where the broker itself parks it.
+    pub reason: &'static str,
+}
+
+/// What the parking lot says about an order that does not exist.
+pub const UNKNOWN: &str = "the database does not know this order";
+
+/// The `number`-th message that is not a due notice, or whose routing key leads nowhere.
+pub fn garbage(seed: u64, number: usize) -> Trash {
+    let mut random = StdRng::seed_from_u64(seed ^ 0x6A09_E667 ^ number as u64);
+    let bodies: [(Vec<u8>, &'static str); 10] = [
+        (b"".to_vec(), "the body is empty"),
+        (b"\xff\xfe\x00".to_vec(), "the body is not UTF-8"),
+        (b"{".to_vec(), "no due notice in JSON"),
+        (b"{\"order_id\":1}".to_vec(), "no due notice in JSON"),
+        (b"{\"order_id\":\"\"}".to_vec(), "the order id is empty"),
+        (b"{\"order_id\":\"o-1\",\"due_at\":\"soon\"}".to_vec(), "no due notice in JSON"),
+        (b"[\"o-1\"]".to_vec(), "no due notice in JSON"),
+        (b"two words".to_vec(), "white space or control characters"),
+        (vec![b'x'; 70 * 1024], "more than 65536"),
+        (vec![b'x'; 1_000], "the order id has 1000 bytes"),
+    ];
+    let key = ["99m.unpaid", "unpaid", "500ms.nobody"][random.random_range(0..3)];
+    let (routing_key, (body, reason)) = if random.random_range(0..4) == 0 {
+        (key, (b"o-1".to_vec(), ""))
+    } else {
+        ("500ms.unpaid", bodies[random.random_range(0..bodies.len())].clone())
+    };
+    Trash {
+        name: format!("garbage-{number}"),
+        routing_key: routing_key.to_owned(),
+        properties: BasicProperties::default(),
+        body,
+        reason,
+    }
+}
+
+/// The `number`-th notice of an order that does not exist.
+pub fn ghost(number: usize) -> Trash {
+    let name = format!("ghost-{number}");
+    let body = if number.is_multiple_of(2) {
+        name.clone().into_bytes()
+    } else {
+        serde_json::json!({ "order_id": name }).to_string().into_bytes()
+    };
+    Trash {
+        name,
+        routing_key: "500ms.unpaid".to_owned(),
+        properties: BasicProperties::default(),
+        body,
+        reason: UNKNOWN,
+    }
+}
+
+/// The properties of the `number`-th forged notice.
+pub fn forged(seed: u64, number: usize) -> BasicProperties {
+    let mut random = StdRng::seed_from_u64(seed ^ 0xBB67_AE85 ^ number as u64);
+    let plain = BasicProperties::default();
+    match random.random_range(0..8) {
+        0 => plain.with_headers(headers(&[("x-attempt", AMQPValue::LongInt(999_999))])),
+        1 => plain.with_headers(headers(&[("x-attempt", AMQPValue::LongLongInt(i64::MIN))])),
+        2 => plain.with_headers(headers(&[
+            ("x-death", death()),
+            ("x-delivery-count", AMQPValue::LongInt(1_000)),
+        ])),
+        3 => plain.with_headers(headers(&[
+            ("x-park-reason", text("forged")),
+            ("x-park-timeout", AMQPValue::Void),
+        ])),
+        4 => plain
+            .with_headers(headers(&[("CC", array(vec![text("1s.unpaid"), text("2s.unpaid")]))])),
+        5 => plain.with_headers(headers(&[("BCC", array(vec![text("1s.unpaid")]))])),
+        6 => plain.with_expiration("1".into()).with_priority(255),
+        _ => plain.with_delivery_mode(1).with_reply_to("nobody".into()).with_timestamp(1),
+    }
+}
+
+fn headers(entries: &[(&str, AMQPValue)]) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (key, value) in entries {
+        table.insert((*key).into(), value.clone());
+    }
+    table
+}
+
+fn array(values: Vec<AMQPValue>) -> AMQPValue {
+    AMQPValue::FieldArray(FieldArray::from(values))
+}
+
+fn death() -> AMQPValue {
+    array(vec![AMQPValue::FieldTable(headers(&[
+        ("queue", text("orders.unpaid")),
+        ("reason", text("expired")),
+        ("count", AMQPValue::LongLongInt(1_000)),
+        ("exchange", text("orders.in")),
+        ("routing-keys", array(vec![text("500ms.unpaid")])),
+    ]))])
+}

@@ -1,0 +1,239 @@
+//! One storm from beginning to end.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    evidence::{self, AUDIT, STOCK, SUBSCRIBER},
+    fleet::{Fleet, Found},
+    judge::{Evidence, judge},
+    kind::{Kind, Place},
+    orders::{COLD_SKUS, HOT_SKUS},
+    report::{Report, Struck, counts},
+    schedule::{Schedule, Strike},
+    service::Service,
+    site::Site,
+    strike::strike,
+    watch::Watch,
+};
+use crate::support::overdue;
+
+const WORKERS: usize = 3;
+/// After so long the next strike comes all the same.
+const STALL: Duration = Duration::from_mins(1);
+/// From the end of the storm until everything is closed and parked.
+const AFTERMATH: Duration = Duration::from_mins(3);
+/// What a storm is made of.
+pub struct Storm {
+    pub seed: u64,
+    /// No strike begins later.
+    pub length: Duration,
+    pub kinds: Vec<Kind>,
+    pub longest_hold: Duration,
+    pub orders_per_second: u32,
+    /// So long nothing may be late before the next strike.
+    pub quiet: Duration,
+    /// How often workers sweep, and what they leave to the messages.
+    pub sweep: &'static str,
+    /// What repeats it.
+    pub command: String,
+}
+
+impl Storm {
+    /// Runs it, and judges what is left. The report is printed and written to `target/chaos`.
+    pub async fn run(&self) -> Report {
+        eprintln!("storm: seed {}", self.seed);
+        let site = Site::new().await;
+        let logs = self.folder();
+        prepare(&site).await;
+        let service =
+            Service::new(self.seed, site.store.clone(), &site.world.topology, &site.addresses());
+        let fleet = start_workers(&site, &logs, self.sweep);
+        fleet.until_ready().await;
+        let watch = {
+            let (url, schema) = (site.world.services.database_url(None), &site.world.schema);
+            Watch::start(&url, schema, Arc::clone(&service))
+        };
+        service.start(self.orders_per_second);
+        let strikes = self.strikes(&site, &fleet, &service, &watch).await;
+        let (evidence, found) = aftermath(&site, &fleet, &service, &strikes).await;
+        let report = self.report(strikes, &evidence, &found, &service);
+        report.write(&logs.join("report.jsonl"));
+        eprintln!("{}\nlogs and report.jsonl: {}", report.text(), logs.display());
+        report
+    }
+
+    /// Emptied of what an earlier run with the same seed left.
+    fn folder(&self) -> PathBuf {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let folder = target.join("chaos").join(format!("seed-{}", self.seed));
+        // Not there the first time.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    async fn strikes(
+        &self,
+        site: &Site,
+        fleet: &Fleet,
+        service: &Service,
+        watch: &Watch,
+    ) -> Vec<Struck> {
+        let mut kinds = self.kinds.clone();
+        if site.nodes.len() > 1 {
+            kinds.extend(Kind::OF_A_CLUSTER);
+        }
+        let began = Instant::now();
+        let mut struck = Vec::new();
+        // Some orders have to come due first.
+        sleep(Duration::from_secs(3)).await;
+        for next in Schedule::new(self.seed, &kinds, self.longest_hold) {
+            sleep(next.pause).await;
+            if began.elapsed() >= self.length {
+                break;
+            }
+            struck.push(self.one(began, &next, site, fleet, service, watch).await);
+        }
+        struck
+    }
+
+    async fn one(
+        &self,
+        began: Instant,
+        next: &Strike,
+        site: &Site,
+        fleet: &Fleet,
+        service: &Service,
+        watch: &Watch,
+    ) -> Struck {
+        let name = |fault: &super::schedule::Fault| match fault.kind.place() {
+            Place::Workers => format!("{} ({})", fault.kind, fault.victim % WORKERS),
+            Place::Broker if site.nodes.len() > 1 => {
+                format!("{} ({})", fault.kind, fault.victim % site.nodes.len())
+            }
+            _ => fault.kind.to_string(),
+        };
+        let faults: Vec<String> = next.faults.iter().map(name).collect();
+        let start = Instant::now();
+        eprintln!("storm: {:>6.1} s  {}", (start - began).as_secs_f64(), faults.join(" + "));
+        let made = next.faults.iter().map(|fault| async {
+            let made = strike(site, fleet, service, fault).await;
+            made.err().map(|error| format!("{}: {error}", fault.kind))
+        });
+        let failed = join_all(made).await.into_iter().flatten().collect();
+        let healed = Instant::now();
+        let calm = watch.until_calm(self.quiet, STALL).await;
+        let (recovered, late) = Struck::recovery(&watch.since(start), healed);
+        Struck {
+            at: start - began,
+            faults,
+            lasted: healed - start,
+            recovered: calm.then_some(recovered),
+            late,
+            failed,
+        }
+    }
+
+    fn report(
+        &self,
+        strikes: Vec<Struck>,
+        evidence: &Evidence,
+        found: &Found,
+        service: &Service,
+    ) -> Report {
+        let mut counts = counts(evidence, &service.known().promised);
+        counts.push(("strikes", strikes.len().to_string()));
+        counts.push(("workers that could not start", found.not_started.len().to_string()));
+        let command = self.command.clone();
+        Report { seed: self.seed, command, strikes, violations: judge(evidence), counts }
+    }
+}
+
+/// Stock, the audit of every change, and a subscriber of the events.
+async fn prepare(site: &Site) {
+    let world = &site.world;
+    world.sql(&AUDIT.replace("$schema", &world.schema)).await;
+    let stock = format!(
+        "INSERT INTO stock (sku, available)
+         SELECT 'hot-' || n, {STOCK} FROM generate_series(0, {}) n
+         UNION ALL SELECT 'cold-' || n, {STOCK} FROM generate_series(0, {}) n",
+        HOT_SKUS - 1,
+        COLD_SKUS - 1
+    );
+    world.sql(&stock).await;
+    let wire = world.wire().await;
+    wire.queue(SUBSCRIBER, &[("x-queue-type", crate::support::text("quorum"))]).await;
+    wire.bind(SUBSCRIBER, &world.topology.events_exchange(), "order.*").await;
+}
+
+fn start_workers(site: &Site, logs: &Path, sweep: &'static str) -> Fleet {
+    let (urls, database) = (site.worker_urls.clone(), site.worker_database.clone());
+    let (dir, schema) = (site.world.dir.path().to_owned(), site.world.schema.clone());
+    let start = move |worker: usize| -> Command {
+        // Until `broker.url` takes several nodes, each worker has one.
+        let [broker, management] = &urls[worker % urls.len()];
+        let mut command = overdue(&["run"]);
+        command
+            .current_dir(&dir)
+            .env("OVERDUE_BROKER__URL", broker)
+            .env("OVERDUE_BROKER__MANAGEMENT_URL", management)
+            .env("OVERDUE_DATABASE__URL", &database)
+            .env("OVERDUE_DATABASE__SEARCH_PATH", &schema)
+            .env("OVERDUE_WORKER__SWEEP_EVERY", sweep)
+            .env("OVERDUE_WORKER__SWEEP_GRACE", sweep)
+            .env("OVERDUE_LOG__FILTER", "info,overdue=debug");
+        command
+    };
+    Fleet::start(WORKERS, logs, Box::new(start))
+}
+
+/// The load ends; what is due is closed, and what is garbage is parked; then the workers end.
+async fn aftermath(
+    site: &Site,
+    fleet: &Fleet,
+    service: &Service,
+    strikes: &[Struck],
+) -> (Evidence, Found) {
+    eprintln!("storm: over; {} orders", service.created());
+    service.finish(AFTERMATH).await;
+    settle(site).await;
+    let found = fleet.finish().await;
+    let known = service.known();
+    let [_, outbox] = evidence::unfinished(&site.store).await;
+    let evidence = Evidence {
+        orders: evidence::orders(&site.store).await,
+        created: known.created,
+        answers: known.answers,
+        shelves: evidence::shelves(&site.store).await,
+        trash: known.trash,
+        parked: evidence::take_parked(&site.world).await,
+        events: evidence::take_events(&site.world).await,
+        ends: found.ends.clone(),
+        panics: fleet.logged("panicked"),
+        left: evidence::left(&site.world).await,
+        outbox,
+        interruptions: strikes.len(),
+    };
+    (evidence, found)
+}
+
+/// Waits, but not for ever, until nothing is unpaid, in a level, or waits to be published; twice in a row, because
+/// a message that is neither in a level nor in the queue is with a worker.
+async fn settle(site: &Site) {
+    let began = Instant::now();
+    let mut settled = 0;
+    while settled < 2 && began.elapsed() < AFTERMATH {
+        let rows = evidence::unfinished(&site.store).await;
+        let messages: u32 = evidence::left(&site.world).await.values().sum();
+        settled = if rows == [0, 0] && messages == 0 { settled + 1 } else { 0 };
+        sleep(Duration::from_secs(2)).await;
+    }
+}

@@ -1,0 +1,336 @@
+//! An order service that lives through the storm: it creates orders, publishes their due notices after the commit,
+//! takes payments, and asks again whenever it was not answered. And what people publish who should not.
+
+mod hostile;
+mod line;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use deadpool_postgres::Object;
+use lapin::types::FieldTable;
+use overdue::{broker::Message, store::Store, topology::Topology};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_postgres::{Row, types::ToSql};
+use tokio_util::task::TaskTracker;
+
+use self::{hostile::Hostile, line::Line};
+use super::{
+    judge::{Answer, Expected},
+    orders::{LEVELS_MS, Notice, Payment, Script},
+};
+
+/// After so long a statement is given up; whether it was carried out is asked later.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Between two attempts.
+const AGAIN: Duration = Duration::from_millis(250);
+/// Statements at once.
+const STATEMENTS: usize = 24;
+/// Orders being created at once: in an outage no more come.
+const CREATING: usize = 16;
+/// Orders that a burst of early or duplicated notices is about: the newest.
+const RECENT: usize = 400;
+
+const CREATE: &str = "
+    WITH asked AS MATERIALIZED (
+        SELECT sku, qty FROM unnest($3::text[], $4::bigint[]) AS item (sku, qty)
+    ), shelves AS MATERIALIZED (
+        SELECT stock.sku, asked.qty FROM stock JOIN asked USING (sku) ORDER BY stock.sku FOR NO KEY UPDATE OF stock
+    ), reserved AS (
+        UPDATE stock SET available = available - shelves.qty, reserved = reserved + shelves.qty
+        FROM shelves WHERE stock.sku = shelves.sku
+    ), made AS (
+        INSERT INTO orders (id, due_at)
+        SELECT $1, clock_timestamp() + $2::bigint * interval '1 millisecond'
+        FROM (SELECT count(*) FROM shelves) AS locked RETURNING due_at
+    ), listed AS (
+        INSERT INTO order_items (order_id, sku, qty) SELECT $1, sku, qty FROM asked
+    )
+    SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000)::bigint FROM made";
+const FIND: &str = "SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000)::bigint FROM orders WHERE id = $1";
+const PAY: &str = include_str!("../../../sql/pay.sql");
+
+/// The order service.
+pub struct Service {
+    seed: u64,
+    store: Store,
+    topology: Topology,
+    line: Line,
+    hostile: Hostile,
+    statements: Semaphore,
+    creating: Arc<Semaphore>,
+    lives: TaskTracker,
+    stopping: AtomicBool,
+    next_order: AtomicU64,
+    record: Mutex<Record>,
+}
+
+/// What it knows.
+#[derive(Default)]
+struct Record {
+    created: BTreeSet<String>,
+    answers: BTreeMap<String, Vec<Answer>>,
+    /// When the notice of an order should come out of its level, once it was confirmed.
+    promises: HashMap<String, Instant>,
+    recent: VecDeque<String>,
+}
+
+/// What it says in the end.
+pub struct Known {
+    pub created: BTreeSet<String>,
+    pub answers: BTreeMap<String, Vec<Answer>>,
+    pub trash: BTreeMap<String, Expected>,
+    /// Orders whose notice was confirmed.
+    pub promised: BTreeSet<String>,
+}
+
+impl Service {
+    /// Publishes to these nodes of one broker.
+    pub fn new(
+        seed: u64,
+        store: Store,
+        topology: &Topology,
+        addresses: &[overdue::broker::BrokerAddress],
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            seed,
+            store,
+            topology: topology.clone(),
+            line: Line::new(addresses),
+            hostile: Hostile::new(seed, addresses),
+            statements: Semaphore::new(STATEMENTS),
+            creating: Arc::new(Semaphore::new(CREATING)),
+            lives: TaskTracker::new(),
+            stopping: AtomicBool::new(false),
+            next_order: AtomicU64::new(0),
+            record: Mutex::default(),
+        })
+    }
+
+    /// Starts to work, with so many orders a second, and a message that is garbage every second.
+    pub fn start(self: &Arc<Self>, orders_per_second: u32) {
+        let (orders, garbage) = (Arc::clone(self), Arc::clone(self));
+        self.lives.spawn(async move { orders.open(orders_per_second).await });
+        self.lives.spawn(async move {
+            while !garbage.is_stopping() {
+                garbage.hostile.one_of_each().await;
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+
+    /// Takes no more orders, and returns when everything about those it has is published and answered.
+    ///
+    /// # Panics
+    /// Not within `deadline`.
+    pub async fn finish(&self, deadline: Duration) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.lives.close();
+        let done = timeout(deadline, self.lives.wait()).await;
+        let left = self.lives.len();
+        assert!(
+            done.is_ok(),
+            "the order service is not done within {deadline:?}: {left} tasks left"
+        );
+    }
+
+    /// What it knows.
+    pub fn known(&self) -> Known {
+        let record = self.record();
+        Known {
+            created: record.created.clone(),
+            answers: record.answers.clone(),
+            trash: self.hostile.trash(),
+            promised: record.promises.keys().cloned().collect(),
+        }
+    }
+
+    /// How many orders there are.
+    pub fn created(&self) -> usize {
+        self.record().created.len()
+    }
+
+    /// Whether the notice of an order should have come out a while ago.
+    pub fn is_promised(&self, id: &str, since: Duration) -> bool {
+        let promise = self.record().promises.get(id).copied();
+        promise.is_some_and(|promise| promise.elapsed() >= since)
+    }
+
+    /// Garbage and ghosts, beside what comes every second.
+    pub async fn publish_trash(&self, count: usize, ghosts: bool) {
+        for _ in 0..count {
+            if ghosts { self.hostile.ghost().await } else { self.hostile.garbage().await }
+        }
+    }
+
+    /// Notices of the newest orders, with forged headers and properties.
+    pub async fn publish_forged(&self, count: usize) {
+        for id in self.recent(count) {
+            self.hostile.forged(&id).await;
+        }
+    }
+
+    /// Further notices of the newest orders, through the shortest level or their own.
+    pub async fn publish_again(&self, count: usize, early: bool) {
+        for id in self.recent(count) {
+            let level = if early { 0 } else { 1 + id.len() % (LEVELS_MS.len() - 1) };
+            self.publish(&id, LEVELS_MS[level]).await;
+        }
+    }
+
+    fn recent(&self, count: usize) -> Vec<String> {
+        self.record().recent.iter().rev().take(count).cloned().collect()
+    }
+
+    async fn open(self: Arc<Self>, orders_per_second: u32) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / orders_per_second);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        while !self.is_stopping() {
+            ticks.tick().await;
+            let creating = Arc::clone(&self.creating).acquire_owned().await.unwrap();
+            let number = self.next_order.fetch_add(1, Ordering::Relaxed);
+            let (service, script) = (Arc::clone(&self), Script::of(self.seed, number));
+            self.lives.spawn(async move {
+                let due = service.create(&script).await;
+                drop(creating);
+                tokio::join!(service.announce(&script, due), service.take_payments(&script, due));
+            });
+        }
+    }
+
+    /// Until the database has said that the order is there; returns when it is due.
+    async fn create(&self, script: &Script) -> Instant {
+        let due_in_ms = i64::try_from(script.due_in.as_millis()).unwrap();
+        let (skus, quantities): (Vec<&str>, Vec<i64>) =
+            script.items.iter().map(|(sku, qty)| (sku.as_str(), *qty)).unzip();
+        let id = &script.id;
+        let mut answered = self.query(CREATE, &[id, &due_in_ms, &skus, &quantities]).await;
+        let remaining_ms: i64 = loop {
+            match answered.as_deref() {
+                Ok([row]) => break row.get(0),
+                // An attempt that was not answered may have made it.
+                Ok(_) => {
+                    answered = self.query(CREATE, &[id, &due_in_ms, &skus, &quantities]).await;
+                }
+                Err(()) => {
+                    sleep(AGAIN).await;
+                    answered = self.query(FIND, &[id]).await;
+                }
+            }
+        };
+        let mut record = self.record();
+        record.created.insert(id.clone());
+        record.recent.push_back(id.clone());
+        if record.recent.len() > RECENT {
+            record.recent.pop_front();
+        }
+        Instant::now() + Duration::from_millis(remaining_ms.max(0).unsigned_abs())
+    }
+
+    async fn announce(&self, script: &Script, due: Instant) {
+        let own_ms = u64::try_from(script.due_in.as_millis()).unwrap();
+        let copies = match script.notice {
+            Notice::Forgotten => return,
+            Notice::Once => 1,
+            Notice::Copies(copies) => copies,
+            Notice::EarlyToo => {
+                self.publish(&script.id, LEVELS_MS[0]).await;
+                1
+            }
+        };
+        // After an outage, through what is left of the time.
+        let left_ms =
+            u64::try_from(due.saturating_duration_since(Instant::now()).as_millis()).unwrap();
+        let fits = |ms: &&u64| **ms <= left_ms + 500;
+        let level_ms =
+            LEVELS_MS.iter().rev().find(fits).copied().unwrap_or(LEVELS_MS[0]).min(own_ms);
+        for _ in 0..copies {
+            self.publish(&script.id, level_ms).await;
+        }
+        let arrives = Instant::now() + Duration::from_millis(level_ms);
+        self.record().promises.insert(script.id.clone(), arrives.max(due));
+    }
+
+    /// Until the broker has confirmed it.
+    async fn publish(&self, id: &str, level_ms: u64) {
+        let level = if level_ms < 1_000 {
+            format!("{level_ms}ms")
+        } else {
+            format!("{}s", level_ms / 1_000)
+        };
+        let message = Message {
+            exchange: self.topology.entry_exchange(),
+            routing_key: format!("{level}.unpaid"),
+            message_id: id.to_owned(),
+            content_type: Some("application/json".to_owned()),
+            headers: FieldTable::default(),
+            body: serde_json::json!({ "order_id": id }).to_string().into_bytes(),
+        };
+        while self.line.publish(message.clone()).await.is_err() {
+            sleep(AGAIN).await;
+        }
+    }
+
+    async fn take_payments(&self, script: &Script, due: Instant) {
+        let at = |from_due_ms: i64| {
+            let distance = Duration::from_millis(from_due_ms.unsigned_abs());
+            if from_due_ms < 0 { due - distance } else { due + distance }
+        };
+        match script.payment {
+            Payment::Never => {}
+            Payment::At(ms) => self.pay(&script.id, at(ms)).await,
+            Payment::TwiceAt(ms) => {
+                tokio::join!(self.pay(&script.id, at(ms)), self.pay(&script.id, at(ms)));
+            }
+        }
+    }
+
+    /// Until the database has answered.
+    async fn pay(&self, id: &str, at: Instant) {
+        sleep_until(at).await;
+        loop {
+            let answer = match self.query(PAY, &[&id]).await {
+                Ok(rows) if rows.is_empty() => Answer::Refused,
+                Ok(_) => Answer::Taken,
+                Err(()) => Answer::Unknown,
+            };
+            self.record().answers.entry(id.to_owned()).or_default().push(answer);
+            if answer != Answer::Unknown {
+                return;
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, ()> {
+        let _statement = self.statements.acquire().await.unwrap();
+        let client = timeout(ANSWER, self.store.client()).await.map_err(drop)?.map_err(drop)?;
+        let asking = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query(&statement, parameters).await
+        };
+        if let Ok(answer) = timeout(ANSWER, asking).await {
+            return answer.map_err(drop);
+        }
+        // Not back into the pool: its next user would wait for this statement.
+        drop(Object::take(client));
+        Err(())
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap()
+    }
+}

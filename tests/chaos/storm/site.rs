@@ -1,0 +1,189 @@
+//! Broker, database and users of a storm. Whatever a storm broke works again when it goes.
+
+use std::{env, fs::File, thread};
+
+use overdue::{broker::BrokerAddress, store::Store};
+use rabbitmq_http_client::requests::Permissions;
+use url::Url;
+
+use super::orders::TOPOLOGY;
+use crate::{
+    containers::{Broker, Database},
+    stage::alone,
+    support::{Services, World},
+};
+
+/// What a worker needs (`overdue permissions`): configure, write, read.
+const RIGHTS: [&str; 3] = ["^$", r"^orders\.(events|in|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
+const NO_RIGHTS: [&str; 3] = ["^$", "^$", "^$"];
+/// Connections of the order service and of whoever looks.
+const CONNECTIONS: usize = 40;
+
+/// The stack, and a world on it.
+pub struct Site {
+    /// The nodes of the broker.
+    pub nodes: Vec<Broker>,
+    pub database: Database,
+    /// Sees the tables of the storm.
+    pub store: Store,
+    /// How workers reach each node: AMQP URI and management API, as a user with the least rights.
+    pub worker_urls: Vec<[String; 2]>,
+    pub worker_database: String,
+    // In the order in which they go: heal the services, delete the world on them, let the next one in.
+    _heal: Heal,
+    pub world: World,
+    services: Vec<Services>,
+    _alone: File,
+}
+
+impl Site {
+    /// Tables, users and topology on a stack that nothing else uses meanwhile.
+    pub async fn new() -> Self {
+        let services = nodes();
+        let alone = alone(&services[0]).await;
+        let (mut nodes, database) = (Vec::new(), Database::of(&services[0]).await);
+        for (index, node) in services.iter().enumerate() {
+            nodes.push(Broker::node(node, index).await);
+        }
+        // A run that was killed may have left them stopped.
+        heal(&nodes, &database).await;
+        let world = World::with(services[0].clone(), TOPOLOGY).await;
+        let [first, _] = world.broker_user("management", Some(RIGHTS)).await;
+        let first = Url::parse(&first).unwrap();
+        let worker_urls = services.iter().map(|node| {
+            [node.broker_url(&world.vhost, None), node.management.to_string()].map(|url| {
+                let mut url = Url::parse(&url).unwrap();
+                url.set_username(first.username()).unwrap();
+                url.set_password(first.password()).unwrap();
+                url.to_string()
+            })
+        });
+        let site = Self {
+            worker_urls: worker_urls.collect(),
+            worker_database: world.database_user().await,
+            store: Store::new(&services[0].database_url(None), &world.schema, CONNECTIONS).unwrap(),
+            _heal: Heal(services.clone()),
+            nodes,
+            database,
+            world,
+            services,
+            _alone: alone,
+        };
+        site.grant_database_rights().await;
+        site
+    }
+
+    /// How the order service reaches each node.
+    pub fn addresses(&self) -> Vec<BrokerAddress> {
+        let address = |node: &Services| node.address(&self.world.vhost, None);
+        self.services.iter().map(address).collect()
+    }
+
+    /// The node that a number means.
+    pub fn node(&self, victim: usize) -> &Broker {
+        &self.nodes[victim % self.nodes.len()]
+    }
+
+    /// Closes every AMQP connection of the workers.
+    pub async fn close_worker_connections(&self) -> Result<(), String> {
+        let (user, why) = (&self.world.vhost, Some("the storm"));
+        let mut closed = Err("no node answers".to_owned());
+        for node in &self.services {
+            let closing = node.api().close_user_connections(user, why, true).await;
+            closed = closed.or(closing.map_err(|error| error.to_string()));
+        }
+        closed
+    }
+
+    /// Takes every right of the workers' user at the broker, or gives it back.
+    pub async fn set_broker_rights(&self, granted: bool) -> Result<(), String> {
+        let [configure, write, read] = if granted { RIGHTS } else { NO_RIGHTS };
+        let (user, vhost) = (self.world.vhost.as_str(), self.world.vhost.as_str());
+        let permissions = Permissions { user, vhost, configure, write, read };
+        let mut set = Err("no node answers".to_owned());
+        for node in &self.services {
+            if set.is_err() {
+                let setting = node.api().declare_permissions(&permissions).await;
+                set = setting.map_err(|error| error.to_string());
+            }
+        }
+        set
+    }
+
+    /// Gives the workers' role what it needs in the database.
+    pub async fn grant_database_rights(&self) {
+        let name = &self.world.schema;
+        let grant = format!(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {name}"
+        );
+        self.database.ask(&grant).await.unwrap();
+    }
+
+    /// Takes it away.
+    pub async fn revoke_database_rights(&self) {
+        let name = &self.world.schema;
+        let revoke = format!("REVOKE ALL ON ALL TABLES IN SCHEMA {name} FROM {name}");
+        self.database.ask(&revoke).await.unwrap();
+    }
+
+    /// Ends the database sessions of the workers, or of everybody.
+    pub async fn terminate_sessions(&self, workers_only: bool) -> Result<String, String> {
+        let whose = if workers_only {
+            format!("usename = '{}'", self.world.schema)
+        } else {
+            "backend_type = 'client backend' AND pid <> pg_backend_pid()".to_owned()
+        };
+        let sql =
+            format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {whose}");
+        self.database.ask(&sql).await
+    }
+}
+
+/// The broker's nodes: one, or what `OVERDUE_CHAOS_NODES` lists, an AMQP URI and the URL of a management API each.
+pub fn nodes() -> Vec<Services> {
+    let services = Services::chaos();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the script that started the nodes says where they are"
+    )]
+    let Ok(list) = env::var("OVERDUE_CHAOS_NODES") else { return vec![services] };
+    let node = |entry: &str| {
+        let (broker, management) = entry.split_once(' ').unwrap();
+        let [broker, management] = [broker, management].map(|url| Url::parse(url).unwrap());
+        Services { broker, management, ..services.clone() }
+    };
+    list.split(',').map(node).collect()
+}
+
+async fn heal(nodes: &[Broker], database: &Database) {
+    // All are started before one is waited for: a node of a cluster may wait for the others.
+    for node in nodes {
+        node.set_going().await;
+    }
+    for node in nodes {
+        node.heal().await;
+    }
+    database.heal().await;
+}
+
+struct Heal(Vec<Services>);
+
+impl Drop for Heal {
+    fn drop(&mut self) {
+        let services = self.0.clone();
+        // A thread and a runtime of its own: this may run while the test's runtime unwinds.
+        let healed = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let mut nodes = Vec::new();
+                for (index, node) in services.iter().enumerate() {
+                    nodes.push(Broker::node(node, index).await);
+                }
+                heal(&nodes, &Database::of(&services[0]).await).await;
+            });
+        });
+        if healed.join().is_err() {
+            eprintln!("the services are left as they are; `{}` starts them again", self.0[0].start);
+        }
+    }
+}

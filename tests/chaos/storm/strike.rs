@@ -1,0 +1,146 @@
+//! How each fault is made, and undone.
+
+use std::time::Duration;
+
+use deadpool_postgres::Object;
+use overdue::store::Store;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::error::DbError;
+
+use super::{fleet::Fleet, kind::Kind, schedule::Fault, service::Service, site::Site};
+
+/// To take the locks, with everybody else after them.
+const LOCK: Duration = Duration::from_secs(20);
+/// To undo what can only be undone while the broker answers.
+const UNDO: Duration = Duration::from_mins(2);
+const STOCK: &str = "SELECT sku FROM stock WHERE starts_with(sku, 'hot-') ORDER BY sku FOR UPDATE";
+const ORDERS: &str = "
+    SELECT id FROM orders WHERE status = 'unpaid' AND due_at > now()
+    ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED";
+
+/// Makes the fault, waits for as long as it lasts, and undoes it; returns once what was broken serves again.
+///
+/// # Errors
+/// It could not be made.
+pub async fn strike(
+    site: &Site,
+    fleet: &Fleet,
+    service: &Service,
+    fault: &Fault,
+) -> Result<(), String> {
+    let Fault { kind, victim, hold, size } = fault;
+    let (victim, node, database) = (*victim, site.node(*victim), &site.database);
+    match kind {
+        Kind::WorkerKilled => fleet.kill(victim),
+        Kind::WorkersKilled => fleet.kill_all(),
+        Kind::WorkerStopped => {
+            fleet.signal(victim, "STOP");
+            sleep(*hold).await;
+            fleet.signal(victim, "CONT");
+        }
+        Kind::WorkerTerminated => fleet.terminate(victim).await?,
+        Kind::BrokerRestarted => node.restart().await,
+        Kind::BrokerKilled => {
+            node.kill().await;
+            sleep(*hold).await;
+            node.start().await;
+        }
+        Kind::BrokerFrozen => {
+            node.freeze().await;
+            sleep(*hold).await;
+            node.thaw().await;
+        }
+        Kind::BrokerConnectionsClosed => site.close_worker_connections().await?,
+        Kind::MemoryAlarm => {
+            node.raise_memory_alarm().await;
+            sleep(*hold).await;
+            node.clear_memory_alarm().await;
+        }
+        Kind::BrokerRightsWithdrawn => broker_rights(site, *hold).await?,
+        Kind::DatabaseRestarted => database.restart().await,
+        Kind::DatabaseKilled => {
+            database.kill().await;
+            sleep(*hold).await;
+            database.start().await;
+        }
+        Kind::DatabaseFrozen => {
+            database.freeze().await;
+            sleep(*hold).await;
+            database.thaw().await;
+        }
+        Kind::DatabaseConnectionsClosed => drop(site.terminate_sessions(true).await?),
+        Kind::DatabaseReadOnly => {
+            database.refuse_writes().await;
+            site.terminate_sessions(false).await?;
+            sleep(*hold).await;
+            database.accept_writes().await;
+        }
+        Kind::DatabaseRightsWithdrawn => {
+            site.revoke_database_rights().await;
+            sleep(*hold).await;
+            site.grant_database_rights().await;
+        }
+        Kind::StockLocked => locked(&site.store, STOCK, None, *hold).await?,
+        Kind::OrdersLocked => locked(&site.store, ORDERS, Some(*size), *hold).await?,
+        Kind::Garbage => service.publish_trash(*size, false).await,
+        Kind::Ghosts => service.publish_trash(*size, true).await,
+        Kind::Early => service.publish_again(*size, true).await,
+        Kind::Duplicates => service.publish_again(*size, false).await,
+        Kind::Forged => service.publish_forged(*size).await,
+        Kind::NodeCutOff => {
+            node.cut_off().await;
+            sleep(*hold).await;
+            node.join().await;
+        }
+        Kind::LeadersMoved => node.move_leaders(&site.world.vhost).await?,
+    }
+    Ok(())
+}
+
+async fn broker_rights(site: &Site, hold: Duration) -> Result<(), String> {
+    site.set_broker_rights(false).await?;
+    let closed = site.close_worker_connections().await;
+    sleep(hold).await;
+    let began = Instant::now();
+    while let Err(error) = site.set_broker_rights(true).await {
+        assert!(began.elapsed() < UNDO, "the workers' rights cannot be given back: {error}");
+        sleep(Duration::from_millis(500)).await;
+    }
+    closed
+}
+
+/// Somebody's transaction that holds rows, on a session of its own.
+async fn locked(
+    store: &Store,
+    sql: &str,
+    limit: Option<usize>,
+    hold: Duration,
+) -> Result<(), String> {
+    let mut client = store.client().await.map_err(|error| error.to_string())?;
+    match timeout(LOCK + hold, lock(&mut client, sql, limit, hold)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(format!("{error}: {:?}", error.as_db_error().map(DbError::message))),
+        Err(_elapsed) => {
+            // Not back into the pool: its next user would wait for this statement.
+            drop(Object::take(client));
+            Err("the rows could not be locked".to_owned())
+        }
+    }
+}
+
+async fn lock(
+    client: &mut Object,
+    sql: &str,
+    limit: Option<usize>,
+    hold: Duration,
+) -> Result<(), tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    // Its own patience: the sessions of this pool give up after five seconds.
+    transaction.batch_execute("SET LOCAL lock_timeout = '20s'").await?;
+    match limit.map(|limit| i64::try_from(limit).unwrap()) {
+        Some(limit) => transaction.query(sql, &[&limit]).await?,
+        None => transaction.query(sql, &[]).await?,
+    };
+    sleep(hold).await;
+    transaction.rollback().await
+}
