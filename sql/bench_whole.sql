@@ -3,9 +3,9 @@ WITH closed AS (
     UPDATE orders SET status = 'closed', closed_at = clock_timestamp()
     WHERE status = 'unpaid' AND due_at <= now()
     RETURNING orders.id, orders.due_at
-), noted AS (
+), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', 'bench', due_at FROM closed
-), told AS (
+), announced AS (
     INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
 ), back AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM order_items JOIN closed ON closed.id = order_id GROUP BY sku

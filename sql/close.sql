@@ -10,9 +10,9 @@ WITH asked AS MATERIALIZED (
     FROM asked
     WHERE orders.id = asked.id AND asked.status = 'unpaid' AND asked.due_at <= now()
     RETURNING orders.id, orders.due_at
-), noted AS (
+), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', $2, due_at FROM closed
-), told AS (
+), announced AS (
     INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
 ), back AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM order_items JOIN closed ON closed.id = order_id GROUP BY sku

@@ -12,6 +12,7 @@ mod bench;
 mod broker_errors;
 mod check;
 mod database_errors;
+mod documented;
 mod export;
 mod place;
 mod publish;

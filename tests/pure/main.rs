@@ -12,6 +12,7 @@ mod bench_change;
 mod broker_model;
 mod check;
 mod doctor;
+mod documents;
 mod export;
 mod frames;
 mod generate;

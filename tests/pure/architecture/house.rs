@@ -222,6 +222,15 @@ impl House {
         found.into_iter().chain(circles(&self.uses, known)).collect()
     }
 
+    /// Whether `from` uses `to`, and `to` needs `from` in turn.
+    pub(super) fn is_in_a_circle(&self, from: &str, to: &str) -> bool {
+        let mut edges = edges(&self.uses, &[]);
+        let Some((from, others)) = edges.remove_entry(from) else { return false };
+        let Some(to) = others.get(to) else { return false };
+        edges.insert(from, BTreeSet::from([*to]));
+        circle_through(from, &edges).is_some()
+    }
+
     fn files_without_a_room(&self, rooms: &[Room]) -> Vec<Violation> {
         let homeless = self.sources.keys().filter(|file| room_of(rooms, file).is_none());
         homeless.map(|file| Violation::NoRoom { file: file.clone() }).collect()
@@ -294,8 +303,11 @@ fn crate_of(path: &str) -> &str {
     path.match_indices("::").nth(segments - 1).map_or(path, |(end, _)| &path[..end])
 }
 
-/// Files that need themselves: for each group one of its shortest circles.
-fn circles(uses: &BTreeSet<Use>, known: &[(&str, &str)]) -> Vec<Violation> {
+/// Which file needs which, apart from `known` uses.
+fn edges<'a>(
+    uses: &'a BTreeSet<Use>,
+    known: &[(&str, &str)],
+) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for used in uses {
         if let Target::Inside { file: other, module: false } = &used.target
@@ -305,6 +317,12 @@ fn circles(uses: &BTreeSet<Use>, known: &[(&str, &str)]) -> Vec<Violation> {
             edges.entry(&used.file).or_default().insert(other);
         }
     }
+    edges
+}
+
+/// Files that need themselves: for each group one of its shortest circles.
+fn circles(uses: &BTreeSet<Use>, known: &[(&str, &str)]) -> Vec<Violation> {
+    let edges = edges(uses, known);
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for start in edges.keys() {

@@ -1,0 +1,71 @@
+//! The commands in the documents: every subcommand and flag that they name is one that the program has.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The pages that show commands.
+fn pages() -> Vec<PathBuf> {
+    let markdown = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect::<Vec<_>>()
+    };
+    [markdown(root()), markdown(&root().join("docs"))].concat()
+}
+
+/// Every line of a code block that begins with `overdue `, without prompt and comment; what follows `&&` is one more.
+fn commands(page: &str) -> Vec<String> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    let lines = blocks.flat_map(str::lines).flat_map(|line| line.split("&&"));
+    let lines = lines.map(|line| line.trim().trim_start_matches("$ "));
+    let lines = lines.map(|line| line.split(" #").next().unwrap_or_default().trim());
+    lines.filter(|line| line.starts_with("overdue ")).map(str::to_owned).collect()
+}
+
+fn help(subcommands: &[&str]) -> Option<String> {
+    let mut overdue = Command::new(env!("CARGO_BIN_EXE_overdue"));
+    let output = overdue.args(subcommands).arg("--help").output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn every_command_and_flag_in_the_documents_exists() {
+    let mut tried = BTreeSet::new();
+    for page in pages() {
+        for command in commands(&fs::read_to_string(&page).unwrap()) {
+            let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+            let plain = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
+            // `database init`, `bench close`: the second word belongs to it where there is such a command.
+            let names: Vec<&str> = words.iter().take(2).take_while(plain).copied().collect();
+            let help = help(&names).or_else(|| help(&names[..1]));
+            let help =
+                help.unwrap_or_else(|| panic!("{}: no such command: {command}", page.display()));
+            for flag in words.iter().filter(|word| word.starts_with('-')) {
+                assert!(help.contains(flag), "{}: {command}: there is no {flag}", page.display());
+            }
+            tried.insert(names.first().copied().unwrap_or_default().to_owned());
+        }
+    }
+    assert!(tried.len() > 15, "{tried:?}");
+}
+
+#[test]
+fn the_exit_codes_in_the_readme_are_those_of_the_help() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, table) = readme.split_once("| exit code | means |\n|---|---|\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let documented: Vec<u8> =
+        rows.map(|row| row.split('|').nth(1).unwrap().trim().parse().unwrap()).collect();
+    let help = help(&[]).unwrap();
+    let (_, codes) = help.split_once("Exit codes:").unwrap();
+    let words = codes.split(|c: char| !c.is_ascii_digit());
+    let printed: Vec<u8> = words.filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(documented, printed);
+}

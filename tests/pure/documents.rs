@@ -1,0 +1,236 @@
+//! The documents keep their word: links lead somewhere, named tests exist, and nobody writes our old private dialect.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Files below `folder` with one of these endings.
+fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in
+            fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path())
+        {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|end| endings.iter().any(|known| end == *known))
+            {
+                found.push(entry);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The pages at the root and in `docs`.
+fn pages() -> Vec<PathBuf> {
+    let top = fs::read_dir(root()).expect("the root").map(|entry| entry.expect("an entry").path());
+    let top = top.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    top.chain(files("docs", &["md"])).chain(files("rabbitmq-plugins", &["md"])).collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).expect("UTF-8")
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).expect("below the root").display().to_string()
+}
+
+/// The words between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    for page in pages() {
+        let text = read(&page);
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.contains("://")) {
+            let file = target.split('#').next().unwrap_or_default();
+            let path = page.parent().expect("a folder").join(file);
+            assert!(path.exists(), "{}: nothing is at {target}", name(&page));
+        }
+    }
+}
+
+#[test]
+fn tests_that_a_decision_names_exist() {
+    let code: String = files("tests", &["rs"]).iter().map(|file| read(file)).collect();
+    let mut named = 0;
+    for page in files("docs/adr", &["md"]) {
+        let text = read(&page);
+        for test in quoted(&text).filter(|word| word.matches('_').count() > 3) {
+            assert!(
+                code.contains(&format!("fn {test}()")),
+                "{}: there is no test {test}",
+                name(&page)
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 10, "only {named} tests are named");
+}
+
+#[test]
+fn the_dependencies_in_the_readme_are_those_of_the_manifest() {
+    let manifest: toml::Table = read(&root().join("Cargo.toml")).parse().expect("TOML");
+    let dependencies = manifest["dependencies"].as_table().expect("a table");
+    let dependencies: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
+    let readme = read(&root().join("README.md"));
+    let (_, table) = readme.split_once("| crate | for |\n|---|---|\n").expect("a table of crates");
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let rows = rows.filter(|row| !row.contains("not used"));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    // `lapin 4`: the version does not matter here.
+    let names =
+        cells.flat_map(|cell| cell.split(',')).filter_map(|name| name.split_whitespace().next());
+    assert_eq!(names.collect::<BTreeSet<_>>(), dependencies);
+}
+
+#[test]
+fn the_glossary_has_at_most_fifteen_words() {
+    let text = read(&root().join("CONTRIBUTING.md"));
+    let (_, table) = text.split_once("| word | is |\n|---|---|\n").expect("a glossary");
+    let words = table.lines().take_while(|line| line.starts_with('|')).count();
+    assert!((1..=15).contains(&words), "{words} words");
+}
+
+/// Words that are refused as a whole word or a part of a name, and what to write.
+const WORDS: &[(&str, &str)] = &[
+    ("told", "reported, printed, or the name of what happens"),
+    ("tell", "report, print, notify"),
+    ("tells", "reports, prints, shows"),
+    ("mend", "fix, repair"),
+    ("mends", "fixes, repairs"),
+    ("mended", "fixed, repaired"),
+    ("mender", "repair"),
+    ("astray", "misdirected"),
+    ("lane", "consumer"),
+    ("ground", "context"),
+    ("board", "progress"),
+    ("cashier", "payments"),
+    ("teller", "report"),
+    ("tally", "counters"),
+];
+
+/// Phrases that are refused, and what to write.
+const PHRASES: &[(&str, &str)] = &[
+    ("out of breath", "overloaded"),
+    ("since more than", "longer than"),
+    ("stands still", "is stuck"),
+    ("stand still", "are stuck"),
+    ("is away", "is unavailable"),
+    ("are away", "are unavailable"),
+    ("went away", "became unavailable"),
+    ("go away", "become unavailable"),
+    ("is no ", "is not a"),
+];
+
+/// Where one of these is right.
+const RIGHT: &[&str] = &["there is no ", "is no longer", "is no more", "as can tell"];
+
+/// Files and folders that still have some of these words.
+const UNCLEAN: &[&str] = &["docs/topology.md", "docs/verify.md", "docs/wire.md", "sql/", "src/"];
+
+/// The words of a text in lower case: `TopologyLock` and `topology_lock` are two each.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for c in line.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && before.is_lowercase()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut()
+            && c.is_alphanumeric()
+        {
+            word.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// A page without what stands between backticks, line by line.
+fn without_quotes(page: &str) -> String {
+    let lines = page.lines().map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What is wrong with a text, each with its line.
+fn dialect(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let mut say = |word: &str, instead: &str| {
+            found.push(format!("line {}: `{}`: write {instead}", number + 1, word.trim()));
+        };
+        let words = words(line);
+        for (word, instead) in
+            WORDS.iter().filter(|(word, _)| words.iter().any(|other| other == word))
+        {
+            say(word, instead);
+        }
+        // `Turn` was a lock; "in turn" and "turn off" are English.
+        if line.contains("Turn") {
+            say("Turn", "lock");
+        }
+        let plain = RIGHT.iter().fold(words.join(" ") + " ", |line, right| line.replace(right, ""));
+        for (phrase, instead) in PHRASES.iter().filter(|(phrase, _)| plain.contains(phrase)) {
+            say(phrase, instead);
+        }
+    }
+    found
+}
+
+#[test]
+fn texts_are_in_plain_words() {
+    let sources = files("src", &["rs"]).into_iter().chain(files("sql", &["sql"])).chain(pages());
+    let mut found = Vec::new();
+    for file in sources {
+        let name = name(&file);
+        let text = read(&file);
+        // A page cannot choose the names of what it quotes; those are looked at where they are defined.
+        let is_page = file.extension().is_some_and(|end| end == "md");
+        let dialect = dialect(&if is_page { without_quotes(&text) } else { text });
+        if UNCLEAN.iter().any(|unclean| name.starts_with(unclean)) {
+            continue;
+        }
+        found.extend(dialect.into_iter().map(|problem| format!("{name} {problem}")));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn the_old_dialect_is_found() {
+    for bad in [
+        "nobody is told",
+        "struct ConsumerLane;",
+        "let board = 1;",
+        "fn tell_all() {}",
+        "Turn::take()",
+        "/// Mends frames.",
+        "the database is away",
+        "it is no outcome",
+        "queues that stand still",
+    ] {
+        assert_ne!(dialect(bad), Vec::<String>::new(), "not found: {bad}");
+    }
+    for good in [
+        "keyboard, background, Return, commend",
+        "there is no queue, and it is no longer bound",
+        "turn it off; each in turn",
+        "planes",
+    ] {
+        assert_eq!(dialect(good), Vec::<String>::new(), "found in: {good}");
+    }
+}
