@@ -421,7 +421,6 @@ pub(super) const KNOWN: &[(&str, &str)] = &[
     ("bench/report.rs", "demo/report.rs"),
     ("broker/management/error.rs", "broker/management.rs"),
     ("cli/bench/change.rs", "cli/bench.rs"),
-    ("cli/output.rs", "cli/exit.rs"),
     ("cli/publish.rs", "lapin"),
     ("demo.rs", "lapin"),
     ("demo/create.rs", "demo.rs"),
