@@ -36,6 +36,7 @@ TEXT
 }
 
 urls=(OVERDUE_BROKER__URL OVERDUE_BROKER__MANAGEMENT_URL OVERDUE_DATABASE__URL)
+interval=OVERDUE_BROKER__STATISTICS_INTERVAL
 
 # True where all three URLs are set and lead elsewhere than to this script's own containers: after
 # `eval "$(docker/services.sh env)"` they lead there, be it for another version.
@@ -118,7 +119,7 @@ case ${1:-} in
     if [[ ${2:-} == storm || ${2:-} == cluster ]]; then
       print_urls "$2"
     elif uses_own_services; then
-      for name in "${urls[@]}"; do print_exports "$name" "${!name}"; done
+      for name in "${urls[@]}" "$interval"; do print_exports "$name" "${!name:-}"; done
     else
       print_urls main
       print_urls chaos

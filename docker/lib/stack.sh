@@ -150,6 +150,11 @@ remove_stack() {
   docker volume ls --quiet --filter "$label" | xargs -r docker volume rm >/dev/null
 }
 
+# How often the brokers of both stacks take their statistics.
+statistics_interval() {
+  sed -n 's/^collect_statistics_interval = \(.*\)/\1ms/p' "$root/docker/rabbitmq/rabbitmq.conf"
+}
+
 print_urls() {
   local amqp management database
   amqp=amqp://admin:admin@127.0.0.1:$(port "$1" AMQP)/%2f
@@ -158,7 +163,8 @@ print_urls() {
   if [[ $1 == main ]]; then
     # The names of overdue's own settings.
     print_exports OVERDUE_BROKER__URL "$amqp" OVERDUE_BROKER__MANAGEMENT_URL "$management" \
-      OVERDUE_DATABASE__URL "$database"
+      OVERDUE_DATABASE__URL "$database" \
+      OVERDUE_BROKER__STATISTICS_INTERVAL "$(statistics_interval)"
   else
     print_exports OVERDUE_CHAOS_BROKER_URL "$amqp" OVERDUE_CHAOS_MANAGEMENT_URL "$management" \
       OVERDUE_CHAOS_DATABASE_URL "$database" \

@@ -1,5 +1,7 @@
 //! A retired queue is deleted only when nothing is in it and nothing comes in, whatever the statistics say.
 
+use std::time::Instant;
+
 use lapin::{
     BasicProperties,
     options::{BasicGetOptions, BasicNackOptions},
@@ -7,12 +9,12 @@ use lapin::{
 };
 use overdue::{
     broker::{ChangeError, ChangeEvent, TopologyChange, apply::StepResult},
-    plan::{Change, Plan},
+    plan::{Change, Plan, counts::StatisticsInterval},
     topology::Topology,
 };
 use tokio::{runtime::Handle, task::block_in_place};
 
-use crate::support::{World, until};
+use crate::support::{World, process::finish, until};
 
 const BEFORE: &str = r#"
 name = "orders"
@@ -98,6 +100,22 @@ async fn a_queue_that_got_a_message_a_moment_ago_is_kept() {
         assert_eq!(ends, expected);
         assert_eq!(wire.take("orders.delay.40m").await.unwrap().text(), "late");
     }
+}
+
+/// Whoever sets nothing has a broker with the default intervals: what was there before has been counted after both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_setting_nothing_is_deleted_before_five_second_counts_have_settled() {
+    let (world, _) = World::about_to_delete(BEFORE).await;
+    let mut command = world.command(&["apply", "--yes"]);
+    command.env_remove("OVERDUE_BROKER__STATISTICS_INTERVAL");
+    let began = Instant::now();
+    let run = finish(command, None);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(began.elapsed() >= StatisticsInterval::default().counts_settle(), "{run}");
+    let queues = world.management().observe().await.unwrap().objects.queues;
+    assert!(
+        ["30m", "40m"].iter().all(|level| !queues.contains_key(&format!("orders.delay.{level}")))
+    );
 }
 
 /// By somebody with the old topology, for example.

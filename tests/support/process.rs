@@ -91,6 +91,7 @@ impl World {
             .current_dir(self.dir.path())
             .env("OVERDUE_BROKER__URL", self.broker_url())
             .env("OVERDUE_BROKER__MANAGEMENT_URL", self.services.management.as_str())
+            .env("OVERDUE_BROKER__STATISTICS_INTERVAL", &self.services.statistics_interval)
             .env("OVERDUE_DATABASE__URL", self.services.database_url(None))
             .env("OVERDUE_DATABASE__SEARCH_PATH", &self.schema);
         command

@@ -2,7 +2,11 @@
 
 use std::{env, time::Duration};
 
-use overdue::broker::BrokerAddress;
+use overdue::{
+    broker::{BrokerAddress, Management},
+    config::{Millis, Settings},
+    plan::counts::StatisticsInterval,
+};
 use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
 
@@ -18,9 +22,14 @@ pub struct Services {
     pub management: Url,
     /// PostgreSQL.
     pub database: Url,
+    /// How often the broker takes its statistics, as the settings have it.
+    pub statistics_interval: String,
     /// The command that starts them.
     pub start: &'static str,
 }
+
+/// Of the brokers that `docker/services.sh` starts.
+const STATISTICS_INTERVAL: &str = "1s";
 
 /// A client of the management API.
 pub type Api = Client<String, String, String>;
@@ -38,6 +47,7 @@ impl Services {
                 "OVERDUE_DATABASE__URL",
                 "postgres://overdue:overdue@127.0.0.1:28432/overdue",
             ),
+            statistics_interval: statistics_interval(),
             start: "make services",
         }
     }
@@ -54,6 +64,7 @@ impl Services {
                 "OVERDUE_CHAOS_DATABASE_URL",
                 "postgres://overdue:overdue@127.0.0.1:29432/overdue",
             ),
+            statistics_interval: STATISTICS_INTERVAL.to_owned(),
             start: "docker/services.sh up chaos",
         }
     }
@@ -73,6 +84,14 @@ impl Services {
     /// The address of a virtual host.
     pub fn address(&self, vhost: &str, port: Option<u16>) -> BrokerAddress {
         BrokerAddress::parse(&self.broker_url(vhost, port), Some(self.management.as_str())).unwrap()
+    }
+
+    /// The management API of a virtual host, as the program uses it.
+    pub fn management_of(&self, address: &BrokerAddress) -> Management {
+        let interval = Millis::try_from(self.statistics_interval.clone()).unwrap().as_duration();
+        Management::new(address)
+            .unwrap()
+            .with_statistics_interval(StatisticsInterval::new(interval))
     }
 
     /// `host:port` of the broker.
@@ -112,12 +131,25 @@ impl Services {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where the services are comes from the script that started them"
+)]
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+/// Somebody else's broker has the program's default, unless they say something else.
+fn statistics_interval() -> String {
+    let default = match variable("OVERDUE_BROKER__URL") {
+        Some(_) => Settings::default().broker.statistics_interval.into(),
+        None => STATISTICS_INTERVAL.to_owned(),
+    };
+    variable("OVERDUE_BROKER__STATISTICS_INTERVAL").unwrap_or(default)
+}
+
 fn setting(name: &str, default: &str) -> Url {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "where the services are comes from the script that started them"
-    )]
-    let text = env::var(name).unwrap_or_else(|_| default.to_owned());
+    let text = variable(name).unwrap_or_else(|| default.to_owned());
     Url::parse(&text).unwrap_or_else(|error| panic!("{name}={text} is no URL: {error}"))
 }
 

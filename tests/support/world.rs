@@ -112,7 +112,7 @@ impl World {
 
     /// The management API, as the program uses it.
     pub fn management(&self) -> Management {
-        Management::new(&self.address()).unwrap()
+        self.services.management_of(&self.address())
     }
 
     /// A publisher on a connection of its own.

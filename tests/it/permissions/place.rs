@@ -79,7 +79,7 @@ impl Place {
 
     /// The management API as the program uses it.
     pub(crate) fn management(&self, user: Option<&str>) -> Management {
-        Management::new(&self.address(user)).unwrap()
+        crate::support::Services::main().management_of(&self.address(user))
     }
 
     /// A call of the management API as administrator.

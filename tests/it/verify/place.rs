@@ -59,7 +59,7 @@ impl Place {
 
     /// The management API as the program uses it.
     pub(crate) fn management(&self) -> Management {
-        Management::new(&self.address()).unwrap()
+        crate::support::Services::main().management_of(&self.address())
     }
 
     /// Where the program finds the broker.
@@ -101,6 +101,10 @@ impl Place {
         command
             .env("OVERDUE_BROKER__URL", self.broker(user).as_str())
             .env("OVERDUE_BROKER__MANAGEMENT_URL", management(user).as_str())
+            .env(
+                "OVERDUE_BROKER__STATISTICS_INTERVAL",
+                crate::support::Services::main().statistics_interval,
+            )
             .env("OVERDUE_DATABASE__URL", database().as_str())
             .env("OVERDUE_DATABASE__SEARCH_PATH", &self.name);
         command
