@@ -10,7 +10,7 @@ use crate::{
     topology::Timeout,
 };
 
-/// How soon a worker consumes from a queue that `overdue apply` has put in the place of another.
+/// How soon a worker consumes from a queue that `overdue apply` has put in the place of another, at the latest.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The same without the management API: each look that finds nothing is a line in the broker's log.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
@@ -58,7 +58,7 @@ pub(super) async fn watch(
     consumed: BTreeSet<String>,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let pause = if worker.management.is_some() { LOOK_EVERY } else { PROBE_EVERY };
+    let pause = worker.management.as_ref().map_or(PROBE_EVERY, look_every);
     loop {
         tokio::select! {
             () = stop.requested() => return Ok(()),
@@ -78,6 +78,11 @@ pub(super) async fn watch(
             }
         }
     }
+}
+
+/// Twice before `overdue apply` deletes the old queue, so that its consumer is not cancelled.
+fn look_every(management: &Management) -> Duration {
+    LOOK_EVERY.min(management.statistics_interval().counts_settle() / 2)
 }
 
 /// The name that the queue of the next `overdue apply` would have.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use overdue::{
-    broker::{BrokerAddress, Management},
+    broker::BrokerAddress,
     config::{Millis, Settings, WorkerSettings},
     shutdown::Stop,
     store::{Store, orders::Effect},
@@ -82,7 +82,7 @@ impl World {
     ) -> RunningWorker {
         let effects = self.topology.timeouts.iter().map(|t| (t.effect.clone(), Effect::close()));
         let worker = Arc::new(Worker {
-            management: Some(Management::new(&address).unwrap()),
+            management: Some(self.services.management_of(&address)),
             address,
             store: Store::new(database_url, &self.schema, 8).unwrap(),
             topology: self.topology.clone(),
