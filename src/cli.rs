@@ -72,7 +72,7 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Bring the topology to the broker; again and again without effect
     Apply(apply::Apply),
-    /// Look for drift, policies that beat the topology, and dead letters that stand still
+    /// Look for differences from the topology, policies that override it, and dead letters that are stuck
     Verify(verify::Verify),
     /// Free the dead letters of a queue, once what held them is mended
     Unblock(unblock::Unblock),

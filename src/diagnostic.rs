@@ -3,11 +3,15 @@
 //! `check`, `verify` and `doctor` all report in this form: how bad it is, what it is about, what was found, why it
 //! matters, and how to fix it.
 
+mod fix;
+
 use std::{fmt, ops::Range};
 
 use serde::Serialize;
 
-use crate::objects::Binding;
+use crate::text::counted;
+
+pub use fix::{Fix, Target};
 
 /// How bad a diagnostic is; the worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -19,7 +23,7 @@ pub enum Severity {
     Note,
     /// It works, but not as one would expect, or not for long; or it could not be examined.
     Warning,
-    /// It does not work, or messages can be lost, come early, or stand still.
+    /// It does not work, or messages can be lost, come early, or be stuck.
     Error,
 }
 
@@ -34,9 +38,9 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a diagnostic is about.
+/// What a diagnostic is about. In JSON: `{"kind": "queue", "name": "orders.unpaid"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "kind", content = "name", rename_all = "snake_case")]
 pub enum Subject {
     /// Bytes of the topology file.
     File(Range<usize>),
@@ -44,11 +48,15 @@ pub enum Subject {
     Exchange(String),
     /// A queue, by its name.
     Queue(String),
-    /// A policy or an operator policy, by its name.
+    /// A policy, by its name.
     Policy(String),
-    /// The whole topology on this broker.
-    Topology,
-    /// A part of the environment: `Broker`, `Database`, `Machine`.
+    /// An operator policy, by its name.
+    OperatorPolicy(String),
+    /// A delay level of the topology.
+    Level(String),
+    /// A timeout of the topology.
+    Timeout(String),
+    /// A part of the environment: `Broker`, `Topology`, `Database`, `Machine`.
     Area(&'static str),
 }
 
@@ -59,30 +67,12 @@ impl fmt::Display for Subject {
             Self::Exchange(name) => write!(f, "exchange {name}"),
             Self::Queue(name) => write!(f, "queue {name}"),
             Self::Policy(name) => write!(f, "policy {name}"),
-            Self::Topology => f.write_str("topology"),
+            Self::OperatorPolicy(name) => write!(f, "operator policy {name}"),
+            Self::Level(name) => write!(f, "level {name}"),
+            Self::Timeout(name) => write!(f, "timeout {name}"),
             Self::Area(area) => f.write_str(area),
         }
     }
-}
-
-/// What to do, without the virtual host and the topology's name, which only a command knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fix {
-    /// `overdue apply`
-    Apply,
-    /// `overdue unblock`, once what blocked this queue is fixed.
-    Unblock(String),
-    /// Delete this binding.
-    Unbind(Binding),
-    /// Narrow or clear what applies: a policy, an operator policy, or both.
-    Policies {
-        /// The policy's name.
-        policy: Option<String>,
-        /// The operator policy's name.
-        operator: Option<String>,
-    },
-    /// Something else, as a sentence.
-    Text(String),
 }
 
 /// One diagnostic.
@@ -100,4 +90,132 @@ pub struct Diagnostic {
     pub reason: Option<String>,
     /// What to do; `None` where nothing has to be done.
     pub fix: Option<Fix>,
+}
+
+impl Diagnostic {
+    /// The same with its fix as text, for people and programs.
+    #[must_use]
+    pub fn rendered(&self, target: &Target<'_>) -> Rendered {
+        Rendered {
+            rule: self.rule,
+            severity: self.severity,
+            subject: self.subject.clone(),
+            message: self.message.clone(),
+            reason: self.reason.clone(),
+            fix: self.fix.as_ref().map(|fix| fix.text(target)),
+        }
+    }
+}
+
+/// What a rule finds that does not know its own name: a table of rules adds the name, and what all of its findings
+/// have in common.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// How bad it is; `None` is for the table to say.
+    pub severity: Option<Severity>,
+    /// What it is about; `None` is for the table to say.
+    pub subject: Option<Subject>,
+    /// See [`Diagnostic::message`].
+    pub message: String,
+    /// See [`Diagnostic::reason`].
+    pub reason: Option<String>,
+    /// See [`Diagnostic::fix`].
+    pub fix: Option<Fix>,
+}
+
+impl Draft {
+    fn new(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { severity: None, subject: None, message, reason: None, fix: None }
+    }
+
+    fn judged(severity: Severity, message: impl Into<String>) -> Self {
+        Self { severity: Some(severity), ..Self::new(message) }
+    }
+
+    /// As it should be.
+    pub fn ok(message: impl Into<String>) -> Self {
+        Self::judged(Severity::Ok, message)
+    }
+
+    /// Somebody should look.
+    pub fn warning(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::judged(Severity::Warning, message).fix(Fix::Text(fix.into()))
+    }
+
+    /// It does not work.
+    pub fn error(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::judged(Severity::Error, message).fix(Fix::Text(fix.into()))
+    }
+
+    /// About a place in the topology file.
+    pub fn in_file(
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        Self::about(Subject::File(span), message).fix(Fix::Text(help.into()))
+    }
+
+    /// About an object.
+    pub fn about(subject: Subject, message: impl Into<String>) -> Self {
+        Self { subject: Some(subject), ..Self::new(message) }
+    }
+
+    /// With the reason why it matters.
+    pub fn because(self, reason: impl Into<String>) -> Self {
+        Self { reason: Some(reason.into()), ..self }
+    }
+
+    /// With what to do.
+    pub fn fix(self, fix: Fix) -> Self {
+        Self { fix: Some(fix), ..self }
+    }
+
+    /// The diagnostic of `rule`, with its severity and subject where the draft has none of its own.
+    #[must_use]
+    pub fn complete(self, rule: &'static str, severity: Severity, subject: Subject) -> Diagnostic {
+        Diagnostic {
+            rule,
+            severity: self.severity.unwrap_or(severity),
+            subject: self.subject.unwrap_or(subject),
+            message: self.message,
+            reason: self.reason,
+            fix: self.fix,
+        }
+    }
+}
+
+/// A diagnostic as it is printed, and as JSON has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rendered {
+    /// See [`Diagnostic::rule`].
+    pub rule: &'static str,
+    /// See [`Diagnostic::severity`].
+    pub severity: Severity,
+    /// See [`Diagnostic::subject`].
+    pub subject: Subject,
+    /// See [`Diagnostic::message`].
+    pub message: String,
+    /// See [`Diagnostic::reason`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// A command, or what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// `1 error, 2 warnings, 1 note`: how many there are of each, worst first; empty where there is none.
+#[must_use]
+pub fn tally(severities: impl IntoIterator<Item = Severity>) -> String {
+    let severities: Vec<Severity> = severities.into_iter().collect();
+    let count = |of: Severity| severities.iter().filter(|severity| **severity == of).count();
+    let parts = [Severity::Error, Severity::Warning, Severity::Note, Severity::Ok];
+    let parts = parts.into_iter().map(|of| (of, count(of))).filter(|(_, count)| *count > 0);
+    let parts = parts.map(|(of, count)| match of {
+        Severity::Ok => format!("{count} ok"),
+        of => counted(count, &of.to_string()),
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }

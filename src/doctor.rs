@@ -1,7 +1,7 @@
-//! A diagnosis of broker, database and machine: a table of checks, each a function from facts to a verdict.
+//! A diagnosis of broker, database and machine: a table of checks, each a function from facts to what it says about them.
 //!
-//! `broker::health` and `store::health` gather the facts; nothing here asks anybody anything. A fact that could not
-//! be gathered makes its checks amber and says which right or service is missing; it never stops the others.
+//! `broker::health` and `store::health` gather the facts; nothing here asks anybody. A fact that could not
+//! be gathered makes its checks warnings that say which right or service is missing; it never stops the others.
 
 pub mod broker;
 pub mod clocks;
@@ -11,77 +11,29 @@ pub mod facts;
 pub mod machine;
 pub mod rights;
 pub mod tables;
-mod text;
 pub mod work;
+
+use std::fmt;
 
 use serde::Serialize;
 
-use facts::{Asked, Facts};
+use crate::diagnostic::{Diagnostic, Draft, Rendered, Severity, Subject, Target, tally};
+use facts::Facts;
 
 /// Version of `doctor -o json`.
-const VERSION: u32 = 1;
-
-/// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Colour {
-    /// As it should be.
-    Green,
-    /// It works, or it could not be looked at; somebody should look.
-    Amber,
-    /// It does not work.
-    Red,
-}
-
-/// What a check found.
-#[must_use]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    /// How it came out.
-    pub colour: Colour,
-    /// What was found.
-    pub finding: String,
-    /// What to do, in one line; not there where nothing is to be done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
-}
-
-impl Verdict {
-    /// As it should be.
-    pub fn green(finding: impl Into<String>) -> Self {
-        Self { colour: Colour::Green, finding: finding.into(), fix: None }
-    }
-
-    /// Somebody should look.
-    pub fn amber(finding: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { colour: Colour::Amber, finding: finding.into(), fix: Some(fix.into()) }
-    }
-
-    /// It does not work.
-    pub fn red(finding: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { colour: Colour::Red, finding: finding.into(), fix: Some(fix.into()) }
-    }
-
-    /// A judgement of something that may not be known.
-    pub fn of<T>(asked: &Asked<T>, judge: impl FnOnce(&T) -> Self) -> Self {
-        match asked {
-            Ok(known) => judge(known),
-            Err(gap) => Self::amber(format!("not known: {}", gap.reason), gap.fix.clone()),
-        }
-    }
-}
+const VERSION: u32 = 2;
 
 /// One check.
 pub struct Check {
-    /// What it is about.
+    /// `Broker`, `Topology`, `Database` or `Machine`.
     pub area: &'static str,
-    /// Its name; stays the same from version to version.
+    /// Stays the same from version to version; unique in its area.
     pub name: &'static str,
     /// What it says about the facts.
-    pub judge: fn(&Facts) -> Verdict,
+    pub judge: fn(&Facts) -> Draft,
 }
 
-const fn check(area: &'static str, name: &'static str, judge: fn(&Facts) -> Verdict) -> Check {
+const fn check(area: &'static str, name: &'static str, judge: fn(&Facts) -> Draft) -> Check {
     Check { area, name, judge }
 }
 
@@ -130,42 +82,51 @@ pub const CHECKS: &[Check] = &[
     check(MACHINE, "cores", machine::cores),
 ];
 
-/// Every check with its verdict.
+/// Every check with what it says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Diagnosis {
+pub struct DoctorReport {
     /// Of this format.
     version: u32,
-    /// The one-line summary.
+    /// Whether there is no error.
+    pub ok: bool,
+    /// The last line of the text.
     pub summary: String,
-    /// Whether nothing is red.
-    pub works: bool,
     /// In the order of [`CHECKS`].
-    pub checks: Vec<Checked>,
-}
-
-/// One check and its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Checked {
-    /// What it is about.
-    pub area: &'static str,
-    /// Its name.
-    pub name: &'static str,
-    /// What it found.
-    #[serde(flatten)]
-    pub verdict: Verdict,
+    pub checks: Vec<Rendered>,
 }
 
 /// Runs all checks on the same facts.
 #[must_use]
-pub fn diagnose(facts: &Facts) -> Diagnosis {
-    let run = |check: &Check| Checked {
-        area: check.area,
-        name: check.name,
-        verdict: (check.judge)(facts),
+pub fn diagnose(facts: &Facts) -> DoctorReport {
+    let run = |check: &Check| -> Diagnostic {
+        (check.judge)(facts).complete(check.name, Severity::Ok, Subject::Area(check.area))
     };
-    let checks: Vec<Checked> = CHECKS.iter().map(run).collect();
-    let count = |colour| checks.iter().filter(|check| check.verdict.colour == colour).count();
-    let (green, amber, red) = (count(Colour::Green), count(Colour::Amber), count(Colour::Red));
-    let summary = format!("{} checks: {green} green, {amber} amber, {red} red", checks.len());
-    Diagnosis { version: VERSION, summary, works: red == 0, checks }
+    let checks: Vec<Diagnostic> = CHECKS.iter().map(run).collect();
+    let severities = || checks.iter().map(|check| check.severity);
+    // No check has a fix that needs them.
+    let target = Target { topology: "", virtual_host: &facts.broker.virtual_host };
+    DoctorReport {
+        version: VERSION,
+        ok: severities().all(|severity| severity < Severity::Error),
+        summary: format!("{} checks: {}", checks.len(), tally(severities())),
+        checks: checks.iter().map(|check| check.rendered(&target)).collect(),
+    }
+}
+
+impl fmt::Display for DoctorReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.checks.iter().map(|check| check.rule.len()).max().unwrap_or_default();
+        let mut before = None;
+        for Rendered { rule, severity, subject, message, fix, .. } in &self.checks {
+            if before != Some(subject) {
+                writeln!(f, "{subject}")?;
+                before = Some(subject);
+            }
+            writeln!(f, "  {severity:7}  {rule:width$}  {message}")?;
+            if let Some(fix) = fix {
+                writeln!(f, "  {:7}  {:width$}  fix: {fix}", "", "")?;
+            }
+        }
+        f.write_str(&self.summary)
+    }
 }

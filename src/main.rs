@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means drift here.
+/// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means findings here.
 fn usage(error: &clap::Error) -> ExitCode {
     // Where standard output is closed nobody reads it.
     let _printed = error.print();

@@ -10,9 +10,11 @@ pub mod schema;
 
 use std::collections::BTreeMap;
 
-use check::{Finding, Severity, Surroundings};
+use check::Surroundings;
 use file::{QueueType, TopologyFile};
 use level::Level;
+
+use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
 
 /// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
 const DEFAULT_DELIVERY_LIMIT: i64 = 20;
@@ -53,14 +55,14 @@ impl Topology {
     /// # Errors
     /// Every error of every rule, in the order of the file; a file that is no TOML, or has unknown keys,
     /// gives the one the parser stops at. Warnings are no errors: [`check::lint`] has them.
-    pub fn parse(text: &str) -> Result<Self, Vec<Finding>> {
+    pub fn parse(text: &str) -> Result<Self, Vec<Diagnostic>> {
         let file = read(text).map_err(|finding| vec![finding])?;
         let mut findings = check::check(&file, &Surroundings::default());
         findings.retain(|finding| finding.severity == Severity::Error);
         if findings.is_empty() { Self::from_file(&file) } else { Err(findings) }
     }
 
-    fn from_file(file: &TopologyFile) -> Result<Self, Vec<Finding>> {
+    fn from_file(file: &TopologyFile) -> Result<Self, Vec<Diagnostic>> {
         let level = |text: &toml::Spanned<String>| text.get_ref().parse::<Level>();
         let build = || {
             let timeouts = file.timeout.iter().map(|timeout| {
@@ -89,14 +91,8 @@ impl Topology {
             })
         };
         build().map_err(|error| {
-            let message = error.to_string();
-            vec![Finding {
-                rule: "level-text",
-                severity: Severity::Error,
-                span: 0..0,
-                message,
-                help: "write it like `30m`".to_owned(),
-            }]
+            let draft = Draft::in_file(0..0, error.to_string(), "write it like `30m`");
+            vec![draft.complete("level-text", Severity::Error, Subject::File(0..0))]
         })
     }
 
@@ -114,12 +110,12 @@ impl Topology {
 }
 
 /// The file as written, or the one finding the parser stops at.
-fn read(text: &str) -> Result<TopologyFile, Finding> {
+fn read(text: &str) -> Result<TopologyFile, Diagnostic> {
     toml::from_str(text).map_err(|error| syntax(&error, text))
 }
 
 /// A TOML error as a finding; the parser knows where, the help says what the file may hold.
-fn syntax(error: &toml::de::Error, text: &str) -> Finding {
+fn syntax(error: &toml::de::Error, text: &str) -> Diagnostic {
     let message = error.message().to_owned();
     let help = if message.starts_with("unknown field") {
         "keys are spelled as in docs/topology.md; `overdue` refuses what it does not know"
@@ -129,6 +125,6 @@ fn syntax(error: &toml::de::Error, text: &str) -> Finding {
         "see docs/topology.md for the whole format"
     };
     let span = error.span().unwrap_or(0..text.len().min(1));
-    let severity = Severity::Error;
-    Finding { rule: "syntax", severity, span, message, help: help.to_owned() }
+    let draft = Draft::in_file(span.clone(), message, help);
+    draft.complete("syntax", Severity::Error, Subject::File(span))
 }

@@ -10,9 +10,11 @@ use super::{
 };
 use crate::{
     config::Settings,
+    diagnostic::{Diagnostic, Severity, tally},
+    text::counted,
     topology::{
         Topology,
-        check::{self, BrokerVersion, Finding, Severity, Surroundings},
+        check::{self, BrokerVersion, Surroundings},
         report::{self, Report},
     },
 };
@@ -60,8 +62,8 @@ impl Check {
         Ok(())
     }
 
-    fn verdict(&self, path: &str, findings: &[Finding]) -> Result<(), Failure> {
-        let tally = report::tally(findings);
+    fn verdict(&self, path: &str, findings: &[Diagnostic]) -> Result<(), Failure> {
+        let tally = tally(findings.iter().map(|finding| finding.severity));
         match findings.iter().map(|finding| finding.severity).max() {
             Some(Severity::Error) => Err(Failure::configuration(format!("{path}: {tally}"))),
             Some(Severity::Warning) if self.deny_warnings => Err(Failure {
@@ -74,17 +76,19 @@ impl Check {
 }
 
 /// One line about a topology that can be used.
-fn summary(topology: &Topology, findings: &[Finding]) -> String {
-    let count = |number: usize, one: &str, many: &str| {
-        format!("{number} {}", if number == 1 { one } else { many })
-    };
+fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
     let valid = format!(
         "topology `{}` is valid: {}, {}, {}",
         topology.name,
-        count(topology.levels.len(), "level", "levels"),
-        count(topology.timeouts.len(), "timeout", "timeouts"),
-        count(topology.retry.len(), "retry", "retries"),
+        counted(topology.levels.len(), "level"),
+        counted(topology.timeouts.len(), "timeout"),
+        retries(topology.retry.len()),
     );
-    let tally = report::tally(findings);
+    let tally = tally(findings.iter().map(|finding| finding.severity));
     if tally.is_empty() { valid } else { format!("{valid}; {tally}") }
+}
+
+/// The plural is irregular.
+fn retries(number: usize) -> String {
+    format!("{number} {}", if number == 1 { "retry" } else { "retries" })
 }

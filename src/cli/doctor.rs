@@ -1,4 +1,4 @@
-//! `overdue doctor`: looks at broker, database and machine, and says what to mend.
+//! `overdue doctor`: looks at broker, database and machine, and says what to fix.
 
 use std::{collections::BTreeMap, fs};
 
@@ -20,22 +20,22 @@ use crate::{
     topology::Topology,
 };
 
-/// Look at broker, database and machine, and say what to mend
+/// Look at broker, database and machine, and say what to fix
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
-    /// How the diagnosis is printed
+    /// How the report is printed
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
 impl Doctor {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let diagnosis = doctor::diagnose(&facts(settings).await);
-        self.output.print(&diagnosis)?;
-        if diagnosis.works {
+        let report = doctor::diagnose(&facts(settings).await);
+        self.output.print(&report)?;
+        if report.ok {
             return Ok(());
         }
-        Err(Failure::failed("something is red: see above"))
+        Err(Failure::failed(format!("there are errors: {}", report.summary)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 
 /// Something failed that none of the others names.
 pub const FAILED: u8 = 1;
-/// There are changes to make, or drift; only with `--detailed-exitcode`, and from `verify`.
+/// There are changes to make, or the broker is not as it should be; only with `--detailed-exitcode`, and from `verify`.
 pub const CHANGES: u8 = 2;
 /// Some steps of a plan are done; applying again goes on.
 pub const PARTLY: u8 = 3;
@@ -32,7 +32,7 @@ pub const CONFIGURATION: u8 = 78;
 pub const INTERRUPTED: u8 = 130;
 
 /// The table for `--help`.
-pub const HELP: &str = "Exit codes: 0 done, 1 failed, 2 changes or drift, 3 partly applied, 64 usage, 69 broker or database unavailable, \
+pub const HELP: &str = "Exit codes: 0 done, 1 failed, 2 changes or findings, 3 partly applied, 64 usage, 69 broker or database unavailable, \
                         77 not permitted, 78 settings, topology or tables wrong, 130 interrupted twice";
 
 /// A command that did not do what it should: what to print, and the exit code.

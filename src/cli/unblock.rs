@@ -25,7 +25,7 @@ use crate::{
 /// How often the counts are looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Free the dead letters of a queue, once what held them is mended
+/// Free the dead letters of a queue, once what blocked them is fixed
 #[derive(Debug, Args)]
 pub(super) struct Unblock {
     /// The queue that holds them, e.g. orders.delay.30m
@@ -69,7 +69,7 @@ impl Unblock {
         let queue = observed.objects.queues.get(&self.queue);
         let queue = queue.filter(|queue| ours.contains(&queue.name)).ok_or_else(|| {
             Failure::failed(format!(
-                "queue {} is none of topology {}, so it is left alone; its queues are {}",
+                "queue {} is not one of topology {}, so nothing was done; its queues are {}",
                 self.queue,
                 topology.name,
                 ours.join(", ")
@@ -131,7 +131,9 @@ async fn nudge(
         Some(applies) => {
             let policy = policies.iter().find(|policy| policy.name == *applies);
             let gone = || {
-                Failure::failed(format!("policy {applies} was taken away just now; run it again"))
+                Failure::failed(format!(
+                    "policy {applies} was deleted a moment ago; run this command again"
+                ))
             };
             policy.ok_or_else(gone)?.definition.clone()
         }
@@ -142,7 +144,7 @@ async fn nudge(
     let priority = i32::try_from(highest).ok().and_then(|highest| highest.checked_add(1));
     let priority = priority.ok_or_else(|| {
         Failure::failed(
-            "a policy of this virtual host has the highest priority there is; lower it first",
+            "a policy of this virtual host has the highest possible priority; lower it first",
         )
     })?;
     let nudged = management.nudge(name, &queue.name, &definition, priority).await;

@@ -18,16 +18,17 @@ use crate::{
         probe::{self, ProbeError},
     },
     config::Settings,
+    diagnostic::Diagnostic,
     plan::{snapshot::Snapshot, stats::QueueStats},
     topology::{Topology, level::Ttl},
     verify::{
-        self, Drift, Report,
+        self, VerifyReport,
         probe::{Canaries, Probe},
         stuck,
     },
 };
 
-/// Look for drift, policies that beat the topology, and dead letters that stand still
+/// Look for differences from the topology, policies that override it, and dead letters that are stuck
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// How the findings are printed
@@ -56,12 +57,15 @@ impl Verify {
             None
         };
         let vhost = management.virtual_host();
-        let report = Report::new(&topology, vhost, &observed, found, probe);
+        let report = VerifyReport::new(&topology, vhost, &observed, found, probe);
         self.output.print(&report)?;
-        if report.in_order {
+        if report.ok {
             return Ok(());
         }
-        Err(Failure { code: exit::CHANGES, text: "there is drift: see above".to_owned() })
+        Err(Failure {
+            code: exit::CHANGES,
+            text: "the broker is not as it should be: see above".to_owned(),
+        })
     }
 }
 
@@ -71,7 +75,7 @@ async fn dead_letters(
     topology: &Topology,
     observed: &Snapshot,
     first: &BTreeMap<String, QueueStats>,
-) -> Result<Vec<Drift>, ManagementError> {
+) -> Result<Vec<Diagnostic>, ManagementError> {
     if stuck::suspects(topology, observed, first).is_empty() {
         return Ok(Vec::new());
     }

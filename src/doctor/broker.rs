@@ -1,110 +1,108 @@
 //! The connection to the broker: AMQP, management API, version.
 
-use super::{
-    Verdict,
-    facts::{AmqpConnection, Facts},
-};
+use super::facts::{AmqpConnection, Facts, known};
+use crate::diagnostic::Draft;
 
 /// Why a check has nothing to look at.
-const NO_CONNECTION: &str = "mend what is red above";
+const NO_CONNECTION: &str = "see the errors above";
 
 /// Does anybody answer?
-pub fn reachable(facts: &Facts) -> Verdict {
+pub fn reachable(facts: &Facts) -> Draft {
     match &facts.broker.connection {
-        AmqpConnection::Unreachable(reason) | AmqpConnection::NoAddress(reason) => Verdict::red(
+        AmqpConnection::Unreachable(reason) | AmqpConnection::NoAddress(reason) => Draft::error(
             reason.clone(),
             "start RabbitMQ, or correct broker.url (OVERDUE_BROKER__URL)",
         ),
-        _ => Verdict::green(format!("{} answers", facts.broker.place)),
+        _ => Draft::ok(format!("{} answers", facts.broker.place)),
     }
 }
 
 /// May the user log in?
-pub fn login(facts: &Facts) -> Verdict {
+pub fn login(facts: &Facts) -> Draft {
     let user = &facts.broker.user;
     match &facts.broker.connection {
         AmqpConnection::Unreachable(_) | AmqpConnection::NoAddress(_) => {
-            Verdict::amber("not known: no connection", NO_CONNECTION)
+            Draft::warning("not known: no connection", NO_CONNECTION)
         }
-        AmqpConnection::LoginRefused(reason) => Verdict::red(
+        AmqpConnection::LoginRefused(reason) => Draft::error(
             reason.clone(),
             format!("correct broker.url, or: rabbitmqctl change_password {user} ..."),
         ),
-        _ => Verdict::green(format!("user {user} logs in")),
+        _ => Draft::ok(format!("user {user} logs in")),
     }
 }
 
 /// Is the virtual host there, and may the user use it?
-pub fn virtual_host(facts: &Facts) -> Verdict {
+pub fn virtual_host(facts: &Facts) -> Draft {
     let (user, vhost) = (&facts.broker.user, &facts.broker.virtual_host);
     match &facts.broker.connection {
-        AmqpConnection::Open { .. } => Verdict::green(format!("{vhost} is open to {user}")),
-        AmqpConnection::NoVirtualHost(reason) => Verdict::red(
+        AmqpConnection::Open { .. } => Draft::ok(format!("{vhost} is open to {user}")),
+        AmqpConnection::NoVirtualHost(reason) => Draft::error(
             reason.clone(),
             format!("rabbitmqctl add_vhost {vhost}; overdue permissions prints the rights"),
         ),
-        _ => Verdict::amber("not known: no login", NO_CONNECTION),
+        _ => Draft::warning("not known: no login", NO_CONNECTION),
     }
 }
 
 /// Does AMQP go over TLS, where it leaves the machine?
-pub fn tls(facts: &Facts) -> Verdict {
+pub fn tls(facts: &Facts) -> Draft {
     let broker = &facts.broker;
     judge_tls(broker.tls, broker.loopback, "write amqps:// in broker.url, port 5671")
 }
 
 /// TLS is wanted for another machine.
-pub fn judge_tls(tls: bool, loopback: bool, fix: &str) -> Verdict {
+pub fn judge_tls(tls: bool, loopback: bool, fix: &str) -> Draft {
     match (tls, loopback) {
-        (true, _) => Verdict::green("in use"),
-        (false, true) => Verdict::green("not in use; the connection does not leave this machine"),
-        (false, false) => Verdict::amber("not in use: passwords and orders can be read", fix),
+        (true, _) => Draft::ok("in use"),
+        (false, true) => Draft::ok("not in use; the connection does not leave this machine"),
+        (false, false) => Draft::warning("not in use: passwords and orders can be read", fix),
     }
 }
 
 /// Does the broker answer to what is published, or has it blocked the connection?
-pub fn publishing(facts: &Facts) -> Verdict {
+pub fn publishing(facts: &Facts) -> Draft {
     match &facts.broker.connection {
-        AmqpConnection::Open { answers: true } => Verdict::green("the broker answers to a publish"),
-        AmqpConnection::Open { answers: false } => Verdict::red(
+        AmqpConnection::Open { answers: true } => Draft::ok("the broker answers to a publish"),
+        AmqpConnection::Open { answers: false } => Draft::error(
             "a publish gets no answer: the broker has blocked the connection",
             "see memory-alarm and disk-alarm; nothing can be put back or parked meanwhile",
         ),
-        _ => Verdict::amber("not known: no connection", NO_CONNECTION),
+        _ => Draft::warning("not known: no connection", NO_CONNECTION),
     }
 }
 
 /// Can the management API be called?
-pub fn management_api(facts: &Facts) -> Verdict {
+pub fn management_api(facts: &Facts) -> Draft {
     match &facts.broker.api.overview {
-        Ok(_) => Verdict::green(format!("user {} may call it", facts.broker.api.user)),
+        Ok(_) => Draft::ok(format!("user {} may call it", facts.broker.api.user)),
         // A worker does without; plan, apply and verify do not.
-        Err(gap) if gap.denied => Verdict::amber(gap.reason.clone(), gap.fix.clone()),
-        Err(gap) => Verdict::red(gap.reason.clone(), gap.fix.clone()),
+        Err(gap) if gap.denied => Draft::warning(gap.reason.clone(), gap.fix.clone()),
+        Err(gap) => Draft::error(gap.reason.clone(), gap.fix.clone()),
     }
 }
 
 /// Is this a version that was tested?
-pub fn version(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.broker.api.known_overview(), |overview| judge_version(&overview.version))
+pub fn version(facts: &Facts) -> Draft {
+    known(&facts.broker.api.known_overview(), |overview| judge_version(&overview.version))
 }
 
 /// 4.0 and later are supported; 3.13 has everything that is needed and is no longer maintained.
-pub fn judge_version(version: &str) -> Verdict {
+pub fn judge_version(version: &str) -> Draft {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
-        return Verdict::amber(
+        return Draft::warning(
             format!("RabbitMQ {version} is no version overdue knows"),
             "use RabbitMQ 4.0 or later",
         );
     };
     match (major, minor) {
-        (4.., _) => Verdict::green(format!("RabbitMQ {version}")),
-        (3, 13) => Verdict::amber(
+        (4.., _) => Draft::ok(format!("RabbitMQ {version}")),
+        (3, 13) => Draft::warning(
             format!("RabbitMQ {version} is out of maintenance; overdue is tested on 4.0 and later"),
             "upgrade to RabbitMQ 4",
         ),
-        _ => Verdict::red(
+        _ => Draft::error(
             format!("RabbitMQ {version} is too old: overdue is tested on 4.0 and later"),
             "upgrade to RabbitMQ 4, through 3.13",
         ),

@@ -1,9 +1,7 @@
 //! Clocks: the database decides what is due, order services say when, people compare logs.
 
-use super::{
-    Verdict,
-    facts::{Facts, Gap, Skew},
-};
+use super::facts::{Facts, Gap, Skew, known};
+use crate::diagnostic::Draft;
 
 /// More is worth a look.
 const AMBER_MS: i64 = 1_000;
@@ -13,21 +11,21 @@ const RED_MS: i64 = 5_000;
 const FIX: &str = "let chrony or systemd-timesyncd keep the clock on every machine";
 
 /// The broker's clock against this machine's.
-pub fn broker(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.broker.api.clock, |skew| judge_clock(*skew, "this machine's"))
+pub fn broker(facts: &Facts) -> Draft {
+    known(&facts.broker.api.clock, |skew| judge_clock(*skew, "this machine's"))
 }
 
 /// The database's clock against this machine's.
-pub fn database(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.database.clock, |skew| judge_clock(*skew, "this machine's"))
+pub fn database(facts: &Facts) -> Draft {
+    known(&facts.database.clock, |skew| judge_clock(*skew, "this machine's"))
 }
 
 /// The database's clock against the broker's.
-pub fn agree(facts: &Facts) -> Verdict {
+pub fn agree(facts: &Facts) -> Draft {
     match (&facts.database.clock, &facts.broker.api.clock) {
         (Ok(database), Ok(broker)) => judge_clock(between(*database, *broker), "the broker's"),
         (Err(Gap { reason, fix, .. }), _) | (_, Err(Gap { reason, fix, .. })) => {
-            Verdict::amber(format!("not known: {reason}"), fix.clone())
+            Draft::warning(format!("not known: {reason}"), fix.clone())
         }
     }
 }
@@ -42,15 +40,15 @@ pub const fn between(first: Skew, second: Skew) -> Skew {
 }
 
 /// Only what is more than the reading can be off counts.
-pub fn judge_clock(skew: Skew, other: &str) -> Verdict {
+pub fn judge_clock(skew: Skew, other: &str) -> Draft {
     let Skew { ahead_ms, margin_ms } = skew;
     let certain_ms = ahead_ms.saturating_abs().saturating_sub(margin_ms).max(0);
     let direction = if ahead_ms < 0 { "behind" } else { "ahead of" };
     let finding =
         format!("{} ms {direction} {other} (give or take {margin_ms} ms)", ahead_ms.unsigned_abs());
     match certain_ms {
-        0..=AMBER_MS => Verdict::green(finding),
-        1_001..=RED_MS => Verdict::amber(finding, FIX),
-        _ => Verdict::red(finding, FIX),
+        0..=AMBER_MS => Draft::ok(finding),
+        1_001..=RED_MS => Draft::warning(finding, FIX),
+        _ => Draft::error(finding, FIX),
     }
 }

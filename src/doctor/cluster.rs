@@ -1,91 +1,88 @@
 //! The state of the broker's nodes: feature flags, plugins, alarms, copies.
 
-use super::{
-    Verdict,
-    facts::{Alarm, Asked, Facts, Replicas},
-};
-use crate::text::counted;
+use super::facts::{Alarm, Asked, Facts, Replicas, known};
+use crate::{diagnostic::Draft, text::counted};
 
 /// Are the stable feature flags on?
-pub fn feature_flags(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.broker.api.feature_flags_off, |off| judge_feature_flags(off))
+pub fn feature_flags(facts: &Facts) -> Draft {
+    known(&facts.broker.api.feature_flags_off, |off| judge_feature_flags(off))
 }
 
 /// The next version refuses to start where one is off.
-pub fn judge_feature_flags(off: &[String]) -> Verdict {
+pub fn judge_feature_flags(off: &[String]) -> Draft {
     if off.is_empty() {
-        return Verdict::green("every stable one is on");
+        return Draft::ok("every stable one is on");
     }
-    Verdict::amber(
+    Draft::warning(
         format!("{} off: {}; a later version will refuse to start", off.len(), off.join(", ")),
         "rabbitmqctl enable_feature_flag all",
     )
 }
 
-/// Does somebody use what will be taken away?
-pub fn deprecated_features(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.broker.api.deprecated, |used| {
+/// Does somebody use what a later version removes?
+pub fn deprecated_features(facts: &Facts) -> Draft {
+    known(&facts.broker.api.deprecated, |used| {
         if used.is_empty() {
-            return Verdict::green("none in use");
+            return Draft::ok("none in use");
         }
-        Verdict::amber(
+        Draft::warning(
             format!("in use: {}; overdue uses none of them", used.join(", ")),
-            "rabbitmqctl list_deprecated_features --used; mend it before the next upgrade",
+            "rabbitmqctl list_deprecated_features --used; stop using it before the next upgrade",
         )
     })
 }
 
 /// Is the archived delay plugin still there? overdue needs none but the management plugin.
-pub fn plugins(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.broker.api.known_overview(), |overview| {
+pub fn plugins(facts: &Facts) -> Draft {
+    known(&facts.broker.api.known_overview(), |overview| {
         let delayed = overview.exchange_types.iter().any(|kind| kind == "x-delayed-message");
         judge_plugins(delayed, &facts.broker.api.plugins)
     })
 }
 
 /// The list of plugins takes the `monitoring` tag; exchange types show the one that matters without it.
-pub fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Verdict {
+pub fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
     if delayed {
-        return Verdict::amber(
+        return Draft::warning(
             "rabbitmq_delayed_message_exchange is on: archived in 2026, and it cannot run on 4.3 and later",
             "bring its exchanges to a topology, then: rabbitmq-plugins disable rabbitmq_delayed_message_exchange",
         );
     }
     match enabled {
-        Ok(enabled) => Verdict::green(format!("{}; nothing else is needed", enabled.join(", "))),
-        Err(_) => Verdict::green(
+        Ok(enabled) => Draft::ok(format!("{}; nothing else is needed", enabled.join(", "))),
+        Err(_) => Draft::ok(
             "the management plugin, and nothing else is needed (the list takes the monitoring tag)",
         ),
     }
 }
 
 /// Is there enough memory?
-pub fn memory_alarm(facts: &Facts) -> Verdict {
+pub fn memory_alarm(facts: &Facts) -> Draft {
     let fix =
         "give the node more memory, or raise vm_memory_high_watermark; publishers are blocked";
-    Verdict::of(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "memory", fix))
+    known(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "memory", fix))
 }
 
 /// Is there enough disk space?
-pub fn disk_alarm(facts: &Facts) -> Verdict {
+pub fn disk_alarm(facts: &Facts) -> Draft {
     let fix = "free disk space, or lower disk_free_limit; publishers are blocked";
-    Verdict::of(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "disk", fix))
+    known(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "disk", fix))
 }
 
 /// Any alarm of any node blocks the publishers of all.
-pub fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Verdict {
+pub fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
     let nodes = alarms.iter().filter(|alarm| alarm.resource.starts_with(resource));
     let nodes: Vec<&str> = nodes.map(|alarm| alarm.node.as_str()).collect();
     if nodes.is_empty() {
-        return Verdict::green("none");
+        return Draft::ok("none");
     }
-    Verdict::red(format!("in effect on {}", nodes.join(", ")), fix)
+    Draft::error(format!("in effect on {}", nodes.join(", ")), fix)
 }
 
 /// Do the quorum queues have a leader and all of their members?
-pub fn replicas(facts: &Facts) -> Verdict {
+pub fn replicas(facts: &Facts) -> Draft {
     let prefix = facts.topology.as_ref().map(|topology| format!("{}.", topology.name));
-    Verdict::of(&facts.broker.api.replicas, |all| {
+    known(&facts.broker.api.replicas, |all| {
         let ours = |replicas: &&Replicas| {
             prefix.as_ref().map_or(true, |prefix| replicas.queue.starts_with(prefix))
         };
@@ -94,12 +91,12 @@ pub fn replicas(facts: &Facts) -> Verdict {
 }
 
 /// Without a leader a queue does nothing; without a majority it soon has none.
-pub fn judge_replicas(queues: &[&Replicas]) -> Verdict {
+pub fn judge_replicas(queues: &[&Replicas]) -> Draft {
     let leads = |q: &&&Replicas| q.leader.as_ref().is_some_and(|leader| q.online.contains(leader));
     let headless: Vec<&str> =
         queues.iter().filter(|q| !leads(q)).map(|q| q.queue.as_str()).collect();
     if !headless.is_empty() {
-        return Verdict::red(
+        return Draft::error(
             format!("no leader: {}", headless.join(", ")),
             "rabbitmqctl cluster_status; bring the missing nodes back",
         );
@@ -110,18 +107,18 @@ pub fn judge_replicas(queues: &[&Replicas]) -> Verdict {
         .map(|q| q.queue.as_str())
         .collect();
     if !short.is_empty() {
-        return Verdict::amber(
-            format!("a member is away: {}", short.join(", ")),
+        return Draft::warning(
+            format!("a member is offline: {}", short.join(", ")),
             "rabbitmqctl cluster_status; bring the missing nodes back before another one goes",
         );
     }
     let copies = queues.iter().map(|q| q.members.len()).min().unwrap_or_default();
     let counted = counted(queues.len(), "quorum queue");
     match (queues.len(), copies) {
-        (0, _) => Verdict::green("no quorum queue yet"),
-        (1, 1) => Verdict::green(format!("{counted}, on one node only")),
-        (_, 1) => Verdict::green(format!("{counted}, each on one node only")),
-        (1, _) => Verdict::green(format!("{counted}, {copies} copies, all online")),
-        (_, _) => Verdict::green(format!("{counted}, {copies} copies each, all online")),
+        (0, _) => Draft::ok("no quorum queue yet"),
+        (1, 1) => Draft::ok(format!("{counted}, on one node only")),
+        (_, 1) => Draft::ok(format!("{counted}, each on one node only")),
+        (1, _) => Draft::ok(format!("{counted}, {copies} copies, all online")),
+        (_, _) => Draft::ok(format!("{counted}, {copies} copies each, all online")),
     }
 }

@@ -1,21 +1,22 @@
 //! This process and its machine.
 
-use super::{Verdict, facts::Facts};
+use super::facts::{Facts, known};
+use crate::diagnostic::Draft;
 
 /// A worker needs a few dozen; what is below this is a limit somebody set too low.
 const FILES: u64 = 1_024;
 
 /// May the process open enough files?
-pub fn open_files(facts: &Facts) -> Verdict {
-    Verdict::of(&facts.machine.open_files, |limit| judge_open_files(*limit))
+pub fn open_files(facts: &Facts) -> Draft {
+    known(&facts.machine.open_files, |limit| judge_open_files(*limit))
 }
 
 /// Sockets count as files.
-pub fn judge_open_files(limit: u64) -> Verdict {
+pub fn judge_open_files(limit: u64) -> Draft {
     match limit {
-        u64::MAX => Verdict::green("no limit"),
-        FILES.. => Verdict::green(format!("{limit} at the most")),
-        _ => Verdict::amber(
+        u64::MAX => Draft::ok("no limit"),
+        FILES.. => Draft::ok(format!("{limit} at the most")),
+        _ => Draft::warning(
             format!("{limit} at the most"),
             format!("ulimit -n {FILES}, or LimitNOFILE={FILES} in the unit file"),
         ),
@@ -23,16 +24,16 @@ pub fn judge_open_files(limit: u64) -> Verdict {
 }
 
 /// Is there a core for the heartbeat while the other one works?
-pub fn cores(facts: &Facts) -> Verdict {
+pub fn cores(facts: &Facts) -> Draft {
     judge_cores(facts.machine.cores)
 }
 
 /// One is enough to work, and makes bursts and heartbeats compete.
-pub fn judge_cores(cores: usize) -> Verdict {
+pub fn judge_cores(cores: usize) -> Draft {
     match cores {
         0 | 1 => {
-            Verdict::amber("1", "give the worker two cores: a burst competes with its heartbeats")
+            Draft::warning("1", "give the worker two cores: a burst competes with its heartbeats")
         }
-        many => Verdict::green(many.to_string()),
+        many => Draft::ok(many.to_string()),
     }
 }

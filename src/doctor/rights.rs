@@ -2,33 +2,26 @@
 
 use fancy_regex::Regex;
 
-use super::{
-    Verdict,
-    facts::{Facts, Permission},
-};
+use super::facts::{Facts, Permission, known};
 use crate::{
+    diagnostic::Draft,
     permissions::{Need, Object, Right, Role},
     topology::Topology,
 };
 
 /// Can the user of the management API plan and apply? A worker can do without.
-pub fn administrator(facts: &Facts) -> Verdict {
-    rights(facts, &facts.broker.api.user, "topology", Verdict::amber)
+pub fn administrator(facts: &Facts) -> Draft {
+    rights(facts, &facts.broker.api.user, "topology", Draft::warning)
 }
 
 /// Can the AMQP user work?
-pub fn worker(facts: &Facts) -> Verdict {
-    rights(facts, &facts.broker.user, "worker", Verdict::red)
+pub fn worker(facts: &Facts) -> Draft {
+    rights(facts, &facts.broker.user, "worker", Draft::error)
 }
 
-fn rights(
-    facts: &Facts,
-    user: &str,
-    role: &str,
-    lacking: fn(String, String) -> Verdict,
-) -> Verdict {
-    Verdict::of(&facts.known_topology(), |topology| {
-        Verdict::of(&facts.broker.api.permissions, |permissions| {
+fn rights(facts: &Facts, user: &str, role: &str, lacking: fn(String, String) -> Draft) -> Draft {
+    known(&facts.known_topology(), |topology| {
+        known(&facts.broker.api.permissions, |permissions| {
             let vhost = &facts.broker.virtual_host;
             let mut of_user = permissions.iter();
             let own = of_user.find(|own| own.user == *user && own.virtual_host == *vhost);
@@ -43,8 +36,8 @@ pub fn judge_rights(
     role: &str,
     user: &str,
     own: Option<&Permission>,
-    lacking: fn(String, String) -> Verdict,
-) -> Verdict {
+    lacking: fn(String, String) -> Draft,
+) -> Draft {
     let roles = Role::all(topology);
     let purpose = if role == "topology" { "topology administrator" } else { role };
     let fix = format!("overdue permissions prints what a {purpose} needs");
@@ -59,12 +52,12 @@ pub fn judge_rights(
             Ok(false) => missing.push(need),
             Err(expression) => {
                 let finding = format!("the expression {expression} cannot be read here");
-                return Verdict::amber(finding, fix);
+                return Draft::warning(finding, fix);
             }
         }
     }
     let Some(first) = missing.first() else {
-        return Verdict::green(format!("user {user} has all that a {purpose} needs"));
+        return Draft::ok(format!("user {user} has all that a {purpose} needs"));
     };
     let others = match missing.len() {
         1 => String::new(),

@@ -1,53 +1,51 @@
-//! What goes on in the topology: applied, consumed, held up, parked.
+//! What goes on in the topology: applied, consumed, stuck, parked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Verdict,
-    facts::{Facts, Gap},
-};
-use crate::text::counted;
+use super::facts::{Facts, Gap, known};
 use crate::{
+    diagnostic::Draft,
     plan::{diff::diff, generation::number_of, snapshot::Snapshot, stats::QueueStats},
+    text::counted,
     topology::Topology,
-    verify::stuck::SLOTS,
+    verify::dead_letters::SLOTS,
 };
 
 /// Is the topology file right?
-pub fn file(facts: &Facts) -> Verdict {
+pub fn file(facts: &Facts) -> Draft {
     match &facts.topology {
-        Ok(topology) => Verdict::green(format!(
+        Ok(topology) => Draft::ok(format!(
             "{}: {}, {}",
             topology.name,
             counted(topology.levels.len(), "level"),
             counted(topology.timeouts.len(), "timeout")
         )),
-        Err(Gap { reason, fix, .. }) => Verdict::red(reason.clone(), fix.clone()),
+        Err(Gap { reason, fix, .. }) => Draft::error(reason.clone(), fix.clone()),
     }
 }
 
 /// Does the broker have it?
-pub fn applied(facts: &Facts) -> Verdict {
+pub fn applied(facts: &Facts) -> Draft {
     on_broker(facts, |topology, observed, _| judge_applied(topology, observed))
 }
 
 /// The plan, in one line.
-pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Verdict {
+pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Draft {
     let plan = diff(topology, observed, &BTreeSet::new());
     if plan.is_empty() {
-        Verdict::green(plan.summary())
+        Draft::ok(plan.summary())
     } else {
-        Verdict::amber(plan.summary(), "look at overdue plan, then run overdue apply")
+        Draft::warning(plan.summary(), "look at overdue plan, then run overdue apply")
     }
 }
 
 /// Does a worker consume from each business queue?
-pub fn consumers(facts: &Facts) -> Verdict {
+pub fn consumers(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_consumers(topology, stats))
 }
 
 /// One consumer on any generation of a queue is enough. A queue that is not there yet has none, and needs no worker.
-pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Verdict {
+pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
     let mut total = 0;
     let (mut absent, mut without) = (Vec::new(), Vec::new());
     for timeout in &topology.timeouts {
@@ -67,21 +65,21 @@ pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>
         let verb = if absent.len() == 1 { "is" } else { "are" };
         let not_there = format!("{} {verb} not there yet", absent.join(", "));
         let finding = if without.is_empty() { not_there } else { format!("{none}; {not_there}") };
-        return Verdict::amber(finding, "overdue apply, then start a worker: overdue run");
+        return Draft::warning(finding, "overdue apply, then start a worker: overdue run");
     }
     if !without.is_empty() {
-        return Verdict::amber(none, "start a worker: overdue run");
+        return Draft::warning(none, "start a worker: overdue run");
     }
-    Verdict::green(format!("{total} on {}", counted(topology.timeouts.len(), "business queue")))
+    Draft::ok(format!("{total} on {}", counted(topology.timeouts.len(), "business queue")))
 }
 
 /// Do the slots of the dead letter workers suffice? Their number cannot be read, only what is under way.
-pub fn dead_letters(facts: &Facts) -> Verdict {
+pub fn dead_letters(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_dead_letters(topology, stats))
 }
 
-/// All slots of a queue in use: a burst, or stuck; `overdue verify` takes two readings and tells which.
-pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Verdict {
+/// All slots of a queue in use: a burst, or stuck; `overdue verify` takes two readings and says which.
+pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
     let prefix = format!("{}.", topology.name);
     let ours = stats.values().filter(|queue| queue.name.starts_with(&prefix));
     let under_way: Vec<(&str, u64)> =
@@ -93,29 +91,29 @@ pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueSta
         .map(|(queue, held)| format!("{queue} ({held})"))
         .collect();
     if full.is_empty() {
-        return Verdict::green(format!(
+        return Draft::ok(format!(
             "{total} under way; each queue hands on {SLOTS} at once unless advanced.config says otherwise"
         ));
     }
-    Verdict::amber(
+    Draft::warning(
         format!("all {SLOTS} slots are in use: {}", full.join(", ")),
-        "overdue verify tells whether they are stuck; for bursts, in advanced.config: \
+        "overdue verify says whether they are stuck; for bursts, in advanced.config: \
          [{rabbit, [{dead_letter_worker_consumer_prefetch, 256}]}].",
     )
 }
 
 /// Does something wait for a person?
-pub fn parked(facts: &Facts) -> Verdict {
+pub fn parked(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_parked(topology, stats))
 }
 
 /// Parked messages of all generations of the parking lot.
-pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Verdict {
+pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
     let base = topology.parked_queue();
     let lots = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
     match lots.filter_map(|queue| queue.messages).sum::<u64>() {
-        0 => Verdict::green("nothing"),
-        parked => Verdict::amber(
+        0 => Draft::ok("nothing"),
+        parked => Draft::warning(
             format!("{parked} in {base}; each says why in x-park-reason"),
             "look at them in the management UI; publish again what was given up too soon",
         ),
@@ -125,11 +123,11 @@ pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -
 /// With everything that a look at the topology on the broker takes.
 fn on_broker(
     facts: &Facts,
-    judge: impl FnOnce(&Topology, &Snapshot, &BTreeMap<String, QueueStats>) -> Verdict,
-) -> Verdict {
-    Verdict::of(&facts.known_topology(), |topology| {
-        Verdict::of(&facts.broker.api.observed, |observed| {
-            Verdict::of(&facts.broker.api.stats, |stats| judge(topology, observed, stats))
+    judge: impl FnOnce(&Topology, &Snapshot, &BTreeMap<String, QueueStats>) -> Draft,
+) -> Draft {
+    known(&facts.known_topology(), |topology| {
+        known(&facts.broker.api.observed, |observed| {
+            known(&facts.broker.api.stats, |stats| judge(topology, observed, stats))
         })
     })
 }

@@ -11,7 +11,7 @@ use super::{Binding, Exchange, Objects, Queue, topic::overlap};
 /// Where a message may come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routed {
-    /// Queues that may get it; each exists.
+    /// Queues that may get it. Where bindings were read a moment after the queues, one may be missing there.
     pub queues: BTreeSet<String>,
     /// Exchanges it is sent to that do not exist.
     pub missing: BTreeSet<String>,
@@ -44,10 +44,10 @@ pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
             if matched == Match::Never {
                 continue;
             }
-            if !binding.to_queue {
-                next.push(&binding.destination);
-            } else if objects.queues.contains_key(&binding.destination) {
+            if binding.to_queue {
                 routed.queues.insert(binding.destination.clone());
+            } else {
+                next.push(&binding.destination);
             }
         }
         // The broker asks only whether the exchange itself has a route, not whether that leads to a queue.

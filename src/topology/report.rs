@@ -3,14 +3,14 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde::Serialize;
 
-use super::check::{Finding, Severity};
+use crate::diagnostic::{Diagnostic, Fix, Severity, Subject};
 
 /// Version of [`Report`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Renders `findings` about `text`, the content of the file called `path`, without colour.
 #[must_use]
-pub fn render(path: &str, text: &str, findings: &[Finding]) -> String {
+pub fn render(path: &str, text: &str, findings: &[Diagnostic]) -> String {
     let renderer = Renderer::plain();
     let reports = findings.iter().map(|finding| {
         let (start, end) = within(text, finding);
@@ -19,29 +19,13 @@ pub fn render(path: &str, text: &str, findings: &[Finding]) -> String {
         let level = match finding.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
-            Severity::Note => Level::NOTE,
+            Severity::Note | Severity::Ok => Level::NOTE,
         };
         let title = level.primary_title(finding.message.as_str()).id(finding.rule).element(snippet);
-        let help = Group::with_title(Level::HELP.secondary_title(finding.help.as_str()));
+        let help = Group::with_title(Level::HELP.secondary_title(help(finding)));
         renderer.render(&[title, help])
     });
     reports.collect::<Vec<_>>().join("\n\n")
-}
-
-/// `1 error, 2 warnings`: how many of each there are, worst first; empty where there is none.
-#[must_use]
-pub fn tally(findings: &[Finding]) -> String {
-    let severities =
-        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
-    let counted = severities.into_iter().filter_map(|(severity, noun)| {
-        let count = findings.iter().filter(|finding| finding.severity == severity).count();
-        match count {
-            0 => None,
-            1 => Some(format!("1 {noun}")),
-            many => Some(format!("{many} {noun}s")),
-        }
-    });
-    counted.collect::<Vec<_>>().join(", ")
 }
 
 /// Findings as JSON has them.
@@ -69,13 +53,13 @@ pub struct Reported<'a> {
     /// What is wrong, and why.
     pub message: &'a str,
     /// What to do.
-    pub help: &'a str,
+    pub fix: &'a str,
 }
 
 impl<'a> Report<'a> {
     /// `findings` about `text`.
     #[must_use]
-    pub fn new(text: &'a str, findings: &'a [Finding]) -> Self {
+    pub fn new(text: &'a str, findings: &'a [Diagnostic]) -> Self {
         let reported = findings.iter().map(|finding| {
             let (start, end) = within(text, finding);
             let before = text.get(..start).unwrap_or_default();
@@ -89,15 +73,24 @@ impl<'a> Report<'a> {
                 column: line.chars().count() + 1,
                 text: text.get(start..end).unwrap_or_default(),
                 message: &finding.message,
-                help: &finding.help,
+                fix: help(finding),
             }
         });
         Self { version: VERSION, findings: reported.collect() }
     }
 }
 
+/// What to do, which every rule about the file says in words.
+fn help(finding: &Diagnostic) -> &str {
+    match &finding.fix {
+        Some(Fix::Text(text)) => text,
+        _ => "",
+    }
+}
+
 /// Where the finding begins and ends, never outside the text.
-fn within(text: &str, finding: &Finding) -> (usize, usize) {
-    let end = finding.span.end.min(text.len());
-    (finding.span.start.min(end), end)
+fn within(text: &str, finding: &Diagnostic) -> (usize, usize) {
+    let Subject::File(span) = &finding.subject else { return (0, 0) };
+    let end = span.end.min(text.len());
+    (span.start.min(end), end)
 }

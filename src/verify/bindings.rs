@@ -1,9 +1,13 @@
 //! Bindings that the topology does not have, on its exchanges and queues.
 
-use super::{Drift, Next, Severity, is_current, is_probe, role};
+use super::queues::{is_probe, role};
 use crate::{
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::Binding,
-    plan::{generation::Resolved, snapshot::Snapshot},
+    plan::{
+        generation::{Kind, Resolved},
+        snapshot::Snapshot,
+    },
     topology::Topology,
 };
 
@@ -12,7 +16,7 @@ pub(super) fn findings(
     topology: &Topology,
     observed: &Snapshot,
     resolved: &Resolved,
-) -> Vec<Drift> {
+) -> Vec<Diagnostic> {
     let foreign = Foreign { topology, observed, resolved };
     let bindings = observed.objects.bindings.iter();
     bindings
@@ -30,20 +34,19 @@ struct Foreign<'a> {
 }
 
 impl Foreign<'_> {
-    fn finding(&self, binding: &Binding) -> Option<Drift> {
+    fn finding(&self, binding: &Binding) -> Option<Diagnostic> {
         let Binding { source, destination, to_queue, .. } = binding;
-        let from_ours = *source != self.topology.events_exchange()
-            && self.resolved.objects.exchanges.contains_key(source);
+        let from_ours = self.resolved.objects.exchanges.contains_key(source);
         let to_ours = if *to_queue {
-            let queue = self.observed.objects.queues.get(destination);
-            queue.is_some_and(|queue| role(self.topology, queue).is_some())
+            self.role(destination).is_some()
         } else {
             self.resolved.objects.exchanges.contains_key(destination)
         };
         match (from_ours, to_ours) {
             // A generation that drains: the plan unbinds it.
-            (true, true) if *to_queue && !is_current(self.resolved, destination) => None,
+            (true, true) if *to_queue && !self.is_current(destination) => None,
             (true, true) => Some(self.additional(binding)),
+            (true, false) if *source == self.topology.events_exchange() => None,
             (true, false) if *to_queue && is_probe(self.topology, destination) => None,
             (true, false) => Some(self.subscriber(binding)),
             (false, true) => Some(self.publisher(binding)),
@@ -51,88 +54,102 @@ impl Foreign<'_> {
         }
     }
 
+    fn role(&self, queue: &str) -> Option<Kind<'_>> {
+        role(self.topology, self.observed.objects.queues.get(queue)?)
+    }
+
+    /// Whether a queue is in use now, not a generation that drains.
+    fn is_current(&self, queue: &str) -> bool {
+        self.resolved.objects.queues.contains_key(queue)
+    }
+
     /// Both ends are ours, the binding is not.
-    fn additional(&self, binding: &Binding) -> Drift {
+    fn additional(&self, binding: &Binding) -> Diagnostic {
         let entry = binding.source == self.topology.entry_exchange();
-        let delay = binding.destination.starts_with(&format!("{}.delay.", self.topology.name));
-        let why = match (entry, delay) {
+        let delays = if binding.to_queue {
+            matches!(self.role(&binding.destination), Some(Kind::Delay(_)))
+        } else {
+            binding.destination == self.topology.entry_exchange()
+        };
+        let reason = match (entry, delays) {
             (true, true) => {
-                "messages of other levels are held by this one, too: they come twice, or late"
+                "this queue holds messages of other levels, too: they come twice, or late"
             }
-            (true, false) => "messages come out before their delay, or where nobody waits for them",
+            (true, false) => {
+                "messages come out before their delay, or where no worker expects them"
+            }
             (false, true) => {
                 "what is due goes back into a level: the broker sees a cycle and keeps it for ever"
             }
-            (false, false) => "messages of other timeouts come here, too",
+            (false, false) => "it also gets messages that are not for it",
         };
-        Drift {
-            severity: Severity::Danger,
+        Diagnostic {
             rule: "additional-binding",
-            object: destination(binding),
-            what: format!("it is bound to exchange {}{}", binding.source, by(binding)),
-            why: why.to_owned(),
-            next: Next::Unbind(binding.clone()),
+            severity: Severity::Error,
+            subject: destination(binding),
+            message: format!("it is bound to exchange {}{}", binding.source, by(binding)),
+            reason: Some(reason.to_owned()),
+            fix: Some(Fix::Unbind(binding.clone())),
         }
     }
 
     /// Somebody else takes messages from an exchange of ours.
-    fn subscriber(&self, binding: &Binding) -> Drift {
-        let (severity, why) = if binding.source == self.topology.due_exchange() {
-            let why = "it gets what is due, too; every level waits until it has taken its copy, and stands still \
-                       when it is full or gone astray";
-            (Severity::Danger, why)
+    fn subscriber(&self, binding: &Binding) -> Diagnostic {
+        let (severity, reason) = if binding.source == self.topology.due_exchange() {
+            let reason = "it also gets what is due: each level waits until it has taken its copy, and is stuck when \
+                          it is full, unavailable, or routes to no queue";
+            (Severity::Error, reason)
         } else if binding.source == self.topology.entry_exchange() {
-            (Severity::Drift, "it gets notices at once, without their delay")
+            (Severity::Warning, "it gets notices at once, without their delay")
         } else {
             (
-                Severity::Drift,
-                "it gets a copy of what is parked; full, it stops what is to be parked",
+                Severity::Warning,
+                "it gets a copy of what is parked; when it is full, nothing can be parked",
             )
         };
-        Drift {
-            severity,
+        Diagnostic {
             rule: "foreign-subscriber",
-            object: format!("exchange {}", binding.source),
-            what: format!(
+            severity,
+            subject: Subject::Exchange(binding.source.clone()),
+            message: format!(
                 "{}, not of this topology, is bound{}",
                 destination(binding),
                 by(binding)
             ),
-            why: why.to_owned(),
-            next: Next::Unbind(binding.clone()),
+            reason: Some(reason.to_owned()),
+            fix: Some(Fix::Unbind(binding.clone())),
         }
     }
 
     /// Somebody else's exchange brings messages in. Into the entry it is how one migrates.
-    fn publisher(&self, binding: &Binding) -> Drift {
+    fn publisher(&self, binding: &Binding) -> Diagnostic {
         let entry = self.topology.entry_exchange();
         let into_entry = binding.destination == entry && !binding.to_queue;
-        let (severity, why, next) = if into_entry {
-            let why = "its publishers use this topology, too; their routing keys have to fit";
-            (Severity::Note, why, Next::Other("nothing, if that is meant".to_owned()))
+        let (severity, reason, fix) = if into_entry {
+            let reason = "its publishers use this topology, too; their routing keys have to fit";
+            (Severity::Note, reason, Fix::Text("nothing, if that is meant".to_owned()))
         } else {
-            let why =
-                "messages come in past the entry exchange, and keep the queue from being retired";
-            (Severity::Drift, why, Next::Unbind(binding.clone()))
+            let reason = "messages bypass the entry exchange, and the queue can never be retired";
+            (Severity::Warning, reason, Fix::Unbind(binding.clone()))
         };
-        Drift {
-            severity,
+        Diagnostic {
             rule: "foreign-publisher",
-            object: destination(binding),
-            what: format!(
+            severity,
+            subject: destination(binding),
+            message: format!(
                 "it is bound to exchange {}, not of this topology{}",
                 binding.source,
                 by(binding)
             ),
-            why: why.to_owned(),
-            next,
+            reason: Some(reason.to_owned()),
+            fix: Some(fix),
         }
     }
 }
 
-fn destination(binding: &Binding) -> String {
-    let kind = if binding.to_queue { "queue" } else { "exchange" };
-    format!("{kind} {}", binding.destination)
+fn destination(binding: &Binding) -> Subject {
+    let name = binding.destination.clone();
+    if binding.to_queue { Subject::Queue(name) } else { Subject::Exchange(name) }
 }
 
 fn by(binding: &Binding) -> String {

@@ -1,8 +1,8 @@
-//! What keeps the dead letters of a queue from going on.
+//! What blocks the dead letters of a queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::limits::Effective;
+use super::{dead_letters::dead_letter_keys, limits::Effective, queues::role};
 use crate::{
     objects::{Queue, routing::route},
     plan::{snapshot::Snapshot, stats::QueueStats},
@@ -14,7 +14,7 @@ use crate::{
 pub enum Blocker {
     /// The dead letter exchange does not exist.
     NoExchange {
-        /// Its name.
+        /// The exchange that is missing.
         exchange: String,
     },
     /// Messages with this routing key reach no queue.
@@ -73,7 +73,7 @@ impl std::fmt::Display for Blocker {
     }
 }
 
-/// Everything in this reading that can keep the dead letters of `queue` from going on.
+/// Everything in this reading that can block the dead letters of `queue`.
 #[must_use]
 pub fn blockers(
     topology: &Topology,
@@ -104,25 +104,20 @@ pub fn blockers(
         let targets = routed.queues.iter().filter_map(|name| objects.queues.get(name));
         found.extend(targets.filter_map(|target| full(effective(target))));
     }
-    let told = found.iter().any(|blocker| matches!(blocker, Blocker::NoRoute { .. }));
-    if !told && dlx.kind != "fanout" && dlx.alternate().is_none() {
+    let reported = found.iter().any(|blocker| matches!(blocker, Blocker::NoRoute { .. }));
+    if !reported && dlx.kind != "fanout" && dlx.alternate().is_none() {
         found.insert(Blocker::NoAlternate { exchange });
     }
     found
 }
 
-/// Routing keys that come out of a queue: of every timeout, in place of any level; or the one that is set.
+/// Routing keys that come out of a queue; a policy may set one.
 fn keys(topology: &Topology, queue: &Queue, effective: Effective<'_>) -> Vec<String> {
     if let Some(key) = effective.own_first("dead-letter-routing-key") {
         return vec![key.to_owned()];
     }
-    let delay = queue.name.strip_prefix(&format!("{}.delay.", topology.name));
-    let level = delay.and_then(|rest| rest.split('.').next()).unwrap_or("level");
-    let timeouts = topology.timeouts.iter();
-    let ours = timeouts
-        .filter(|timeout| delay.is_some() || topology.business_queue(timeout) == queue.name)
-        .map(|timeout| format!("{level}.{}", timeout.name));
-    ours.collect()
+    let Some(role) = role(topology, queue) else { return Vec::new() };
+    dead_letter_keys(topology, queue, role).into_iter().map(|key| key.text).collect()
 }
 
 /// A full queue that drops its oldest messages takes new ones.

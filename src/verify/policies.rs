@@ -1,11 +1,13 @@
-//! Policies that beat or limit what the topology gave a queue.
+//! Policies that override or limit what the topology gave a queue.
 
 use std::collections::BTreeMap;
 
-use super::{Drift, Next, Severity, limits::Effective, role};
+use super::{limits::Effective, queues::role};
 use crate::{
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::Queue,
     plan::{generation::Kind, snapshot::Snapshot, stats::QueueStats},
+    text::noun,
     topology::Topology,
 };
 
@@ -32,7 +34,7 @@ pub(super) fn findings(
     topology: &Topology,
     observed: &Snapshot,
     stats: &BTreeMap<String, QueueStats>,
-) -> Vec<Drift> {
+) -> Vec<Diagnostic> {
     let unblocking = format!("{}.unblock.", topology.name);
     let mut hits: BTreeMap<Hit<'_>, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -57,7 +59,7 @@ struct Hit<'a> {
     operator: Option<&'a str>,
     key: &'a str,
     value: String,
-    verdict: Verdict,
+    effect: Effect,
 }
 
 fn hits_of<'a>(
@@ -72,57 +74,66 @@ fn hits_of<'a>(
             operator: stats.operator_policy.as_deref(),
             key,
             value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-            verdict: applied.verdict(key)?,
+            effect: applied.effect(key)?,
         })
     })
 }
 
 impl Hit<'_> {
-    fn finding(self, queues: &[&str]) -> Drift {
-        let object = match (self.policy, self.operator) {
-            (Some(policy), Some(operator)) => {
-                format!("policy {policy} with operator policy {operator}")
-            }
-            (None, Some(operator)) => format!("operator policy {operator}"),
-            (policy, None) => format!("policy {}", policy.unwrap_or_default()),
+    fn finding(self, queues: &[&str]) -> Diagnostic {
+        let named = |name: Option<&str>| name.unwrap_or_default().to_owned();
+        let subject = match self.policy {
+            Some(policy) => Subject::Policy(policy.to_owned()),
+            None => Subject::OperatorPolicy(named(self.operator)),
         };
-        let noun = crate::text::noun(queues.len(), "queue");
-        let (severity, why) = self.verdict;
-        Drift {
-            severity,
+        let with = self.operator.filter(|_| self.policy.is_some());
+        let with = with.map(|name| format!("with operator policy {name}, it ")).unwrap_or_default();
+        let noun = noun(queues.len(), "queue");
+        let Effect { severity, reason } = self.effect;
+        Diagnostic {
             rule: "policy",
-            object,
-            what: format!("sets {} to {} on {noun} {}", self.key, self.value, queues.join(", ")),
-            why,
-            next: Next::Policies {
+            severity,
+            subject,
+            message: format!(
+                "{with}sets {} to {} on {noun} {}",
+                self.key,
+                self.value,
+                queues.join(", ")
+            ),
+            reason: Some(reason),
+            fix: Some(Fix::Policies {
                 policy: self.policy.map(str::to_owned),
                 operator: self.operator.map(str::to_owned),
-            },
+            }),
         }
     }
 }
 
-/// `overdue unblock` was ended before it could take its policy away; it is a copy of what applied before.
-fn left_over(queue: &Queue, policy: &str) -> Drift {
-    Drift {
-        severity: Severity::Drift,
+/// `overdue unblock` was ended before it could delete its policy, which is a copy of what applied before.
+fn left_over(queue: &Queue, policy: &str) -> Diagnostic {
+    Diagnostic {
         rule: "left-over-policy",
-        object: format!("queue {}", queue.name),
-        what: format!("policy {policy} of an interrupted `overdue unblock` is still there"),
-        why: "changes of the policy it stands in for do not reach the queue".to_owned(),
-        next: Next::Other(format!("overdue unblock {}", queue.name)),
+        severity: Severity::Warning,
+        subject: Subject::Queue(queue.name.clone()),
+        message: format!("policy {policy} of an interrupted `overdue unblock` is still there"),
+        reason: Some("changes of the policy it was copied from do not reach the queue".to_owned()),
+        fix: Some(Fix::Text(format!("overdue unblock {}", queue.name))),
     }
 }
 
-/// What a policy key does to a queue.
-type Verdict = (Severity, String);
-
-fn danger(why: impl Into<String>) -> Verdict {
-    (Severity::Danger, why.into())
+/// What a policy key does to a queue; the order is that of the report.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Effect {
+    severity: Severity,
+    reason: String,
 }
 
-fn note(why: impl Into<String>) -> Verdict {
-    (Severity::Note, why.into())
+fn error(reason: impl Into<String>) -> Effect {
+    Effect { severity: Severity::Error, reason: reason.into() }
+}
+
+fn note(reason: impl Into<String>) -> Effect {
+    Effect { severity: Severity::Note, reason: reason.into() }
 }
 
 struct Applied<'a> {
@@ -132,12 +143,12 @@ struct Applied<'a> {
 
 impl Applied<'_> {
     /// What a key of the policy does to this queue; `None` where it does nothing.
-    fn verdict(&self, key: &str) -> Option<Verdict> {
+    fn effect(&self, key: &str) -> Option<Effect> {
         match key {
             "message-ttl" => self.message_ttl(),
             "overflow" => self.overflow(),
             "max-length" | "max-length-bytes" => Some(self.max_length()),
-            "expires" => Some(danger(
+            "expires" => Some(error(
                 "the broker deletes the queue with its messages when it was not used for so long",
             )),
             "dead-letter-exchange" => self.dead_letter_exchange(),
@@ -153,32 +164,32 @@ impl Applied<'_> {
     }
 
     /// The smaller of argument and policy; messages that are in the queue already keep the TTL they came with.
-    fn message_ttl(&self) -> Option<Verdict> {
+    fn message_ttl(&self) -> Option<Effect> {
         let own = self.effective.argument("message-ttl");
         match self.role {
             Kind::Delay(_) if self.effective.least("message-ttl") == own => None,
-            Kind::Delay(_) => Some(danger("what is published to it comes out early")),
-            Kind::Business => Some(danger("what no worker takes in time is parked")),
-            Kind::Parked => Some(danger("what is parked is deleted after it")),
+            Kind::Delay(_) => Some(error("what is published to it comes out early")),
+            Kind::Business => Some(error("what no worker takes in time is parked")),
+            Kind::Parked => Some(error("what is parked is deleted after it")),
         }
     }
 
-    /// By policy it beats the argument on quorum queues. Where there is a limit, that is told with the limit.
-    fn overflow(&self) -> Option<Verdict> {
+    /// By policy it overrides the argument on quorum queues. Where there is a limit, that is reported with the limit.
+    fn overflow(&self) -> Option<Effect> {
         let at_least_once =
             self.effective.own_first("dead-letter-strategy") == Some("at-least-once");
         let beaten =
             self.effective.is_quorum() && at_least_once && !self.effective.rejects_when_full();
         beaten.then(|| {
-            danger(
-                "dead-lettering falls back to at-most-once without a word, and the dead letters that were \
+            error(
+                "dead-lettering silently falls back to at-most-once, and the dead letters that were \
                  under way when the policy came are deleted",
             )
         })
     }
 
-    fn max_length(&self) -> Verdict {
-        danger(match (self.role, self.effective.rejects_when_full()) {
+    fn max_length(&self) -> Effect {
+        error(match (self.role, self.effective.rejects_when_full()) {
             (Kind::Delay(_), true) => "full, it refuses notices: order services get a nack",
             (Kind::Delay(_), false) => "full, it lets the oldest notices out early",
             (Kind::Business, true) => "full, it stops every level that leads to it",
@@ -189,39 +200,39 @@ impl Applied<'_> {
     }
 
     /// The argument wins; the parking lot has none.
-    fn dead_letter_exchange(&self) -> Option<Verdict> {
+    fn dead_letter_exchange(&self) -> Option<Effect> {
         let own = self.effective.queue.arguments.contains_key("x-dead-letter-exchange");
         (!own).then(|| note("what is rejected there goes on to that exchange"))
     }
 
     /// The topology sets none, so the policy's is used.
-    fn dead_letter_routing_key(&self) -> Option<Verdict> {
+    fn dead_letter_routing_key(&self) -> Option<Effect> {
         match self.role {
-            Kind::Delay(_) => Some(danger(
-                "what is due loses its routing key, and goes to one place or is parked",
-            )),
+            Kind::Delay(_) => {
+                Some(error("what is due loses its routing key, and goes to one place or is parked"))
+            }
             Kind::Business => Some(note("what is parked from there loses its routing key")),
             Kind::Parked => None,
         }
     }
 
     /// Nobody consumes from a level, so its limit is never reached.
-    fn delivery_limit(&self) -> Option<Verdict> {
+    fn delivery_limit(&self) -> Option<Effect> {
         let limit = self.effective.delivery_limit().filter(|_| self.effective.is_quorum())?;
         let own = self.effective.argument("delivery-limit");
         match self.role {
             Kind::Business if own != Some(limit) => {
-                let why = format!("a message is parked after {limit} deliveries");
-                Some((Severity::Drift, why))
+                let reason = format!("a message is parked after {limit} deliveries");
+                Some(Effect { severity: Severity::Warning, reason })
             }
-            Kind::Parked => Some(danger(format!(
+            Kind::Parked => Some(error(format!(
                 "a parked message that was looked at and given back {limit} times is deleted"
             ))),
             Kind::Business | Kind::Delay(_) => None,
         }
     }
 
-    fn delayed_retry(&self) -> Option<Verdict> {
+    fn delayed_retry(&self) -> Option<Effect> {
         let on = self.effective.policy("delayed-retry-min").is_some_and(|min| min > 0)
             && self.effective.own_first("delayed-retry-type") != Some("disabled");
         (on && self.effective.is_quorum() && self.role == Kind::Business).then(|| {

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Drift, Next, Severity};
 use crate::{
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::routing::route,
     plan::{generation::number_of, snapshot::Snapshot},
     topology::{Topology, level::Level},
 };
 
-/// The header that tells a canary; its value is the canary's id. A worker acks what has it.
+/// The header that marks a canary; its value is the canary's id. A worker acks what has it.
 pub const CANARY: &str = "x-overdue-canary";
 /// A canary cannot be earlier than its TTL, but for the grain of two clocks.
 const EARLY_MS: i64 = 50;
@@ -34,16 +34,41 @@ pub struct Canaries {
 /// One canary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canary {
-    /// Its id, unique in this probe; also its `message-id`.
+    /// Unique in this probe; also its `message-id`.
     pub id: String,
-    /// Its routing key.
+    /// What it is published with.
     pub routing_key: String,
     /// The level it goes through.
     pub level: Level,
-    /// The timeout whose routing key it has; `None` where the level is what is tried.
-    pub timeout: Option<String>,
+    /// What it tries.
+    pub subject: Tried,
     /// What the temporary queue is bound by to get it.
     pub binding: String,
+}
+
+/// What a canary tries. In JSON: `{"kind": "level", "name": "5s"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "name", rename_all = "snake_case")]
+pub enum Tried {
+    /// A level: whether what is published to it comes out again.
+    Level(String),
+    /// A timeout: whether what is due for it comes out of the due exchange.
+    Timeout(String),
+}
+
+impl From<Tried> for Subject {
+    fn from(tried: Tried) -> Self {
+        match tried {
+            Tried::Level(name) => Self::Level(name),
+            Tried::Timeout(name) => Self::Timeout(name),
+        }
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Subject::from(self.clone()).fmt(f)
+    }
 }
 
 /// What became of a canary.
@@ -77,7 +102,7 @@ impl Canaries {
             id: format!("{word}-{level}"),
             routing_key: format!("{level}.{word}"),
             level: (*level).clone(),
-            timeout: None,
+            subject: Tried::Level(level.name().to_owned()),
             binding: format!("#.{word}"),
         });
         let timeouts = topology.timeouts.iter().map(|timeout| {
@@ -88,7 +113,7 @@ impl Canaries {
                 binding: routing_key.clone(),
                 routing_key,
                 level: (*shortest).clone(),
-                timeout: Some(timeout.name.clone()),
+                subject: Tried::Timeout(timeout.name.clone()),
             }
         });
         Some(Self {
@@ -112,14 +137,14 @@ pub struct Probe {
     pub not_tried: Vec<String>,
     /// What is wrong; part of the report's findings.
     #[serde(skip)]
-    pub findings: Vec<Drift>,
+    pub findings: Vec<Diagnostic>,
 }
 
 /// What one canary says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// `level 5s`, `timeout unpaid`.
-    pub subject: String,
+    /// What it tried.
+    pub subject: Tried,
     /// The level it went through.
     pub level: String,
     /// How much later than the level's TTL it came; negative is early; not there where it did not come.
@@ -170,58 +195,54 @@ fn line(
         Some(Fate::Refused { reason }) => Some(reason.clone()),
         _ => None,
     };
-    let subject = canary
-        .timeout
-        .as_ref()
-        .map_or_else(|| format!("level {}", canary.level), |timeout| format!("timeout {timeout}"));
+    let subject = canary.subject.clone();
     let bound = bound(topology, observed, canary);
     Line { subject, level: canary.level.to_string(), late_ms, refused, bound }
 }
 
 /// The queues of the canary's timeout that the due exchange leads its routing key to.
 fn bound(topology: &Topology, observed: &Snapshot, canary: &Canary) -> Vec<String> {
-    let Some(timeout) = canary.timeout.as_deref().and_then(|name| topology.timeout(name)) else {
-        return Vec::new();
-    };
+    let Tried::Timeout(name) = &canary.subject else { return Vec::new() };
+    let Some(timeout) = topology.timeout(name) else { return Vec::new() };
     let base = topology.business_queue(timeout);
     let due = topology.due_exchange();
     let routed = route(&observed.objects, &due, &canary.routing_key);
     routed.queues.into_iter().filter(|queue| number_of(&base, queue).is_some()).collect()
 }
 
-fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> Option<Drift> {
-    let danger = |what: String, why: &str| {
-        Drift {
-        severity: Severity::Danger,
+fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> Option<Diagnostic> {
+    let error = |message: String, reason: &str| {
+        Diagnostic {
         rule: "canary",
-        object: line.subject.clone(),
-        what,
-        why: why.to_owned(),
-        next: Next::Other(
-            "mend what else was found; overdue plan shows what is missing, overdue doctor how the broker is"
+        severity: Severity::Error,
+        subject: canary.subject.clone().into(),
+        message,
+        reason: Some(reason.to_owned()),
+        fix: Some(Fix::Text(
+            "fix what else was found; overdue plan shows what is missing, overdue doctor how the broker is"
                 .to_owned(),
-        ),
+        )),
     }
     };
-    let level = format!("level {}", canary.level);
+    let level = Tried::Level(canary.level.name().to_owned());
     let level_works = all.iter().any(|other| other.subject == level && other.late_ms.is_some());
-    match (line.late_ms, &line.refused, &canary.timeout) {
-        (Some(late), ..) if late < -EARLY_MS => Some(danger(
+    match (line.late_ms, &line.refused, &canary.subject) {
+        (Some(late), ..) if late < -EARLY_MS => Some(error(
             format!("its canary came {} ms early", late.unsigned_abs()),
             "a policy or a binding lets messages out before their delay",
         )),
         (Some(_), ..) => None,
-        (None, Some(reason), _) => Some(danger(
+        (None, Some(reason), _) => Some(error(
             format!("its canary was refused: {reason}"),
             "notices are refused in the same way",
         )),
-        (None, None, None) => Some(danger(
+        (None, None, Tried::Level(_)) => Some(error(
             "its canary did not come back".to_owned(),
             "a notice that is published to it does not come out either, or much too late",
         )),
-        // The level is to blame, and told already.
-        (None, None, Some(_)) if !level_works => None,
-        (None, None, Some(_)) => Some(danger(
+        // The level is to blame, and reported already.
+        (None, None, Tried::Timeout(_)) if !level_works => None,
+        (None, None, Tried::Timeout(_)) => Some(error(
             format!("its canary did not come back through exchange {}", topology.due_exchange()),
             "what is due for it does not reach its queue either, or much too late",
         )),
@@ -231,9 +252,11 @@ fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> O
 impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Probe")?;
-        let width = self.canaries.iter().map(|line| line.subject.len()).max().unwrap_or_default();
-        for line in &self.canaries {
-            writeln!(f, "  {:width$}  {line}", line.subject)?;
+        let subjects: Vec<String> =
+            self.canaries.iter().map(|line| line.subject.to_string()).collect();
+        let width = subjects.iter().map(String::len).max().unwrap_or_default();
+        for (subject, line) in subjects.iter().zip(&self.canaries) {
+            writeln!(f, "  {subject:width$}  {line}")?;
         }
         if !self.not_tried.is_empty() {
             writeln!(f, "  not tried, because they take longer: {}", self.not_tried.join(", "))?;
@@ -244,7 +267,7 @@ impl fmt::Display for Probe {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_level = self.subject.starts_with("level ");
+        let is_level = matches!(self.subject, Tried::Level(_));
         if !is_level {
             write!(f, "through level {}: ", self.level)?;
         }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Drift, Next, Severity};
+use super::dead_letters::SLOTS;
 use crate::{
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, Queue},
     plan::{
         Change, Difference, Draining, Plan, Refusal, count_of,
@@ -12,7 +13,7 @@ use crate::{
     topology::{Topology, file::QueueType},
 };
 
-pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Drift> {
+pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
     let shape = Shape { topology, plan, resolved, created: created(plan) };
     let steps = plan.steps.iter().filter_map(|step| match &step.change {
         Change::CreateExchange(exchange) => Some(shape.exchange(&exchange.name)),
@@ -26,7 +27,7 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
     steps.chain(refusals).chain(draining).collect()
 }
 
-/// Exchanges and queues that the plan creates: what belongs to them is not told again.
+/// Exchanges and queues that the plan creates: what belongs to them is not reported again.
 fn created(plan: &Plan) -> BTreeSet<&str> {
     let names = plan.steps.iter().filter_map(|step| match &step.change {
         Change::CreateExchange(exchange) => Some(exchange.name.as_str()),
@@ -44,26 +45,26 @@ struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    fn exchange(&self, name: &str) -> Drift {
+    fn exchange(&self, name: &str) -> Diagnostic {
         let quorum = self.topology.queue_type == QueueType::Quorum;
         let why = if name == self.topology.entry_exchange() {
             "order services get 404 for each publish and lose their channel"
         } else if name == self.topology.due_exchange() && quorum {
-            "what comes due stands still in its level until the exchange is there"
+            "what comes due is stuck in its level until the exchange is there"
         } else if name == self.topology.due_exchange() {
             "what comes due is dropped"
         } else if name == self.topology.park_exchange() {
             "what has no route is dropped or stops its level, and the worker cannot park"
         } else {
-            "events cannot be published; they wait in the outbox, and the workers begin again and again"
+            "events cannot be published; they wait in the outbox, and the workers restart again and again"
         };
-        danger("missing-exchange", format!("exchange {name}"), "it is missing", why)
+        error("missing-exchange", exchange(name), "it is missing", why)
     }
 
-    fn queue(&self, queue: &Queue) -> Drift {
+    fn queue(&self, queue: &Queue) -> Diagnostic {
         let Some(replaced) = self.resolved.replaces.get(&queue.name) else {
             let why = self.without(queue);
-            return danger("missing-queue", format!("queue {}", queue.name), "it is missing", &why);
+            return error("missing-queue", on(&queue.name), "it is missing", &why);
         };
         let waiting = self.plan.draining.iter().find(|draining| draining.queue == replaced.queue);
         let waiting = waiting.map_or_else(
@@ -73,8 +74,7 @@ impl Shape<'_> {
         let why = format!(
             "the broker cannot change a queue: apply puts another one in its place, and {waiting} out by its own rules"
         );
-        let object = format!("queue {}", replaced.queue);
-        danger("changed-queue", object, list(&replaced.differences), &why)
+        error("changed-queue", on(&replaced.queue), list(&replaced.differences), &why)
     }
 
     /// What becomes of messages where a queue or its binding is not there.
@@ -88,7 +88,7 @@ impl Shape<'_> {
         }
     }
 
-    fn binding(&self, binding: &Binding) -> Option<Drift> {
+    fn binding(&self, binding: &Binding) -> Option<Diagnostic> {
         let Binding { source, destination, routing_key, .. } = binding;
         if self.created.contains(source.as_str()) || self.created.contains(destination.as_str()) {
             return None;
@@ -96,92 +96,117 @@ impl Shape<'_> {
         let why = self.resolved.objects.queues.get(destination).map(|queue| self.without(queue));
         let what = format!("it is not bound to exchange {source}{}", with_key(routing_key));
         let why = why.unwrap_or_default();
-        Some(danger("missing-binding", format!("queue {destination}"), what, &why))
+        Some(error("missing-binding", on(destination), what, &why))
     }
 
-    fn retired(&self, binding: &Binding, reason: &str) -> Option<Drift> {
-        (!self.is_replaced(&binding.destination)).then(|| Drift {
-            severity: Severity::Drift,
+    fn retired(&self, binding: &Binding, reason: &str) -> Option<Diagnostic> {
+        (!self.is_replaced(&binding.destination)).then(|| Diagnostic {
             rule: "retired-queue",
-            object: format!("queue {}", binding.destination),
-            what: format!("it is still bound to exchange {}", binding.source),
-            why: reason.to_owned(),
-            next: Next::Apply,
+            severity: Severity::Warning,
+            subject: on(&binding.destination),
+            message: format!("it is still bound to exchange {}", binding.source),
+            reason: Some(reason.to_owned()),
+            fix: Some(Fix::Apply),
         })
     }
 
-    /// Where it is still bound, that is told, too.
-    fn empty(&self, queue: &str) -> Option<Drift> {
-        (!self.is_replaced(queue)).then(|| Drift {
-            severity: Severity::Note,
+    /// Where it is still bound, that is what is reported.
+    fn empty(&self, queue: &str) -> Option<Diagnostic> {
+        let bound = self.plan.steps.iter().any(
+            |step| matches!(&step.change, Change::Unbind(binding) if binding.destination == queue),
+        );
+        (!bound && !self.is_replaced(queue)).then(|| Diagnostic {
             rule: "retired-queue",
-            object: format!("queue {queue}"),
-            what: "it is retired and empty".to_owned(),
-            why: "once nothing is bound to it any more it can go".to_owned(),
-            next: Next::Apply,
+            severity: Severity::Note,
+            subject: on(queue),
+            message: "it is retired and empty".to_owned(),
+            reason: Some("nothing is bound to it, so it can be deleted".to_owned()),
+            fix: Some(Fix::Apply),
         })
     }
 
-    fn draining(&self, Draining { queue, messages, drains }: &Draining) -> Option<Drift> {
-        (!self.is_replaced(queue)).then(|| Drift {
-            severity: Severity::Note,
+    fn draining(&self, Draining { queue, messages, drains }: &Draining) -> Option<Diagnostic> {
+        (!self.is_replaced(queue)).then(|| Diagnostic {
             rule: "draining",
-            object: format!("queue {queue}"),
-            what: format!("it is retired and holds {} {drains}", count_of(*messages)),
-            why: "it is kept until it is empty, so that no message is lost".to_owned(),
-            next: Next::Other("nothing now; overdue apply deletes it once it is empty".to_owned()),
+            severity: Severity::Note,
+            subject: on(queue),
+            message: format!("it is retired and holds {} {drains}", count_of(*messages)),
+            reason: Some("it is kept until it is empty, so that no message is lost".to_owned()),
+            fix: Some(Fix::Text(
+                "nothing now; overdue apply deletes it once it is empty".to_owned(),
+            )),
         })
     }
 
-    /// A queue that is being replaced is told as changed, and no more.
+    /// A queue that is being replaced is reported as changed, and no more.
     fn is_replaced(&self, queue: &str) -> bool {
         self.resolved.replaces.values().any(|old| old.queue == queue)
     }
 
-    fn refusal(&self, refusal: &Refusal) -> Option<Drift> {
-        let drift = match refusal {
-            Refusal::Exchange { exchange, differences } => {
-                let park = self.topology.park_exchange();
-                let why = if differences.iter().any(|d| d.property == "alternate-exchange") {
-                    format!(
-                        "without {park} as its alternate exchange, messages without a route are lost or, once there \
-                         are 32 of them, stop their level"
-                    )
-                } else {
-                    "messages are not routed as the topology says".to_owned()
-                };
-                let next = "RabbitMQ cannot change an exchange: stop the publishers, delete it, and run overdue apply";
-                Drift {
-                    next: Next::Other(next.to_owned()),
-                    ..danger(
-                        "changed-exchange",
-                        format!("exchange {exchange}"),
-                        list(differences),
-                        &why,
-                    )
-                }
+    fn refusal(&self, refusal: &Refusal) -> Option<Diagnostic> {
+        match refusal {
+            Refusal::Exchange { exchange: name, differences } => {
+                Some(self.changed_exchange(name, differences))
             }
             // Of the command line, not of the broker.
-            Refusal::Kept { .. } => return None,
-            Refusal::Occupied { queue, messages } => Drift {
-                severity: Severity::Drift,
+            Refusal::Kept { .. } => None,
+            Refusal::Occupied { queue, messages } => Some(Diagnostic {
                 rule: "occupied-queue",
-                object: format!("queue {queue}"),
-                what: format!("it is no longer in the topology and holds {}", count_of(*messages)),
-                why: "no worker with this topology takes them".to_owned(),
-                next: Next::Other(format!(
+                severity: Severity::Warning,
+                subject: on(queue),
+                message: format!(
+                    "it is no longer in the topology and holds {}",
+                    count_of(*messages)
+                ),
+                reason: Some("no worker with this topology takes them".to_owned()),
+                fix: Some(Fix::Text(format!(
                     "let a worker with the old topology finish them, or lose them: overdue apply --discard {queue}"
-                )),
-            },
+                ))),
+            }),
+        }
+    }
+
+    fn changed_exchange(&self, name: &str, differences: &[Difference]) -> Diagnostic {
+        let park = self.topology.park_exchange();
+        let reason = if differences.iter().any(|d| d.property == "alternate-exchange") {
+            format!(
+                "without {park} as its alternate exchange, messages without a route are lost or, once there are \
+                 {SLOTS} of them, block their level"
+            )
+        } else {
+            "messages are not routed as the topology says".to_owned()
         };
-        Some(drift)
+        let fix = "RabbitMQ cannot change an exchange: stop the publishers, delete it, and run overdue apply";
+        Diagnostic {
+            fix: Some(Fix::Text(fix.to_owned())),
+            ..error("changed-exchange", exchange(name), list(differences), &reason)
+        }
     }
 }
 
-/// A danger that `overdue apply` mends.
-fn danger(rule: &'static str, object: String, what: impl Into<String>, why: &str) -> Drift {
-    let (what, why) = (what.into(), why.to_owned());
-    Drift { severity: Severity::Danger, rule, object, what, why, next: Next::Apply }
+/// An error that `overdue apply` fixes.
+fn error(
+    rule: &'static str,
+    subject: Subject,
+    message: impl Into<String>,
+    reason: &str,
+) -> Diagnostic {
+    Diagnostic {
+        rule,
+        severity: Severity::Error,
+        subject,
+        message: message.into(),
+        reason: Some(reason.to_owned()),
+        fix: Some(Fix::Apply),
+    }
+}
+
+fn exchange(name: &str) -> Subject {
+    Subject::Exchange(name.to_owned())
+}
+
+fn on(queue: &str) -> Subject {
+    Subject::Queue(queue.to_owned())
 }
 
 fn list(differences: &[Difference]) -> String {

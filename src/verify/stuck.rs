@@ -1,4 +1,4 @@
-//! Dead letters that do not go on: due messages that no queue has taken.
+//! Dead letters that are stuck: due messages that no queue has taken.
 //!
 //! The broker hands dead letters on 32 at a time per queue. One that cannot go on keeps its slot and is tried
 //! again every three minutes; when all slots are held, nothing leaves the queue any more
@@ -10,18 +10,16 @@ use std::{
 };
 
 use super::{
-    Drift, Next, Severity,
     blockers::{Blocker, blockers},
-    role,
+    dead_letters::SLOTS,
+    queues::role,
 };
 use crate::{
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::Queue,
     plan::{snapshot::Snapshot, stats::QueueStats},
     topology::Topology,
 };
-
-/// Dead letters under way at once, unless `dead_letter_worker_consumer_prefetch` is raised.
-pub const SLOTS: u64 = 32;
 
 /// Queues of ours that have dead letters under way. In one reading that is nothing to worry about.
 #[must_use]
@@ -46,7 +44,7 @@ pub fn findings(
     first: &BTreeMap<String, QueueStats>,
     second: &BTreeMap<String, QueueStats>,
     apart: Duration,
-) -> Vec<Drift> {
+) -> Vec<Diagnostic> {
     let queues = observed.objects.queues.values().filter(|queue| role(topology, queue).is_some());
     let found = queues.filter_map(|queue| {
         let (before, now) = (held(first, queue), held(second, queue));
@@ -68,14 +66,14 @@ fn finding(
     now: u64,
     apart: Duration,
     blocked: &BTreeSet<Blocker>,
-) -> Drift {
+) -> Diagnostic {
     let all_held = before >= SLOTS && now >= SLOTS;
     let severity = match (blocked.is_empty(), all_held) {
-        (false, _) => Severity::Danger,
-        (true, true) => Severity::Drift,
+        (false, _) => Severity::Error,
+        (true, true) => Severity::Warning,
         (true, false) => Severity::Note,
     };
-    let why = if blocked.is_empty() {
+    let reason = if blocked.is_empty() {
         "nothing blocks them any more, or there are more than the broker hands on at once; what was held is tried \
          again within three minutes"
             .to_owned()
@@ -84,13 +82,13 @@ fn finding(
         let rest = if all_held { ". Nothing leaves this queue any more" } else { "" };
         format!("{}{rest}", list.join("; "))
     };
-    Drift {
-        severity,
+    Diagnostic {
         rule: "stuck-dead-letters",
-        object: format!("queue {}", queue.name),
-        what: format!("{} due and not handed on ({apart:?} earlier: {before})", messages(now)),
-        why,
-        next: Next::Unblock(queue.name.clone()),
+        severity,
+        subject: Subject::Queue(queue.name.clone()),
+        message: format!("{} due and not handed on ({apart:?} earlier: {before})", messages(now)),
+        reason: Some(reason),
+        fix: Some(Fix::Unblock(queue.name.clone())),
     }
 }
 

@@ -39,8 +39,8 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
     assert_eq!(worker.logged("session ended"), 0, "the alarm took the worker from its messages");
     let doctor = world.overdue(&["doctor"]);
     assert_eq!(doctor.code, Some(1), "{doctor}");
-    for red in ["RED    publishing", "RED    memory-alarm"] {
-        assert!(doctor.stdout.contains(red), "{doctor}");
+    for error in ["error    publishing", "error    memory-alarm"] {
+        assert!(doctor.stdout.contains(error), "{doctor}");
     }
     stage.broker.clear_memory_alarm().await;
 

@@ -71,11 +71,11 @@ fn json_is_all_of_standard_output() {
     let (code, out, _) = on(&edited("= 20", "= 0"), &["check", "-o", "json"]);
     assert_eq!(code, Some(78));
     let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!(json["version"], 1);
+    assert_eq!(json["version"], 2);
     assert_eq!(json["findings"][0]["rule"], "delivery-limit");
     let (code, out, _) = on(WITHOUT_FINDINGS, &["check", "-o", "json"]);
     assert_eq!(code, Some(0));
-    assert_eq!(out, "{\n  \"version\": 1,\n  \"findings\": []\n}\n");
+    assert_eq!(out, "{\n  \"version\": 2,\n  \"findings\": []\n}\n");
 }
 
 #[test]

@@ -7,22 +7,22 @@ use crate::verify::{
     run::{Run, finish},
 };
 
-/// Area and name of every check, with its colour and what it found.
+/// Area and name of every check, with its severity and what it found.
 fn checks(run: &Run) -> BTreeMap<String, (String, String)> {
     let diagnosis = run.json();
     let checks = diagnosis["checks"].as_array().unwrap().clone();
-    let word = |check: &serde_json::Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let entry = |check: serde_json::Value| {
-        let name = format!("{} {}", word(&check, "area"), word(&check, "name"));
-        (name, (word(&check, "colour"), word(&check, "finding")))
+        let name = format!("{} {}", word(&check["subject"]["name"]), word(&check["rule"]));
+        (name, (word(&check["severity"]), word(&check["message"])))
     };
     checks.into_iter().map(entry).collect()
 }
 
-fn not_green(run: &Run) -> Vec<String> {
+fn not_ok(run: &Run) -> Vec<String> {
     let checks = checks(run).into_iter();
     checks
-        .filter(|(_, (colour, _))| colour != "green")
+        .filter(|(_, (severity, _))| severity != "ok")
         .map(|(n, (c, _))| format!("{c} {n}"))
         .collect()
 }
@@ -39,10 +39,10 @@ async fn everything_but_a_worker() {
     let place = prepared().await;
     let run = place.overdue(&["doctor", "-o", "json"]);
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(not_green(&run), ["amber Topology consumers"], "{run}");
+    assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
     let text = place.overdue(&["doctor"]);
     assert_eq!(text.code, Some(0), "{text}");
-    assert!(text.stdout.ends_with("36 checks: 35 green, 1 amber, 0 red\n"), "{text}");
+    assert!(text.stdout.ends_with("36 checks: 1 warning, 35 ok\n"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,14 +51,14 @@ async fn nothing_applied_and_no_tables() {
     let run = place.overdue(&["doctor", "-o", "json"]);
     assert_eq!(run.code, Some(1), "{run}");
     assert_eq!(
-        not_green(&run),
+        not_ok(&run),
         [
-            "red Database effects",
-            "amber Database outbox",
-            "amber Database sweep-index",
-            "red Database tables",
-            "amber Topology applied",
-            "amber Topology consumers",
+            "error Database effects",
+            "warning Database outbox",
+            "warning Database sweep-index",
+            "error Database tables",
+            "warning Topology applied",
+            "warning Topology consumers",
         ],
         "{run}"
     );
@@ -80,10 +80,10 @@ async fn neither_broker_nor_database_nor_topology() {
     assert_eq!(run.code, Some(1), "{run}");
     let checks = checks(&run);
     assert_eq!(checks.len(), 36);
-    let red = checks.iter().filter(|(_, (colour, _))| colour == "red");
-    let red: Vec<&str> = red.map(|(name, _)| name.as_str()).collect();
+    let errors = checks.iter().filter(|(_, (severity, _))| severity == "error");
+    let errors: Vec<&str> = errors.map(|(name, _)| name.as_str()).collect();
     assert_eq!(
-        red,
+        errors,
         ["Broker management-api", "Broker reachable", "Database reachable", "Topology file"]
     );
     for reason in ["the management API at", "cannot read the topology file"] {
@@ -99,8 +99,8 @@ async fn urls_that_are_none() {
     let run = finish(command);
     assert_eq!(run.code, Some(1), "{run}");
     let checks = checks(&run);
-    assert_eq!(checks["Broker reachable"].0, "red");
-    assert_eq!(checks["Database reachable"].0, "red");
+    assert_eq!(checks["Broker reachable"].0, "error");
+    assert_eq!(checks["Database reachable"].0, "error");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,18 +119,18 @@ async fn wrong_passwords_and_virtual_hosts() {
         );
     let run = finish(command);
     let found = checks(&run);
-    assert_eq!(found["Broker reachable"].0, "green");
-    assert_eq!(found["Broker login"].0, "red");
-    assert_eq!(found["Broker management-api"].0, "amber");
-    assert_eq!(found["Database reachable"].0, "green");
-    assert_eq!(found["Database login"].0, "red");
+    assert_eq!(found["Broker reachable"].0, "ok");
+    assert_eq!(found["Broker login"].0, "error");
+    assert_eq!(found["Broker management-api"].0, "warning");
+    assert_eq!(found["Database reachable"].0, "ok");
+    assert_eq!(found["Database login"].0, "error");
     assert!(!run.stdout.contains("wrong"), "no password is shown: {run}");
 
     let mut command = place.command(&["doctor", "-o", "json"], None);
     command.env("OVERDUE_BROKER__URL", address(&place, "admin:admin", "nowhere"));
     let found = checks(&finish(command));
-    assert_eq!(found["Broker login"].0, "green");
-    assert_eq!(found["Broker virtual-host"].0, "red");
+    assert_eq!(found["Broker login"].0, "ok");
+    assert_eq!(found["Broker virtual-host"].0, "error");
 }
 
 fn setting(place: &Place, name: &str) -> String {
@@ -144,7 +144,7 @@ fn address(place: &Place, login: &str, vhost: &str) -> String {
     url.replace(&place.name, vhost)
 }
 
-/// Least privilege: what may not be seen is amber and says which tag shows it.
+/// Least privilege: what may not be seen is a warning and says which tag shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_not_see_everything() {
     let place = prepared().await;
@@ -153,11 +153,11 @@ async fn a_user_who_may_not_see_everything() {
     let run = finish(place.command(&["doctor", "-o", "json"], Some(&user)));
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
-        not_green(&run),
+        not_ok(&run),
         [
-            "amber Topology administrator-rights",
-            "amber Topology consumers",
-            "amber Topology worker-rights",
+            "warning Topology administrator-rights",
+            "warning Topology consumers",
+            "warning Topology worker-rights",
         ],
         "{run}"
     );
@@ -176,12 +176,12 @@ async fn a_user_who_may_not_use_the_virtual_host() {
     let run = finish(place.command(&["doctor", "-o", "json"], Some(&user)));
     assert_eq!(run.code, Some(1), "{run}");
     let checks = checks(&run);
-    assert_eq!(checks["Broker management-api"].0, "green", "{run}");
-    let (colour, finding) = &checks["Broker virtual-host"];
-    assert!(colour == "red" && finding.contains("rabbitmqctl set_permissions"), "{run}");
-    let (colour, finding) = &checks["Topology applied"];
+    assert_eq!(checks["Broker management-api"].0, "ok", "{run}");
+    let (severity, finding) = &checks["Broker virtual-host"];
+    assert!(severity == "error" && finding.contains("rabbitmqctl set_permissions"), "{run}");
+    let (severity, finding) = &checks["Topology applied"];
     let reason = format!("may not use virtual host {}", place.name);
-    assert!(colour == "amber" && finding.contains(&reason), "{run}");
+    assert!(severity == "warning" && finding.contains(&reason), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,13 +197,13 @@ async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
     let run = place.overdue(&["doctor", "-o", "json"]);
     assert_eq!(run.code, Some(0), "{run}");
     let found = checks(&run);
-    assert_eq!(found["Database sweep-index"].0, "amber");
+    assert_eq!(found["Database sweep-index"].0, "warning");
     assert!(found["Database sweep-index"].1.contains("reads orders from end to end"), "{run}");
-    assert_eq!(found["Database outbox"].0, "amber");
+    assert_eq!(found["Database outbox"].0, "warning");
     // An index that the query cannot use is as good as none.
     place.sql("CREATE INDEX ON orders (due_at) WHERE status = 'paid'").await;
     let found = checks(&place.overdue(&["doctor", "-o", "json"]));
-    assert_eq!(found["Database sweep-index"].0, "amber");
+    assert_eq!(found["Database sweep-index"].0, "warning");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,6 +213,6 @@ async fn parked_messages_are_counted() {
     let look =
         async || checks(&place.overdue(&["doctor", "-o", "json"]))["Topology parked"].clone();
     let all = |(_, finding): &(String, String)| finding.starts_with("3 in orders.parked");
-    let (colour, _) = crate::support::until("all that is parked", look, all).await;
-    assert_eq!(colour, "amber");
+    let (severity, _) = crate::support::until("all that is parked", look, all).await;
+    assert_eq!(severity, "warning");
 }

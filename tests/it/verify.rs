@@ -4,6 +4,7 @@ mod links;
 pub(crate) mod place;
 mod policies;
 mod probes;
+mod rules;
 pub(crate) mod run;
 mod shapes;
 mod unblock;

@@ -2,7 +2,6 @@
 
 mod broker;
 mod documented;
-mod objects;
 mod rules;
 mod schema;
 mod topic;

@@ -1,5 +1,6 @@
 //! What a person reads about a bad `topology.toml`: the place, the offending text, and the way out.
 
+use overdue::diagnostic::{Diagnostic, Subject};
 use overdue::topology::{Topology, report};
 
 /// A file that passes every check. Each case below breaks one line of it.
@@ -190,7 +191,11 @@ after = "5m"
 after = ["4m", "5m"]
 "#;
     let findings = Topology::parse(text).expect_err("eleven mistakes");
-    let places: Vec<usize> = findings.iter().map(|finding| finding.span.start).collect();
+    let place = |finding: &Diagnostic| match &finding.subject {
+        Subject::File(span) => span.start,
+        subject => panic!("not a place in the file: {subject}"),
+    };
+    let places: Vec<usize> = findings.iter().map(place).collect();
     assert!(places.is_sorted(), "{places:?}");
     assert_eq!(findings.len(), 11);
     insta::assert_snapshot!(report::render("topology.toml", text, &findings));

@@ -2,4 +2,5 @@
 
 mod findings;
 mod probe;
+mod rules;
 mod stuck;

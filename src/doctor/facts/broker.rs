@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Asked, Gap, Skew};
+use super::asked::{Asked, Gap, Skew};
 use crate::plan::{snapshot::Snapshot, stats::QueueStats};
 
 /// What is known about RabbitMQ.
@@ -80,7 +80,7 @@ impl ApiFacts {
     }
 }
 
-/// What follows from an API that cannot be called. A worker without the tag has nothing to mend.
+/// What follows from an API that cannot be called. A worker without the tag has nothing to fix.
 fn silent(why: &Gap) -> Gap {
     if why.denied {
         return Gap::denied("the management API may not be called", "see management-api");

@@ -1,9 +1,9 @@
 //! What is known about PostgreSQL, as data.
 
-use super::{Asked, Gap, Skew};
+use super::asked::{Asked, Gap, Skew};
 
 /// What to do where nothing is known because there is no session.
-pub(in crate::doctor) const NO_SESSION: &str = "mend what is red above";
+pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
 
 /// What is known about PostgreSQL.
 #[derive(Clone, Debug)]

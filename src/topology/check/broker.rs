@@ -1,7 +1,10 @@
 //! Rules about what the chosen broker version cannot do. Each claim was read in that version's source or release notes.
 
-use super::{Remark, Surroundings, version::BrokerVersion};
-use crate::topology::file::{QueueType, TopologyFile};
+use super::{surroundings::Surroundings, version::BrokerVersion};
+use crate::{
+    diagnostic::Draft,
+    topology::file::{QueueType, TopologyFile},
+};
 
 /// Quorum queues came with 3.8.0 (<https://www.rabbitmq.com/docs/quorum-queues>).
 const QUORUM_QUEUES: BrokerVersion = BrokerVersion::new(3, 8);
@@ -13,7 +16,7 @@ const UNLIMITED: BrokerVersion = BrokerVersion::new(4, 0);
 /// The oldest and the newest series that `overdue` is tested with.
 const TESTED: (BrokerVersion, BrokerVersion) = (UNLIMITED, BrokerVersion::new(4, 3));
 
-pub(super) fn version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+pub(super) fn version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };
     if file.queues.queue_type() == QueueType::Classic {
         return Vec::new();
@@ -35,14 +38,14 @@ pub(super) fn version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<R
     let place = &file.queues.queue_type;
     let span = place.as_ref().map_or_else(|| file.name.span(), toml::Spanned::span);
     let help = format!("use RabbitMQ {UNLIMITED} or newer, or [queues] type = \"classic\"");
-    vec![Remark::new(span, message, help)]
+    vec![Draft::in_file(span, message, help)]
 }
 
-/// A fault of a series that a later patch mends.
+/// A fault of a series that a later patch fixes.
 struct Bug {
     series: (u16, u16),
     /// The first patch without it.
-    mended: u16,
+    fixed: u16,
     what: &'static str,
 }
 
@@ -50,35 +53,35 @@ struct Bug {
 const BUGS: [Bug; 2] = [
     Bug {
         series: (4, 2),
-        mended: 7,
+        fixed: 7,
         what: "can direct commands of at-least-once dead-lettering to the wrong replica of a queue \
                (rabbitmq-server pull request 16203)",
     },
     Bug {
         series: (4, 3),
-        mended: 3,
+        fixed: 3,
         what: "can stop dead-lettering from a level for good when replicas of its queue come and go repeatedly, as \
                in a rolling replacement of nodes (rabbitmq-server issue 16652)",
     },
 ];
 
-pub(super) fn bug(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+pub(super) fn bug(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };
     if file.queues.queue_type() == QueueType::Classic {
         return Vec::new();
     }
     let hit = BUGS.iter().filter(|bug| {
-        bug.series == broker.series() && broker.patch().is_some_and(|patch| patch < bug.mended)
+        bug.series == broker.series() && broker.patch().is_some_and(|patch| patch < bug.fixed)
     });
-    hit.map(|Bug { series: (major, minor), mended, what }| {
+    hit.map(|Bug { series: (major, minor), fixed, what }| {
         let message = format!("RabbitMQ {broker} {what}");
-        let help = format!("use {major}.{minor}.{mended} or newer");
-        Remark::new(file.name.span(), message, help)
+        let help = format!("use {major}.{minor}.{fixed} or newer");
+        Draft::in_file(file.name.span(), message, help)
     })
     .collect()
 }
 
-pub(super) fn untested(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+pub(super) fn untested(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };
     let (oldest, newest) = TESTED;
     let which = if broker.series() < oldest.series() {
@@ -89,7 +92,7 @@ pub(super) fn untested(file: &TopologyFile, surroundings: &Surroundings) -> Vec<
         return Vec::new();
     };
     let message = format!("RabbitMQ {broker} is {which} that `overdue` is tested with");
-    vec![Remark::new(
+    vec![Draft::in_file(
         file.name.span(),
         message,
         "try it with `overdue demo` on a broker of its own",

@@ -5,27 +5,30 @@ use std::{
     ops::Range,
 };
 
-use super::{Remark, Surroundings};
-use crate::topology::{
-    file::TopologyFile,
-    level::{Level, Ttl},
+use super::surroundings::Surroundings;
+use crate::{
+    diagnostic::Draft,
+    topology::{
+        file::TopologyFile,
+        level::{Level, Ttl},
+    },
 };
 
-pub(super) fn present(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     if !file.delay.levels.get_ref().is_empty() {
         return Vec::new();
     }
     let message = "there is no level, so nothing can be delayed".to_owned();
-    vec![Remark::new(file.delay.levels.span(), message, "add one, e.g. levels = [\"30m\"]")]
+    vec![Draft::in_file(file.delay.levels.span(), message, "add one, e.g. levels = [\"30m\"]")]
 }
 
-pub(super) fn text(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn text(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let texts = file.delay.levels.get_ref().iter();
     texts
         .filter_map(|text| {
             let message = text.get_ref().parse::<Level>().err()?.to_string();
             let help = "a level is between 1ms and ten years, e.g. `30m`";
-            Some(Remark::new(text.span(), message, help))
+            Some(Draft::in_file(text.span(), message, help))
         })
         .collect()
 }
@@ -36,24 +39,24 @@ pub(super) fn readable(file: &TopologyFile) -> Vec<(Level, Range<usize>)> {
     texts.filter_map(|text| Some((text.get_ref().parse().ok()?, text.span()))).collect()
 }
 
-pub(super) fn duplicate(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn duplicate(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let mut seen: BTreeMap<Ttl, String> = BTreeMap::new();
-    let mut remarks = Vec::new();
+    let mut drafts = Vec::new();
     for (level, span) in readable(file) {
         if let Some(first) = seen.get(&level.ttl()) {
             let message = format!("level `{level}` is there already as `{first}`");
-            remarks.push(Remark::new(span, message, "keep one of the two"));
+            drafts.push(Draft::in_file(span, message, "keep one of the two"));
         } else {
             seen.insert(level.ttl(), level.name().to_owned());
         }
     }
-    remarks
+    drafts
 }
 
-pub(super) fn order(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn order(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let mut seen = BTreeSet::new();
     let mut longest: Option<Level> = None;
-    let mut remarks = Vec::new();
+    let mut drafts = Vec::new();
     for (level, span) in readable(file) {
         if !seen.insert(level.ttl()) {
             continue;
@@ -61,16 +64,16 @@ pub(super) fn order(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
         match &longest {
             Some(before) if level.ttl() < before.ttl() => {
                 let message = format!("level `{level}` is shorter than `{before}` before it");
-                remarks.push(Remark::new(span, message, "list the levels shortest first"));
+                drafts.push(Draft::in_file(span, message, "list the levels shortest first"));
             }
             _ => longest = Some(level),
         }
     }
-    remarks
+    drafts
 }
 
 /// One finding for all of them: a full scale of levels is good practice, and no list of mistakes.
-pub(super) fn unused(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn unused(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let timeouts = file.timeout.iter().flat_map(|timeout| timeout.get_ref().levels());
     let used: BTreeSet<&str> =
         timeouts.chain(file.retry.levels()).map(|level| level.get_ref().as_str()).collect();
@@ -85,5 +88,5 @@ pub(super) fn unused(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
         format!("{levels} {} {are} named by no timeout, category or retry", unused.join(", "));
     let help = "such levels serve publishers that choose a level themselves, and notices that come early; \
                 drop what neither needs: each is a queue";
-    vec![Remark::new(file.delay.levels.span(), message, help)]
+    vec![Draft::in_file(file.delay.levels.span(), message, help)]
 }

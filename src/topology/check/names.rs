@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
-use super::{Remark, Surroundings};
-use crate::topology::file::TopologyFile;
+use super::surroundings::Surroundings;
+use crate::{diagnostic::Draft, topology::file::TopologyFile};
 
 /// The longest name RabbitMQ accepts for a queue, an exchange or a routing key, in bytes (AMQP short string).
 const MAX_NAME_BYTES: usize = 255;
@@ -16,18 +16,18 @@ const NAME_RESERVE_BYTES: usize = 64;
 /// What the next generation of a queue appends: `.2`.
 const GENERATION_BYTES: usize = 2;
 
-pub(super) fn topology(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn topology(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let name = file.name.get_ref();
     let span = file.name.span();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || !name.chars().all(fits) || name.starts_with('.') || name.ends_with('.') {
         let message = format!("`{name}` cannot prefix the names of queues and exchanges");
-        return vec![Remark::new(span, message, "use letters, digits, `-`, `_` and inner `.`")];
+        return vec![Draft::in_file(span, message, "use letters, digits, `-`, `_` and inner `.`")];
     }
     if name == "amq" || name.starts_with("amq.") {
         let message =
             format!("`{name}`: names that start with `amq.` belong to the broker, it refuses them");
-        return vec![Remark::new(span, message, "choose another name, e.g. `orders`")];
+        return vec![Draft::in_file(span, message, "choose another name, e.g. `orders`")];
     }
     if name.len() > MAX_NAME_BYTES - NAME_RESERVE_BYTES {
         let message = format!(
@@ -35,23 +35,23 @@ pub(super) fn topology(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
              (`<name>.ladder.50m`), has to fit into the 255 bytes that RabbitMQ takes",
             name.len()
         );
-        return vec![Remark::new(span, message, "keep it at 191 bytes or less")];
+        return vec![Draft::in_file(span, message, "keep it at 191 bytes or less")];
     }
     Vec::new()
 }
 
-pub(super) fn timeout(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn timeout(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     file.timeout.iter().filter_map(|timeout| word(&timeout.get_ref().name)).collect()
 }
 
 /// A timeout's name is one word of a topic routing key.
-fn word(name: &Spanned<String>) -> Option<Remark> {
+fn word(name: &Spanned<String>) -> Option<Draft> {
     let text = name.get_ref();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if text.is_empty() || !text.chars().all(fits) {
         let message = format!("`{text}` cannot be one word of a routing key");
         let help = "use letters, digits, `-` and `_`, no dot";
-        return Some(Remark::new(name.span(), message, help));
+        return Some(Draft::in_file(name.span(), message, help));
     }
     if text.len() > NAME_RESERVE_BYTES - 1 {
         let message = format!(
@@ -59,27 +59,27 @@ fn word(name: &Spanned<String>) -> Option<Remark> {
              for a routing key, which has the level before it, or the digits of a later delay ladder, joined",
             text.len()
         );
-        return Some(Remark::new(name.span(), message, "keep it at 63 bytes or less"));
+        return Some(Draft::in_file(name.span(), message, "keep it at 63 bytes or less"));
     }
     None
 }
 
-pub(super) fn unique(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn unique(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let mut taken = BTreeSet::from(["parked"]);
-    let mut remarks = Vec::new();
+    let mut drafts = Vec::new();
     for timeout in &file.timeout {
         let name = &timeout.get_ref().name;
         if !taken.insert(name.get_ref()) {
             let message =
                 format!("two queues would be called `{}.{}`", file.name.get_ref(), name.get_ref());
-            remarks.push(Remark::new(name.span(), message, "give this timeout another name"));
+            drafts.push(Draft::in_file(name.span(), message, "give this timeout another name"));
         }
     }
-    remarks
+    drafts
 }
 
 /// A queue is changed by putting `orders.unpaid.2` in its place. Delay queues have room: a level is short.
-pub(super) fn room(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn room(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let names = file.timeout.iter().map(|timeout| &timeout.get_ref().name);
     let bytes = |name: &Spanned<String>| file.name.get_ref().len() + 1 + name.get_ref().len();
     let tight = names.map(|name| (name, bytes(name))).filter(|(name, bytes)| {
@@ -93,7 +93,7 @@ pub(super) fn room(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
                 "the name of its queue has {bytes} of 255 bytes: no room for the `.2` of a next generation, so the \
                  queue's type or delivery limit can never be changed"
             );
-            Remark::new(name.span(), message, "shorten this name or the topology's")
+            Draft::in_file(name.span(), message, "shorten this name or the topology's")
         })
         .collect()
 }

@@ -1,14 +1,17 @@
 //! Rules about `[queues]`: what its type and its delivery limit mean.
 
-use super::{Remark, Surroundings, version::BrokerVersion};
-use crate::topology::file::{QueueType, TopologyFile};
+use super::{surroundings::Surroundings, version::BrokerVersion};
+use crate::{
+    diagnostic::Draft,
+    topology::file::{QueueType, TopologyFile},
+};
 
 /// Every lost connection counts as a delivery of each message the worker held, processed or not
 /// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>): below this, a worker that is killed
 /// a few times in a row, by a bad roll-out for example, parks orders that nothing is wrong with.
 const LOWEST_SANE_LIMIT: i64 = 5;
 
-pub(super) fn at_most_once(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+pub(super) fn at_most_once(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(queue_type) = &file.queues.queue_type else { return Vec::new() };
     if *queue_type.get_ref() != QueueType::Classic {
         return Vec::new();
@@ -22,19 +25,19 @@ pub(super) fn at_most_once(file: &TopologyFile, surroundings: &Surroundings) -> 
     );
     let help =
         "use type = \"quorum\"; with classic, the sweep is what finds the orders of lost messages";
-    vec![Remark::new(queue_type.span(), message, help)]
+    vec![Draft::in_file(queue_type.span(), message, help)]
 }
 
-pub(super) fn delivery_limit(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn delivery_limit(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let Some(limit) = &file.queues.delivery_limit else { return Vec::new() };
     if (1..=1_000_000).contains(limit.get_ref()) {
         return Vec::new();
     }
     let message = format!("a delivery limit of {} is not between 1 and 1000000", limit.get_ref());
-    vec![Remark::new(limit.span(), message, "leave it out for 20, RabbitMQ's own default")]
+    vec![Draft::in_file(limit.span(), message, "leave it out for 20, RabbitMQ's own default")]
 }
 
-pub(super) fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let Some(limit) = &file.queues.delivery_limit else { return Vec::new() };
     if !(1..LOWEST_SANE_LIMIT).contains(limit.get_ref()) || is_classic(file) {
         return Vec::new();
@@ -44,16 +47,16 @@ pub(super) fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<R
          the worker held",
         limit.get_ref()
     );
-    vec![Remark::new(limit.span(), message, "leave it out for 20, RabbitMQ's own default")]
+    vec![Draft::in_file(limit.span(), message, "leave it out for 20, RabbitMQ's own default")]
 }
 
-pub(super) fn delivery_limit_unused(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn delivery_limit_unused(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let Some(limit) = &file.queues.delivery_limit else { return Vec::new() };
     if !is_classic(file) {
         return Vec::new();
     }
     let message = "classic queues have no delivery limit: a message that kills its worker comes back for ever";
-    vec![Remark::new(
+    vec![Draft::in_file(
         limit.span(),
         message.to_owned(),
         "use type = \"quorum\", or take the limit out",

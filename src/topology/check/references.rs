@@ -4,19 +4,22 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
-use super::{Remark, Surroundings, levels::readable};
-use crate::topology::file::{DEFAULT_EFFECT, TopologyFile};
+use super::{levels::readable, surroundings::Surroundings};
+use crate::{
+    diagnostic::Draft,
+    topology::file::{DEFAULT_EFFECT, TopologyFile},
+};
 
-pub(super) fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     if !file.timeout.is_empty() {
         return Vec::new();
     }
     let message = "there is no timeout, so nothing would ever be consumed".to_owned();
     let help = "add one: a line [[timeout]], then name = \"unpaid\" and after = \"30m\"";
-    vec![Remark::new(file.name.span(), message, help)]
+    vec![Draft::in_file(file.name.span(), message, help)]
 }
 
-pub(super) fn levels(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn levels(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let declared: BTreeSet<&str> =
         file.delay.levels.get_ref().iter().map(|level| level.get_ref().as_str()).collect();
     let readable: Vec<String> =
@@ -29,7 +32,7 @@ pub(super) fn levels(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
         .filter(|(_, level)| !declared.contains(level.get_ref().as_str()))
         .map(|(place, level)| {
             let message = format!("{place} is `{}`, which is no level", level.get_ref());
-            Remark::new(level.span(), message, help.as_str())
+            Draft::in_file(level.span(), message, help.as_str())
         })
         .collect()
 }
@@ -48,19 +51,19 @@ fn references(file: &TopologyFile) -> impl Iterator<Item = (String, &Spanned<Str
     by_timeout.chain(by_retry)
 }
 
-pub(super) fn effect_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn effect_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let effects = file.timeout.iter().filter_map(|timeout| timeout.get_ref().effect.as_ref());
     let empty = effects.filter(|effect| effect.get_ref().trim().is_empty());
     empty
         .map(|effect| {
             let message = "an effect without a name does not say which SQL runs".to_owned();
             let help = format!("leave it out for `{DEFAULT_EFFECT}`, or name one of the settings");
-            Remark::new(effect.span(), message, help)
+            Draft::in_file(effect.span(), message, help)
         })
         .collect()
 }
 
-pub(super) fn effects(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Remark> {
+pub(super) fn effects(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let effects = file.timeout.iter().filter_map(|timeout| timeout.get_ref().effect.as_ref());
     let unknown = effects.filter(|effect| {
         let name = effect.get_ref();
@@ -76,7 +79,7 @@ pub(super) fn effects(file: &TopologyFile, surroundings: &Surroundings) -> Vec<R
             let help = format!(
                 "the worker needs, in its overdue.toml: [effects.{name}] sql = \"{name}.sql\" (docs/effects.md)"
             );
-            Remark::new(effect.span(), message, help)
+            Draft::in_file(effect.span(), message, help)
         })
         .collect()
 }

@@ -1,26 +1,29 @@
 //! Rules about `[retry]`.
 
-use super::{Remark, Surroundings};
-use crate::topology::{
-    file::TopologyFile,
-    level::{Level, Ttl},
+use super::surroundings::Surroundings;
+use crate::{
+    diagnostic::Draft,
+    topology::{
+        file::TopologyFile,
+        level::{Level, Ttl},
+    },
 };
 
 /// What is tried again is an order that the database does not know yet, or refused. A transaction that is still
 /// open, a lock, a failing trigger: none of them is reliably over in less than a second.
 const SHORTEST_SANE_MS: u64 = 1_000;
 
-pub(super) fn missing(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn missing(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     if !file.retry.levels().is_empty() {
         return Vec::new();
     }
     // A list that is there and empty is the place; else there is none.
     let span = file.retry.after.as_ref().map_or_else(|| file.name.span(), toml::Spanned::span);
     let message = "without a retry an order that the database does not know yet is parked at its first delivery";
-    vec![Remark::new(span, message.to_owned(), "add [retry] after = [\"5s\", \"30s\", \"5m\"]")]
+    vec![Draft::in_file(span, message.to_owned(), "add [retry] after = [\"5s\", \"30s\", \"5m\"]")]
 }
 
-pub(super) fn short(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn short(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let levels = file.retry.levels().iter();
     let ttl = |text: &str| text.parse::<Level>().ok().map(|level| level.ttl());
     levels
@@ -31,12 +34,12 @@ pub(super) fn short(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
                  transaction that has not committed",
                 text.get_ref()
             );
-            Remark::new(text.span(), message, "use levels of 1s and more")
+            Draft::in_file(text.span(), message, "use levels of 1s and more")
         })
         .collect()
 }
 
-pub(super) fn shrinks(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
+pub(super) fn shrinks(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let levels = file.retry.levels();
     let ttl = |text: &str| -> Option<Ttl> { Some(text.parse::<Level>().ok()?.ttl()) };
     let pairs = levels.iter().zip(levels.iter().skip(1));
@@ -50,7 +53,7 @@ pub(super) fn shrinks(file: &TopologyFile, _: &Surroundings) -> Vec<Remark> {
                 after.get_ref(),
                 before.get_ref()
             );
-            Remark::new(after.span(), message, "list the retries shortest first")
+            Draft::in_file(after.span(), message, "list the retries shortest first")
         })
         .collect()
 }

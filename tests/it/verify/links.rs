@@ -14,13 +14,13 @@ async fn somebody_else_listens() {
     place.bind("orders.park", "audit", "").await;
     // Events are for everybody.
     place.bind("orders.events", "audit", "#").await;
-    let found = place.drift();
+    let found = place.findings();
     assert_eq!(
         found,
         [
-            "danger foreign-subscriber exchange orders.dlx",
-            "drift foreign-subscriber exchange orders.in",
-            "drift foreign-subscriber exchange orders.park",
+            "error foreign-subscriber exchange orders.dlx",
+            "warning foreign-subscriber exchange orders.in",
+            "warning foreign-subscriber exchange orders.park",
         ]
     );
 }
@@ -46,9 +46,9 @@ async fn somebody_else_publishes() {
     let path = ["e", "legacy", "e", "orders.in"];
     place.api(Method::POST, "bindings", &path, json!({ "routing_key": "#" })).await;
     assert_eq!(
-        place.drift(),
+        place.findings(),
         [
-            "drift foreign-publisher queue orders.unpaid",
+            "warning foreign-publisher queue orders.unpaid",
             "note foreign-publisher exchange orders.in",
         ]
     );

@@ -115,8 +115,8 @@ impl Place {
         finish(self.command(arguments, None))
     }
 
-    /// `overdue verify` has drift, and these are its findings.
-    pub(crate) fn drift(&self) -> Vec<String> {
+    /// `overdue verify` finds something: severity, rule and subject of each.
+    pub(crate) fn findings(&self) -> Vec<String> {
         let run = self.overdue(&["verify", "-o", "json"]);
         assert_eq!(run.code, Some(2), "{run}");
         run.findings()

@@ -23,7 +23,7 @@ async fn until_applied(place: &Place, count: usize) {
 
 async fn in_order(place: &Place) {
     let look = async || place.overdue(&["verify"]);
-    until("no drift", look, |run| run.code == Some(0)).await;
+    until("no finding", look, |run| run.code == Some(0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +50,7 @@ async fn drop_head_takes_at_least_once_away() {
             _ => "operator policy catch-all",
         };
         until_applied(&place, ALL).await;
-        assert_eq!(place.drift(), [format!("danger policy {object}")]);
+        assert_eq!(place.findings(), [format!("error policy {object}")]);
         place.delete(kind, "catch-all").await;
         in_order(&place).await;
     }

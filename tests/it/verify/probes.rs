@@ -17,8 +17,10 @@ async fn every_level_and_timeout_answers() {
     assert_eq!(run.code, Some(0), "{run}");
     let report = run.json();
     let canaries = report["probe"]["canaries"].as_array().unwrap();
-    let subjects: Vec<&str> = canaries.iter().map(|c| c["subject"].as_str().unwrap()).collect();
-    assert_eq!(subjects, ["level 1s", "level 3s", "timeout unpaid", "timeout unshipped"]);
+    let subjects: Vec<&serde_json::Value> = canaries.iter().map(|c| &c["subject"]).collect();
+    let subject = |kind: &str, name: &str| json!({ "kind": kind, "name": name });
+    let tried = [("level", "1s"), ("level", "3s"), ("timeout", "unpaid"), ("timeout", "unshipped")];
+    assert_eq!(subjects, tried.map(|(kind, name)| subject(kind, name)).iter().collect::<Vec<_>>());
     for canary in canaries {
         let late = canary["late_ms"].as_i64().unwrap();
         assert!((0..5_000).contains(&late), "{canary}");
@@ -38,7 +40,7 @@ async fn a_broken_level_loses_its_canary() {
     place.unbind("orders.in", "orders.delay.3s", "3s.*").await;
     let run = place.overdue(&["verify", "--probe", "--within", "3s", "-o", "json"]);
     assert_eq!(run.code, Some(2), "{run}");
-    let expected = ["danger missing-binding queue orders.delay.3s", "danger canary level 3s"];
+    let expected = ["error missing-binding queue orders.delay.3s", "error canary level 3s"];
     assert_eq!(run.findings(), expected);
 }
 

@@ -27,12 +27,17 @@ impl Run {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
 
-    /// `<severity> <rule> <object>` of every finding of `verify -o json`.
+    /// `<severity> <rule> <kind of subject> <its name>` of every finding of `verify -o json`.
     pub(crate) fn findings(&self) -> Vec<String> {
         let report = self.json();
         let found = report["findings"].as_array().unwrap();
-        let word = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
-        let line = |finding| ["severity", "rule", "object"].map(|key| word(finding, key)).join(" ");
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        let line = |finding: &Value| {
+            let subject = &finding["subject"];
+            let kind = word(&subject["kind"]).replace('_', " ");
+            let parts = [&finding["severity"], &finding["rule"]].map(word);
+            format!("{} {kind} {}", parts.join(" "), word(&subject["name"]))
+        };
         found.iter().map(line).collect()
     }
 }

@@ -11,16 +11,16 @@ async fn noop() {
     let place = Place::applied().await;
     let run = place.overdue(&["verify"]);
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(run.stdout, "in order: the broker has topology orders, 6 queues\n");
+    assert_eq!(run.stdout, "OK: topology `orders` matches the broker, 6 queues\n");
     assert_eq!(run.stderr, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_virtual_host_lacks_everything() {
     let place = Place::new().await;
-    let found = place.drift();
+    let found = place.findings();
     assert_eq!(found.len(), 10, "4 exchanges, 6 queues, no binding told twice: {found:#?}");
-    assert!(found.iter().all(|line| line.starts_with("danger missing-")), "{found:#?}");
+    assert!(found.iter().all(|line| line.starts_with("error missing-")), "{found:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,10 +28,10 @@ async fn a_binding_is_gone() {
     let place = Place::applied().await;
     place.unbind("orders.in", "orders.delay.3s", "3s.*").await;
     place.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    let found = place.drift();
+    let found = place.findings();
     let expected = [
-        "danger missing-binding queue orders.unpaid",
-        "danger missing-binding queue orders.delay.3s",
+        "error missing-binding queue orders.unpaid",
+        "error missing-binding queue orders.delay.3s",
     ];
     assert_eq!(found, expected);
     place.apply(&two_timeouts()).await;
@@ -42,7 +42,7 @@ async fn a_binding_is_gone() {
 async fn a_queue_is_gone() {
     let place = Place::applied().await;
     place.delete("queues", "orders.delay.30m").await;
-    assert_eq!(place.drift(), ["danger missing-queue queue orders.delay.30m"]);
+    assert_eq!(place.findings(), ["error missing-queue queue orders.delay.30m"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +55,7 @@ async fn a_queue_has_other_arguments() {
     });
     place.queue("orders.delay.3s", arguments).await;
     place.bind("orders.in", "orders.delay.3s", "3s.*").await;
-    assert_eq!(place.drift(), ["danger changed-queue queue orders.delay.3s"]);
+    assert_eq!(place.findings(), ["error changed-queue queue orders.delay.3s"]);
     let run = place.overdue(&["verify"]);
     let what = "x-dead-letter-strategy: broker has not set, topology wants at-least-once; x-message-ttl: broker \
                 has 2000, topology wants 3000; x-overflow: broker has not set, topology wants reject-publish\n";
@@ -68,7 +68,7 @@ async fn a_business_queue_of_somebody_else() {
     place.delete("queues", "orders.unpaid").await;
     place.queue("orders.unpaid", json!({})).await;
     place.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    assert_eq!(place.drift(), ["danger changed-queue queue orders.unpaid"]);
+    assert_eq!(place.findings(), ["error changed-queue queue orders.unpaid"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +78,7 @@ async fn an_exchange_without_its_alternate() {
     place.exchange("orders.dlx", "topic", json!({})).await;
     place.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
     place.bind("orders.dlx", "orders.unshipped", "#.unshipped").await;
-    assert_eq!(place.drift(), ["danger changed-exchange exchange orders.dlx"]);
+    assert_eq!(place.findings(), ["error changed-exchange exchange orders.dlx"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,14 +97,14 @@ async fn what_drains_is_a_note() {
     let observed = retired.observe().await.unwrap();
     let stats = retired.stats_and_policies().await.unwrap();
     let found = overdue::verify::findings(&shorter, &observed, &stats);
-    assert!(!overdue::verify::is_drift(&found), "{found:#?}");
+    assert!(!overdue::verify::is_wrong(&found), "{found:#?}");
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].object, "queue orders.delay.30m");
+    assert_eq!(found[0].subject.to_string(), "queue orders.delay.30m");
     // With the old file the level is missing its binding, and the new one is on its way out.
-    let with_the_old_file = place.drift();
+    let with_the_old_file = place.findings();
     let expected = [
-        "danger missing-binding queue orders.delay.30m",
-        "drift retired-queue queue orders.delay.15m",
+        "error missing-binding queue orders.delay.30m",
+        "warning retired-queue queue orders.delay.15m",
     ];
     assert_eq!(with_the_old_file[..2], expected);
     // Empty, or not counted yet.

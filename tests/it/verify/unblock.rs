@@ -114,7 +114,7 @@ async fn only_our_queues() {
     for queue in ["orders.report", "orders.delay.7m", "audit"] {
         let run = place.overdue(&["unblock", queue]);
         assert_eq!(run.code, Some(1), "{run}");
-        assert!(run.stderr.contains("none of topology orders"), "{run}");
+        assert!(run.stderr.contains("is not one of topology orders"), "{run}");
     }
     let run = place.overdue(&["unblock", "orders.delay.1s"]);
     assert_eq!(run.code, Some(0), "{run}");
@@ -129,13 +129,13 @@ async fn a_policy_that_an_unblock_left_behind() {
     let same = json!({ "overflow": "reject-publish" });
     place.policy("policies", name, r"^orders\.delay\.1s$", same).await;
     let look = async || place.overdue(&["verify", "-o", "json"]);
-    let run = until("drift", look, |run| run.code == Some(2)).await;
-    assert_eq!(run.findings(), ["drift left-over-policy queue orders.delay.1s"]);
+    let run = until("a finding", look, |run| run.code == Some(2)).await;
+    assert_eq!(run.findings(), ["warning left-over-policy queue orders.delay.1s"]);
     let run = place.overdue(&["unblock", "orders.delay.1s"]);
     assert_eq!(run.code, Some(0), "{run}");
     assert!(place.policies().await.is_empty());
     let look = async || place.overdue(&["verify"]);
-    until("no drift", look, |run| run.code == Some(0)).await;
+    until("no finding", look, |run| run.code == Some(0)).await;
 }
 
 /// Verify takes no more than the `management` tag; unblock sets a policy.
@@ -152,7 +152,7 @@ async fn rights() {
     let same = json!({ "overflow": "reject-publish" });
     place.policy("policies", name, r"^orders\.delay\.1s$", same).await;
     let look = async || place.overdue(&["verify"]);
-    until("drift", look, |run| run.code == Some(2)).await;
+    until("a finding", look, |run| run.code == Some(2)).await;
     let run = finish(place.command(&["unblock", "orders.delay.1s"], Some(&reader)));
     assert_eq!(run.code, Some(77), "{run}");
     assert!(run.stderr.contains("policymaker"), "{run}");

@@ -1,13 +1,16 @@
 //! What a broker version cannot do.
 
-use overdue::topology::{
-    check::{BrokerVersion, Finding, Surroundings, lint},
-    report,
+use overdue::{
+    diagnostic::Diagnostic,
+    topology::{
+        check::{BrokerVersion, Surroundings, lint},
+        report,
+    },
 };
 
 use crate::samples::{WITHOUT_FINDINGS, edited};
 
-fn on(text: &str, broker: &str) -> Vec<Finding> {
+fn on(text: &str, broker: &str) -> Vec<Diagnostic> {
     let broker = broker.parse().expect("a version");
     lint(text, &Surroundings { broker: Some(broker), ..Surroundings::default() })
 }

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use overdue::topology::{
-    Topology,
-    check::{Finding, Severity, Surroundings, lint},
-    report::{self, Report},
+use overdue::{
+    diagnostic::{Diagnostic, Severity, tally},
+    topology::{
+        Topology,
+        check::{Surroundings, lint},
+        report::{self, Report},
+    },
 };
 
 use crate::samples::{WITHOUT_FINDINGS, edited};
 
-fn findings(text: &str) -> Vec<Finding> {
+fn findings(text: &str) -> Vec<Diagnostic> {
     lint(text, &Surroundings::default())
 }
 
@@ -137,7 +140,10 @@ fn errors_do_not_hide_warnings() {
             ("retry-shrinks", Severity::Warning),
         ]
     );
-    assert_eq!(report::tally(&findings), "1 error, 2 warnings, 1 note");
+    assert_eq!(
+        tally(findings.iter().map(|finding| finding.severity)),
+        "1 error, 2 warnings, 1 note"
+    );
     let errors = Topology::parse(&text).expect_err("one error");
     assert_eq!(errors.len(), 1, "the parser tells errors only");
 }

@@ -1,9 +1,10 @@
-//! The report of the doctor, and which facts make which check red or amber.
+//! The report of the doctor, and which facts make which check an error or a warning.
 
 use std::collections::BTreeSet;
 
+use overdue::diagnostic::{Severity, Subject};
 use overdue::doctor::{
-    CHECKS, Colour, diagnose,
+    CHECKS, diagnose,
     facts::{AmqpConnection, ApiFacts, Facts, Gap, Session},
 };
 
@@ -17,13 +18,13 @@ fn all_is_well() {
 #[test]
 fn nothing_answers() {
     let diagnosis = diagnose(&silent());
-    assert!(!diagnosis.works);
+    assert!(!diagnosis.ok);
     insta::assert_snapshot!(diagnosis);
 }
 
-/// Said once, where it is red; what follows from it is one short line each.
+/// Said once, where it is an error; what follows from it is one short line each.
 #[test]
-fn only_the_management_api_is_away() {
+fn only_the_management_api_is_unavailable() {
     let mut facts = well();
     facts.broker.api = ApiFacts::unknown(
         "overdue".to_owned(),
@@ -37,18 +38,18 @@ fn only_the_management_api_is_away() {
     insta::assert_snapshot!(report);
 }
 
-/// The least rights: a worker may do without the management API, so nothing here is red.
+/// The least rights: a worker may do without the management API, so there is no error.
 #[test]
 fn a_worker_without_a_tag() {
     let mut facts = well();
     let gap = Gap::denied("user overdue may not read it", "ask somebody");
     facts.broker.api = ApiFacts::unknown("overdue".to_owned(), gap);
     let diagnosis = diagnose(&facts);
-    assert!(diagnosis.works);
+    assert!(diagnosis.ok);
     insta::assert_snapshot!(diagnosis);
 }
 
-/// The database has no tables yet: that is red twice, and what follows says no more than that.
+/// The database has no tables yet: that is an error twice, and what follows says no more than that.
 #[test]
 fn tables_and_effects_that_are_missing() {
     let mut facts = well();
@@ -60,8 +61,8 @@ fn tables_and_effects_that_are_missing() {
     let report = diagnose(&facts).to_string();
     assert_eq!(report.matches("does not exist").count(), 1, "{report}");
     for follows in [
-        "not known: effect close does not fit\n                               fix: mend effects",
-        "not known: there is no outbox\n                               fix: mend tables",
+        "not known: effect close does not fit\n                                 fix: see effects",
+        "not known: there is no outbox\n                                 fix: see tables",
     ] {
         assert!(report.contains(follows), "{report}");
     }
@@ -70,8 +71,8 @@ fn tables_and_effects_that_are_missing() {
 #[test]
 fn as_json() {
     let json = serde_json::to_value(diagnose(&silent())).unwrap();
-    assert_eq!(json["version"], 1);
-    assert_eq!(json["works"], false);
+    assert_eq!(json["version"], 2);
+    assert_eq!(json["ok"], false);
     let first = serde_json::to_string_pretty(&json["checks"][0]).unwrap();
     insta::assert_snapshot!(first);
 }
@@ -85,47 +86,48 @@ fn there_are_more_than_twenty_and_each_has_a_name_of_its_own() {
 
 /// Whatever is wrong comes with what to do, in one line.
 #[test]
-fn every_colour_but_green_has_a_fix() {
+fn whatever_is_not_ok_has_a_fix() {
     for facts in [well(), silent()] {
         for check in diagnose(&facts).checks {
-            let fix = check.verdict.fix.unwrap_or_default();
-            assert_eq!(check.verdict.colour == Colour::Green, fix.is_empty(), "{}", check.name);
-            assert!(!fix.contains('\n') && !check.verdict.finding.contains('\n'), "{}", check.name);
+            let fix = check.fix.unwrap_or_default();
+            assert_eq!(check.severity == Severity::Ok, fix.is_empty(), "{}", check.rule);
+            assert!(!fix.contains('\n') && !check.message.contains('\n'), "{}", check.rule);
         }
     }
 }
 
-fn colour(facts: &Facts, area: &str, name: &str) -> Colour {
+fn severity(facts: &Facts, area: &'static str, name: &str) -> Severity {
     let checks = diagnose(facts).checks;
-    let check = checks.into_iter().find(|check| check.area == area && check.name == name);
-    check.unwrap_or_else(|| panic!("no check {area} {name}")).verdict.colour
+    let check =
+        checks.into_iter().find(|check| check.subject == Subject::Area(area) && check.rule == name);
+    check.unwrap_or_else(|| panic!("no check {area} {name}")).severity
 }
 
 #[test]
 fn a_refused_login_is_not_an_unreachable_broker() {
     let mut facts = well();
     facts.broker.connection = AmqpConnection::LoginRefused("no".to_owned());
-    assert_eq!(colour(&facts, "Broker", "reachable"), Colour::Green);
-    assert_eq!(colour(&facts, "Broker", "login"), Colour::Red);
-    assert_eq!(colour(&facts, "Broker", "virtual-host"), Colour::Amber);
+    assert_eq!(severity(&facts, "Broker", "reachable"), Severity::Ok);
+    assert_eq!(severity(&facts, "Broker", "login"), Severity::Error);
+    assert_eq!(severity(&facts, "Broker", "virtual-host"), Severity::Warning);
     facts.broker.connection = AmqpConnection::NoVirtualHost("no".to_owned());
-    assert_eq!(colour(&facts, "Broker", "login"), Colour::Green);
-    assert_eq!(colour(&facts, "Broker", "virtual-host"), Colour::Red);
+    assert_eq!(severity(&facts, "Broker", "login"), Severity::Ok);
+    assert_eq!(severity(&facts, "Broker", "virtual-host"), Severity::Error);
     facts.broker.connection = AmqpConnection::Open { answers: false };
-    assert_eq!(colour(&facts, "Broker", "publishing"), Colour::Red);
+    assert_eq!(severity(&facts, "Broker", "publishing"), Severity::Error);
     facts.database.session = Session::LoginRefused("no".to_owned());
-    assert_eq!(colour(&facts, "Database", "reachable"), Colour::Green);
-    assert_eq!(colour(&facts, "Database", "login"), Colour::Red);
+    assert_eq!(severity(&facts, "Database", "reachable"), Severity::Ok);
+    assert_eq!(severity(&facts, "Database", "login"), Severity::Error);
 }
 
 /// A worker does without the management API; what is missing is a right, not the broker.
 #[test]
-fn a_missing_right_is_amber() {
+fn a_missing_right_is_a_warning() {
     let mut facts = well();
     facts.broker.api.overview = Err(Gap::denied("user overdue may not", "give it the tag"));
-    assert_eq!(colour(&facts, "Broker", "management-api"), Colour::Amber);
+    assert_eq!(severity(&facts, "Broker", "management-api"), Severity::Warning);
     facts.broker.api.overview = Err(Gap::new("no answer", "start it"));
-    assert_eq!(colour(&facts, "Broker", "management-api"), Colour::Red);
+    assert_eq!(severity(&facts, "Broker", "management-api"), Severity::Error);
     facts.broker.api.permissions = Err(Gap::denied("it takes the administrator tag", "ask"));
-    assert_eq!(colour(&facts, "Topology", "worker-rights"), Colour::Amber);
+    assert_eq!(severity(&facts, "Topology", "worker-rights"), Severity::Warning);
 }

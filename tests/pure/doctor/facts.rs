@@ -106,7 +106,7 @@ pub(crate) fn table(name: &str, exists: bool, lacks: &[&str]) -> Table {
 
 /// Neither a topology, nor a broker, nor a database.
 pub(crate) fn silent() -> Facts {
-    let gap = |reason: &str| Gap::new(reason, "mend it");
+    let gap = |reason: &str| Gap::new(reason, "start it");
     let mut facts = well();
     facts.topology = Err(gap("cannot read the topology file topology.toml"));
     facts.broker.connection = AmqpConnection::Unreachable("cannot reach the broker".to_owned());

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use overdue::{
+    diagnostic::{
+        Draft, Fix,
+        Severity::{Error, Ok as Fine, Warning},
+    },
     doctor::{
-        Colour::{Amber, Green, Red},
-        Verdict, broker, clocks, cluster, database,
+        broker, clocks, cluster, database,
         facts::{Alarm, Gap, Outbox, Permission, Replicas, Skew, Sweep, is_loopback},
         machine, rights, tables, work,
     },
@@ -15,26 +18,33 @@ use overdue::{
 use super::facts::{server, table};
 use crate::samples::two_timeouts;
 
+fn text(fix: Fix) -> String {
+    match fix {
+        Fix::Text(text) => text,
+        fix => panic!("a command: {fix:?}"),
+    }
+}
+
 #[test]
 fn clocks_differ_only_by_more_than_the_reading_can_be_off() {
     let judge = |ahead_ms, margin_ms| {
-        clocks::judge_clock(Skew { ahead_ms, margin_ms }, "this machine's").colour
+        clocks::judge_clock(Skew { ahead_ms, margin_ms }, "this machine's").severity.unwrap()
     };
-    for (ahead_ms, margin_ms, colour) in [
-        (0, 0, Green),
-        (1_000, 0, Green),
-        (1_001, 0, Amber),
-        (-1_001, 0, Amber),
-        (2_000, 1_000, Green),
-        (2_001, 1_000, Amber),
-        (5_000, 0, Amber),
-        (5_001, 0, Red),
-        (-5_001, 0, Red),
-        (6_000, 1_000, Amber),
-        (i64::MIN, 0, Red),
-        (i64::MAX, i64::MAX, Green),
+    for (ahead_ms, margin_ms, severity) in [
+        (0, 0, Fine),
+        (1_000, 0, Fine),
+        (1_001, 0, Warning),
+        (-1_001, 0, Warning),
+        (2_000, 1_000, Fine),
+        (2_001, 1_000, Warning),
+        (5_000, 0, Warning),
+        (5_001, 0, Error),
+        (-5_001, 0, Error),
+        (6_000, 1_000, Warning),
+        (i64::MIN, 0, Error),
+        (i64::MAX, i64::MAX, Fine),
     ] {
-        assert_eq!(judge(ahead_ms, margin_ms), colour, "{ahead_ms} ± {margin_ms}");
+        assert_eq!(judge(ahead_ms, margin_ms), severity, "{ahead_ms} ± {margin_ms}");
     }
     let (database, broker) =
         (Skew { ahead_ms: 300, margin_ms: 2 }, Skew { ahead_ms: -400, margin_ms: 500 });
@@ -43,33 +53,33 @@ fn clocks_differ_only_by_more_than_the_reading_can_be_off() {
 
 #[test]
 fn versions() {
-    for (version, colour) in [
-        ("4.3.6", Green),
-        ("4.0.0", Green),
-        ("5.0.0-beta.1", Green),
-        ("3.13.7", Amber),
-        ("3.12.14", Red),
-        ("latest", Amber),
+    for (version, severity) in [
+        ("4.3.6", Fine),
+        ("4.0.0", Fine),
+        ("5.0.0-beta.1", Fine),
+        ("3.13.7", Warning),
+        ("3.12.14", Error),
+        ("latest", Warning),
     ] {
-        assert_eq!(broker::judge_version(version).colour, colour, "{version}");
+        assert_eq!(broker::judge_version(version).severity.unwrap(), severity, "{version}");
     }
-    for (number, colour) in [
-        (180_006, Green),
-        (140_000, Green),
-        (130_022, Amber),
-        (120_000, Amber),
-        (110_000, Red),
-        (90_600, Red),
+    for (number, severity) in [
+        (180_006, Fine),
+        (140_000, Fine),
+        (130_022, Warning),
+        (120_000, Warning),
+        (110_000, Error),
+        (90_600, Error),
     ] {
-        assert_eq!(database::judge_version(number).colour, colour, "{number}");
+        assert_eq!(database::judge_version(number).severity.unwrap(), severity, "{number}");
     }
 }
 
 #[test]
 fn tls_is_wanted_where_the_wire_leaves_the_machine() {
-    assert_eq!(broker::judge_tls(false, false, "").colour, Amber);
-    assert_eq!(broker::judge_tls(false, true, "").colour, Green);
-    assert_eq!(broker::judge_tls(true, false, "").colour, Green);
+    assert_eq!(broker::judge_tls(false, false, "").severity.unwrap(), Warning);
+    assert_eq!(broker::judge_tls(false, true, "").severity.unwrap(), Fine);
+    assert_eq!(broker::judge_tls(true, false, "").severity.unwrap(), Fine);
     for (host, here) in [
         ("localhost", true),
         ("127.0.0.1", true),
@@ -84,14 +94,14 @@ fn tls_is_wanted_where_the_wire_leaves_the_machine() {
 
 #[test]
 fn nodes() {
-    assert_eq!(cluster::judge_feature_flags(&["khepri_db".to_owned()]).colour, Amber);
-    assert_eq!(cluster::judge_plugins(true, &Ok(Vec::new())).colour, Amber);
+    assert_eq!(cluster::judge_feature_flags(&["khepri_db".to_owned()]).severity.unwrap(), Warning);
+    assert_eq!(cluster::judge_plugins(true, &Ok(Vec::new())).severity.unwrap(), Warning);
     let unknown = Err(Gap::denied("", ""));
-    assert_eq!(cluster::judge_plugins(false, &unknown).colour, Green);
+    assert_eq!(cluster::judge_plugins(false, &unknown).severity.unwrap(), Fine);
     let alarm = Alarm { node: "rabbit@a".to_owned(), resource: "disk space".to_owned() };
     let alarms = [alarm];
-    assert_eq!(cluster::judge_alarms(&alarms, "memory", "").colour, Green);
-    assert_eq!(cluster::judge_alarms(&alarms, "disk", "").colour, Red);
+    assert_eq!(cluster::judge_alarms(&alarms, "memory", "").severity.unwrap(), Fine);
+    assert_eq!(cluster::judge_alarms(&alarms, "disk", "").severity.unwrap(), Error);
 }
 
 #[test]
@@ -102,12 +112,12 @@ fn copies_of_a_queue() {
         members: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
         online: ["a", "b", "c"][..online].iter().map(|node| (*node).to_owned()).collect(),
     };
-    let colour = |queue: &Replicas| cluster::judge_replicas(&[queue]).colour;
-    assert_eq!(colour(&queue(Some("a"), 3)), Green);
-    assert_eq!(colour(&queue(Some("a"), 2)), Amber);
-    assert_eq!(colour(&queue(None, 3)), Red);
-    assert_eq!(colour(&queue(Some("c"), 2)), Red, "its leader is away");
-    assert_eq!(cluster::judge_replicas(&[]).colour, Green);
+    let severity = |queue: &Replicas| cluster::judge_replicas(&[queue]).severity.unwrap();
+    assert_eq!(severity(&queue(Some("a"), 3)), Fine);
+    assert_eq!(severity(&queue(Some("a"), 2)), Warning);
+    assert_eq!(severity(&queue(None, 3)), Error);
+    assert_eq!(severity(&queue(Some("c"), 2)), Error, "its leader is away");
+    assert_eq!(cluster::judge_replicas(&[]).severity.unwrap(), Fine);
 }
 
 #[test]
@@ -120,24 +130,24 @@ fn rights_are_those_that_permissions_prints() {
         read: read.to_owned(),
     };
     let judge = |role, own: Option<Permission>| {
-        rights::judge_rights(&two_timeouts(), role, "u", own.as_ref(), Verdict::red)
+        rights::judge_rights(&two_timeouts(), role, "u", own.as_ref(), Draft::error)
     };
     let roles = overdue::permissions::Role::all(&two_timeouts());
     for role in roles.iter().filter(|role| role.name != "publisher") {
         use overdue::permissions::Right::{Configure, Read, Write};
         let [configure, write, read] = [Configure, Write, Read].map(|right| role.expression(right));
-        assert_eq!(judge(role.name, Some(own(&configure, &write, &read))).colour, Green);
-        assert_eq!(judge(role.name, Some(own(&configure, "^$", &read))).colour, Red);
+        assert_eq!(judge(role.name, Some(own(&configure, &write, &read))).severity.unwrap(), Fine);
+        assert_eq!(judge(role.name, Some(own(&configure, "^$", &read))).severity.unwrap(), Error);
     }
-    assert_eq!(judge("worker", None).colour, Red);
-    assert_eq!(judge("worker", Some(own("", "", ""))).colour, Red);
+    assert_eq!(judge("worker", None).severity.unwrap(), Error);
+    assert_eq!(judge("worker", Some(own("", "", ""))).severity.unwrap(), Error);
     let lacks = judge("worker", Some(own("", ".*", r"^orders\.unpaid")));
     assert_eq!(
-        lacks.finding,
+        lacks.message,
         "user u lacks read on orders.unshipped (consume what is due), and 1 more"
     );
     // The broker takes all of PCRE; what cannot be read here is not called wrong.
-    assert_eq!(judge("worker", Some(own("", "(?(DEFINE)x)(", ".*"))).colour, Amber);
+    assert_eq!(judge("worker", Some(own("", "(?(DEFINE)x)(", ".*"))).severity.unwrap(), Warning);
 }
 
 #[test]
@@ -154,17 +164,26 @@ fn work_on_the_queues() {
     };
     let topology = two_timeouts();
     assert_eq!(
-        work::judge_dead_letters(&topology, &stats("orders.delay.1s", 31, 0, 0)).colour,
-        Green
+        work::judge_dead_letters(&topology, &stats("orders.delay.1s", 31, 0, 0)).severity.unwrap(),
+        Fine
     );
     assert_eq!(
-        work::judge_dead_letters(&topology, &stats("orders.delay.1s", 32, 0, 0)).colour,
-        Amber
+        work::judge_dead_letters(&topology, &stats("orders.delay.1s", 32, 0, 0)).severity.unwrap(),
+        Warning
     );
-    assert_eq!(work::judge_dead_letters(&topology, &stats("other.delay", 99, 0, 0)).colour, Green);
-    assert_eq!(work::judge_parked(&topology, &stats("orders.parked.2", 0, 0, 1)).colour, Amber);
-    assert_eq!(work::judge_parked(&topology, &stats("orders.unpaid", 0, 0, 1)).colour, Green);
-    assert_eq!(work::judge_applied(&topology, &Snapshot::default()).colour, Amber);
+    assert_eq!(
+        work::judge_dead_letters(&topology, &stats("other.delay", 99, 0, 0)).severity.unwrap(),
+        Fine
+    );
+    assert_eq!(
+        work::judge_parked(&topology, &stats("orders.parked.2", 0, 0, 1)).severity.unwrap(),
+        Warning
+    );
+    assert_eq!(
+        work::judge_parked(&topology, &stats("orders.unpaid", 0, 0, 1)).severity.unwrap(),
+        Fine
+    );
+    assert_eq!(work::judge_applied(&topology, &Snapshot::default()).severity.unwrap(), Warning);
 }
 
 /// A worker is no help where there is no queue.
@@ -176,9 +195,10 @@ fn consumers_of_the_business_queues() {
             let name = (*queue).to_owned();
             (name.clone(), QueueStats { name, consumers, ..QueueStats::default() })
         });
-        let Verdict { colour, finding, fix } =
-            work::judge_consumers(&two_timeouts(), &stats.collect::<BTreeMap<_, _>>());
-        format!("{colour:?}: {finding}\n  {}", fix.unwrap_or_default())
+        let judged = work::judge_consumers(&two_timeouts(), &stats.collect::<BTreeMap<_, _>>());
+        let Draft { severity, message, fix, .. } = judged;
+        let fix = fix.map(text).unwrap_or_default();
+        format!("{}: {message}\n  {fix}", severity.unwrap())
     };
     let judged = [
         judge(&[]),
@@ -199,10 +219,10 @@ fn one_is_no_plural() {
         members: vec!["a".to_owned()],
         online: vec!["a".to_owned()],
     };
-    let outbox = |events, oldest_ms| tables::judge_outbox(Outbox { events, oldest_ms }).finding;
+    let outbox = |events, oldest_ms| tables::judge_outbox(Outbox { events, oldest_ms }).message;
     let found = [
-        cluster::judge_replicas(&[&replicas]).finding,
-        cluster::judge_replicas(&[&replicas, &replicas]).finding,
+        cluster::judge_replicas(&[&replicas]).message,
+        cluster::judge_replicas(&[&replicas, &replicas]).message,
         outbox(1, 900),
         outbox(2, 1_000),
         outbox(1, 60_001),
@@ -215,43 +235,47 @@ fn one_is_no_plural() {
 fn connections_for_one_worker_more() {
     let free = |max_connections, used| {
         let server = overdue::doctor::facts::Server { max_connections, used, ..server() };
-        database::judge_connections(&server, 16).colour
+        database::judge_connections(&server, 16).severity.unwrap()
     };
-    assert_eq!(free(100, 17), Green);
-    assert_eq!(free(100, 81), Green, "16 are left");
-    assert_eq!(free(100, 82), Amber);
-    assert_eq!(free(100, 500), Amber);
-    assert_eq!(free(18, 1), Red, "3 are reserved: it never gets 16");
+    assert_eq!(free(100, 17), Fine);
+    assert_eq!(free(100, 81), Fine, "16 are left");
+    assert_eq!(free(100, 82), Warning);
+    assert_eq!(free(100, 500), Warning);
+    assert_eq!(free(18, 1), Error, "3 are reserved: it never gets 16");
 }
 
 #[test]
 fn tables_effects_index_outbox() {
-    assert_eq!(tables::judge_tables(&[table("outbox", false, &[])]).colour, Red);
+    assert_eq!(tables::judge_tables(&[table("outbox", false, &[])]).severity.unwrap(), Error);
     let denied = tables::judge_tables(&[table("outbox", true, &["DELETE", "UPDATE"])]);
-    assert_eq!(denied.colour, Red);
-    assert!(denied.fix.unwrap().starts_with("GRANT DELETE, UPDATE ON outbox"));
+    assert_eq!(denied.severity.unwrap(), Error);
+    assert!(text(denied.fix.unwrap()).starts_with("GRANT DELETE, UPDATE ON outbox"));
     let close = || "close".to_owned();
     let misfit = Err(Gap::new("column 2 is missing", "see docs/effects.md"));
-    assert_eq!(tables::judge_effects(&[(close(), Ok(())), (close(), misfit)]).colour, Red);
-    assert_eq!(tables::judge_effects(&[]).colour, Amber);
+    assert_eq!(
+        tables::judge_effects(&[(close(), Ok(())), (close(), misfit)]).severity.unwrap(),
+        Error
+    );
+    assert_eq!(tables::judge_effects(&[]).severity.unwrap(), Warning);
     let scans = |scans: &[&str]| {
         let scans = scans.iter().map(|table| (*table).to_owned()).collect();
-        tables::judge_sweeps(&[(close(), Ok(Sweep::Planned { scans }))]).colour
+        tables::judge_sweeps(&[(close(), Ok(Sweep::Planned { scans }))]).severity.unwrap()
     };
-    assert_eq!(scans(&[]), Green);
-    assert_eq!(scans(&["orders"]), Amber);
-    assert_eq!(tables::judge_sweeps(&[(close(), Ok(Sweep::None))]).colour, Amber);
-    let outbox = |events, oldest_ms| tables::judge_outbox(Outbox { events, oldest_ms }).colour;
-    assert_eq!(outbox(0, 0), Green);
-    assert_eq!(outbox(5_000, 60_000), Green);
-    assert_eq!(outbox(1, 60_001), Amber);
+    assert_eq!(scans(&[]), Fine);
+    assert_eq!(scans(&["orders"]), Warning);
+    assert_eq!(tables::judge_sweeps(&[(close(), Ok(Sweep::None))]).severity.unwrap(), Warning);
+    let outbox =
+        |events, oldest_ms| tables::judge_outbox(Outbox { events, oldest_ms }).severity.unwrap();
+    assert_eq!(outbox(0, 0), Fine);
+    assert_eq!(outbox(5_000, 60_000), Fine);
+    assert_eq!(outbox(1, 60_001), Warning);
 }
 
 #[test]
 fn the_machine() {
-    assert_eq!(machine::judge_open_files(1_023).colour, Amber);
-    assert_eq!(machine::judge_open_files(1_024).colour, Green);
-    assert_eq!(machine::judge_open_files(u64::MAX).colour, Green);
-    assert_eq!(machine::judge_cores(1).colour, Amber);
-    assert_eq!(machine::judge_cores(2).colour, Green);
+    assert_eq!(machine::judge_open_files(1_023).severity.unwrap(), Warning);
+    assert_eq!(machine::judge_open_files(1_024).severity.unwrap(), Fine);
+    assert_eq!(machine::judge_open_files(u64::MAX).severity.unwrap(), Fine);
+    assert_eq!(machine::judge_cores(1).severity.unwrap(), Warning);
+    assert_eq!(machine::judge_cores(2).severity.unwrap(), Fine);
 }

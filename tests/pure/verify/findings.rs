@@ -6,18 +6,19 @@ use std::{
 };
 
 use overdue::{
+    diagnostic::{Diagnostic, Severity},
     objects::{Argument, Binding},
     plan::{diff::diff, snapshot::Snapshot, stats::QueueStats},
     topology::Topology,
-    verify::{Report, Severity, findings, is_drift},
+    verify::{VerifyReport, findings, is_wrong},
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::samples::{TWO_TIMEOUTS, two_timeouts};
 
-fn text(found: Vec<overdue::verify::Drift>, observed: &Snapshot) -> String {
-    Report::new(&two_timeouts(), "shop", observed, found, None).to_string()
+fn text(found: Vec<Diagnostic>, observed: &Snapshot) -> String {
+    VerifyReport::new(&two_timeouts(), "shop", observed, found, None).to_string()
 }
 
 fn binding(source: &str, destination: &str, key: &str) -> Binding {
@@ -49,7 +50,7 @@ fn classic_queues_lose_what_has_no_exchange() {
     let mut observed = Snapshot::of(&classic);
     observed.objects.exchanges.remove("orders.dlx");
     let found = findings(&classic, &observed, &BTreeMap::new());
-    assert_eq!(found[0].why, "what comes due is dropped");
+    assert_eq!(found[0].reason.as_deref(), Some("what comes due is dropped"));
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn bindings_by_headers_are_shown_and_not_put_into_a_command() {
     ));
 }
 
-/// Every policy key that the broker takes, against each kind of queue, of each type: what is told, and how bad it is.
+/// Every policy key that the broker takes, against each kind of queue, of each type: what is reported, and how bad it is.
 #[test]
 fn every_policy_key() {
     let settings = [
@@ -138,9 +139,10 @@ fn every_policy_key() {
         for setting in &settings {
             writeln!(table, "{queue_type} {setting}").unwrap();
             for queue in ["orders.delay.1s", "orders.unpaid", "orders.parked"] {
-                for drift in findings(&topology, &observed, &applied(queue, setting, None)) {
+                for found in findings(&topology, &observed, &applied(queue, setting, None)) {
                     let name = queue.trim_start_matches("orders.");
-                    writeln!(table, "    {name:9} {} {}", drift.severity, drift.why).unwrap();
+                    writeln!(table, "    {name:9} {:7} {}", found.severity, found.reason.unwrap())
+                        .unwrap();
                 }
             }
         }
@@ -186,12 +188,12 @@ fn topologies() -> impl Strategy<Value = Topology> {
 
 proptest! {
     #[test]
-    fn what_was_applied_is_in_order(topology in topologies()) {
+    fn nothing_is_wrong_with_any_topology_that_was_applied(topology in topologies()) {
         let observed = Snapshot::of(&topology);
         prop_assert_eq!(findings(&topology, &observed, &BTreeMap::new()), vec![]);
     }
 
-    /// Drift is found if and only if there is something to plan.
+    /// Something is found if and only if there is something to plan.
     #[test]
     fn whatever_is_taken_away_is_found(topology in topologies(), which in any::<prop::sample::Index>()) {
         let mut observed = Snapshot::of(&topology);
@@ -200,14 +202,14 @@ proptest! {
         objects.bindings.remove(&bindings[which.index(bindings.len())]);
         let found = findings(&topology, &observed, &BTreeMap::new());
         prop_assert_eq!(found.len(), 1);
-        prop_assert_eq!(found[0].severity, Severity::Danger);
+        prop_assert_eq!(found[0].severity, Severity::Error);
         let plan = diff(&topology, &observed, &BTreeSet::new());
-        prop_assert!(!plan.is_empty() && is_drift(&found));
+        prop_assert!(!plan.is_empty() && is_wrong(&found));
     }
 
     /// Objects outside the prefix, and their bindings to each other, are nobody's business here.
     #[test]
-    fn foreign_objects_are_never_told(topology in topologies(), name in "[a-z]{1,8}", key in "[a-z.#*]{0,8}") {
+    fn foreign_objects_are_never_reported(topology in topologies(), name in "[a-z]{1,8}", key in "[a-z.#*]{0,8}") {
         prop_assume!(name != "orders");
         let mut observed = Snapshot::of(&topology);
         let mut exchange = observed.objects.exchanges["orders.in"].clone();

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use overdue::{
+    diagnostic::Severity,
     objects::{Argument, routing::route},
     plan::{snapshot::Snapshot, stats::QueueStats},
     verify::{
-        Severity,
         blockers::blockers,
         stuck::{findings, suspects},
     },
@@ -33,7 +33,7 @@ fn held(count: u64) -> BTreeMap<String, QueueStats> {
 fn severities(before: u64, now: u64, observed: &Snapshot) -> Vec<Severity> {
     let found =
         findings(&two_timeouts(), observed, &held(before), &held(now), Duration::from_secs(11));
-    found.into_iter().map(|drift| drift.severity).collect()
+    found.into_iter().map(|found| found.severity).collect()
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn one_reading_only_raises_suspicion() {
 fn how_bad_it_is() {
     let well = Snapshot::of(&two_timeouts());
     assert_eq!(severities(5, 5, &well), [Severity::Note], "tried again within three minutes");
-    assert_eq!(severities(40, 32, &well), [Severity::Drift], "all slots");
+    assert_eq!(severities(40, 32, &well), [Severity::Warning], "all slots");
     let mut broken = well.clone();
     broken.objects.exchanges.get_mut("orders.dlx").unwrap().arguments.clear();
-    assert_eq!(severities(1, 1, &broken), [Severity::Danger]);
+    assert_eq!(severities(1, 1, &broken), [Severity::Error]);
 }
 
 #[test]

@@ -1,0 +1,32 @@
+//! Which queues are the topology's, and what each is for.
+
+use crate::{
+    objects::Queue,
+    plan::{
+        generation::{Kind, kind, number_of},
+        snapshot::Snapshot,
+    },
+    topology::Topology,
+};
+
+/// What a queue is to the topology, retired generations and queues of another shape included; `None` is foreign.
+pub(super) fn role<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
+    kind(topology, queue).or_else(|| {
+        let mut bases = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
+        bases.any(|base| number_of(&base, &queue.name).is_some()).then_some(Kind::Business)
+    })
+}
+
+/// Names of the queues of `topology` that are there, retired ones included.
+#[must_use]
+pub fn queues_of(topology: &Topology, observed: &Snapshot) -> Vec<String> {
+    let queues = observed.objects.queues.values();
+    let ours = queues.filter(|queue| role(topology, queue).is_some());
+    ours.map(|queue| queue.name.clone()).collect()
+}
+
+/// Whether a probe made this queue for itself.
+pub(super) fn is_probe(topology: &Topology, queue: &str) -> bool {
+    let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix(".probe."));
+    rest.is_some_and(|rest| !rest.is_empty())
+}

@@ -1,0 +1,39 @@
+//! What the rules about objects look at.
+
+use super::super::queues::role;
+use crate::{
+    objects::{Objects, Queue},
+    plan::generation::Kind,
+    topology::Topology,
+};
+
+/// A topology, and objects of which some are its own.
+pub(super) struct Examined<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) objects: &'a Objects,
+}
+
+impl<'a> Examined<'a> {
+    /// The queues of the topology that are there, with what they are for.
+    pub(super) fn queues(&self) -> impl Iterator<Item = (&'a Queue, Kind<'a>)> {
+        let topology = self.topology;
+        self.objects.queues.values().filter_map(move |queue| Some((queue, role(topology, queue)?)))
+    }
+
+    /// The role of a queue; `None` where it is not the topology's.
+    pub(super) fn role(&self, queue: &str) -> Option<Kind<'a>> {
+        role(self.topology, self.objects.queues.get(queue)?)
+    }
+
+    /// Every routing key that a publisher may use.
+    pub(super) fn keys(&self) -> impl Iterator<Item = String> {
+        let timeouts = &self.topology.timeouts;
+        let of = move |level| timeouts.iter().map(move |t| Topology::routing_key(level, t));
+        self.topology.levels.iter().flat_map(of)
+    }
+}
+
+/// Whether messages come out of a queue by themselves.
+pub(super) fn expires(queue: &Queue) -> bool {
+    queue.message_ttl_ms().is_some()
+}
