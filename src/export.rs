@@ -4,7 +4,6 @@
 //! the one of the plan for an empty virtual host: a thing comes after everything it leads to.
 
 pub mod definitions;
-pub(crate) mod json;
 pub mod kubernetes;
 mod names;
 pub mod rabbitmqadmin;

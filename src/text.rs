@@ -1,8 +1,9 @@
 //! Small pieces of text that many rooms write: counts with their nouns, the causes of an error, shell words,
-//! suggestions for a misspelt name.
+//! suggestions for a misspelt name, JSON with an object per line.
 
 mod count;
 mod error_chain;
+pub(crate) mod json;
 pub(crate) mod shell;
 mod suggest;
 

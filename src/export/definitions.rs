@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
-use super::{Item, arguments_with_type, destination_type, items, json};
+use super::{Item, arguments_with_type, destination_type, items};
 use crate::{
     objects::{Binding, Exchange, Queue, arguments_json},
+    text::json,
     topology::Topology,
 };
 

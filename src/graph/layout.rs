@@ -2,20 +2,18 @@
 //! back above. A renderer only prints it.
 
 mod boxes;
+mod columns;
 mod legend;
 mod placed;
 mod routes;
 
 pub(super) use boxes::QUEUE_END;
 use boxes::Sized;
+use columns::{Columns, MARGIN};
 pub use placed::{Anchor, Face, PlacedEdge, PlacedGroup, PlacedNode, Rect, Text};
 
 use super::{Count, Graph, Kind, Node, measure};
 
-/// Free space around the picture.
-const MARGIN: i32 = 24;
-/// Where the way back runs: below the heading.
-const LANE_Y: i32 = 98;
 /// Where boxes begin.
 const TOP: i32 = 118;
 /// Between boxes that are stacked, with room for a label beside the arrow.
@@ -44,20 +42,6 @@ pub struct Layout {
     pub legend: Vec<PlacedEdge>,
 }
 
-/// The boxes of the five columns between the services and the worker, and what hangs below them.
-struct Columns {
-    services: Rect,
-    entry: Rect,
-    levels: Rect,
-    due: Rect,
-    business: Rect,
-    worker: Rect,
-    database: Rect,
-    events: Rect,
-    park: Rect,
-    parked: Rect,
-}
-
 impl Layout {
     /// Places `graph`.
     #[must_use]
@@ -78,7 +62,9 @@ impl Layout {
         layout.group(graph, "levels", columns.levels, levels);
         layout.group(graph, "business", columns.business, business);
         layout.retired_lots(graph, columns.parked);
-        legend::add(graph, &columns, &mut layout);
+        let (samples, texts) = legend::of(graph, &columns);
+        layout.legend = samples;
+        layout.texts.extend(texts);
         let labels = layout.edges.iter().filter_map(|edge| edge.label.as_ref());
         let texts = layout.texts.iter().chain(labels).map(Text::rect);
         let rects: Vec<Rect> = layout.nodes.iter().map(|node| node.rect).chain(texts).collect();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Request, Right, Role, pattern::NOTHING};
-use crate::export::json::{object, sections};
+use crate::text::json::{object, sections};
 
 /// Definitions JSON with the permissions of `roles`; the virtual host has to exist.
 ///

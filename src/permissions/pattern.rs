@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Object, RoutingKeys};
+use super::need::Object;
 
 /// Matches no object: the empty name stands for the default exchange, which takes no permission.
 pub const NOTHING: &str = "^$";
@@ -26,15 +26,6 @@ pub fn under(topology: &str, excluded: &BTreeSet<&Object>) -> String {
         return format!("^{}", prefix(topology));
     }
     format!("^{}(?!{}$)", prefix(topology), group(&alternatives(topology, excluded)))
-}
-
-impl RoutingKeys {
-    /// The expression of the keys, e.g. `^(5s|30m)\.unpaid$`.
-    #[must_use]
-    pub fn expression(&self) -> String {
-        let words = |words: &[String]| group(&words.iter().map(|word| escape(word)).collect());
-        format!(r"^{}\.{}$", words(&self.levels), words(&self.timeouts))
-    }
 }
 
 fn prefix(topology: &str) -> String {
@@ -67,7 +58,8 @@ fn alternatives(topology: &str, objects: &BTreeSet<&Object>) -> Vec<String> {
     suffixes.into_iter().map(expression).collect()
 }
 
-fn group(alternatives: &Vec<String>) -> String {
+/// One of several expressions.
+pub(super) fn group(alternatives: &Vec<String>) -> String {
     match alternatives.as_slice() {
         [one] => one.clone(),
         _ => format!("({})", alternatives.join("|")),

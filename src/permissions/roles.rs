@@ -2,11 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Need, Object, Reach, Right, Role, RoutingKeys, Tag};
+use super::{
+    need::{Need, Object, Right},
+    role::{Reach, Role, RoutingKeys, Tag},
+};
 use crate::{
     objects::Objects,
     topology::{Topology, level::Level},
 };
+
+impl Role {
+    /// The roles of a topology: publisher, worker, topology administrator.
+    #[must_use]
+    pub fn all(topology: &Topology) -> Vec<Self> {
+        vec![publisher(topology), worker(topology), administrator(topology)]
+    }
+}
 
 /// Needs by what they are about, so that each is there once, with the first reason given.
 #[derive(Default)]
@@ -29,7 +40,7 @@ impl Needs {
 }
 
 /// An order service.
-pub(super) fn publisher(topology: &Topology) -> Role {
+fn publisher(topology: &Topology) -> Role {
     let mut needs = Needs::default();
     needs.exchange(Right::Write, &topology.entry_exchange(), "publish due notices");
     Role {
@@ -48,7 +59,7 @@ pub(super) fn publisher(topology: &Topology) -> Role {
 }
 
 /// A worker that declares nothing.
-pub(super) fn worker(topology: &Topology) -> Role {
+fn worker(topology: &Topology) -> Role {
     let mut needs = Needs::default();
     needs.exchange(Right::Write, &topology.entry_exchange(), "put back, try again");
     needs.exchange(Right::Write, &topology.park_exchange(), "park");
@@ -72,7 +83,7 @@ pub(super) fn worker(topology: &Topology) -> Role {
 }
 
 /// Whoever plans and applies the topology.
-pub(super) fn administrator(topology: &Topology) -> Role {
+fn administrator(topology: &Topology) -> Role {
     let objects = topology.objects();
     let probe = Object::Below(format!("{}.probe", topology.name));
     let mut needs = declaring(&objects);

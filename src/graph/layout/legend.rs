@@ -1,6 +1,9 @@
 //! What the kinds of lines mean: below the picture on the left, where nothing else is.
 
-use super::{Anchor, Columns, Face, Layout, MARGIN, PlacedEdge, Text};
+use super::{
+    Anchor, Face, PlacedEdge, Text,
+    columns::{Columns, MARGIN},
+};
 use crate::graph::{Flow, Graph};
 
 /// Length of a sample.
@@ -10,7 +13,9 @@ const LINE: i32 = 20;
 /// Lines below each other, then another column begins.
 const ROWS: usize = 3;
 
-pub(super) fn add(graph: &Graph, columns: &Columns, layout: &mut Layout) {
+/// Samples of the lines that this picture has, and what each means.
+pub(super) fn of(graph: &Graph, columns: &Columns) -> (Vec<PlacedEdge>, Vec<Text>) {
+    let (mut samples, mut texts) = (Vec::new(), Vec::new());
     let mut items = vec![
         (Flow::Onward, "message on its way"),
         (Flow::Again, "tried again, or came early"),
@@ -27,13 +32,7 @@ pub(super) fn add(graph: &Graph, columns: &Columns, layout: &mut Layout) {
         for (flow, text) in column {
             let points = vec![(x, y - 4), (x + SAMPLE, y - 4)];
             let title = (*text).to_owned();
-            layout.legend.push(PlacedEdge {
-                flow: *flow,
-                points,
-                joins: false,
-                label: None,
-                title,
-            });
+            samples.push(PlacedEdge { flow: *flow, points, joins: false, label: None, title });
             let text = Text {
                 x: x + SAMPLE + 10,
                 y,
@@ -42,9 +41,10 @@ pub(super) fn add(graph: &Graph, columns: &Columns, layout: &mut Layout) {
                 anchor: Anchor::Start,
             };
             widest = widest.max(text.rect().width);
-            layout.texts.push(text);
+            texts.push(text);
             y += LINE;
         }
         x += SAMPLE + widest + 40;
     }
+    (samples, texts)
 }

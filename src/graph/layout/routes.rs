@@ -1,12 +1,15 @@
 //! Arrows: straight lines between the columns, the way back above them, the ways to the parking lot below.
 
-use super::{Anchor, Columns, Face, LANE_Y, PlacedEdge, Rect, Text};
+use super::{
+    Anchor, Face, PlacedEdge, Rect, Text,
+    columns::{Columns, RETURN_Y},
+};
 use crate::graph::{Edge, Flow, Graph, measure};
 
 /// Characters of a label that are shown.
 const MOST_LABEL: usize = 24;
 /// The same for the way back, which is as long as the picture.
-const MOST_ON_THE_LANE: usize = 100;
+const MOST_ON_THE_RETURN: usize = 100;
 
 /// What a label needs beside its arrow; zero where there is none.
 pub(super) fn label_width(graph: &Graph, from: &str, to: &str) -> i32 {
@@ -28,11 +31,11 @@ fn placed(graph: &Graph, edge: &Edge, columns: &Columns) -> Option<PlacedEdge> {
         (Flow::Again, _) => {
             let points = vec![
                 (from.middle().0, from.y),
-                (from.middle().0, LANE_Y),
-                (to.middle().0, LANE_Y),
+                (from.middle().0, RETURN_Y),
+                (to.middle().0, RETURN_Y),
                 (to.middle().0, to.y),
             ];
-            (points, above(to.middle().0, from.middle().0, LANE_Y, edge))
+            (points, above(to.middle().0, from.middle().0, RETURN_Y, edge))
         }
         (Flow::Unroutable, _) => {
             let (x, bus) = (from.middle().0, park.middle().1);
@@ -67,7 +70,7 @@ fn placed(graph: &Graph, edge: &Edge, columns: &Columns) -> Option<PlacedEdge> {
 
 /// The label, shortened.
 fn shown(edge: &Edge) -> String {
-    let most = if edge.flow == Flow::Again { MOST_ON_THE_LANE } else { MOST_LABEL };
+    let most = if edge.flow == Flow::Again { MOST_ON_THE_RETURN } else { MOST_LABEL };
     measure::shortened(&edge.label, most)
 }
 

@@ -1,0 +1,90 @@
+//! A role: the needs of one kind of user, and the expressions that cover them.
+
+use std::collections::BTreeSet;
+
+use super::{
+    need::{Need, Object, Right},
+    pattern,
+};
+
+/// How far the expressions of a role go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The objects it needs and no others.
+    Needs,
+    /// Everything under the topology's name, so that an edited topology needs no new rights; without
+    /// those of the objects that are there now which it does not need.
+    Topology {
+        /// Every object of the topology.
+        objects: BTreeSet<Object>,
+    },
+}
+
+/// A user tag: access to the management API (<https://www.rabbitmq.com/docs/management#permissions>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// `management`, `policymaker`.
+    pub name: &'static str,
+    /// What it is needed for.
+    pub why: &'static str,
+    /// Whether the role can do without.
+    pub optional: bool,
+}
+
+/// Routing keys a user is limited to, as a topic permission
+/// (<https://www.rabbitmq.com/docs/access-control#topic-authorisation>).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutingKeys {
+    /// The topic exchange.
+    pub exchange: String,
+    /// The first words, levels.
+    pub levels: Vec<String>,
+    /// The second words, timeouts.
+    pub timeouts: Vec<String>,
+}
+
+impl RoutingKeys {
+    /// The expression of the keys, e.g. `^(5s|30m)\.unpaid$`.
+    #[must_use]
+    pub fn expression(&self) -> String {
+        let words = |words: &[String]| {
+            pattern::group(&words.iter().map(|word| pattern::escape(word)).collect())
+        };
+        format!(r"^{}\.{}$", words(&self.levels), words(&self.timeouts))
+    }
+}
+
+/// A user of a topology and what it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// What follows the prefix in the name of its user.
+    pub name: &'static str,
+    /// Who that is, for comments in what is printed.
+    pub purpose: &'static str,
+    /// The name of the topology.
+    pub topology: String,
+    /// Everything it needs, each once.
+    pub needs: Vec<Need>,
+    /// How far its expressions go.
+    pub reach: Reach,
+    /// Its tag, if it needs the management API.
+    pub tag: Option<Tag>,
+    /// Routing keys it can be limited to.
+    pub routing_keys: Option<RoutingKeys>,
+}
+
+impl Role {
+    /// The expression of a right, as tight as it gets; `^$` where it is not needed.
+    #[must_use]
+    pub fn expression(&self, right: Right) -> String {
+        let needed: BTreeSet<&Object> =
+            self.needs.iter().filter(|need| need.right == right).map(|need| &need.object).collect();
+        match &self.reach {
+            Reach::Topology { objects } if !needed.is_empty() => {
+                let excluded = objects.iter().filter(|object| !needed.contains(object)).collect();
+                pattern::under(&self.topology, &excluded)
+            }
+            _ => pattern::exactly(&self.topology, &needed),
+        }
+    }
+}
