@@ -55,6 +55,12 @@ impl World {
         self.topology = Topology::parse(text).unwrap();
     }
 
+    /// Waits until the statistics have one message in a queue.
+    async fn until_one_counted(&self, queue: &str) {
+        let look = async || self.management().observe().await.unwrap().messages_in(queue);
+        until("one message counted", look, |messages| *messages == Some(1)).await;
+    }
+
     /// Carries a plan out; `meanwhile` happens between the two deletions, when all that was late has been counted.
     async fn carry_out(
         &self,
@@ -167,8 +173,7 @@ async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made()
     let mut world = World::of(&before).await;
     let wire = world.wire().await;
     wire.publish_all("", "orders.unshipped", &["one".to_owned()]).await;
-    let look = async || world.management().observe().await.unwrap().messages_in("orders.unshipped");
-    until("counted", look, |messages| *messages == Some(1)).await;
+    world.until_one_counted("orders.unshipped").await;
     world.mean(BEFORE);
     let planned = world.overdue(&["plan", "--discard", "orders.unshipped", "--out", "saved.json"]);
     assert_eq!(planned.code, Some(0), "{planned}");
@@ -188,7 +193,7 @@ async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made()
     assert!(refused.stderr.contains("the plan is for virtual host"), "{refused}");
 
     assert_eq!(wire.take("orders.unshipped").await.unwrap().text(), "one");
-    until("counted again", look, |messages| *messages == Some(1)).await;
+    world.until_one_counted("orders.unshipped").await;
     let applied = world.overdue(&["apply", "saved.json", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
     assert!(
