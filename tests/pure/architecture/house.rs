@@ -222,6 +222,31 @@ impl House {
         found.into_iter().chain(circles(&self.uses, known)).collect()
     }
 
+    /// Rooms and crates that a room may use and does not.
+    pub(super) fn unused(&self, rooms: &[Room]) -> Vec<String> {
+        let mut unused = Vec::new();
+        for room in rooms {
+            let own =
+                |used: &&Use| room_of(rooms, &used.file).is_some_and(|of| of.name == room.name);
+            let targets: Vec<&Target> =
+                self.uses.iter().filter(own).map(|used| &used.target).collect();
+            let imports = |name: &str| {
+                targets.iter().any(|target| {
+                    matches!(target, Target::Inside { file, .. }
+                        if room_of(rooms, file).is_some_and(|of| of.name == name))
+                })
+            };
+            let names = |entry: &str| {
+                let below = |path: &str| listed(&[entry], path);
+                targets.iter().any(|target| matches!(target, Target::Outside(path) if below(path)))
+            };
+            let idle = room.imports.iter().filter(|name| !imports(name));
+            let idle = idle.chain(room.uses.iter().filter(|entry| !names(entry)));
+            unused.extend(idle.map(|entry| format!("`{}`: {entry}", room.name)));
+        }
+        unused
+    }
+
     /// Whether `from` uses `to`, and `to` needs `from` in turn.
     pub(super) fn is_in_a_circle(&self, from: &str, to: &str) -> bool {
         let mut edges = edges(&self.uses, &[]);
