@@ -21,7 +21,7 @@ pub struct Graph {
     pub summary: String,
     /// In the order in which messages pass them; each queue and exchange once.
     pub nodes: Vec<Node>,
-    /// Nodes that are drawn in one frame, as nothing tells their edges apart but the key.
+    /// Nodes that are drawn in one frame, as their edges differ only by the key.
     pub groups: Vec<Group>,
     /// Ways of messages.
     pub edges: Vec<Edge>,

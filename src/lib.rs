@@ -16,7 +16,7 @@
 //!
 //! # What is not
 //! - A message lost on its way to the broker is healed by the sweep, after its grace period.
-//! - Events are published at least once: a subscriber tells copies by their `message-id`.
+//! - Events are published at least once: a subscriber recognises copies by their `message-id`.
 //! - Classic queues dead-letter at most once and are not replicated.
 //!
 //! # The map

@@ -2,7 +2,7 @@
 //! (<https://www.rabbitmq.com/tutorials/tutorial-five-python>).
 
 /// Whether some routing key matches both patterns. A pattern without `*` and `#` is a routing key itself, so
-/// this also tells whether a key matches a pattern.
+/// this also answers whether a key matches a pattern.
 #[must_use]
 pub fn overlap(one: &str, other: &str) -> bool {
     let (one, other) = (words(one), words(other));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Object, Request, Right, Role, pattern::NOTHING};
 use crate::text::shell::quote;
 
-/// Names of one reason that are listed; of more than these only the count is told.
+/// Names of one reason that are listed; of more than these only the count is printed.
 const LISTED: usize = 4;
 
 /// A shell script; what changes users or is optional is commented out, unless `request` asks for it.
