@@ -61,12 +61,13 @@ compose() {
   [[ $stack != cluster ]] || file=$root/docker/cluster/docker-compose.yml
   shift
   (
-    for name in "${port_names[@]}"; do
-      export "OVERDUE_PORT_$name=$(port "$stack" "$name")"
-    done
+    # The nodes' first: the others' names are what ports are reckoned from.
     for node in 2 3; do
       export "OVERDUE_PORT_AMQP_$node=$(node_port AMQP "$node")"
       export "OVERDUE_PORT_MANAGEMENT_$node=$(node_port MANAGEMENT "$node")"
+    done
+    for name in "${port_names[@]}"; do
+      export "OVERDUE_PORT_$name=$(port "$stack" "$name")"
     done
     # Part of the containers' definition, so that an edited file is a reason to recreate them.
     OVERDUE_CONFIGURATION=$(cat "$root"/docker/rabbitmq/* "$root/rabbitmq-plugins/enabled_plugins" \
