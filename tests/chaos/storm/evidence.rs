@@ -49,6 +49,27 @@ const SHELVES: &str = "
     FROM stock LEFT JOIN order_items USING (sku) LEFT JOIN orders ON orders.id = order_id
     GROUP BY stock.sku ORDER BY stock.sku";
 
+/// When an order was closed and when it was to be, in seconds of the database's clock.
+pub struct Closing {
+    pub id: String,
+    pub due: f64,
+    pub committed: f64,
+}
+
+/// The database's clock, in seconds.
+pub async fn clock(store: &Store) -> f64 {
+    rows(store, "SELECT extract(epoch FROM clock_timestamp())::float8").await[0].get(0)
+}
+
+/// Every closing.
+pub async fn closings(store: &Store) -> Vec<Closing> {
+    let sql = "SELECT order_id, extract(epoch FROM due_at)::float8,
+                      extract(epoch FROM coalesce(pg_xact_commit_timestamp(xmin), closed_at))::float8
+               FROM closures";
+    let closing = |row: &Row| Closing { id: row.get(0), due: row.get(1), committed: row.get(2) };
+    rows(store, sql).await.iter().map(closing).collect()
+}
+
 /// Every order with its history.
 pub async fn orders(store: &Store) -> Vec<Order> {
     rows(store, ORDERS).await.iter().map(order).collect()

@@ -1,40 +1,71 @@
 //! What is printed in the end, and the same as JSON lines.
 
-use std::{collections::BTreeMap, fmt::Write, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt::Write,
+    path::Path,
+    time::Duration,
+};
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{
     judge::{Evidence, Violation},
-    watch::{Late, Sample},
+    watch::LATE,
 };
 
-/// One strike, as it was carried out.
+/// One strike, as it was carried out; times since the storm began.
 #[derive(Clone, Debug)]
 pub struct Struck {
-    /// Since the storm began.
     pub at: Duration,
     /// The faults, e.g. `broker killed (node 0)`.
     pub faults: Vec<String>,
-    /// From the beginning until everything served again.
-    pub lasted: Duration,
-    /// From then until nothing was late any more; nothing where that took longer than was waited.
-    pub recovered: Option<Duration>,
-    /// The worst that was seen.
+    /// When everything served again.
+    pub healed: Duration,
+    /// Whether nothing was late any more before the next strike.
+    pub calmed: bool,
+    /// Orders that were late because of it.
     pub late: Late,
     /// Faults that could not be made.
     pub failed: Vec<String>,
 }
 
+/// Orders that were overdue by more than [`LATE`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    pub orders: usize,
+    /// By how much the worst was.
+    pub worst: Duration,
+    /// When the last of them was closed, since the storm began.
+    pub until: Duration,
+}
+
+/// An order that was late, in times since the storm began.
+#[derive(Clone, Copy, Debug)]
+pub struct LateOrder {
+    pub due: Duration,
+    /// From when on it was late.
+    pub from: Duration,
+    pub closed: Duration,
+}
+
+/// Counts each late order to the strike before.
+pub fn blame(strikes: &mut [Struck], late: &[LateOrder]) {
+    for order in late {
+        let next = strikes.partition_point(|strike| strike.at <= order.from);
+        if let Some(strike) = next.checked_sub(1).and_then(|index| strikes.get_mut(index)) {
+            strike.late.orders += 1;
+            strike.late.worst = strike.late.worst.max(order.closed.saturating_sub(order.due));
+            strike.late.until = strike.late.until.max(order.closed);
+        }
+    }
+}
+
 impl Struck {
-    /// What the samples since its beginning say; `healed` is when everything served again.
-    pub fn recovery(samples: &[Sample], healed: tokio::time::Instant) -> (Duration, Late) {
-        let late = samples.iter().filter(|sample| sample.late.is_some_and(|late| late.orders > 0));
-        let last = late.clone().map(|sample| sample.at).max();
-        let worst = late.filter_map(|sample| sample.late).fold(Late::default(), |worst, late| {
-            Late { orders: worst.orders.max(late.orders), worst: worst.worst.max(late.worst) }
-        });
-        (last.map_or(Duration::ZERO, |last| last.saturating_duration_since(healed)), worst)
+    /// From when everything served again until nothing was late any more; nothing where that was waited for in vain.
+    fn recovery(&self) -> Option<Duration> {
+        self.calmed.then(|| self.late.until.saturating_sub(self.healed))
     }
 }
 
@@ -59,7 +90,7 @@ impl Report {
             "at", "fault", "lasted", "recovered", "late", "by"
         );
         for strike in &self.strikes {
-            let recovered = strike.recovered.map_or("NOT".to_owned(), |time| match time {
+            let recovered = strike.recovery().map_or("NOT".to_owned(), |time| match time {
                 Duration::ZERO => "-".to_owned(),
                 time => seconds(time),
             });
@@ -73,7 +104,7 @@ impl Report {
                 "{:>7}  {:<58} {:>7} {recovered:>9} {:>7} {:>9}",
                 seconds(strike.at),
                 strike.faults.join(" + "),
-                seconds(strike.lasted),
+                seconds(strike.healed.saturating_sub(strike.at)),
                 late[0],
                 late[1]
             )
@@ -82,10 +113,12 @@ impl Report {
                 writeln!(text, "{:>7}  could not be made: {failed}", "").unwrap();
             }
         }
-        text.push_str(
-            "\nrecovered: from when everything served again until no order was late (overdue by more than 1 s)\n\
-             late, by: the most orders that were late at one time, and how long the worst of them was overdue\n\n",
-        );
+        writeln!(
+            text,
+            "\nrecovered: from when everything served again until no order was late (overdue by more than {LATE:?})\n\
+             late, by: how many orders were, and how long the worst of them was overdue when it was closed\n",
+        )
+        .unwrap();
         for (name, value) in &self.counts {
             writeln!(text, "{name:<28} {value:>10}").unwrap();
         }
@@ -120,8 +153,8 @@ impl Report {
         let mut lines = Vec::new();
         for strike in &self.strikes {
             lines.push(json!({
-                "at_ms": ms(strike.at), "faults": strike.faults, "lasted_ms": ms(strike.lasted),
-                "recovered_ms": strike.recovered.map(ms), "late_orders": strike.late.orders,
+                "at_ms": ms(strike.at), "faults": strike.faults, "lasted_ms": ms(strike.healed.saturating_sub(strike.at)),
+                "recovered_ms": strike.recovery().map(ms), "late_orders": strike.late.orders,
                 "latest_ms": ms(strike.late.worst), "failed": strike.failed,
             }));
         }
@@ -150,7 +183,7 @@ impl Report {
 /// Counts of the evidence that a person wants to see.
 pub fn counts(
     evidence: &Evidence,
-    promised: &std::collections::BTreeSet<String>,
+    promises: &HashMap<String, Instant>,
 ) -> Vec<(&'static str, String)> {
     let with = |status: &str| evidence.orders.iter().filter(|order| order.status == status).count();
     let closings =
@@ -165,7 +198,7 @@ pub fn counts(
         late_us.get(index).map_or("-".to_owned(), |us| format!("{} ms", us / 1_000))
     };
     let distinct = evidence.parked.iter().map(|parked| &parked.message_id);
-    let distinct: std::collections::BTreeSet<_> = distinct.collect();
+    let distinct: BTreeSet<_> = distinct.collect();
     vec![
         ("orders", evidence.orders.len().to_string()),
         ("paid", with("paid").to_string()),
@@ -173,7 +206,7 @@ pub fn counts(
         ("closed by the sweep", swept.len().to_string()),
         (
             "  with a confirmed notice",
-            swept.iter().filter(|id| promised.contains(**id)).count().to_string(),
+            swept.iter().filter(|id| promises.contains_key(**id)).count().to_string(),
         ),
         ("lateness p50", quantile(50)),
         ("lateness p99", quantile(99)),
@@ -190,4 +223,32 @@ fn seconds(time: Duration) -> String {
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+mod tests {
+    use super::*;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn strike(at: u64, healed: u64) -> Struck {
+        let faults = vec!["broker killed".to_owned()];
+        let late = Late::default();
+        Struck { at: s(at), faults, healed: s(healed), calmed: true, late, failed: Vec::new() }
+    }
+
+    #[test]
+    fn a_late_order_is_counted_to_the_strike_before_it() {
+        let mut strikes = [strike(10, 15), strike(30, 30), strike(50, 51)];
+        let late = [
+            LateOrder { due: s(1), from: s(2), closed: s(3) },
+            LateOrder { due: s(11), from: s(12), closed: s(17) },
+            LateOrder { due: s(9), from: s(10), closed: s(14) },
+            LateOrder { due: s(52), from: s(53), closed: s(60) },
+        ];
+        blame(&mut strikes, &late);
+        assert_eq!(strikes[0].late, Late { orders: 2, worst: s(6), until: s(17) });
+        assert_eq!(strikes.each_ref().map(Struck::recovery), [s(2), s(0), s(9)].map(Some));
+    }
 }

@@ -16,12 +16,12 @@ use super::{
     judge::{Evidence, judge},
     kind::{Kind, Place},
     orders::{COLD_SKUS, HOT_SKUS},
-    report::{Report, Struck, counts},
+    report::{Late, LateOrder, Report, Struck, blame, counts},
     schedule::{Schedule, Strike},
     service::Service,
     site::Site,
     strike::strike,
-    watch::Watch,
+    watch::{LATE, Watch},
 };
 use crate::support::overdue;
 
@@ -62,8 +62,12 @@ impl Storm {
             Watch::start(&url, schema, Arc::clone(&service))
         };
         service.start(self.orders_per_second);
-        let strikes = self.strikes(&site, &fleet, &service, &watch).await;
+        // Asked twice: the first time may have to connect.
+        evidence::clock(&site.store).await;
+        let (began, clock) = (Instant::now(), evidence::clock(&site.store).await);
+        let mut strikes = self.strikes(began, &site, &fleet, &service, &watch).await;
         let (evidence, found) = aftermath(&site, &fleet, &service, &strikes).await;
+        blame(&mut strikes, &late_orders(&site, &service, began, clock).await);
         let report = self.report(strikes, &evidence, &found, &service);
         report.write(&logs.join("report.jsonl"));
         eprintln!("{}\nlogs and report.jsonl: {}", report.text(), logs.display());
@@ -82,6 +86,7 @@ impl Storm {
 
     async fn strikes(
         &self,
+        began: Instant,
         site: &Site,
         fleet: &Fleet,
         service: &Service,
@@ -91,7 +96,6 @@ impl Storm {
         if site.nodes.len() > 1 {
             kinds.extend(Kind::OF_A_CLUSTER);
         }
-        let began = Instant::now();
         let mut struck = Vec::new();
         // Some orders have to come due first.
         sleep(Duration::from_secs(3)).await;
@@ -130,14 +134,13 @@ impl Storm {
         });
         let failed = join_all(made).await.into_iter().flatten().collect();
         let healed = Instant::now();
-        let calm = watch.until_calm(self.quiet, STALL).await;
-        let (recovered, late) = Struck::recovery(&watch.since(start), healed);
+        let calmed = watch.until_calm(self.quiet, STALL).await;
         Struck {
             at: start - began,
             faults,
-            lasted: healed - start,
-            recovered: calm.then_some(recovered),
-            late,
+            healed: healed - began,
+            calmed,
+            late: Late::default(),
             failed,
         }
     }
@@ -149,12 +152,26 @@ impl Storm {
         found: &Found,
         service: &Service,
     ) -> Report {
-        let mut counts = counts(evidence, &service.known().promised);
+        let mut counts = counts(evidence, &service.known().promises);
         counts.push(("strikes", strikes.len().to_string()));
         counts.push(("workers that could not start", found.not_started.len().to_string()));
         let command = self.command.clone();
         Report { seed: self.seed, command, strikes, violations: judge(evidence), counts }
     }
+}
+
+/// Orders that were late although their notice was confirmed in time. `clock` is what the database's said when
+/// the storm began.
+async fn late_orders(site: &Site, service: &Service, began: Instant, clock: f64) -> Vec<LateOrder> {
+    let promises = service.known().promises;
+    let since = |moment: f64| Duration::from_secs_f64((moment - clock).max(0.0));
+    let late = |closing: &evidence::Closing| {
+        let promise = promises.get(&closing.id)?.saturating_duration_since(began);
+        let (due, closed) = (since(closing.due), since(closing.committed));
+        let from = due.max(promise) + LATE;
+        (closed > from).then_some(LateOrder { due, from, closed })
+    };
+    evidence::closings(&site.store).await.iter().filter_map(late).collect()
 }
 
 /// Stock, the audit of every change, and a subscriber of the events.

@@ -14,6 +14,7 @@ use std::{
 };
 
 use deadpool_postgres::Object;
+use futures_util::future::join_all;
 use lapin::types::FieldTable;
 use overdue::{broker::Message, store::Store, topology::Topology};
 use tokio::{
@@ -89,8 +90,8 @@ pub struct Known {
     pub created: BTreeSet<String>,
     pub answers: BTreeMap<String, Vec<Answer>>,
     pub trash: BTreeMap<String, Expected>,
-    /// Orders whose notice was confirmed.
-    pub promised: BTreeSet<String>,
+    /// When the notice of each order should have come out of its level; only where it was confirmed.
+    pub promises: HashMap<String, Instant>,
 }
 
 impl Service {
@@ -150,7 +151,7 @@ impl Service {
             created: record.created.clone(),
             answers: record.answers.clone(),
             trash: self.hostile.trash(),
-            promised: record.promises.keys().cloned().collect(),
+            promises: record.promises.clone(),
         }
     }
 
@@ -167,24 +168,26 @@ impl Service {
 
     /// Garbage and ghosts, beside what comes every second.
     pub async fn publish_trash(&self, count: usize, ghosts: bool) {
-        for _ in 0..count {
+        let thrown = (0..count).map(async |_| {
             if ghosts { self.hostile.ghost().await } else { self.hostile.garbage().await }
-        }
+        });
+        join_all(thrown).await;
     }
 
     /// Notices of the newest orders, with forged headers and properties.
     pub async fn publish_forged(&self, count: usize) {
-        for id in self.recent(count) {
-            self.hostile.forged(&id).await;
-        }
+        let recent = self.recent(count);
+        join_all(recent.iter().map(|id| self.hostile.forged(id))).await;
     }
 
     /// Further notices of the newest orders, through the shortest level or their own.
     pub async fn publish_again(&self, count: usize, early: bool) {
-        for id in self.recent(count) {
+        let recent = self.recent(count);
+        let again = recent.iter().map(|id| {
             let level = if early { 0 } else { 1 + id.len() % (LEVELS_MS.len() - 1) };
-            self.publish(&id, LEVELS_MS[level]).await;
-        }
+            self.publish(id, LEVELS_MS[level])
+        });
+        join_all(again).await;
     }
 
     fn recent(&self, count: usize) -> Vec<String> {
