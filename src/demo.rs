@@ -114,7 +114,7 @@ pub async fn run(
         worker.end().await;
     }
     let mut evidence = played?;
-    evidence.put_back = stage.in_process.then(|| stage.worker.tally.read().put_back);
+    evidence.put_back = stage.in_process.then(|| stage.worker.counters.read().put_back);
     let rows = leave(stage, script, &evidence).await?;
     Ok(Report::new(script, &evidence, rows))
 }

@@ -8,10 +8,7 @@ use std::{
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::{
-    config::{LogFormat, LogSettings},
-    worker::Counts,
-};
+use crate::config::{LogFormat, LogSettings};
 
 /// Installs the subscriber; log lines go to standard error.
 ///
@@ -114,15 +111,27 @@ pub fn stopping(deadline: Duration) {
     );
 }
 
+/// What a worker has done until it stopped: messages, and for `swept` orders.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the fields of the log line, explained at the worker's counters")]
+pub struct Stopped {
+    pub closed: u64,
+    pub already_final: u64,
+    pub put_back: u64,
+    pub retried: u64,
+    pub parked: u64,
+    pub swept: u64,
+}
+
 /// The worker has stopped.
-pub fn stopped(counts: &Counts) {
+pub fn stopped(work: Stopped) {
     info!(
-        closed = counts.closed,
-        already_final = counts.already_final,
-        put_back = counts.put_back,
-        retried = counts.retried,
-        parked = counts.parked,
-        swept = counts.swept,
+        closed = work.closed,
+        already_final = work.already_final,
+        put_back = work.put_back,
+        retried = work.retried,
+        parked = work.parked,
+        swept = work.swept,
         "worker stopped"
     );
 }

@@ -15,7 +15,7 @@ use crate::{
     shutdown::Stop,
     telemetry,
     topology::Topology,
-    worker::{self, Tally, Worker},
+    worker::{self, Counters, Worker},
 };
 
 /// Declare the topology, then close overdue orders until SIGTERM
@@ -84,7 +84,7 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
         topology,
         effects,
         settings: settings.worker.clone(),
-        tally: Tally::default(),
+        counters: Counters::default(),
         events: tokio::sync::Notify::new(),
     })
 }

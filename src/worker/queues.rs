@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{SessionEnd, Worker};
+use super::{context::Worker, session_end::SessionEnd};
 use crate::{
     broker::{Link, Management, passive},
     plan::generation::{name_of, number_of},

@@ -9,14 +9,16 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Lane, SessionEnd,
     batch::Batch,
-    closing, limits,
+    closing,
+    context::ConsumerContext,
+    counters::count,
+    limits,
+    session_end::SessionEnd,
     settle::{self, Due},
 };
 use crate::{
     broker::consume::Subscription, order::Outcome, shutdown::Stop, store::orders::Path, telemetry,
-    worker::count,
 };
 
 /// A batch that is being closed. Batches are settled in the order they came, because an ack covers all before it.
@@ -24,23 +26,23 @@ type Closing = JoinHandle<Result<Vec<(Due, Option<Outcome>)>, SessionEnd>>;
 
 /// Consumes until a stop is asked for or something breaks; then gives back what is unsettled.
 pub(super) async fn receive(
-    lane: Lane,
+    context: ConsumerContext,
     mut subscription: Subscription,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let lane = Arc::new(lane);
-    let worked = work(&lane, &mut subscription, &stop).await;
+    let context = Arc::new(context);
+    let worked = work(&context, &mut subscription, &stop).await;
     // Where the channel is gone, the broker gives back by itself.
     let given_back = subscription.give_back_all().await;
     worked.and(given_back.map_err(SessionEnd::from))
 }
 
 async fn work(
-    lane: &Arc<Lane>,
+    context: &Arc<ConsumerContext>,
     subscription: &mut Subscription,
     stop: &Stop,
 ) -> Result<(), SessionEnd> {
-    let settings = &lane.worker.settings;
+    let settings = &context.worker.settings;
     let mut batch: Batch<Due> = Batch::new(limits::batch(settings));
     let mut closing: VecDeque<Closing> = VecDeque::new();
     loop {
@@ -51,27 +53,27 @@ async fn work(
             () = stop.requested() => break,
             closed = oldest(&mut closing), if !closing.is_empty() => {
                 closing.pop_front();
-                settle::settle(lane, subscription, closed?).await?;
+                settle::settle(context, subscription, closed?).await?;
             }
             delivery = subscription.next(), if room => {
                 if let Some(full) = batch.push(Due::read(delivery?), Instant::now()) {
-                    closing.push_back(close(lane, full));
+                    closing.push_back(close(context, full));
                 }
             }
             // Nothing more is ready and the database is idle: waiting for company would only make it late.
             () = std::future::ready(()), if closing.is_empty() && !batch.is_empty() => {
-                closing.push_back(close(lane, batch.take()));
+                closing.push_back(close(context, batch.take()));
             }
             () = sleep_until(deadline), if room && !batch.is_empty() => {
-                closing.push_back(close(lane, batch.take()));
+                closing.push_back(close(context, batch.take()));
             }
         }
     }
     if !batch.is_empty() {
-        closing.push_back(close(lane, batch.take()));
+        closing.push_back(close(context, batch.take()));
     }
     while let Some(next) = closing.pop_front() {
-        settle::settle(lane, subscription, joined(next.await)?).await?;
+        settle::settle(context, subscription, joined(next.await)?).await?;
     }
     Ok(())
 }
@@ -99,15 +101,15 @@ async fn sleep_until(deadline: Option<tokio::time::Instant>) {
 }
 
 /// Closes a batch in a task of its own, so that several are on their way while this loop receives.
-fn close(lane: &Arc<Lane>, batch: Vec<Due>) -> Closing {
-    let lane = Arc::clone(lane);
+fn close(context: &Arc<ConsumerContext>, batch: Vec<Due>) -> Closing {
+    let context = Arc::clone(context);
     tokio::spawn(async move {
         let began = Instant::now();
-        let worker = &lane.worker;
+        let worker = &context.worker;
         let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
-        let effect = &worker.effects[&lane.timeout.effect];
+        let effect = &worker.effects[&context.timeout.effect];
         let outcomes = closing::outcomes(&worker.store, effect, &ids, Path::Message).await?;
-        report(&lane, &outcomes, began.elapsed());
+        report(&context, &outcomes, began.elapsed());
         let mut outcomes = outcomes.into_iter();
         let pair = |due: Due| {
             let outcome = due.order_id().is_some().then(|| outcomes.next()).flatten();
@@ -117,16 +119,16 @@ fn close(lane: &Arc<Lane>, batch: Vec<Due>) -> Closing {
     })
 }
 
-fn report(lane: &Lane, outcomes: &[Outcome], took: Duration) {
+fn report(context: &ConsumerContext, outcomes: &[Outcome], took: Duration) {
     let delays = outcomes.iter().filter_map(|outcome| match outcome {
         Outcome::Closed { late } => Some(*late),
         _ => None,
     });
     let (closed, latest) =
         delays.fold((0, Duration::ZERO), |(n, max), late| (n + 1, max.max(late)));
-    count(&lane.worker.tally.closed, closed);
+    count(&context.worker.counters.closed, closed);
     if closed > 0 {
-        lane.worker.events.notify_one();
+        context.worker.events.notify_one();
     }
-    telemetry::batch_closed(&lane.timeout.name, outcomes.len(), closed, took, latest);
+    telemetry::batch_closed(&context.timeout.name, outcomes.len(), closed, took, latest);
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use lapin::types::FieldTable;
 
-use super::{SessionEnd, Worker};
+use super::{context::Worker, session_end::SessionEnd};
 use crate::{
     broker::{ConnectError, Message, PublishError, Publisher},
     shutdown::Stop,

@@ -7,8 +7,10 @@ use lapin::{
 };
 
 use super::{
-    Lane, SessionEnd, count,
+    context::ConsumerContext,
+    counters::count,
     disposition::{Disposition, Levels, decide},
+    session_end::SessionEnd,
 };
 use crate::{
     broker::{Message, consume::Subscription},
@@ -106,21 +108,21 @@ impl Due {
         }
     }
 
-    fn put_back(&self, lane: &Lane, level: &Level, attempt: u32) -> Message {
-        let topology = &lane.worker.topology;
-        let key = Topology::routing_key(level, &lane.timeout);
+    fn put_back(&self, context: &ConsumerContext, level: &Level, attempt: u32) -> Message {
+        let topology = &context.worker.topology;
+        let key = Topology::routing_key(level, &context.timeout);
         let mut copy = self.copy(topology.entry_exchange(), key);
         copy.headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(i64::from(attempt)));
         copy
     }
 
-    fn park(&self, lane: &Lane, reason: &str) -> Message {
-        let mut copy =
-            self.copy(lane.worker.topology.park_exchange(), self.delivery.routing_key.to_string());
+    fn park(&self, context: &ConsumerContext, reason: &str) -> Message {
+        let mut copy = self
+            .copy(context.worker.topology.park_exchange(), self.delivery.routing_key.to_string());
         let text = |text: &str| AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()));
         let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
         copy.headers.insert(PARK_REASON.into(), text(&reason));
-        copy.headers.insert(PARK_TIMEOUT.into(), text(&lane.timeout.name));
+        copy.headers.insert(PARK_TIMEOUT.into(), text(&context.timeout.name));
         copy
     }
 }
@@ -139,17 +141,17 @@ fn is_brokers(header: &str) -> bool {
 /// A copy was not confirmed: that delivery is given back, the others are acked, and the session is to end.
 /// Or the channel is gone: then all of them come again, and find their orders final.
 pub(super) async fn settle(
-    lane: &Lane,
+    context: &ConsumerContext,
     subscription: &Subscription,
     batch: Vec<(Due, Option<Outcome>)>,
 ) -> Result<(), SessionEnd> {
     let settled = join_all(batch.iter().map(|(due, outcome)| async move {
-        let disposition = due.disposition(outcome.as_ref(), &lane.worker.topology);
-        let result = carry_out(lane, due, outcome.as_ref(), &disposition).await;
+        let disposition = due.disposition(outcome.as_ref(), &context.worker.topology);
+        let result = carry_out(context, due, outcome.as_ref(), &disposition).await;
         (due, disposition, result)
     }))
     .await;
-    tell_parked(lane, &settled);
+    tell_parked(context, &settled);
     let mut last_done = None;
     let mut failure = None;
     for (due, _, result) in settled {
@@ -170,40 +172,40 @@ pub(super) async fn settle(
 }
 
 /// One line for all that this batch has parked.
-fn tell_parked(lane: &Lane, settled: &[(&Due, Disposition, Result<(), SessionEnd>)]) {
+fn tell_parked(context: &ConsumerContext, settled: &[(&Due, Disposition, Result<(), SessionEnd>)]) {
     let mut parked = settled.iter().filter_map(|settled| match settled {
         (due, Disposition::Park { reason }, Ok(())) => Some((due, reason)),
         _ => None,
     });
     if let Some((first, reason)) = parked.next() {
         let messages = 1 + parked.count();
-        telemetry::batch_parked(&lane.timeout.name, messages, &first.label(), reason);
+        telemetry::batch_parked(&context.timeout.name, messages, &first.label(), reason);
     }
 }
 
 async fn carry_out(
-    lane: &Lane,
+    context: &ConsumerContext,
     due: &Due,
     outcome: Option<&Outcome>,
     disposition: &Disposition,
 ) -> Result<(), SessionEnd> {
-    let tally = &lane.worker.tally;
+    let counters = &context.worker.counters;
     match disposition {
         Disposition::Ack => {
             if outcome == Some(&Outcome::AlreadyFinal) {
-                count(&tally.already_final, 1);
+                count(&counters.already_final, 1);
             }
         }
         Disposition::Delay { level, attempt } => {
-            lane.publisher.publish(due.put_back(lane, level, *attempt)).await?;
+            context.publisher.publish(due.put_back(context, level, *attempt)).await?;
             telemetry::delayed(&due.label(), level.name(), *attempt);
             let waits = matches!(outcome, Some(Outcome::NotDue { .. }));
-            count(if waits { &tally.put_back } else { &tally.retried }, 1);
+            count(if waits { &counters.put_back } else { &counters.retried }, 1);
         }
         Disposition::Park { reason } => {
-            lane.publisher.publish(due.park(lane, reason)).await?;
+            context.publisher.publish(due.park(context, reason)).await?;
             telemetry::parked(&due.label(), reason);
-            count(&tally.parked, 1);
+            count(&counters.parked, 1);
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use tokio::time::MissedTickBehavior;
 
-use super::{SessionEnd, Worker, closing, count};
+use super::{closing, context::Worker, counters::count, session_end::SessionEnd};
 use crate::{
     order::{OrderId, Outcome},
     shutdown::Stop,
@@ -61,7 +61,7 @@ async fn sweep_timeout(worker: &Worker, timeout: &Timeout, stop: &Stop) -> Resul
         stuck.extend(looked_at.filter(|(_, outcome)| !is_closed(outcome)).map(|(id, _)| id));
     }
     if swept > 0 {
-        count(&worker.tally.swept, swept);
+        count(&worker.counters.swept, swept);
         telemetry::swept(&timeout.name, swept);
     }
     Ok(())

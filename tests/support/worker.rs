@@ -7,7 +7,7 @@ use overdue::{
     config::{Millis, Settings, WorkerSettings},
     shutdown::Stop,
     store::{Store, orders::Effect},
-    worker::{self, Counts, Tally, Worker},
+    worker::{self, Counters, Counts, Worker},
 };
 use tokio::task::JoinHandle;
 
@@ -32,7 +32,7 @@ impl RunningWorker {
 
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
-        self.worker.tally.read()
+        self.worker.counters.read()
     }
 
     /// Whether it still works.
@@ -88,7 +88,7 @@ impl World {
             topology: self.topology.clone(),
             effects: effects.collect(),
             settings,
-            tally: Tally::default(),
+            counters: Counters::default(),
             events: tokio::sync::Notify::new(),
         });
         let stop = Stop::new();

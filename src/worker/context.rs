@@ -1,0 +1,40 @@
+//! What the tasks of a worker share.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tokio::sync::Notify;
+
+use super::counters::Counters;
+use crate::{
+    broker::{BrokerAddress, Management, Publisher},
+    config::WorkerSettings,
+    store::{Store, orders::Effect},
+    topology::{Timeout, Topology},
+};
+
+/// Everything a worker needs.
+pub struct Worker {
+    /// Each session opens its connections here.
+    pub address: BrokerAddress,
+    /// Lists the generations of each queue; without it they are looked for one by one.
+    pub management: Option<Management>,
+    /// Where orders are closed.
+    pub store: Store,
+    /// What is consumed, and the levels messages are put back through.
+    pub topology: Topology,
+    /// The SQL of each effect the topology names.
+    pub effects: BTreeMap<String, Effect>,
+    /// Batches, time-outs, sweep.
+    pub settings: WorkerSettings,
+    /// Counted since the worker was made, over all of its sessions.
+    pub counters: Counters,
+    /// Notified when a batch wrote events, so that the relay need not poll for them.
+    pub events: Notify,
+}
+
+/// What the consumers of one timeout share in one session.
+pub(crate) struct ConsumerContext {
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) timeout: Timeout,
+    pub(crate) publisher: Publisher,
+}
