@@ -23,4 +23,4 @@ pub use change::{ChangeError, ChangeEvent, TopologyChange};
 pub use connect::{ConnectError, Link};
 pub use lock::{LockError, LockLost, TopologyLock};
 pub use management::{Management, ManagementError};
-pub use publish::{Message, PublishError, Publisher};
+pub use publish::{PublishError, Publisher};

@@ -20,7 +20,7 @@
 //! - Classic queues dead-letter at most once and are not replicated.
 //!
 //! # The map
-//! Core, pure: [`topology`], [`plan`], [`order`], [`worker::batch`], [`worker::disposition`], and what is made of them:
+//! Core, pure: [`topology`], [`plan`], [`order`], [`wire`], [`worker::batch`], [`worker::disposition`], and what is made of them:
 //! [`graph`], [`export`], [`permissions`], [`verify`], [`doctor`]'s judgements.
 //! Edges: [`broker`], [`store`], [`cli`]. `broker` and `store` do not know each other; [`worker`] joins them.
 
@@ -47,4 +47,5 @@ pub mod telemetry;
 mod text;
 pub mod topology;
 pub mod verify;
+pub mod wire;
 pub mod worker;

@@ -16,6 +16,7 @@ pub mod closing;
 mod context;
 mod counters;
 pub mod disposition;
+mod due;
 mod limits;
 pub(crate) mod queues;
 pub mod receive;

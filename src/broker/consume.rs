@@ -14,6 +14,7 @@ use lapin::{
 use tokio::time::timeout;
 
 use super::Link;
+use crate::wire::Received;
 
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,9 +84,9 @@ impl Subscription {
     ///
     /// # Errors
     /// The subscription ended; everything unsettled goes back to the queue by itself.
-    pub async fn next(&mut self) -> Result<Delivery, ConsumeError> {
+    pub async fn next(&mut self) -> Result<Received, ConsumeError> {
         match self.consumer.next().await {
-            Some(Ok(delivery)) => Ok(delivery),
+            Some(Ok(delivery)) => Ok(received(delivery)),
             Some(Err(source)) => {
                 Err(ConsumeError::Channel { queue: self.queue.clone(), step: "receive", source })
             }
@@ -138,5 +139,17 @@ impl Subscription {
             }
             Err(_elapsed) => Err(ConsumeError::Stuck { queue: self.queue.clone(), step }),
         }
+    }
+}
+
+fn received(delivery: Delivery) -> Received {
+    let properties = &delivery.properties;
+    Received {
+        tag: delivery.delivery_tag,
+        routing_key: delivery.routing_key.to_string(),
+        message_id: properties.message_id().as_ref().map(ToString::to_string),
+        content_type: properties.content_type().as_ref().map(ToString::to_string),
+        headers: properties.headers().clone().unwrap_or_default(),
+        body: delivery.data,
     }
 }

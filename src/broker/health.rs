@@ -5,11 +5,14 @@ mod api;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lapin::{types::FieldTable, uri::AMQPScheme};
+use lapin::uri::AMQPScheme;
 use tokio::time::timeout;
 
-use super::{BrokerAddress, ConnectError, Management, Message, PublishError, Publisher};
-use crate::doctor::facts::{AmqpConnection, BrokerFacts, is_loopback};
+use super::{BrokerAddress, ConnectError, Management, PublishError, Publisher};
+use crate::{
+    doctor::facts::{AmqpConnection, BrokerFacts, is_loopback},
+    wire::Message,
+};
 
 /// A publish that gets no answer for so long is blocked.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -45,12 +48,9 @@ async fn connection(address: &BrokerAddress) -> AmqpConnection {
 /// permission to write to it the answer is a refusal, which is as good, and the end of the connection.
 async fn answers(publisher: &Publisher, message_id: &str) -> bool {
     let message = Message {
-        exchange: String::new(),
         routing_key: "overdue.doctor.nowhere".to_owned(),
         message_id: message_id.to_owned(),
-        content_type: None,
-        headers: FieldTable::default(),
-        body: Vec::new(),
+        ..Message::default()
     };
     match timeout(ANSWER, publisher.publish(message)).await {
         Ok(Err(PublishError::Blocked { .. })) | Err(_) => false,

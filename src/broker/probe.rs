@@ -11,12 +11,15 @@ use lapin::{
     message::Delivery,
     options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions},
     protocol::{AMQPErrorKind, AMQPSoftError},
-    types::{AMQPValue, FieldTable},
+    types::FieldTable,
 };
 use tokio::time::timeout_at;
 
-use super::{BrokerAddress, ConnectError, Link, Message, Publisher};
-use crate::verify::probe::{CANARY, Canaries, Canary, Fate};
+use super::{BrokerAddress, ConnectError, Link, Publisher};
+use crate::{
+    verify::probe::{Canaries, Canary, Fate},
+    wire::{Message, headers},
+};
 
 /// How much later than the longest level a canary may come before it counts as lost.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -117,24 +120,11 @@ async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError
 /// Why canaries were not taken, by id.
 async fn publish_all(publisher: &Publisher, canaries: &Canaries) -> BTreeMap<String, String> {
     let sent = canaries.list.iter().map(|canary| async move {
-        let answer = publisher.publish(message(canaries, canary)).await;
+        let (exchange, key) = (canaries.entry_exchange.clone(), canary.routing_key.clone());
+        let answer = publisher.publish(Message::canary(exchange, key, &canary.id)).await;
         Some((canary.id.clone(), answer.err()?.to_string()))
     });
     join_all(sent).await.into_iter().flatten().collect()
-}
-
-fn message(canaries: &Canaries, canary: &Canary) -> Message {
-    let mut headers = FieldTable::default();
-    headers.insert(CANARY.into(), AMQPValue::LongString(canary.id.as_str().into()));
-    Message {
-        exchange: canaries.entry_exchange.clone(),
-        routing_key: canary.routing_key.clone(),
-        message_id: canary.id.clone(),
-        content_type: Some("application/json".to_owned()),
-        headers,
-        // No due notice: a worker that does not know canaries parks it and touches no order.
-        body: serde_json::json!({ "canary": canary.id }).to_string().into_bytes(),
-    }
 }
 
 /// When each canary came back, until all did or the time is up.
@@ -157,9 +147,5 @@ async fn collect(
 
 /// What else comes due meanwhile with the same routing key has no such header.
 fn id(delivery: &Delivery) -> Option<String> {
-    let headers = delivery.properties.headers().as_ref()?.inner();
-    match headers.get(CANARY)? {
-        AMQPValue::LongString(id) => Some(id.to_string()),
-        _ => None,
-    }
+    headers::canary_id(delivery.properties.headers().as_ref()?)
 }

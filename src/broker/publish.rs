@@ -12,7 +12,6 @@ use lapin::{
     message::Delivery,
     options::{BasicPublishOptions, ConfirmSelectOptions},
     protocol::{AMQPErrorKind, AMQPSoftError},
-    types::FieldTable,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -20,6 +19,7 @@ use tokio::{
 };
 
 use super::{BrokerAddress, ConnectError, Link};
+use crate::wire::Message;
 
 /// Handing one message to the connection; longer means that the broker has blocked it.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,23 +31,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const WINDOW: usize = 1_024;
 /// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
 const PERSISTENT: u8 = 2;
-
-/// A message to publish.
-#[derive(Clone, Debug)]
-pub struct Message {
-    /// Where to.
-    pub exchange: String,
-    /// With which routing key.
-    pub routing_key: String,
-    /// `message-id`, unique among the messages in flight; a return is matched by it.
-    pub message_id: String,
-    /// `content-type`, where known.
-    pub content_type: Option<String>,
-    /// Headers.
-    pub headers: FieldTable,
-    /// The body.
-    pub body: Vec<u8>,
-}
 
 /// What can become of a message that was not confirmed.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -6,18 +6,18 @@ use clap::Args;
 use futures_util::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
-use lapin::types::FieldTable;
 use serde::Deserialize;
 
 use super::{exit::Failure, output::print, setup};
 use crate::{
-    broker::{Message, PublishError, Publisher},
+    broker::{PublishError, Publisher},
     config::Settings,
-    order::{DueNotice, OrderId},
+    order::OrderId,
     topology::{
         Topology,
         route::{Delay, Route},
     },
+    wire::{DueNotice, Message},
 };
 
 /// Messages on their way at once; the publisher's own window is smaller than two of these.
@@ -122,7 +122,8 @@ impl Publish {
         let timeout = line.timeout.as_deref().or(self.timeout.as_deref());
         let route = route(topology, timeout, &delay)?;
         let notice = DueNotice { order_id, due_at: line.due_at.or(self.due_at) };
-        Ok(compose(&notice, route, self.text))
+        let message = if self.text { Message::bare_order_id } else { Message::notice };
+        Ok(message(route, &notice))
     }
 
     fn delay(&self) -> Delay {
@@ -143,23 +144,6 @@ fn route(topology: &Topology, timeout: Option<&str>, delay: &Delay) -> Result<Ro
         }
     };
     topology.route(timeout, delay).map_err(|error| error.to_string())
-}
-
-/// A due notice as a message: JSON, or the bare order id.
-pub(crate) fn compose(notice: &DueNotice, route: Route, text: bool) -> Message {
-    let (content_type, body) = if text {
-        ("text/plain", notice.order_id.as_str().as_bytes().to_vec())
-    } else {
-        ("application/json", notice.encode())
-    };
-    Message {
-        exchange: route.exchange,
-        routing_key: route.routing_key,
-        message_id: notice.message_id(),
-        content_type: Some(content_type.to_owned()),
-        headers: FieldTable::default(),
-        body,
-    }
 }
 
 async fn send_all(publisher: &Publisher, messages: Vec<Message>) -> Result<(), Failure> {

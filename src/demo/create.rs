@@ -7,16 +7,16 @@ use std::{
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use lapin::types::FieldTable;
 use tokio::{sync::mpsc::UnboundedSender, time::MissedTickBehavior};
 
 use super::{DemoError, Stage, board::Board, clock::Clock, script::Script};
 use crate::{
-    broker::{Message, Publisher},
-    order::{DueNotice, OrderId},
+    broker::Publisher,
+    order::OrderId,
     shutdown::Stop,
     store::{Store, StoreError},
     topology::{level::Ttl, route::Route},
+    wire::{DueNotice, Message},
 };
 
 /// A chunk so often: short enough that its orders are published long before they are due.
@@ -154,12 +154,5 @@ async fn publish(
 
 fn message(route: &Route, order_id: &OrderId, due_at: Timestamp) -> Message {
     let notice = DueNotice { order_id: order_id.clone(), due_at: Some(due_at) };
-    Message {
-        exchange: route.exchange.clone(),
-        routing_key: route.routing_key.clone(),
-        message_id: notice.message_id(),
-        content_type: Some("application/json".to_owned()),
-        headers: FieldTable::default(),
-        body: notice.encode(),
-    }
+    Message::notice(route.clone(), &notice)
 }

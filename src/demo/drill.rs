@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::script::{Expected, RunId};
 use crate::{
-    order::Unreadable,
+    order::OrderIdError,
     topology::level::{Level, Ttl},
 };
 
@@ -69,7 +69,7 @@ fn order(record: &StringRecord) -> Result<RealOrder, String> {
     // As it will be in the database: with a run in front it is longer.
     RunId::new("drill", 0).order_id(id).map_err(|error| error.to_string())?;
     if id.is_empty() {
-        return Err(Unreadable::EmptyOrderId.to_string());
+        return Err(OrderIdError::Empty.to_string());
     }
     let purchased = time(HEADER[1], field(1))?;
     if field(2).is_empty() {

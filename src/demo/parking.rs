@@ -15,9 +15,9 @@ use lapin::{
 use super::{DemoError, script::RunId};
 use crate::{
     broker::{BrokerAddress, Link},
-    order::DueNotice,
     shutdown::Stop,
     topology::Topology,
+    wire::DueNotice,
 };
 
 /// A worker that was just started needs a second or two.

@@ -9,7 +9,7 @@ use super::{
     drill::{self, RealOrder},
 };
 use crate::{
-    order::{OrderId, Unreadable},
+    order::{OrderId, OrderIdError},
     topology::level::Ttl,
 };
 
@@ -55,7 +55,7 @@ impl RunId {
     ///
     /// # Errors
     /// With the run in front it is none.
-    pub fn order_id(&self, name: &str) -> Result<OrderId, Unreadable> {
+    pub fn order_id(&self, name: &str) -> Result<OrderId, OrderIdError> {
         OrderId::parse(&format!("{}-{name}", self.0))
     }
 }
@@ -129,7 +129,7 @@ impl Script {
     ///
     /// # Errors
     /// The run's id makes no order id.
-    pub fn demo(run: RunId, shape: DemoShape, rng: &mut impl Rng) -> Result<Self, Unreadable> {
+    pub fn demo(run: RunId, shape: DemoShape, rng: &mut impl Rng) -> Result<Self, OrderIdError> {
         let orders = (1..=shape.orders).map(|number| {
             Ok(ScriptedOrder {
                 id: run.order_id(&format!("{number:07}"))?,
@@ -151,7 +151,7 @@ impl Script {
         real: &[RealOrder],
         (after, speed, level): (Ttl, u32, Ttl),
         rng: &mut impl Rng,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, OrderIdError> {
         let latest = level.as_duration() + LATEST_PAYMENT;
         let orders = real.iter().map(|order| {
             Ok(ScriptedOrder {
@@ -165,7 +165,7 @@ impl Script {
         Self::new(run, level, orders)
     }
 
-    fn new(run: RunId, after: Ttl, orders: Vec<ScriptedOrder>) -> Result<Self, Unreadable> {
+    fn new(run: RunId, after: Ttl, orders: Vec<ScriptedOrder>) -> Result<Self, OrderIdError> {
         let last = OrderId::parse(&format!("{run}.last"))?;
         Ok(Self { run, after, orders, last })
     }

@@ -11,8 +11,6 @@ use crate::{
     topology::{Topology, level::Level},
 };
 
-/// The header that marks a canary; its value is the canary's id. A worker acks what has it.
-pub const CANARY: &str = "x-overdue-canary";
 /// A canary cannot be earlier than its TTL, but for the grain of two clocks.
 const EARLY_MS: i64 = 50;
 

@@ -9,13 +9,8 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    batch::Batch,
-    closing,
-    context::ConsumerContext,
-    counters::count,
-    limits,
-    session_end::SessionEnd,
-    settle::{self, Due},
+    batch::Batch, closing, context::ConsumerContext, counters::count, due::Due, limits,
+    session_end::SessionEnd, settle,
 };
 use crate::{
     broker::consume::Subscription, order::Outcome, shutdown::Stop, store::orders::Path, telemetry,

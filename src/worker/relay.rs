@@ -3,20 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use lapin::types::FieldTable;
 
 use super::{context::Worker, session_end::SessionEnd};
 use crate::{
-    broker::{ConnectError, Message, PublishError, Publisher},
+    broker::{ConnectError, PublishError, Publisher},
     shutdown::Stop,
     store::{StoreError, outbox::Event},
     telemetry,
     text::error_chain,
+    wire::Message,
 };
 
 /// Events on their way at once.
 const CLAIM: i64 = 500;
-/// The batches of this process ring; events of other processes that died are found by polling.
+/// The batches of this process notify; events of other processes that died are found by polling.
 const POLL: Duration = Duration::from_secs(5);
 
 /// Why events stay in the outbox for now.
@@ -32,7 +32,7 @@ enum RelayError {
 
 /// Publishes what is in the outbox until a stop is asked for.
 ///
-/// A failure is told and tried again after a while, on a connection of its own: a broker that blocks publishers
+/// A failure is logged and tried again after a while, on a connection of its own: a broker that blocks publishers
 /// (memory or disk alarm) is no reason to leave the messages. The events wait in the outbox.
 pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     let mut publisher = None;
@@ -83,21 +83,11 @@ async fn publish(
     exchange: &str,
     event: &Event,
 ) -> Result<i64, PublishError> {
-    match publisher.publish(message(exchange, event)).await {
+    let Event { id, event, order_id, created_at } = event;
+    let message = Message::event(exchange.to_owned(), event, *id, order_id, *created_at);
+    match publisher.publish(message).await {
         // Nobody has bound a queue for this event: it is delivered to all its subscribers.
-        Ok(()) | Err(PublishError::Returned { .. }) => Ok(event.id),
+        Ok(()) | Err(PublishError::Returned { .. }) => Ok(*id),
         Err(error) => Err(error),
-    }
-}
-
-fn message(exchange: &str, event: &Event) -> Message {
-    let body = serde_json::json!({ "order_id": event.order_id, "at": event.created_at });
-    Message {
-        exchange: exchange.to_owned(),
-        routing_key: event.event.clone(),
-        message_id: format!("{}/{}", event.event, event.id),
-        content_type: Some("application/json".to_owned()),
-        headers: FieldTable::default(),
-        body: body.to_string().into_bytes(),
     }
 }

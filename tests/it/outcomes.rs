@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lapin::{BasicProperties, types::AMQPValue};
-use overdue::broker::Message;
+use overdue::wire::Message;
 
 use crate::support::{Parked, World, until, worker::settings};
 

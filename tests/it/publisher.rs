@@ -8,7 +8,10 @@ use lapin::{
     options::ExchangeDeclareOptions,
     types::{AMQPValue, FieldTable},
 };
-use overdue::broker::{Message, PublishError, Publisher};
+use overdue::{
+    broker::{PublishError, Publisher},
+    wire::Message,
+};
 use tokio::time::timeout;
 
 use crate::support::{Proxy, Wire, World, text, until};

@@ -1,7 +1,10 @@
 //! The body of a due notice: what is read, what is refused, and the sentence it is parked with.
 
 use jiff::Timestamp;
-use overdue::order::{DueNotice, MAX_BODY_BYTES, MAX_ORDER_ID_BYTES, OrderId, Unreadable};
+use overdue::{
+    order::{MAX_ORDER_ID_BYTES, OrderId},
+    wire::{DueNotice, MAX_BODY_BYTES, Unreadable},
+};
 use proptest::{collection, option, prelude::*};
 
 fn id(text: &str) -> OrderId {

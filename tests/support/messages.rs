@@ -10,10 +10,7 @@ use lapin::{
     },
     types::{AMQPValue, FieldTable},
 };
-use overdue::{
-    broker::{Link, Message},
-    topology::route::Delay,
-};
+use overdue::{broker::Link, topology::route::Delay, wire::Message};
 
 use super::{World, until};
 

@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use lapin::message::Delivery;
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{ChangeError, message_log::MessageTag, scenario::Scenario, shared_log::SharedLog};
@@ -14,6 +13,7 @@ use crate::{
         passive,
     },
     plan::generation::number_of,
+    wire::Received,
 };
 
 /// How soon a new generation is consumed from.
@@ -119,13 +119,13 @@ async fn take_all(
             delivery = next?;
             record(log, from, &delivery);
         }
-        subscription.ack_through(delivery.delivery_tag).await?;
+        subscription.ack_through(delivery.tag).await?;
     }
 }
 
-fn record(log: &SharedLog, from: ReceivedFrom, delivery: &Delivery) {
+fn record(log: &SharedLog, from: ReceivedFrom, delivery: &Received) {
     let now = log.now();
-    let tag: Option<MessageTag> = serde_json::from_slice(&delivery.data).ok();
+    let tag: Option<MessageTag> = serde_json::from_slice(&delivery.body).ok();
     log.with(|log| match from {
         ReceivedFrom::Business => log.received(tag, now),
         ReceivedFrom::ParkingLot => log.parked(tag, now),

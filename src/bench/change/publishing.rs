@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream};
-use lapin::types::FieldTable;
 use tokio::{sync::watch, time::MissedTickBehavior};
 
 use super::{
@@ -12,7 +11,7 @@ use super::{
     scenario::{MessageRoute, Scenario},
     shared_log::SharedLog,
 };
-use crate::broker::{Message, Publisher};
+use crate::{broker::Publisher, wire::Message};
 
 /// Unconfirmed messages at once: hides the round trip, and none waits long between its time and the wire.
 const IN_FLIGHT: usize = 500;
@@ -78,14 +77,12 @@ impl Publishing<'_> {
 
     async fn one(&self, route: &MessageRoute) -> Result<(), ChangeError> {
         let tag = self.log.with(|log| log.sent(route, self.log.now()));
-        let message = Message {
-            exchange: self.scenario.before.entry_exchange(),
-            routing_key: route.routing_key.clone(),
-            message_id: tag.number.to_string(),
-            content_type: Some("application/json".to_owned()),
-            headers: FieldTable::default(),
-            body: serde_json::json!(tag).to_string().into_bytes(),
-        };
+        let message = Message::json(
+            self.scenario.before.entry_exchange(),
+            route.routing_key.clone(),
+            tag.number.to_string(),
+            &serde_json::json!(tag),
+        );
         self.publisher.publish(message).await?;
         self.log.with(|log| log.confirmed(tag));
         Ok(())

@@ -9,11 +9,12 @@ use lapin::{
 };
 use overdue::{
     broker::{
-        Link, Management, Message, PublishError, Publisher, TopologyLock, consume::Subscription,
+        Link, Management, PublishError, Publisher, TopologyLock, consume::Subscription,
         passive,
     },
     plan::{diff::diff, generation::name_of, snapshot::Snapshot},
     topology::{Topology, file::QueueType},
+    wire::Message,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -68,7 +69,7 @@ pub(crate) async fn consume(place: &Place, user: &str, queue: &str) -> Done {
     let mut subscription = Subscription::open(&link, queue, 1).await.map_err(text)?;
     let delivery = tokio::time::timeout(PATIENCE, subscription.next()).await;
     let delivery = delivery.map_err(|_| format!("nothing came from {queue}"))?.map_err(text)?;
-    subscription.ack_through(delivery.delivery_tag).await.map_err(text)?;
+    subscription.ack_through(delivery.tag).await.map_err(text)?;
     subscription.give_back_all().await.map_err(text)
 }
 

@@ -9,8 +9,9 @@ use std::{
 
 use lapin::types::FieldTable;
 use overdue::{
-    broker::{BrokerAddress, Management, Message, Publisher, TopologyChange},
+    broker::{BrokerAddress, Management, Publisher, TopologyChange},
     topology::{Topology, check::BrokerVersion},
+    wire::Message,
 };
 use reqwest::Method;
 use serde_json::{Value, json};

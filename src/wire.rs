@@ -1,0 +1,12 @@
+//! What travels between order services, the broker and the worker: docs/wire.md as code.
+//!
+//! Routing keys are the topology's: [`Topology::route`](crate::topology::Topology::route).
+
+pub mod headers;
+mod message;
+mod notice;
+mod received;
+
+pub use message::Message;
+pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
+pub use received::Received;

@@ -1,0 +1,80 @@
+//! Headers of messages: which are ours, and which the broker adds.
+
+use lapin::types::{AMQPValue, FieldTable, LongString};
+
+/// How often a message was tried again, as an integer.
+pub const ATTEMPT: &str = "x-attempt";
+/// Why a message is in the parking lot.
+pub const PARK_REASON: &str = "x-park-reason";
+/// The timeout that a message in the parking lot came from.
+pub const PARK_TIMEOUT: &str = "x-park-timeout";
+/// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks what has it.
+pub const CANARY: &str = "x-overdue-canary";
+
+/// More attempts than any retry list has: a forged header is no way to wait for ever.
+const MAX_ATTEMPT: u32 = 1_000_000;
+/// A trigger can say as much as it likes, and the headers have to fit into one frame.
+const MAX_REASON_CHARS: usize = 1_000;
+
+/// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
+#[must_use]
+pub fn attempt(headers: &FieldTable) -> u32 {
+    let attempt = match headers.inner().get(ATTEMPT) {
+        Some(AMQPValue::LongInt(n)) => u32::try_from(*n).ok(),
+        Some(AMQPValue::LongLongInt(n)) => u32::try_from(*n).ok(),
+        Some(AMQPValue::LongUInt(n)) => Some(*n),
+        _ => None,
+    };
+    attempt.filter(|attempt| *attempt <= MAX_ATTEMPT).unwrap_or(0)
+}
+
+/// Whether a message is a canary, with whatever value.
+#[must_use]
+pub fn is_canary(headers: &FieldTable) -> bool {
+    headers.contains_key(CANARY)
+}
+
+/// The id of a canary that a probe has sent.
+#[must_use]
+pub fn canary_id(headers: &FieldTable) -> Option<String> {
+    match headers.inner().get(CANARY)? {
+        AMQPValue::LongString(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+/// The headers that a copy keeps. With `x-death` in it the broker would see a cycle.
+#[must_use]
+pub(super) fn kept(headers: &FieldTable) -> FieldTable {
+    let mut kept = FieldTable::default();
+    for (key, value) in headers.inner().iter().filter(|(key, _)| !is_dropped(key.as_str())) {
+        kept.insert(key.clone(), value.clone());
+    }
+    kept
+}
+
+pub(super) fn set_attempt(headers: &mut FieldTable, attempt: u32) {
+    headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(i64::from(attempt)));
+}
+
+pub(super) fn set_parked(headers: &mut FieldTable, timeout: &str, reason: &str) {
+    let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
+    headers.insert(PARK_REASON.into(), text(&reason));
+    headers.insert(PARK_TIMEOUT.into(), text(timeout));
+}
+
+pub(super) fn set_canary(headers: &mut FieldTable, id: &str) {
+    headers.insert(CANARY.into(), text(id));
+}
+
+fn text(text: &str) -> AMQPValue {
+    AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()))
+}
+
+/// Headers that dead-lettering and delivery add, those by which the broker would route a copy to more queues than
+/// its routing key says (<https://www.rabbitmq.com/docs/sender-selected>), and what an earlier parking wrote.
+fn is_dropped(header: &str) -> bool {
+    const PREFIXES: [&str; 4] = ["x-death", "x-first-death-", "x-last-death-", "x-delivery-count"];
+    PREFIXES.iter().any(|prefix| header.starts_with(prefix))
+        || matches!(header, "x-acquired-count" | "CC" | "BCC" | PARK_REASON | PARK_TIMEOUT)
+}

@@ -1,0 +1,80 @@
+//! A message to publish, and what each of our messages looks like.
+
+use jiff::Timestamp;
+use lapin::types::FieldTable;
+use serde_json::Value;
+
+use super::{headers, notice::DueNotice};
+use crate::topology::route::Route;
+
+/// A message to publish. It is published persistent and mandatory.
+#[derive(Clone, Debug, Default)]
+pub struct Message {
+    /// Empty for the default exchange, which routes to the queue called like the routing key.
+    pub exchange: String,
+    /// At most 255 bytes.
+    pub routing_key: String,
+    /// `message-id`, unique among the messages in flight (a return is matched by it); at most 255 bytes.
+    pub message_id: String,
+    /// `content-type`, where known.
+    pub content_type: Option<String>,
+    /// They have to fit into one frame, with the other properties.
+    pub headers: FieldTable,
+    /// At most 16 MiB by RabbitMQ's default (`max_message_size`).
+    pub body: Vec<u8>,
+}
+
+impl Message {
+    /// A message with a JSON body and no headers.
+    #[must_use]
+    pub fn json(exchange: String, routing_key: String, message_id: String, body: &Value) -> Self {
+        Self {
+            exchange,
+            routing_key,
+            message_id,
+            content_type: Some("application/json".to_owned()),
+            headers: FieldTable::default(),
+            body: body.to_string().into_bytes(),
+        }
+    }
+
+    /// A due notice as JSON.
+    #[must_use]
+    pub fn notice(route: Route, notice: &DueNotice) -> Self {
+        let content_type = Some("application/json".to_owned());
+        Self { content_type, body: notice.encode(), ..Self::routed(route, notice) }
+    }
+
+    /// A due notice as the bare order id; its deadline is only in the `message-id`.
+    #[must_use]
+    pub fn bare_order_id(route: Route, notice: &DueNotice) -> Self {
+        let content_type = Some("text/plain".to_owned());
+        let body = notice.order_id.as_str().as_bytes().to_vec();
+        Self { content_type, body, ..Self::routed(route, notice) }
+    }
+
+    fn routed(route: Route, notice: &DueNotice) -> Self {
+        Self {
+            exchange: route.exchange,
+            routing_key: route.routing_key,
+            message_id: notice.message_id(),
+            ..Self::default()
+        }
+    }
+
+    /// What happened to an order. `id` is the event's row in the outbox: a subscriber tells a second copy by it.
+    #[must_use]
+    pub fn event(exchange: String, event: &str, id: i64, order_id: &str, at: Timestamp) -> Self {
+        let body = serde_json::json!({ "order_id": order_id, "at": at });
+        Self::json(exchange, event.to_owned(), format!("{event}/{id}"), &body)
+    }
+
+    /// A canary. It is not a due notice: a worker that does not know canaries parks it and touches no order.
+    #[must_use]
+    pub fn canary(exchange: String, routing_key: String, id: &str) -> Self {
+        let body = serde_json::json!({ "canary": id });
+        let mut message = Self::json(exchange, routing_key, id.to_owned(), &body);
+        headers::set_canary(&mut message.headers, id);
+        message
+    }
+}

@@ -1,0 +1,76 @@
+//! A message that was delivered, and the copies a worker makes of it.
+
+use lapin::types::FieldTable;
+
+use super::{
+    headers,
+    message::Message,
+    notice::{DueNotice, Unreadable},
+};
+use crate::topology::{Timeout, Topology, level::Level};
+
+/// A delivery. Anybody may have published it: nothing in it can be relied on.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// Its delivery tag, by which it is settled on its channel.
+    pub tag: u64,
+    /// As published, also after dead-lettering.
+    pub routing_key: String,
+    /// `message-id`; a tutorial's publisher sets none.
+    pub message_id: Option<String>,
+    /// `content-type`; not to be relied on.
+    pub content_type: Option<String>,
+    /// The publisher's, and what the broker added.
+    pub headers: FieldTable,
+    /// At most 16 MiB by RabbitMQ's default (`max_message_size`).
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// See [`DueNotice::decode`].
+    pub fn notice(&self) -> Result<DueNotice, Unreadable> {
+        DueNotice::decode(&self.body)
+    }
+
+    /// A copy that waits in `level` and then comes back for `timeout`.
+    #[must_use]
+    pub fn put_back(
+        &self,
+        topology: &Topology,
+        timeout: &Timeout,
+        level: &Level,
+        attempt: u32,
+    ) -> Message {
+        let mut copy = self.copy(topology.entry_exchange(), Topology::routing_key(level, timeout));
+        headers::set_attempt(&mut copy.headers, attempt);
+        copy
+    }
+
+    /// A copy for the parking lot, which says why and where it comes from.
+    #[must_use]
+    pub fn park(&self, topology: &Topology, timeout: &Timeout, reason: &str) -> Message {
+        let mut copy = self.copy(topology.park_exchange(), self.routing_key.clone());
+        headers::set_parked(&mut copy.headers, &timeout.name, reason);
+        copy
+    }
+
+    fn copy(&self, exchange: String, routing_key: String) -> Message {
+        Message {
+            exchange,
+            routing_key,
+            message_id: self.message_id.clone().unwrap_or_else(|| self.new_id()),
+            content_type: self.content_type.clone(),
+            headers: headers::kept(&self.headers),
+            body: self.body.clone(),
+        }
+    }
+
+    /// The tag tells apart the copies of one channel.
+    fn new_id(&self) -> String {
+        let order = self.notice().map(|notice| notice.order_id.to_string());
+        format!("{}#{}", order.as_deref().unwrap_or("unreadable message"), self.tag)
+    }
+}
