@@ -9,8 +9,7 @@ use lapin::{
 };
 use overdue::{
     broker::{
-        Link, Management, PublishError, Publisher, TopologyLock, consume::Subscription,
-        passive,
+        Link, Management, PublishError, Publisher, TopologyLock, consume::Subscription, passive,
     },
     plan::{diff::diff, generation::name_of, snapshot::Snapshot},
     topology::{Topology, file::QueueType},
