@@ -16,7 +16,7 @@ use std::{
 use deadpool_postgres::Object;
 use futures_util::future::join_all;
 use lapin::types::FieldTable;
-use overdue::{broker::Message, store::Store, topology::Topology};
+use overdue::{store::Store, topology::Topology, wire::Message};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep, sleep_until, timeout},

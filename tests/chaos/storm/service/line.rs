@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use overdue::broker::{BrokerAddress, Message, Publisher};
+use overdue::{
+    broker::{BrokerAddress, Publisher},
+    wire::Message,
+};
 use tokio::sync::Mutex;
 
 /// The way to the broker, whichever of its nodes answers.
