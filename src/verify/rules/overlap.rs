@@ -6,31 +6,41 @@ use super::examined::Examined;
 use crate::{
     diagnostic::{Draft, Fix, Subject},
     objects::routing::route,
+    plan::generation::Kind,
 };
 
 pub(super) fn several_queues(examined: &Examined<'_>) -> Vec<Draft> {
     let topology = examined.topology;
     let exchanges = [topology.entry_exchange(), topology.due_exchange()];
-    exchanges.iter().flat_map(|exchange| of_exchange(examined, exchange)).collect()
+    exchanges.iter().filter_map(|exchange| of_exchange(examined, exchange)).collect()
 }
 
-/// One finding for each set of queues, with one of the routing keys.
-fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Vec<Draft> {
+/// One finding, with one routing key for each set of queues.
+fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Option<Draft> {
+    let due = exchange == examined.topology.due_exchange();
+    let counts = |queue: &String| match examined.role(queue) {
+        // What is due and goes back into a level is a cycle, which has a rule of its own.
+        Some(Kind::Delay(_)) => !due,
+        role => role.is_some(),
+    };
     let mut found: BTreeMap<BTreeSet<String>, String> = BTreeMap::new();
     for key in examined.keys() {
         let mut queues = route(examined.objects, exchange, &key).queues;
-        queues.retain(|queue| examined.role(queue).is_some());
+        queues.retain(counts);
         if queues.len() > 1 {
             found.entry(queues).or_insert(key);
         }
     }
-    found.into_iter().map(|(queues, key)| draft(examined, exchange, &queues, &key)).collect()
+    let mut cases = found.into_iter().map(|(queues, key)| {
+        format!("{key} to {}", queues.into_iter().collect::<Vec<_>>().join(" and "))
+    });
+    let first = cases.next()?;
+    let others: Vec<String> = cases.map(|case| format!("; {case}")).collect();
+    Some(draft(examined, exchange, &format!("{first}{}", others.concat())))
 }
 
-fn draft(examined: &Examined<'_>, exchange: &str, queues: &BTreeSet<String>, key: &str) -> Draft {
-    let queues = queues.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let message =
-        format!("one message with the routing key {key} goes to several queues: {queues}");
+fn draft(examined: &Examined<'_>, exchange: &str, cases: &str) -> Draft {
+    let message = format!("it sends one message to several queues, by routing key: {cases}");
     let reason = if exchange == examined.topology.due_exchange() {
         "the worker of each queue treats the order"
     } else {

@@ -9,7 +9,7 @@ use std::{
 
 use lapin::types::FieldTable;
 use overdue::{
-    broker::{BrokerAddress, Management, Publisher, TopologyChange},
+    broker::{BrokerAddress, Management, PublishError, Publisher, TopologyChange},
     topology::{Topology, check::BrokerVersion},
     wire::Message,
 };
@@ -188,6 +188,18 @@ impl Place {
 
     /// Publishes messages with one key; returns when all are confirmed.
     pub(crate) async fn publish(&self, exchange: &str, key: &str, count: usize) {
+        for result in self.try_publish(exchange, key, count).await {
+            result.unwrap();
+        }
+    }
+
+    /// Publishes messages with one key: what the broker answered to each.
+    pub(crate) async fn try_publish(
+        &self,
+        exchange: &str,
+        key: &str,
+        count: usize,
+    ) -> Vec<Result<(), PublishError>> {
         let publisher = Publisher::connect(&self.address(), "test").await.unwrap();
         let sent = (0..count).map(|n| {
             publisher.publish(Message {
@@ -199,9 +211,7 @@ impl Place {
                 body: format!("o-{n}").into_bytes(),
             })
         });
-        for result in futures_util::future::join_all(sent).await {
-            result.unwrap();
-        }
+        futures_util::future::join_all(sent).await
     }
 
     /// Takes what is in a queue, up to 1,000 messages.

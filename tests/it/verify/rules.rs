@@ -1,5 +1,6 @@
 //! Rules about objects, each broken by hand on a real broker, through what is not the topology's or is retired.
 
+use overdue::broker::PublishError;
 use reqwest::Method;
 use serde_json::json;
 
@@ -39,8 +40,9 @@ async fn an_exchange_that_hides_the_alternate() {
         "warning foreign-subscriber exchange orders.in",
     ];
     assert_eq!(place.findings(), expected);
-    // So it is: nothing of it is in the parking lot.
-    place.publish("orders.in", "7m.unknown", 1).await;
+    // So it is: the broker has no route for it, and nothing is in the parking lot.
+    let answers = place.try_publish("orders.in", "7m.unknown", 1).await;
+    assert!(matches!(answers[..], [Err(PublishError::Returned { .. })]), "{answers:?}");
     assert_eq!(place.take("orders.parked").await.len(), 0);
 }
 
