@@ -7,8 +7,8 @@ WITH closed AS (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', 'bench', due_at FROM closed
 ), announced AS (
     INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
-), back AS MATERIALIZED (
+), returned AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM order_items JOIN closed ON closed.id = order_id GROUP BY sku
 )
-UPDATE stock SET available = stock.available + back.qty, reserved = stock.reserved - back.qty
-FROM back WHERE stock.sku = back.sku
+UPDATE stock SET available = stock.available + returned.qty, reserved = stock.reserved - returned.qty
+FROM returned WHERE stock.sku = returned.sku

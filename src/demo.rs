@@ -1,174 +1,122 @@
 //! Demo and drill: orders with stock and payments that come at known times, against a real worker.
 //!
-//! A run follows a [`Script`]: which orders there are, what is in them, when each is paid, and what has to
-//! become of it. One engine plays it, whoever wrote it:
+//! A run plays a [`Script`]: which orders there are, what is in them, when each is paid, and what has to become
+//! of it. Demo and drill differ only in the script:
 //!
 //! ```text
-//! Script ─create, publish─▶ orders + messages ─pay, close─▶ Evidence ─check─▶ Report
+//! Script ─create, publish─▶ orders + messages ─pay, close─▶ Evidence ─check─▶ DemoReport
 //! ```
-//!
-//! Everything a run makes carries its id in front, and every check looks at these rows alone, so any number
-//! of runs share one database and one broker.
 
-pub mod basket;
-pub mod board;
 pub mod check;
 pub mod clock;
-pub mod create;
-pub mod drill;
+mod create;
 pub mod ending;
+mod error;
 pub mod evidence;
-pub mod parking;
+mod parking;
 pub mod payments;
+pub mod progress;
 pub mod report;
 pub mod script;
-pub mod tables;
+mod setup;
 
 use std::{sync::Arc, time::Instant};
 
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
-    broker::{ConnectError, PublishError, Publisher},
+    broker::Publisher,
     shutdown::Stop,
-    store::{Store, StoreError},
-    topology::route::Route,
+    store::StoreError,
     worker::{self, Worker},
 };
-use board::Board;
 use clock::Clock;
+pub use error::DemoError;
 use evidence::{Evidence, Timing};
 use parking::ParkingWatch;
-use report::{Report, Rows};
+use payments::Payments;
+use progress::Progress;
+use report::{DemoReport, Rows};
 use script::Script;
+pub use setup::DemoSetup;
 
-/// Where a run plays.
-pub struct Stage {
-    /// Broker, database and topology; runs in this process if `in_process`, else it only names them.
-    pub worker: Arc<Worker>,
-    /// Whether this process closes the orders too.
-    pub in_process: bool,
-    /// Connections of the payments alone, so that a payment never waits for one.
-    pub payers: Store,
-    /// How many of these connections there are.
-    pub payer_count: usize,
-    /// The queue of the timeout whose effect closes the orders.
-    pub queue: String,
-    /// Where the due notices are published.
-    pub route: Route,
-    /// Orders created per second.
-    pub rate: u32,
-    /// Whether the rows stay in the database.
-    pub keep: bool,
-}
-
-/// Why a run could not be played to its end. Its rows stay; [`tables::remove`] takes them away.
-#[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    /// The database did not do what was asked.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// No connection to the broker.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// A due notice was not confirmed.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// A queue could not be looked at.
-    #[error("failed to {step} queue `{queue}`")]
-    Queue {
-        /// What was being done.
-        step: &'static str,
-        /// Which queue.
-        queue: String,
-        /// What the client said.
-        source: lapin::Error,
-    },
-    /// Nobody would close the orders.
-    #[error(
-        "no worker consumes queue `{queue}`: start one with `overdue run`, or leave out `--worker external`"
-    )]
-    NoWorker {
-        /// Which queue.
-        queue: String,
-    },
-    /// A part of the run panicked: a defect of this program.
-    #[error("a part of the run panicked: {0}")]
-    Panicked(String),
-}
-
-/// Plays a script and says what came of it. Ends by itself, `after` + 60 s past the last order at the latest,
-/// or soon after a stop was asked for.
+/// Plays a script and reports what became of it. Ends by itself, `after` + 60 s past the last order at the
+/// latest, or soon after a stop was requested.
 ///
 /// # Errors
-/// See [`DemoError`]. A broken invariant is no error, it is in the report.
+/// See [`DemoError`]. A broken invariant is not an error, it is in the report.
 pub async fn run(
-    stage: &Stage,
+    setup: &DemoSetup,
     script: &Arc<Script>,
-    board: &Arc<Board>,
+    progress: &Arc<Progress>,
     stop: &Stop,
-) -> Result<Report, DemoError> {
-    let in_process = stage.in_process.then(|| InProcess::start(&stage.worker));
-    let played = play(stage, script, board, stop).await;
+) -> Result<DemoReport, DemoError> {
+    let in_process = setup.in_process.then(|| InProcess::start(&setup.worker));
+    let played = play(setup, script, progress, stop).await;
     if let Some(worker) = in_process {
         worker.end().await;
     }
     let mut evidence = played?;
-    evidence.put_back = stage.in_process.then(|| stage.worker.counters.read().put_back);
-    let rows = leave(stage, script, &evidence).await?;
-    Ok(Report::new(script, &evidence, rows))
+    evidence.put_back = setup.in_process.then(|| setup.worker.counters.read().put_back);
+    let rows = remove_rows(setup, &evidence).await?;
+    Ok(DemoReport::new(script, &evidence, rows))
 }
 
 async fn play(
-    stage: &Stage,
+    setup: &DemoSetup,
     script: &Arc<Script>,
-    board: &Arc<Board>,
+    progress: &Arc<Progress>,
     stop: &Stop,
 ) -> Result<Evidence, DemoError> {
-    board.enter("connecting");
+    progress.enter("connecting");
     let began = Instant::now();
-    let (address, store) = (&stage.worker.address, &stage.worker.store);
-    let topology = &stage.worker.topology;
+    let (address, topology) = (&setup.worker.address, &setup.worker.topology);
     let parking = ParkingWatch::open(address, topology, &script.run).await?;
-    board.enter("waiting for a worker");
-    parking.worker_consumes(&stage.queue, stop).await?;
+    progress.enter("waiting for a worker");
+    parking.worker_consumes(&setup.queue, stop).await?;
     let publisher = Publisher::connect(address, "overdue demo: publishing").await?;
-    tables::warm(&stage.payers, stage.payer_count, "pay", payments::SQL).await?;
-    let clock = Clock::read(&stage.payers).await?;
-    board.write_rows();
-    tables::fill_shelves(store, script).await?;
+    setup.payments.prepare_payments(setup.payment_connections).await?;
+    let clock = Clock::read(&setup.worker.store).await?;
+    progress.write_rows();
+    setup.orders.fill_stock(&script.initial_stock()).await?;
 
-    board.enter("creating orders");
-    let (to_payers, agenda) = mpsc::unbounded_channel();
-    let (to_ending, created) = mpsc::unbounded_channel();
+    progress.enter("creating orders");
+    let (to_payments, for_payments) = mpsc::unbounded_channel();
+    let (to_ending, for_ending) = mpsc::unbounded_channel();
     // A part that fails ends the others; a stop from outside ends all of them.
     let parts = stop.child();
-    let cashier = payments::Cashier {
-        store: stage.payers.clone(),
-        connections: stage.payer_count,
+    let payments = Payments {
+        service: setup.payments.clone(),
+        connections: setup.payment_connections,
         script: Arc::clone(script),
-        board: Arc::clone(board),
+        progress: Arc::clone(progress),
     };
     let paying = tokio::spawn({
         let parts = parts.clone();
-        async move { or_stop(&parts, cashier.take_payments(agenda, &parts)).await }
+        async move { or_stop(&parts, payments.send_all(for_payments, &parts)).await }
     });
-    let creating =
-        create::create_all(stage, script, board, &publisher, clock, [to_payers, to_ending], &parts);
-    let ending = ending::until_final(store, script, board, created, &parts);
+    let created = [to_payments, to_ending];
+    let creating = create::create_all(setup, script, progress, &publisher, clock, created, &parts);
+    let ending = ending::until_final(&setup.orders, script, progress, for_ending, &parts);
     let (creation, ending) = tokio::join!(or_stop(&parts, creating), or_stop(&parts, ending));
     let payments = paying.await.map_err(|panic| DemoError::Panicked(panic.to_string()))?;
     let (creation, mut ending, payments) = (creation?, ending?, payments?);
     ending.drained |= creation.published == 0;
 
-    board.enter("checking");
+    progress.enter("checking");
     let interrupted = stop.is_requested();
     let timing = Timing { creating: creation.took, running: began.elapsed() };
-    let mut evidence =
-        Evidence::gather(store, script, creation.orders, payments, timing, ending).await?;
-    evidence.parked = parking.parked(&script.run).await?;
-    evidence.interrupted = interrupted;
-    Ok(evidence)
+    let ids: Vec<&str> = script.ids().take(creation.orders).collect();
+    Ok(Evidence {
+        created: creation.orders,
+        facts: setup.orders.facts(&ids).await?,
+        payments,
+        parked: parking.parked(&script.run).await?,
+        put_back: None,
+        timing,
+        ending,
+        interrupted,
+    })
 }
 
 async fn or_stop<T, E>(stop: &Stop, part: impl Future<Output = Result<T, E>>) -> Result<T, E> {
@@ -179,15 +127,15 @@ async fn or_stop<T, E>(stop: &Stop, part: impl Future<Output = Result<T, E>>) ->
     result
 }
 
-/// A message whose order is gone would be retried and end in the parking lot: rows go only when all messages came.
-async fn leave(stage: &Stage, script: &Script, evidence: &Evidence) -> Result<Rows, StoreError> {
-    if stage.keep {
+/// A message whose order is gone would be retried and end in the parking lot: rows go only after all messages.
+async fn remove_rows(setup: &DemoSetup, evidence: &Evidence) -> Result<Rows, StoreError> {
+    if setup.keep {
         return Ok(Rows::Kept);
     }
     if !evidence.ending.drained {
         return Ok(Rows::Needed);
     }
-    tables::remove(&stage.worker.store, &script.run).await?;
+    setup.orders.remove().await?;
     Ok(Rows::Removed)
 }
 

@@ -6,7 +6,9 @@ mod error_chain;
 pub(crate) mod json;
 pub(crate) mod shell;
 mod suggest;
+mod table;
 
 pub(crate) use count::{counted, noun};
 pub(crate) use error_chain::error_chain;
 pub(crate) use suggest::did_you_mean;
+pub(crate) use table::row;

@@ -6,90 +6,43 @@
 mod applying;
 mod consuming;
 mod deadline;
+mod error;
 pub mod kind;
+pub mod measured;
 pub mod message_log;
 mod phase;
 mod publishing;
 pub mod report;
 pub mod scenario;
 mod shared_log;
+pub mod size;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use tokio::sync::watch;
 
 use crate::{
-    broker::{
-        self, ConnectError, Link, Management, ManagementError, PublishError, Publisher,
-        consume::ConsumeError,
-    },
-    plan::waiting::GaveUp,
+    broker::{Link, Management, Publisher},
     shutdown::Stop,
 };
 use applying::Applying;
 use consuming::Consumer;
-use kind::{ChangeKind, Levels};
+pub use error::MeasureError;
+use kind::ChangeKind;
+use measured::MeasuredChange;
 use phase::ChangePhase;
 use publishing::Publishing;
-use report::{ChangeReport, MeasuredChange};
+use report::ChangeReport;
 use scenario::Scenario;
 use shared_log::SharedLog;
-
-/// What is measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangeSize {
-    /// Messages that wait when the change begins, at least 1.
-    pub messages: usize,
-    /// Where they wait.
-    pub levels: Levels,
-}
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// No connection.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// Reading or changing the broker failed.
-    #[error(transparent)]
-    Management(#[from] ManagementError),
-    /// A change of the topology was not made.
-    #[error(transparent)]
-    Change(#[from] broker::ChangeError),
-    /// A plan is refused in the middle of the change.
-    #[error(transparent)]
-    GaveUp(#[from] GaveUp),
-    /// A message was not confirmed, so nobody knows whether it may be missing.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// Receiving broke.
-    #[error(transparent)]
-    Consume(#[from] ConsumeError),
-    /// A task that receives messages panicked: a defect of this program.
-    #[error("a task that receives messages panicked: {0}")]
-    Panicked(String),
-    /// Something took longer than it may.
-    #[error("gave up after {} s: {what}", waited.as_secs())]
-    Stuck {
-        /// What was waited for, and how far it is.
-        what: String,
-        /// For how long.
-        waited: Duration,
-    },
-    /// Somebody asked to stop.
-    #[error("interrupted")]
-    Interrupted,
-}
+use size::ChangeSize;
 
 /// Makes each of `kinds`, one after the other, in a topology called `name`; `on_step` is called with each step.
 ///
-/// The topology is removed after each, also after an error and when `stop` is asked for.
+/// The topology is removed after each, also after an error and when a stop is requested.
 ///
 /// # Errors
-/// See [`ChangeError`]. Messages that are lost or early are no error, they are in the report.
+/// See [`MeasureError`]. Messages that are lost or early are not an error, they are in the report.
 pub async fn run(
     management: &Management,
     name: &str,
@@ -97,14 +50,14 @@ pub async fn run(
     size: &ChangeSize,
     stop: &Stop,
     on_step: impl Fn(&str),
-) -> Result<ChangeReport, ChangeError> {
+) -> Result<ChangeReport, MeasureError> {
     let mut report = ChangeReport::new(size);
     for kind in kinds {
         let scenario = Scenario::new(*kind, name, &size.levels);
         on_step(&format!("{}: {}", kind.name(), kind.describe(&size.levels)));
         let measured = tokio::select! {
             measured = one(management, &scenario, size, &on_step) => measured,
-            () = stop.requested() => Err(ChangeError::Interrupted),
+            () = stop.requested() => Err(MeasureError::Interrupted),
         };
         let removed = management.remove_topology(name).await;
         if let (Err(_), Err(left)) = (&measured, &removed) {
@@ -121,7 +74,7 @@ async fn one(
     scenario: &Scenario,
     size: &ChangeSize,
     on_step: &impl Fn(&str),
-) -> Result<MeasuredChange, ChangeError> {
+) -> Result<MeasuredChange, MeasureError> {
     let log = Arc::new(SharedLog::open());
     let address = management.address();
     let applying = Applying { management, scenario, size, log: &log, on_step };

@@ -1,110 +1,78 @@
-//! The ways of closing orders that are measured.
+//! What closing orders costs: one by one, in batches, and what plain SQL needs for the same.
+//!
+//! In a schema of its own, so that nothing else is touched; each way of closing begins with fresh tables.
 
-use std::time::{Duration, Instant};
+pub mod method;
+pub mod report;
+mod tables;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
-use serde::Serialize;
+use rand::{SeedableRng, rngs::StdRng};
 
-use super::Order;
 use crate::{
-    demo::tables,
-    order::OrderId,
-    store::{
-        Store, StoreError,
-        orders::{Effect, Path},
+    order_service::{
+        OrderService,
+        basket::{Order, basket},
+        run_id::RunId,
     },
+    store::{Store, StoreError, orders::Effect},
 };
+use method::Method;
+use report::{CloseLine, CloseReport};
 
-/// Batches at the same time, as a worker does it.
-pub const IN_FLIGHT: usize = 4;
+/// One order per transaction takes about a hundred times as long as the others: a sample is enough.
+pub const ONE_BY_ONE_AT_MOST: usize = 4_000;
+/// Items of an order, half of them in five hot SKUs, as in the demo.
+const ITEMS: usize = 3;
+/// The same orders each time.
+const SEED: u64 = 20_000;
 
-/// A way of closing orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// One order per transaction, one after the other.
-    OneByOne,
-    /// A batch per transaction, one after the other.
-    Batches,
-    /// Batches, [`IN_FLIGHT`] at the same time.
-    BatchesInFlight,
-    /// The statement of a batch, sent without this library.
-    SqlBatches,
-    /// One statement for the whole table.
-    SqlWhole,
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloseSize {
+    /// Orders to close, at least 1.
+    pub orders: usize,
+    /// Orders in a batch, at least 1.
+    pub batch: usize,
 }
 
-impl Method {
-    /// In the order they are measured.
-    pub const ALL: [Self; 5] =
-        [Self::OneByOne, Self::Batches, Self::BatchesInFlight, Self::SqlBatches, Self::SqlWhole];
-
-    /// In words, with the size of a batch.
-    #[must_use]
-    pub fn describe(self, batch: usize) -> String {
-        match self {
-            Self::OneByOne => "one order per transaction".to_owned(),
-            Self::Batches => format!("batches of {batch}, one connection"),
-            Self::BatchesInFlight => format!("batches of {batch}, {IN_FLIGHT} in flight"),
-            Self::SqlBatches => format!("plain SQL, batches of {batch}, one connection"),
-            Self::SqlWhole => "plain SQL, the whole table in one statement".to_owned(),
-        }
-    }
-
-    /// Closes all `orders` and says how long it took.
-    pub(super) async fn run(
-        self,
-        store: &Store,
-        effect: &Effect,
-        orders: &[Order],
-        batch: usize,
-    ) -> Result<Duration, StoreError> {
-        let ids: Vec<OrderId> = orders.iter().map(|order| order.id.clone()).collect();
-        // Connected and prepared, as in a worker that has run for a while.
-        tables::warm(store, IN_FLIGHT, "effect", &effect.sql).await?;
-        let began = Instant::now();
-        match self {
-            Self::OneByOne => batches(store, effect, &ids, 1, 1).await?,
-            Self::Batches => batches(store, effect, &ids, batch, 1).await?,
-            Self::BatchesInFlight => batches(store, effect, &ids, batch, IN_FLIGHT).await?,
-            Self::SqlBatches => sql_batches(store, effect, &ids, batch).await?,
-            Self::SqlWhole => sql_whole(store).await?,
-        }
-        Ok(began.elapsed())
-    }
-}
-
-async fn batches(
+/// Measures every way of closing; `on_step` is called with what is being done.
+///
+/// `store` has its own, empty schema, with the tables in it, and a connection for each batch in flight.
+///
+/// # Errors
+/// A statement failed. Orders closed twice or not at all are not an error, they are in the report.
+pub async fn run(
     store: &Store,
-    effect: &Effect,
-    ids: &[OrderId],
-    batch: usize,
-    in_flight: usize,
-) -> Result<(), StoreError> {
-    let closing =
-        ids.chunks(batch).map(async |ids| store.run_effect(effect, ids, Path::Message).await);
-    stream::iter(closing).buffer_unordered(in_flight).try_for_each(async |_| Ok(())).await
-}
-
-/// What the database alone needs: the same statement, its answer unread.
-async fn sql_batches(
-    store: &Store,
-    effect: &Effect,
-    ids: &[OrderId],
-    batch: usize,
-) -> Result<(), StoreError> {
-    let client = store.client().await?;
-    let client: &tokio_postgres::Client = &client;
-    let statement = store.named("effect", client.prepare(&effect.sql).await)?;
-    for ids in ids.chunks(batch) {
-        let ids: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        store.named("effect", client.query(&statement, &[&ids, &"bench"]).await)?;
+    CloseSize { orders, batch }: CloseSize,
+    on_step: impl Fn(&str),
+) -> Result<CloseReport, StoreError> {
+    let service = OrderService::new(store.clone(), RunId::new("bench", 0));
+    let orders = new_orders(service.run(), orders);
+    let effect = Effect::close();
+    let mut report = CloseReport::new(orders.len(), batch);
+    for method in Method::ALL {
+        let sample = match method {
+            Method::OneByOne => &orders[..orders.len().min(ONE_BY_ONE_AT_MOST)],
+            _ => &orders,
+        };
+        on_step(&format!("creating {} orders", sample.len()));
+        tables::fill(store, &service, sample).await?;
+        let what = method.describe(batch);
+        on_step(&what);
+        let took = method.run(store, &effect, sample, batch).await?;
+        report.lines.push(CloseLine::new(method, batch, sample.len(), took));
+        let broken = tables::broken(store, &service, sample).await?;
+        report.broken.extend(broken.into_iter().map(|broken| format!("{what}: {broken}")));
     }
-    Ok(())
+    report.compare();
+    Ok(report)
 }
 
-async fn sql_whole(store: &Store) -> Result<(), StoreError> {
-    const SQL: &str = include_str!("../../sql/bench_whole.sql");
-    let client = store.client().await?;
-    store.named("bench_whole", client.execute(SQL, &[]).await).map(drop)
+fn new_orders(run: &RunId, count: usize) -> Vec<Order> {
+    let mut rng = StdRng::seed_from_u64(SEED);
+    let order = |number: usize| {
+        let id = run.order_id(&format!("{number:07}")).ok()?;
+        Some(Order { id, items: basket(&mut rng, ITEMS) })
+    };
+    (1..=count).filter_map(order).collect()
 }

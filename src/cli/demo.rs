@@ -1,6 +1,6 @@
-//! `overdue demo`: orders that nobody pays, orders that somebody pays, and a worker that tells them apart.
+//! `overdue demo`: orders that are paid, orders that are not, and a worker that closes only those.
 
-pub(super) mod play;
+pub(super) mod options;
 mod progress;
 
 use clap::Args;
@@ -9,13 +9,12 @@ use rand::{SeedableRng, rngs::StdRng};
 use super::{exit::Failure, output::print, setup};
 use crate::{
     config::Settings,
-    demo::{
-        script::{DemoShape, RunId, Script},
-        tables,
-    },
+    demo::script::{DemoShape, Script},
+    order_service::{OrderService, RunId},
+    text::counted,
     topology::route::Delay,
 };
-use play::Playing;
+use options::RunOptions;
 
 /// Created per second where nothing else is asked for: 2,000 orders take two seconds.
 const RATE: u32 = 1_000;
@@ -42,7 +41,7 @@ pub(super) struct Demo {
     #[arg(long, value_name = "RUN", value_parser = RunId::parse, conflicts_with_all = ["orders", "after"])]
     remove: Option<RunId>,
     #[command(flatten)]
-    playing: Playing,
+    options: RunOptions,
 }
 
 impl Demo {
@@ -54,33 +53,34 @@ impl Demo {
             return Err(Failure::usage("--paid-share and --late-share are more than 1 together"));
         }
         let topology = setup::topology(settings)?;
-        let route = self.playing.route(&topology, &Delay::Level(self.after.clone()))?;
+        let route = self.options.route(&topology, &Delay::Level(self.after.clone()))?;
         let shape = DemoShape {
             orders: usize::try_from(self.orders).unwrap_or(usize::MAX),
             after: route.level.ttl(),
             paid_share: self.paid_share,
             late_share: self.late_share,
         };
-        let seed = self.playing.seed();
+        let seed = self.options.seed();
         let run = RunId::new("demo", rand::random());
         let script = Script::demo(run, shape, &mut StdRng::seed_from_u64(seed))
             .map_err(|error| Failure::failed(error.to_string()))?;
         let title = format!("{} orders, due after {}, seed {seed}", self.orders, self.after);
-        self.playing.play(settings, route, script, self.rate, &title).await
+        self.options.play(settings, route, script, self.rate, &title).await
     }
 }
 
 async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
-    let store = setup::store(settings)?;
-    let waiting = tables::waiting(&store, run).await?;
+    let service = OrderService::new(setup::store(settings)?, run.clone());
+    let waiting = service.waiting().await?;
     if waiting > 0 {
         return Err(Failure::failed(format!(
-            "{waiting} orders of {run} still wait for their messages, which would end in the parking lot without \
-             them; let a worker close them (overdue run), then remove them"
+            "{} of {run} still wait for their messages, which would end in the parking lot without them; let a worker \
+             close them (overdue run), then remove them",
+            counted(waiting, "order")
         )));
     }
-    let orders = tables::remove(&store, run).await?;
-    print(format!("removed {orders} orders of {run}"))
+    let orders = service.remove().await?;
+    print(format!("removed {} of {run}", counted(orders, "order")))
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -5,13 +5,15 @@ use std::{fs::File, path::PathBuf};
 use clap::Args;
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::{demo::play::Playing, exit::Failure, setup};
+use super::{demo::options::RunOptions, exit::Failure, setup};
 use crate::{
     config::Settings,
-    demo::{
-        drill::{self, RealOrder},
-        script::{RunId, Script},
+    drill::{
+        self,
+        file::{self, RealOrder},
     },
+    order_service::RunId,
+    text::counted,
     topology::{level::Level, route::Delay},
 };
 
@@ -37,7 +39,7 @@ pub(super) struct Drill {
     #[arg(long, default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
     #[command(flatten)]
-    playing: Playing,
+    options: RunOptions,
 }
 
 impl Drill {
@@ -46,12 +48,12 @@ impl Drill {
         let level = drill::level_at(&self.after, self.speed, &topology.levels)
             .map_err(|error| Failure::usage(error.to_string()))?
             .clone();
-        let route = self.playing.route(&topology, &Delay::Level(level.name().to_owned()))?;
+        let route = self.options.route(&topology, &Delay::Level(level.name().to_owned()))?;
         let orders = self.read()?;
-        let seed = self.playing.seed();
+        let seed = self.options.seed();
         let run = RunId::new("drill", rand::random());
         let times = (self.after.ttl(), self.speed, level.ttl());
-        let script = Script::drill(run, &orders, times, &mut StdRng::seed_from_u64(seed))
+        let script = drill::script(run, &orders, times, &mut StdRng::seed_from_u64(seed))
             .map_err(|error| Failure::failed(error.to_string()))?;
         let title = format!(
             "{} orders from {}, due after {} at speed {}, which is level {level}",
@@ -60,24 +62,24 @@ impl Drill {
             self.after,
             self.speed
         );
-        self.playing.play(settings, route, script, self.rate, &title).await
+        self.options.play(settings, route, script, self.rate, &title).await
     }
 
-    /// The whole file, or every reason why not; nothing has been created by then.
+    /// The whole file, or everything that is wrong with it; nothing has been created by then.
     fn read(&self) -> Result<Vec<RealOrder>, Failure> {
         let path = self.orders.display();
-        let file = File::open(&self.orders).map_err(|error| {
+        let input = File::open(&self.orders).map_err(|error| {
             Failure::configuration(format!(
                 "cannot read the orders file {path}: {error}; name another one with --orders"
             ))
         })?;
-        drill::read(file).map_err(|mut findings| {
+        file::read(input).map_err(|mut findings| {
             let count = findings.len();
             let more = if count > SHOWN { "\n  …" } else { "" };
             findings.truncate(SHOWN);
-            let noun = if count == 1 { "mistake" } else { "mistakes" };
             Failure::configuration(format!(
-                "{count} {noun} in {path}; correct them and start again, nothing was created\n  {}{more}",
+                "{} in {path}; correct the file and start again, nothing was created\n  {}{more}",
+                counted(count, "mistake"),
                 findings.join("\n  ")
             ))
         })

@@ -60,6 +60,11 @@ pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
     print(json)
 }
 
+/// Writes to standard error what is being done now.
+pub(super) fn report_step(step: &str) {
+    report(format!("{step} …"));
+}
+
 /// Writes a line to standard error: progress, notes. A line that cannot be written there is dropped.
 pub(super) fn report(text: impl Display) {
     let _nobody_reads = writeln!(io::stderr().lock(), "{text}");

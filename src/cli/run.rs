@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{
-    exit::{self, Failure},
-    setup,
-};
+use super::{exit::Failure, setup};
 use crate::{
     broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
     config::Settings,
@@ -30,9 +27,7 @@ impl Run {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
         let worker = Arc::new(prepare(settings, declaring).await?);
-        let stop = Stop::new();
-        stop.on_signals(exit::INTERRUPTED.into())
-            .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
+        let stop = setup::stop_on_signals()?;
         let deadline = settings.worker.drain.as_duration();
         tokio::select! {
             () = worker::run(&worker, &stop) => Ok(()),

@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::{exit::Failure, output::print};
+use super::{
+    exit::{self, Failure},
+    output::print,
+};
 use crate::{
     broker::{BrokerAddress, Management},
     config::{EffectSettings, Settings},
     plan::counts::StatisticsInterval,
+    shutdown::Stop,
     store::{Store, orders::Effect},
     text::{counted, did_you_mean},
     topology::{Topology, report},
@@ -41,6 +45,14 @@ pub(super) fn management(settings: &Settings) -> Result<Management, Failure> {
 pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
     let database = &settings.database;
     Ok(Store::new(&database.url, &database.search_path, database.connections)?)
+}
+
+/// A stop that the first SIGTERM or SIGINT requests; the second one ends the process.
+pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
+    let stop = Stop::new();
+    stop.on_signals(exit::INTERRUPTED.into())
+        .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
+    Ok(stop)
 }
 
 /// The SQL of every effect the topology names: from the settings, or built in.

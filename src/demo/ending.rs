@@ -1,7 +1,7 @@
 //! When a run is over: every order is final, and the last message has come.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     time::{Duration, Instant},
 };
 
@@ -10,33 +10,27 @@ use tokio::{
     time::MissedTickBehavior,
 };
 
-use super::{DemoError, board::Board, create::Created, script::Script};
+use super::{
+    create::Created, error::DemoError, evidence::Ending, progress::Progress, script::Script,
+};
 use crate::{
+    order_service::OrderService,
     shutdown::Stop,
-    store::{Store, StoreError, orders::Path},
+    store::{StoreError, orders::Path},
 };
 
 /// How long past the last deadline orders are waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
+const FINAL_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often the database is asked. Only orders past their deadline are asked about, and only until they are final.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Orders asked about at once.
 const AT_ONCE: usize = 5_000;
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
-    /// Whether every order that was created is final.
-    pub finished: bool,
-    /// Whether no message of the run waits in its level any more, as far as it can be known.
-    pub drained: bool,
-}
-
-/// Waits until every order is final, [`PATIENCE`] is over, or a stop is asked for.
+/// Waits until every order is final, [`FINAL_TIMEOUT`] is over, or a stop is requested.
 pub(super) async fn until_final(
-    store: &Store,
+    service: &OrderService,
     script: &Script,
-    board: &Board,
+    progress: &Progress,
     created: UnboundedReceiver<Created>,
     stop: &Stop,
 ) -> Result<Ending, DemoError> {
@@ -51,14 +45,14 @@ pub(super) async fn until_final(
             _ = ticks.tick() => {}
         }
         orders.receive(script);
-        orders.look(store, script, board).await?;
+        orders.look(service, script, progress).await?;
         if orders.ending().finished {
             return Ok(orders.ending());
         }
         if orders.created.is_none() {
-            board.enter("waiting for the deadlines");
-            let give_up =
-                *deadline.get_or_insert(Instant::now() + script.after.as_duration() + PATIENCE);
+            progress.enter("waiting for the deadlines");
+            let give_up = *deadline
+                .get_or_insert(Instant::now() + script.after.as_duration() + FINAL_TIMEOUT);
             if Instant::now() >= give_up {
                 return Ok(orders.ending());
             }
@@ -98,9 +92,9 @@ impl Orders {
 
     async fn look(
         &mut self,
-        store: &Store,
+        service: &OrderService,
         script: &Script,
-        board: &Board,
+        progress: &Progress,
     ) -> Result<(), StoreError> {
         let now = Instant::now();
         while let Some((_, chunk)) = self.upcoming.pop_front_if(|(due, _)| *due <= now) {
@@ -110,31 +104,18 @@ impl Orders {
         if asked == 0 {
             return Ok(());
         }
-        let ids: Vec<&str> =
-            self.open.iter().take(asked).map(|index| script.id(*index).as_str()).collect();
-        let found = finals(store, &ids).await?;
+        let ids: Vec<&str> = self.open.iter().take(asked).map(|index| script.id(*index)).collect();
+        let found = service.final_orders(&ids).await?;
         let closed =
-            found.iter().filter(|(id, path)| path.is_some() && *id != script.last.as_str());
-        Board::count(&board.closed, closed.count());
-        if let Some(path) = found.get(script.last.as_str()) {
+            found.iter().filter(|(id, path)| path.is_some() && *id != script.last.id.as_str());
+        Progress::count(&progress.closed, closed.count());
+        if let Some(path) = found.get(script.last.id.as_str()) {
             self.drained = path.as_deref() == Some(Path::Message.as_str());
         }
-        self.open.retain(|index| !found.contains_key(script.id(*index).as_str()));
+        self.open.retain(|index| !found.contains_key(script.id(*index)));
         // The next look begins with others, should some of these never become final.
         let still_open = asked.saturating_sub(found.len()).min(self.open.len());
         self.open.rotate_left(still_open);
         Ok(())
     }
-}
-
-/// Those of `ids` that are final; what made overdue close them, if it did.
-async fn finals(
-    store: &Store,
-    ids: &[&str],
-) -> Result<HashMap<String, Option<String>>, StoreError> {
-    const SQL: &str = include_str!("../../sql/demo_final.sql");
-    let client = store.client().await?;
-    let statement = store.named("demo_final", client.prepare_cached(SQL).await)?;
-    let rows = store.named("demo_final", client.query(&statement, &[&ids]).await)?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }

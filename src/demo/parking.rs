@@ -1,4 +1,4 @@
-//! What a run needs to know of the broker: whether a worker consumes, and what of the run was parked.
+//! What a run has to know of the broker: whether a worker consumes, and which of its orders were parked.
 //!
 //! The parking lot is shared and is for people to look at, so it is neither emptied nor counted. A queue of
 //! the run's own, exclusive to its connection, is bound beside it and gets a copy of everything parked
@@ -12,16 +12,17 @@ use lapin::{
     types::FieldTable,
 };
 
-use super::{DemoError, script::RunId};
+use super::error::DemoError;
 use crate::{
     broker::{BrokerAddress, Link},
+    order_service::RunId,
     shutdown::Stop,
     topology::Topology,
     wire::DueNotice,
 };
 
 /// A worker that was just started needs a second or two.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the broker is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -62,7 +63,7 @@ impl ParkingWatch {
         Ok(Self { link, channel, queue })
     }
 
-    /// Waits until somebody consumes `queue`, or a stop is asked for.
+    /// Waits until a worker consumes `queue`, or a stop is requested.
     pub(super) async fn worker_consumes(&self, queue: &str, stop: &Stop) -> Result<(), DemoError> {
         let began = Instant::now();
         // Passive: asks and changes nothing.
@@ -83,7 +84,7 @@ impl ParkingWatch {
             if declared.consumer_count() > 0 {
                 return Ok(());
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > START_TIMEOUT {
                 return Err(DemoError::NoWorker { queue: queue.to_owned() });
             }
         }
@@ -92,7 +93,7 @@ impl ParkingWatch {
     /// The orders of the run that were parked since this watch was opened.
     pub(super) async fn parked(self, run: &RunId) -> Result<Vec<String>, DemoError> {
         let mut parked = Vec::new();
-        // A copy is as good as read: nobody else wants it.
+        // It is a copy: nobody else needs it.
         let options = BasicGetOptions { no_ack: true };
         loop {
             let got = self.channel.basic_get(self.queue.as_str().into(), options).await;

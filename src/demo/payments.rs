@@ -1,52 +1,27 @@
 //! Payments, each at its time to the millisecond, on connections of their own.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc, time::Instant};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{DemoError, board::Board, create::Created, script::Script};
-use crate::{
-    shutdown::Stop,
-    store::{Fault, Store, StoreError},
+use super::{
+    create::Created, error::DemoError, evidence::Payment, progress::Progress, script::Script,
 };
+use crate::{order_service::OrderService, shutdown::Stop, store::StoreError};
 
-/// What a payment is.
-pub(super) const SQL: &str = include_str!("../../sql/pay.sql");
-/// Attempts at a payment that was only in somebody's way.
-const ATTEMPTS: u32 = 3;
-
-/// What came of a payment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Payment {
-    /// Its order's place in the script.
-    pub order: usize,
-    /// Whether it was taken; else it met an order that was closed.
-    pub taken: bool,
-    /// How long after its time the statement was sent.
-    pub late: Duration,
-}
-
-/// Takes the payments of a run.
-pub(super) struct Cashier {
-    /// A pool that nobody else uses.
-    pub(super) store: Store,
+/// The payments of a run.
+pub(super) struct Payments {
+    pub(super) service: OrderService,
     /// Payments at the same time.
     pub(super) connections: usize,
-    /// When each order is paid.
     pub(super) script: Arc<Script>,
-    /// Where they are counted.
-    pub(super) board: Arc<Board>,
+    pub(super) progress: Arc<Progress>,
 }
 
-impl Cashier {
-    /// Sends each payment at its time; ends after the last one, or when a stop is asked for.
-    pub(super) async fn take_payments(
+impl Payments {
+    /// Sends each payment at its time; ends after the last one, or when a stop is requested.
+    pub(super) async fn send_all(
         &self,
         created: UnboundedReceiver<Created>,
         stop: &Stop,
@@ -68,26 +43,11 @@ impl Cashier {
     }
 
     async fn pay(&self, order: usize, at: Instant) -> Result<Payment, StoreError> {
-        let id = self.script.id(order).as_str();
-        let mut attempt = 1;
-        loop {
-            let client = self.store.client().await?;
-            let statement = self.store.named("pay", client.prepare_cached(SQL).await)?;
-            let late = at.elapsed();
-            let row = self.store.named("pay", client.query_opt(&statement, &[&id]).await);
-            match row {
-                Ok(row) => {
-                    let taken = row.is_some();
-                    let counter = if taken { &self.board.paid } else { &self.board.refused };
-                    Board::count(counter, 1);
-                    return Ok(Payment { order, taken, late });
-                }
-                Err(error) if error.fault() == Fault::Contention && attempt < ATTEMPTS => {
-                    attempt += 1;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let answer = self.service.pay(&self.script.order(order).id).await?;
+        let counter = if answer.taken { &self.progress.paid } else { &self.progress.refused };
+        Progress::count(counter, 1);
+        let late = answer.sent.saturating_duration_since(at);
+        Ok(Payment { order, taken: answer.taken, late })
     }
 }
 

@@ -1,19 +1,21 @@
-//! What a run says at its end: numbers with their unit in the name, a table for people, JSON for programs.
+//! The result of a run: numbers with their unit in the name, a table for people, JSON for programs.
 
 mod table;
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::{
-    check::{self, Broken},
-    drill::BOUNDARY,
+    check,
     evidence::Evidence,
     script::{Expected, Script},
 };
-use crate::store::orders::Path;
+use crate::{
+    order_service::invariants::{self, Broken},
+    statistics::{Percentiles, per_second, seconds},
+    store::orders::Path,
+};
 
 /// Changes when a field gets another meaning or goes.
 const SCHEMA: u32 = 1;
@@ -22,23 +24,12 @@ const SCHEMA: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rows {
-    /// Taken away.
+    /// No row is left.
     Removed,
-    /// Left, as asked.
+    /// They stay, as requested.
     Kept,
-    /// Left, because messages of the run may still be on their way.
+    /// They stay, because messages of the run may still be on their way.
     Needed,
-}
-
-/// A distribution of times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
-    /// Half of them are at most so long, in milliseconds.
-    pub p50_ms: f64,
-    /// 99 of 100 are at most so long, in milliseconds.
-    pub p99_ms: f64,
-    /// The longest, in milliseconds.
-    pub max_ms: f64,
 }
 
 /// Which clock says when a closure was final.
@@ -54,20 +45,20 @@ pub enum FinalClock {
 /// Orders whose payment came so close to the deadline that a few milliseconds decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Boundary {
-    /// So close to the deadline, on either side.
+    /// At most so far from the deadline, before or after it.
     pub within_ms: u64,
-    /// All of them.
+    /// Paid, closed or neither.
     pub orders: usize,
-    /// Those that are paid.
+    /// Their payment came first.
     pub paid: usize,
-    /// Those that are closed.
+    /// overdue came first.
     pub closed: usize,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it, with their unit")]
-pub struct Report {
+pub struct DemoReport {
     pub schema: u32,
     pub run: String,
     pub after_ms: u64,
@@ -79,10 +70,10 @@ pub struct Report {
     pub payments_sent: usize,
     pub payments_refused: usize,
     /// Of what was sent: how long after its time.
-    pub payments_late: Option<Spread>,
+    pub payments_late: Option<Percentiles>,
     pub still_unpaid: usize,
     /// From the deadline to the committed closure.
-    pub lateness: Option<Spread>,
+    pub lateness: Option<Percentiles>,
     pub lateness_until: FinalClock,
     pub parked: usize,
     /// By the worker of this process, of any run.
@@ -97,12 +88,12 @@ pub struct Report {
     pub broken: Vec<Broken>,
 }
 
-impl Report {
+impl DemoReport {
     /// Checks the evidence and adds it up.
     #[must_use]
     pub fn new(script: &Script, evidence: &Evidence, rows: Rows) -> Self {
         let with = |status: &'static str| {
-            evidence.orders.iter().filter(move |order| order.status == status)
+            evidence.facts.orders.iter().filter(move |order| order.status == status)
         };
         let by = |path: Path| {
             let path = path.as_str();
@@ -123,20 +114,20 @@ impl Report {
             closed_by_sweep: by(Path::Sweep),
             payments_sent: evidence.payments.len(),
             payments_refused: refused.count(),
-            payments_late: spread(evidence.payments.iter().map(|payment| payment.late)),
+            payments_late: Percentiles::of(evidence.payments.iter().map(|payment| payment.late)),
             still_unpaid: with("unpaid").count(),
-            lateness: spread(lateness),
-            lateness_until: if evidence.commit_times {
+            lateness: Percentiles::of(lateness),
+            lateness_until: if evidence.facts.commit_times {
                 FinalClock::Commit
             } else {
                 FinalClock::Written
             },
             parked: evidence.parked.len(),
             put_back: evidence.put_back,
-            skus: evidence.shelves.len(),
+            skus: evidence.facts.stock.len(),
             boundary: boundary(script, evidence),
             created_per_s: per_second(evidence.created, evidence.timing.creating),
-            run_time_s: rounded(evidence.timing.running.as_secs_f64(), 100.0),
+            run_time_s: seconds(evidence.timing.running),
             interrupted: evidence.interrupted,
             finished: evidence.ending.finished,
             rows,
@@ -145,44 +136,18 @@ impl Report {
     }
 
     fn stock_is_right(&self) -> bool {
-        !self.broken.iter().any(|broken| broken.invariant == check::STOCK)
+        !self.broken.iter().any(|broken| broken.invariant == invariants::STOCK)
     }
-}
-
-/// Orders per second, rounded to whole ones; 0 where no time has passed.
-#[must_use]
-pub fn per_second(orders: usize, took: Duration) -> f64 {
-    // Exact far beyond any number of orders.
-    let orders = u32::try_from(orders).map_or(f64::MAX, f64::from);
-    if took.is_zero() { 0.0 } else { (orders / took.as_secs_f64()).round() }
-}
-
-fn rounded(value: f64, parts: f64) -> f64 {
-    (value * parts).round() / parts
-}
-
-/// `None` of nothing. Exact to three digits, up to an hour.
-pub(crate) fn spread(times: impl Iterator<Item = Duration>) -> Option<Spread> {
-    let mut histogram = Histogram::<u64>::new_with_max(3_600_000_000, 3).ok()?;
-    for time in times {
-        histogram.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-    }
-    let ms = |micros: u64| rounded(Duration::from_micros(micros).as_secs_f64() * 1_000.0, 10.0);
-    (!histogram.is_empty()).then(|| Spread {
-        p50_ms: ms(histogram.value_at_quantile(0.5)),
-        p99_ms: ms(histogram.value_at_quantile(0.99)),
-        max_ms: ms(histogram.max()),
-    })
 }
 
 /// `None` where the script expects nothing of any order.
 fn boundary(script: &Script, evidence: &Evidence) -> Option<Boundary> {
-    script.orders.iter().find(|order| order.expected != Expected::Either)?;
+    let within = script.boundary?;
     let ids = check::expectations(script, Expected::Boundary);
-    let those = || evidence.orders.iter().filter(|order| ids.contains(order.id.as_str()));
+    let those = || evidence.facts.orders.iter().filter(|order| ids.contains(order.id.as_str()));
     let with = |status: &str| those().filter(|order| order.status == status).count();
     Some(Boundary {
-        within_ms: script.after.as_millis() / u64::from(BOUNDARY),
+        within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
         orders: those().count(),
         paid: with("paid"),
         closed: with("closed"),

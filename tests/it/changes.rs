@@ -2,7 +2,7 @@
 
 use lapin::BasicProperties;
 use overdue::{
-    bench::change::{self, ChangeSize, kind::ChangeKind, report::ChangeReport},
+    bench::change::{self, kind::ChangeKind, report::ChangeReport, size::ChangeSize},
     shutdown::Stop,
 };
 

@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use overdue::{
     bench::change::{
-        ChangeSize,
-        kind::{ChangeKind, Levels, LevelsError},
+        kind::ChangeKind,
+        measured::{AppliedChange, MeasuredChange},
         message_log::{MessageCounts, MessageLog, MessageTag},
-        report::{AppliedChange, ChangeReport, MeasuredChange},
+        report::ChangeReport,
         scenario::{MessageRoute, Scenario},
+        size::{ChangeSize, Levels, LevelsError},
     },
     plan::{diff::diff, snapshot::Snapshot},
     topology::level::Ttl,

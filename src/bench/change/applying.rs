@@ -8,8 +8,9 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    ChangeError, ChangeSize, deadline::Deadline, message_log::MessageLog, phase::ChangePhase,
-    publishing::Publishing, report::AppliedChange, scenario::Scenario, shared_log::SharedLog,
+    deadline::Deadline, error::MeasureError, measured::AppliedChange, message_log::MessageLog,
+    phase::ChangePhase, publishing::Publishing, scenario::Scenario, shared_log::SharedLog,
+    size::ChangeSize,
 };
 use crate::{
     broker::{self, ChangeEvent, Management, TopologyChange, apply::ApplyError},
@@ -35,7 +36,7 @@ pub(super) struct Applying<'a, OnStep> {
 impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
     /// Declares what the change begins with, and waits until the broker has counted every queue once, as it has
     /// in a topology that is in use: a count that is too old is worse than none.
-    pub(super) async fn before(&self) -> Result<(), ChangeError> {
+    pub(super) async fn before(&self) -> Result<(), MeasureError> {
         self.carry_out(&self.scenario.before, |_| {}, |_| {}).await?;
         let deadline = Deadline::new(self.size, self.scenario);
         loop {
@@ -50,7 +51,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
         }
     }
 
-    async fn plan(&self, topology: &Topology) -> Result<(Plan, Snapshot), ChangeError> {
+    async fn plan(&self, topology: &Topology) -> Result<(Plan, Snapshot), MeasureError> {
         Ok(TopologyChange::new(self.management, topology).plan().await?)
     }
 
@@ -60,7 +61,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
         topology: &Topology,
         on_plan: impl FnOnce(&Plan),
         mut on_step: impl FnMut(&Step),
-    ) -> Result<Plan, ChangeError> {
+    ) -> Result<Plan, MeasureError> {
         let decide = |plan: Plan, _: &Snapshot| {
             on_plan(&plan);
             Ok(plan)
@@ -80,7 +81,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
         &self,
         publishing: &Publishing<'_>,
         release: &watch::Sender<Option<String>>,
-    ) -> Result<Option<bool>, ChangeError> {
+    ) -> Result<Option<bool>, MeasureError> {
         let Some(removed) = &self.scenario.removed else { return Ok(None) };
         let count = (self.size.messages / 20).clamp(10, 1_000);
         (self.on_step)(&format!("removing a timeout with {count} messages in its queue"));
@@ -102,7 +103,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
         let carried = self.carry_out(&self.scenario.after, |_| {}, |_| {}).await;
         let refused = matches!(
             carried,
-            Err(ChangeError::Change(broker::ChangeError::Apply(ApplyError::Refused(_))))
+            Err(MeasureError::Change(broker::ChangeError::Apply(ApplyError::Refused(_))))
         );
         let ours = |snapshot: &Snapshot| snapshot.relevant_to(&self.scenario.before);
         let kept = ours(&self.management.observe().await?) == ours(&before);
@@ -125,7 +126,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
     pub(super) async fn change(
         &self,
         phases: watch::Sender<ChangePhase>,
-    ) -> Result<AppliedChange, ChangeError> {
+    ) -> Result<AppliedChange, MeasureError> {
         let deadline = Deadline::new(self.size, self.scenario);
         self.log.with(MessageLog::change_begins);
         let is_unbind = |step: &Step| matches!(step.change, Change::Unbind(_));
@@ -153,7 +154,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
     }
 
     /// As `overdue apply --wait`; the old parking lot drains too, because it is consumed here.
-    async fn drain(&self, deadline: &Deadline) -> Result<(), ChangeError> {
+    async fn drain(&self, deadline: &Deadline) -> Result<(), MeasureError> {
         let mut waiting = Waiting::new(None, self.management.statistics_interval());
         let mut reported = Instant::now();
         loop {
@@ -177,7 +178,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
     }
 
     /// Waits until nothing is in any queue, and nothing has come for so long that the counts must have seen it.
-    pub(super) async fn until_all_is_out(&self) -> Result<(), ChangeError> {
+    pub(super) async fn until_all_is_out(&self) -> Result<(), MeasureError> {
         let deadline = Deadline::new(self.size, self.scenario);
         let prefix = format!("{}.", self.scenario.after.name);
         (self.on_step)(&format!("receiving the rest: {}", self.progress()));

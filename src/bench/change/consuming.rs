@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration}
 use futures_util::FutureExt;
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{ChangeError, message_log::MessageTag, scenario::Scenario, shared_log::SharedLog};
+use super::{
+    error::MeasureError, message_log::MessageTag, scenario::Scenario, shared_log::SharedLog,
+};
 use crate::{
     broker::{
         Link, Management,
@@ -41,13 +43,13 @@ enum ReceivedFrom {
 
 impl Consumer<'_> {
     /// Receives until it fails; returns why.
-    pub(super) async fn run(self) -> ChangeError {
+    pub(super) async fn run(self) -> MeasureError {
         match self.consume().await {
             Err(error) => error,
         }
     }
 
-    async fn consume(self) -> Result<Infallible, ChangeError> {
+    async fn consume(self) -> Result<Infallible, MeasureError> {
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut consumed = BTreeSet::new();
         // Ends its tasks when it goes.
@@ -69,7 +71,7 @@ impl Consumer<'_> {
                     // Deleted by the change.
                     Ok((queue, ConsumeError::Cancelled { .. })) => drop(consumed.remove(&queue)),
                     Ok((_, error)) => return Err(error.into()),
-                    Err(panic) => return Err(ChangeError::Panicked(panic.to_string())),
+                    Err(panic) => return Err(MeasureError::Panicked(panic.to_string())),
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ChangeError, ChangeSize, scenario::Scenario};
+use super::{error::MeasureError, scenario::Scenario, size::ChangeSize};
 
 /// How often `overdue apply --wait` looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -23,10 +23,10 @@ impl Deadline {
     }
 
     /// Waits until the next look, or fails with `what` is waited for once it took too long.
-    pub(super) async fn wait(&self, what: impl FnOnce() -> String) -> Result<(), ChangeError> {
+    pub(super) async fn wait(&self, what: impl FnOnce() -> String) -> Result<(), MeasureError> {
         let waited = self.since.elapsed();
         if waited > self.limit {
-            return Err(ChangeError::Stuck { what: what(), waited });
+            return Err(MeasureError::Stuck { what: what(), waited });
         }
         tokio::time::sleep(LOOK_EVERY).await;
         Ok(())

@@ -6,10 +6,11 @@ use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
 use super::{
-    ChangeError, ChangeSize,
+    error::MeasureError,
     phase::ChangePhase,
     scenario::{MessageRoute, Scenario},
     shared_log::SharedLog,
+    size::ChangeSize,
 };
 use crate::{broker::Publisher, wire::Message};
 
@@ -27,7 +28,11 @@ pub(super) struct Publishing<'a> {
 
 impl Publishing<'_> {
     /// Publishes `count` messages and awaits every confirm.
-    pub(super) async fn many(&self, route: &MessageRoute, count: usize) -> Result<(), ChangeError> {
+    pub(super) async fn many(
+        &self,
+        route: &MessageRoute,
+        count: usize,
+    ) -> Result<(), MeasureError> {
         let publishing = stream::iter(0..count).map(async |_| self.one(route).await);
         publishing.buffer_unordered(IN_FLIGHT).try_for_each(async |()| Ok(())).await
     }
@@ -36,7 +41,7 @@ impl Publishing<'_> {
     pub(super) async fn meanwhile(
         &self,
         phase: watch::Receiver<ChangePhase>,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<(), MeasureError> {
         // Unpaced until the change is made, then 200 to 4,000 per second, then 50 until the old queues are gone.
         let handful = (self.size.messages / 5_000).clamp(4, 80);
         let mut old = (self.size.messages / 100).clamp(20, 2_000);
@@ -68,14 +73,14 @@ impl Publishing<'_> {
         routes: &[MessageRoute],
         left: &mut usize,
         handful: usize,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<(), MeasureError> {
         let count = handful.min(*left);
         *left -= count;
         let routes = routes.iter().cycle().skip(*left % routes.len()).take(count);
         try_join_all(routes.map(|route| self.one(route))).await.map(drop)
     }
 
-    async fn one(&self, route: &MessageRoute) -> Result<(), ChangeError> {
+    async fn one(&self, route: &MessageRoute) -> Result<(), MeasureError> {
         let tag = self.log.with(|log| log.sent(route, self.log.now()));
         let message = Message::json(
             self.scenario.before.entry_exchange(),

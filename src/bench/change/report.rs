@@ -1,18 +1,11 @@
 //! The result of `overdue bench change`: a table for each change, and whether every message was received in time.
 
-use std::{
-    fmt::{self, Display},
-    time::Duration,
-};
+use std::fmt::{self, Display};
 
 use serde::Serialize;
 
-use super::{
-    ChangeSize,
-    kind::ChangeKind,
-    message_log::{MessageCounts, MessageLog},
-};
-use crate::demo::report::{Spread, per_second, spread};
+use super::{measured::MeasuredChange, size::ChangeSize};
+use crate::{statistics::Percentiles, text::row};
 
 /// Changes when a field gets another meaning or goes.
 const SCHEMA: u32 = 2;
@@ -28,98 +21,6 @@ pub struct ChangeReport {
     pub level: String,
     /// One for each change.
     pub lines: Vec<MeasuredChange>,
-}
-
-/// The result of one change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MeasuredChange {
-    /// As in `--change`.
-    pub kind: ChangeKind,
-    /// In words.
-    pub what: String,
-    /// What became of the messages.
-    #[serde(flatten)]
-    pub counts: MessageCounts,
-    /// From due to received.
-    pub lateness: Option<Spread>,
-    /// Messages confirmed per second, before the change.
-    pub published_per_s: f64,
-    /// The plan's summary.
-    pub plan: String,
-    /// Steps of the plan.
-    pub steps: usize,
-    /// Seconds from planning until nothing new came into what was retired.
-    pub switched_s: f64,
-    /// Seconds from planning until the plan was carried out.
-    pub applied_s: f64,
-    /// Seconds from planning until what was retired was gone.
-    pub old_queues_gone_s: f64,
-    /// Where a timeout was removed: whether that was refused, and changed nothing, while messages were in its queue.
-    pub refused_while_occupied: Option<bool>,
-}
-
-/// How the change was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppliedChange {
-    /// The plan's summary.
-    pub summary: String,
-    /// Steps of the plan.
-    pub steps: usize,
-    /// Until nothing new came into what was retired.
-    pub switched: Duration,
-    /// Until the plan was carried out.
-    pub applied: Duration,
-    /// Until what was retired was gone.
-    pub gone: Duration,
-}
-
-impl MeasuredChange {
-    /// The result of a change that is over; `filled` is how long it took to publish the messages that waited.
-    #[must_use]
-    pub fn new(
-        kind: ChangeKind,
-        size: &ChangeSize,
-        log: &MessageLog,
-        filled: Duration,
-        change: &AppliedChange,
-        refused_while_occupied: Option<bool>,
-    ) -> Self {
-        Self {
-            kind,
-            what: kind.describe(&size.levels),
-            counts: log.counts(),
-            lateness: spread(log.lateness()),
-            published_per_s: per_second(size.messages, filled),
-            plan: change.summary.clone(),
-            steps: change.steps,
-            switched_s: seconds(change.switched),
-            applied_s: seconds(change.applied),
-            old_queues_gone_s: seconds(change.gone),
-            refused_while_occupied,
-        }
-    }
-
-    /// Everything that should not be.
-    fn broken(&self) -> Vec<String> {
-        let MessageCounts { lost, early, misdirected, foreign, .. } = self.counts;
-        let counts = [
-            (lost, "messages lost"),
-            (early, "copies received before they were due"),
-            (misdirected, "messages parked that should have been received"),
-            (foreign, "messages that nobody published"),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let mut broken: Vec<String> =
-            counts.map(|(count, what)| format!("{what}: {count}")).collect();
-        if self.refused_while_occupied == Some(false) {
-            broken.push("a queue with messages was not left alone".to_owned());
-        }
-        broken
-    }
-}
-
-fn seconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 100.0).round() / 100.0
 }
 
 impl ChangeReport {
@@ -194,7 +95,7 @@ impl Display for MeasuredChange {
             "copies, of messages that came while old and new were bound",
         )?;
         row(f, "parked", counts.parked, "published to what was removed")?;
-        if let Some(Spread { p50_ms, p99_ms, max_ms }) = self.lateness {
+        if let Some(Percentiles { p50_ms, p99_ms, max_ms }) = self.lateness {
             row(f, "lateness p50", format_args!("{p50_ms} ms"), "from due to received")?;
             row(f, "lateness p99", format_args!("{p99_ms} ms"), "")?;
             row(f, "lateness max", format_args!("{max_ms} ms"), "")?;
@@ -202,10 +103,4 @@ impl Display for MeasuredChange {
         row(f, "lost", counts.lost, "")?;
         row(f, "early", counts.early, "")
     }
-}
-
-fn row(f: &mut fmt::Formatter<'_>, what: &str, value: impl Display, more: &str) -> fmt::Result {
-    // Padding works on text only, whatever `value` is.
-    let line = format!("{what:<18} {:>10}   {more}", value.to_string());
-    writeln!(f, "{}", line.trim_end())
 }

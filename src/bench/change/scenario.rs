@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::kind::{ChangeKind, DELIVERY_LIMITS, Levels};
+use super::{
+    kind::{ChangeKind, DELIVERY_LIMITS},
+    size::Levels,
+};
 use crate::topology::{
     Timeout, Topology,
     file::{DEFAULT_EFFECT, QueueType},

@@ -5,19 +5,18 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser},
 };
 
-use super::report;
 use crate::{
     bench::change::{
-        self, ChangeError, ChangeSize,
-        kind::{ChangeKind, Levels},
+        self, MeasureError,
+        kind::ChangeKind,
+        size::{ChangeSize, Levels},
     },
     cli::{
-        exit::{self, Failure},
-        output::Output,
+        exit::Failure,
+        output::{Output, report_step},
         setup,
     },
     config::Settings,
-    shutdown::Stop,
 };
 
 /// Publishes messages into a delay level, applies another topology while they wait and more are published, and
@@ -55,33 +54,31 @@ impl Change {
             kinds.filter(|kind| self.kind == "all" || self.kind == kind.name()).collect();
         let messages = usize::try_from(self.messages).unwrap_or(usize::MAX);
         let size = ChangeSize { messages, levels: self.level };
-        let stop = Stop::new();
-        stop.on_signals(exit::INTERRUPTED.into())
-            .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
+        let stop = setup::stop_on_signals()?;
         let name = format!("overdue-bench-{:08x}", rand::random::<u32>());
-        report(&format!("in {}, exchanges and queues called {name}.*", management.address()));
-        let report = change::run(&management, &name, &kinds, &size, &stop, report).await?;
+        report_step(&format!("in {}, exchanges and queues called {name}.*", management.address()));
+        let report = change::run(&management, &name, &kinds, &size, &stop, report_step).await?;
         self.output.print(&report)?;
         if report.is_right() {
             Ok(())
         } else {
-            Err(Failure::failed("the change was not without harm: see above"))
+            Err(Failure::failed("something went wrong with the messages: see above"))
         }
     }
 }
 
-impl From<ChangeError> for Failure {
-    fn from(error: ChangeError) -> Self {
+impl From<MeasureError> for Failure {
+    fn from(error: MeasureError) -> Self {
         match error {
-            ChangeError::Connect(error) => error.into(),
-            ChangeError::Management(error) => error.into(),
-            ChangeError::Change(error) => error.into(),
-            ChangeError::Publish(error) => error.into(),
-            ChangeError::Consume(error) => Self::failed(crate::text::error_chain(&error)),
-            ChangeError::GaveUp(_)
-            | ChangeError::Panicked(_)
-            | ChangeError::Stuck { .. }
-            | ChangeError::Interrupted => Self::failed(error.to_string()),
+            MeasureError::Connect(error) => error.into(),
+            MeasureError::Management(error) => error.into(),
+            MeasureError::Change(error) => error.into(),
+            MeasureError::Publish(error) => error.into(),
+            MeasureError::Consume(error) => Self::failed(crate::text::error_chain(&error)),
+            MeasureError::GaveUp(_)
+            | MeasureError::Panicked(_)
+            | MeasureError::Stuck { .. }
+            | MeasureError::Interrupted => Self::failed(error.to_string()),
         }
     }
 }

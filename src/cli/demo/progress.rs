@@ -9,10 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     cli::output::report,
-    demo::{
-        board::{Board, Tally},
-        script::RunId,
-    },
+    demo::progress::{OrderCounts, Progress},
+    order_service::RunId,
 };
 
 /// How often the bar moves.
@@ -24,16 +22,16 @@ pub(super) fn announce(run: &RunId, title: &str) {
     report(format!("{run}: {title}"));
 }
 
-/// Shows the board until it is dropped.
-pub(super) async fn show(board: &Board, orders: usize) {
+/// Shows the progress until it is dropped.
+pub(super) async fn show(progress: &Progress, orders: usize) {
     if std::io::stderr().is_terminal() {
-        bar(board, orders).await;
+        bar(progress, orders).await;
     } else {
-        lines(board, orders).await;
+        lines(progress, orders).await;
     }
 }
 
-async fn bar(board: &Board, orders: usize) {
+async fn bar(progress: &Progress, orders: usize) {
     let bar = Cleared(ProgressBar::new(u64::try_from(orders).unwrap_or(u64::MAX)));
     if let Ok(style) =
         ProgressStyle::with_template("{bar:30} {pos}/{len} final · {msg} · {elapsed}")
@@ -43,9 +41,9 @@ async fn bar(board: &Board, orders: usize) {
     let mut ticks = tokio::time::interval(BAR_EVERY);
     loop {
         ticks.tick().await;
-        let (phase, tally) = board.read();
-        bar.0.set_message(describe(phase, tally));
-        bar.0.set_position(u64::try_from(tally.paid + tally.closed).unwrap_or(u64::MAX));
+        let (phase, counts) = progress.read();
+        bar.0.set_message(describe(phase, counts));
+        bar.0.set_position(u64::try_from(counts.paid + counts.closed).unwrap_or(u64::MAX));
     }
 }
 
@@ -58,20 +56,20 @@ impl Drop for Cleared {
     }
 }
 
-async fn lines(board: &Board, orders: usize) {
+async fn lines(progress: &Progress, orders: usize) {
     let began = Instant::now();
     let mut ticks = tokio::time::interval(LINE_EVERY);
     // The first one comes at once.
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        let (phase, tally) = board.read();
+        let (phase, counts) = progress.read();
         let seconds = began.elapsed().as_secs();
-        report(format!("{seconds} s: {} of {orders}", describe(phase, tally)));
+        report(format!("{seconds} s: {} of {orders}", describe(phase, counts)));
     }
 }
 
-fn describe(phase: &str, tally: Tally) -> String {
-    let Tally { created, paid, refused, closed } = tally;
+fn describe(phase: &str, counts: OrderCounts) -> String {
+    let OrderCounts { created, paid, refused, closed } = counts;
     format!("{phase}: paid {paid}, closed {closed}, refused {refused}, created {created}")
 }

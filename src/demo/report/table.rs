@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Boundary, FinalClock, Report, Rows, Spread};
-use crate::demo::check::Broken;
+use super::{Boundary, DemoReport, FinalClock, Rows};
+use crate::{statistics::Percentiles, text::row};
 
-impl Display for Report {
+impl Display for DemoReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.orders(f)?;
         self.payments(f)?;
@@ -20,7 +20,7 @@ impl Display for Report {
     }
 }
 
-impl Report {
+impl DemoReport {
     fn orders(&self, f: &mut Formatter<'_>) -> fmt::Result {
         row(f, "orders", self.orders, &format!("created at {}/s", self.created_per_s))?;
         row(f, "paid", self.paid, "")?;
@@ -30,14 +30,14 @@ impl Report {
     }
 
     fn payments(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let late = self.payments_late.map(|Spread { p99_ms, max_ms, .. }| {
+        let late = self.payments_late.map(|Percentiles { p99_ms, max_ms, .. }| {
             format!("of {} sent; sent late by p99 {p99_ms} ms, max {max_ms} ms", self.payments_sent)
         });
         row(f, "payments refused", self.payments_refused, &late.unwrap_or_default())
     }
 
     fn lateness(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Some(Spread { p50_ms, p99_ms, max_ms }) = self.lateness else { return Ok(()) };
+        let Some(Percentiles { p50_ms, p99_ms, max_ms }) = self.lateness else { return Ok(()) };
         let clock = match self.lateness_until {
             FinalClock::Commit => "from due to committed, by the database's commit times",
             FinalClock::Written => {
@@ -59,9 +59,8 @@ impl Report {
     }
 
     fn verdict(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for Broken { invariant, count, examples } in &self.broken {
-            let more = if examples.len() < *count { ", …" } else { "" };
-            writeln!(f, "BROKEN: {count} {invariant}: {}{more}", examples.join(", "))?;
+        for broken in &self.broken {
+            writeln!(f, "BROKEN: {broken}")?;
         }
         if self.broken.is_empty() && self.finished {
             writeln!(f, "every invariant holds")?;
@@ -73,7 +72,7 @@ impl Report {
                 writeln!(
                     f,
                     "hint: closings or payments came more than {within_ms} ms late, which decides orders at this \
-                     speed; lower --speed or --rate, or leave this machine alone meanwhile"
+                     speed; lower --speed or --rate, or run nothing else on this machine meanwhile"
                 )
             }
             _ => Ok(()),
@@ -83,24 +82,18 @@ impl Report {
     /// Whether something came so late that an order far enough from its deadline could go the other way.
     fn is_slow(&self, within_ms: u64) -> bool {
         let latest = [self.lateness, self.payments_late].into_iter().flatten();
-        let latest = latest.map(|spread| spread.max_ms).fold(0.0, f64::max);
+        let latest = latest.map(|times| times.max_ms).fold(0.0, f64::max);
         u32::try_from(within_ms).is_ok_and(|within_ms| latest > f64::from(within_ms))
     }
 
     fn rows(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let why = match self.rows {
             Rows::Removed => return Ok(()),
-            Rows::Kept => "stay, as asked; remove them with",
+            Rows::Kept => "stay, because of --keep; remove them with",
             Rows::Needed => {
                 "stay, because its messages may still be on their way; remove them later with"
             }
         };
         writeln!(f, "the rows of {run} {why}: overdue demo --remove {run}", run = self.run)
     }
-}
-
-fn row(f: &mut Formatter<'_>, what: &str, value: impl Display, more: &str) -> fmt::Result {
-    // Padding works on text only, whatever `value` is.
-    let line = format!("{what:<18} {:>10}   {more}", value.to_string());
-    writeln!(f, "{}", line.trim_end())
 }

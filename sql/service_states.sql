@@ -1,4 +1,4 @@
--- demo_states: what became of these orders, in one snapshot.
+-- service_states: the state of these orders, in one snapshot.
 -- $1 text[] order ids, $2 boolean whether the server keeps commit times (track_commit_timestamp)
 -- -> order_id text, status text, due_at, paid_at, closed_at timestamptz, overdue boolean,
 --    closures bigint, path text, final_at timestamptz (when the closure was committed, or else written)

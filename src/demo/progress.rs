@@ -1,56 +1,56 @@
-//! How far a run is, counted as it happens, for whoever watches.
+//! How far a run is, counted as it happens.
 
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// Counters of a run.
+/// Counters of a run, shared by those who count and those who show them.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct Progress {
     phase: Mutex<&'static str>,
-    rows: AtomicBool,
+    has_rows: AtomicBool,
     pub(super) created: AtomicUsize,
     pub(super) paid: AtomicUsize,
     pub(super) refused: AtomicUsize,
     pub(super) closed: AtomicUsize,
 }
 
-/// A reading of a [`Board`].
+/// The counters at one moment, in orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Orders in the database whose message was confirmed.
+pub struct OrderCounts {
+    /// In the database, and their message was confirmed.
     pub created: usize,
-    /// Payments taken.
+    /// Their payment was taken.
     pub paid: usize,
-    /// Payments that met a closed order.
+    /// Their payment came after they were closed.
     pub refused: usize,
-    /// Orders that overdue has closed.
+    /// Closed by overdue.
     pub closed: usize,
 }
 
-impl Board {
+impl Progress {
     /// What is being done, and the counters.
     #[must_use]
-    pub fn read(&self) -> (&'static str, Tally) {
+    pub fn read(&self) -> (&'static str, OrderCounts) {
         let get = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
-        let tally = Tally {
+        let counts = OrderCounts {
             created: get(&self.created),
             paid: get(&self.paid),
             refused: get(&self.refused),
             closed: get(&self.closed),
         };
-        (*self.phase.lock().unwrap_or_else(PoisonError::into_inner), tally)
+        (*self.phase.lock().unwrap_or_else(PoisonError::into_inner), counts)
     }
 
     /// Whether the run has written anything into the database.
     #[must_use]
     pub fn has_rows(&self) -> bool {
-        self.rows.load(Ordering::Relaxed)
+        self.has_rows.load(Ordering::Relaxed)
     }
 
     pub(super) fn write_rows(&self) {
-        self.rows.store(true, Ordering::Relaxed);
+        self.has_rows.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn enter(&self, phase: &'static str) {

@@ -1,4 +1,4 @@
--- demo_shelves: what is on the shelves of a run, beside what its orders say, in one snapshot.
+-- service_stock: the stock of a run, beside what its orders say, in one snapshot.
 -- $1 text[] SKUs -> sku text, available, reserved, sold, in_unpaid, in_paid bigint
 SELECT stock.sku, stock.available, stock.reserved, stock.sold,
        coalesce(wanted.in_unpaid, 0) AS in_unpaid, coalesce(wanted.in_paid, 0) AS in_paid

@@ -1,20 +1,14 @@
-//! Real orders from a file, and what a speed makes of their times: pure.
+//! A file of real orders.
 
 use std::{collections::HashSet, io, time::Duration};
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 use jiff::Timestamp;
 
-use super::script::{Expected, RunId};
-use crate::{
-    order::OrderIdError,
-    topology::level::{Level, Ttl},
-};
+use crate::{order::OrderIdError, order_service::run_id::RunId};
 
 /// The first line of an orders file.
 const HEADER: [&str; 3] = ["order_id", "purchased_at", "approved_at"];
-/// Payments within this part of the time allowed, on either side of the deadline, may go either way.
-pub(super) const BOUNDARY: u32 = 30;
 
 /// An order as it really was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +77,7 @@ fn order(record: &StringRecord) -> Result<RealOrder, String> {
 
 fn time(column: &str, text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| {
-        format!("{column} `{text}` is no time; write it like 2017-10-02T10:56:00Z (RFC 3339)")
+        format!("{column} `{text}` is not a time; write it like 2017-10-02T10:56:00Z (RFC 3339)")
     })
 }
 
@@ -99,98 +93,15 @@ fn unreadable(error: &csv::Error) -> String {
     }
 }
 
-/// `after` at a speed is no level of the topology.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{after} at speed {speed} is {ms}ms, which is no level; speeds that hit one: {speeds}")]
-pub struct NoLevel {
-    after: String,
-    speed: u32,
-    ms: u64,
-    speeds: String,
-}
-
-/// The level that `after` becomes when time runs `speed` times faster.
-///
-/// # Errors
-/// There is no such level; the error lists the speeds that hit one.
-pub fn level_at<'a>(after: &Level, speed: u32, levels: &'a [Level]) -> Result<&'a Level, NoLevel> {
-    let after_ms = after.ttl().as_millis();
-    let sped_up = |level: &&Level| level.ttl().as_millis().checked_mul(speed.into());
-    levels.iter().find(|level| sped_up(level) == Some(after_ms)).ok_or_else(|| {
-        let speeds = speeds(after.ttl(), levels);
-        let speeds: Vec<String> =
-            speeds.iter().map(|(speed, level)| format!("{speed} ({level})")).collect();
-        NoLevel {
-            after: after.to_string(),
-            speed,
-            ms: after_ms / u64::from(speed.max(1)),
-            speeds: if speeds.is_empty() { "none".to_owned() } else { speeds.join(", ") },
-        }
-    })
-}
-
-/// The speeds at which `after` becomes a level, highest first, with that level.
-#[must_use]
-pub fn speeds(after: Ttl, levels: &[Level]) -> Vec<(u64, &Level)> {
-    let after_ms = after.as_millis();
-    let divides = |level: &&Level| after_ms.is_multiple_of(level.ttl().as_millis());
-    let mut speeds: Vec<_> = levels
-        .iter()
-        .filter(divides)
-        .map(|level| (after_ms / level.ttl().as_millis(), level))
-        .collect();
-    speeds.sort_by_key(|(speed, _)| std::cmp::Reverse(*speed));
-    speeds
-}
-
-/// What has to become of an order that was paid `lag` after its purchase when it may take `after`.
-#[must_use]
-pub fn expected(lag: Option<Duration>, after: Duration) -> Expected {
-    let Some(lag) = lag else { return Expected::Closed };
-    if lag.abs_diff(after) <= after / BOUNDARY {
-        Expected::Boundary
-    } else if lag < after {
-        Expected::Paid
-    } else {
-        Expected::Closed
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MINUTE: Duration = Duration::from_mins(1);
-
-    #[test]
-    fn only_a_minute_around_half_an_hour_is_boundary() {
-        let half_an_hour = 30 * MINUTE;
-        let of = |lag| expected(Some(lag), half_an_hour);
-        assert_eq!(of(Duration::from_millis(29 * 60_000 - 1)), Expected::Paid);
-        assert_eq!(of(29 * MINUTE), Expected::Boundary);
-        assert_eq!(of(31 * MINUTE), Expected::Boundary);
-        assert_eq!(of(31 * MINUTE + Duration::from_millis(1)), Expected::Closed);
-        assert_eq!(expected(None, half_an_hour), Expected::Closed);
-    }
-
-    #[test]
-    fn a_speed_hits_a_level_or_the_error_lists_those_that_do() {
-        let levels: Vec<Level> =
-            ["1s", "3s", "7s", "1h"].iter().map(|text| text.parse().unwrap()).collect();
-        let after: Level = "30m".parse().unwrap();
-        assert_eq!(level_at(&after, 600, &levels).map(Level::name), Ok("3s"));
-        let error = level_at(&after, 700, &levels).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "30m at speed 700 is 2571ms, which is no level; speeds that hit one: 1800 (1s), 600 (3s)"
-        );
-    }
 
     #[test]
     fn a_file_is_read_or_every_bad_line_is_named() {
         let good = "order_id,purchased_at,approved_at\na,2017-01-01T00:00:00Z,2017-01-01T00:30:00Z\nb,2017-01-01T00:00:00Z,\n";
         let orders = read(good.as_bytes()).unwrap();
-        assert_eq!(orders[0].lag, Some(30 * MINUTE));
+        assert_eq!(orders[0].lag, Some(Duration::from_mins(30)));
         assert_eq!(orders[1].lag, None);
         let bad = "order_id,purchased_at,approved_at\n,2017-01-01T00:00:00Z,\na,yesterday,\nb,2017-01-02T00:00:00Z,2017-01-01T00:00:00Z\nc,1\nd,2017-01-01T00:00:00Z,\nd,2017-01-01T00:00:00Z,\n";
         let findings = read(bad.as_bytes()).unwrap_err();

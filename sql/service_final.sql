@@ -1,4 +1,4 @@
--- demo_final: which of these orders nobody will touch again; `path` where overdue has closed them.
+-- service_final: which of these orders are no longer unpaid; `path` where overdue has closed them.
 -- $1 text[] order ids -> order_id text, path text
 SELECT orders.id AS order_id, closures.path
 FROM orders LEFT JOIN closures ON closures.order_id = orders.id

@@ -1,4 +1,4 @@
-//! What demo and drill have in common: where the run plays, watching it, and its end.
+//! What demo and drill have in common: their options, playing the script, and the result.
 
 use std::sync::Arc;
 
@@ -9,17 +9,12 @@ use crate::{
     cli::{
         exit::{self, Failure},
         output::Output,
-        run, setup,
+        run::{Declaring, prepare},
+        setup,
     },
     config::Settings,
-    demo::{
-        self, DemoError, Stage,
-        board::Board,
-        report::Report,
-        script::{RunId, Script},
-        tables,
-    },
-    shutdown::Stop,
+    demo::{self, DemoError, DemoSetup, progress::Progress, report::DemoReport, script::Script},
+    order_service::{OrderService, RunId, ensure_tables},
     store::Store,
     topology::{
         Topology,
@@ -38,7 +33,7 @@ enum WorkerPlace {
 
 /// Options of demo and drill.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Playing {
+pub(in crate::cli) struct RunOptions {
     /// Who closes the orders
     #[arg(long, value_enum, default_value = "internal")]
     worker: WorkerPlace,
@@ -59,7 +54,7 @@ pub(in crate::cli) struct Playing {
     output: Output,
 }
 
-impl Playing {
+impl RunOptions {
     /// The number that makes the script.
     pub(in crate::cli) fn seed(&self) -> u64 {
         // Short enough to be typed again.
@@ -94,38 +89,46 @@ impl Playing {
         rate: u32,
         title: &str,
     ) -> Result<(), Failure> {
-        let stage = self.stage(settings, route, rate).await?;
-        let stop = Stop::new();
-        stop.on_signals(exit::INTERRUPTED.into())
-            .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
+        let setup = self.setup(settings, route, rate, &script.run).await?;
+        let stop = setup::stop_on_signals()?;
         progress::announce(&script.run, title);
-        let board = Arc::new(Board::default());
+        let progress = Arc::new(Progress::default());
         let script = Arc::new(script);
         let played = tokio::select! {
-            played = demo::run(&stage, &script, &board, &stop) => played,
-            () = progress::show(&board, script.orders.len()) => return Ok(()),
+            played = demo::run(&setup, &script, &progress, &stop) => played,
+            () = progress::show(&progress, script.orders.len()) => return Ok(()),
         };
-        let report = played.map_err(|error| failure(&script.run, &board, error))?;
+        let report = played.map_err(|error| failure(&script.run, &progress, error))?;
         self.output.print(&report)?;
         verdict(&report)
     }
 
-    async fn stage(&self, settings: &Settings, route: Route, rate: u32) -> Result<Stage, Failure> {
+    async fn setup(
+        &self,
+        settings: &Settings,
+        route: Route,
+        rate: u32,
+        run: &RunId,
+    ) -> Result<DemoSetup, Failure> {
         // The tables first: a worker checks them when it is prepared.
-        tables::ensure(&setup::store(settings)?, &settings.database.search_path).await?;
-        let worker = run::prepare(settings, run::Declaring::Missing).await?;
+        ensure_tables(&setup::store(settings)?, &settings.database.search_path).await?;
+        let worker = prepare(settings, Declaring::Missing).await?;
         let timeout = self.timeout(&worker.topology)?;
         let timeout = worker.topology.timeout(timeout).ok_or_else(|| {
-            Failure::configuration(format!("timeout `{timeout}` has just gone from the topology"))
+            Failure::configuration(format!(
+                "timeout `{timeout}` was just removed from the topology"
+            ))
         })?;
         let queue = worker.topology.business_queue(timeout);
         let database = &settings.database;
-        let payer_count = usize::from(self.payers);
-        Ok(Stage {
+        let payment_connections = usize::from(self.payers);
+        let payments = Store::new(&database.url, &database.search_path, payment_connections)?;
+        Ok(DemoSetup {
+            orders: OrderService::new(worker.store.clone(), run.clone()),
+            payments: OrderService::new(payments, run.clone()),
             worker: Arc::new(worker),
             in_process: self.worker == WorkerPlace::Internal,
-            payers: Store::new(&database.url, &database.search_path, payer_count)?,
-            payer_count,
+            payment_connections,
             queue,
             route,
             rate,
@@ -135,7 +138,7 @@ impl Playing {
 }
 
 /// What went wrong, and what to do about the rows.
-fn failure(run: &RunId, board: &Board, error: DemoError) -> Failure {
+fn failure(run: &RunId, progress: &Progress, error: DemoError) -> Failure {
     let failure = match error {
         DemoError::Store(error) => error.into(),
         DemoError::Connect(error) => error.into(),
@@ -145,14 +148,15 @@ fn failure(run: &RunId, board: &Board, error: DemoError) -> Failure {
             Failure::failed(crate::text::error_chain(&error))
         }
     };
-    if !board.has_rows() {
+    if !progress.has_rows() {
         return failure;
     }
-    let text = format!("{}\nremove what it left with: overdue demo --remove {run}", failure.text);
+    let text =
+        format!("{}\nits rows stay; remove them with: overdue demo --remove {run}", failure.text);
     Failure { text, ..failure }
 }
 
-fn verdict(report: &Report) -> Result<(), Failure> {
+fn verdict(report: &DemoReport) -> Result<(), Failure> {
     match report.broken.len() {
         0 if report.interrupted => Err(Failure::failed("interrupted")),
         0 => Ok(()),

@@ -1,19 +1,30 @@
-//! What is in an order: half of the items are in a few hot SKUs, as in a shop on a day of sales.
+//! Orders and what is in them: half of the items are of a few hot SKUs, as in a shop on a day of sales.
 
 use rand::{Rng, RngExt, seq::index::sample};
 
-/// SKUs that half of all items are in.
+use crate::order::OrderId;
+
+/// SKUs that half of all items are of.
 pub const HOT_SKUS: usize = 5;
 /// All SKUs of a run.
 pub const SKUS: usize = 100;
 
-/// So many of one SKU.
+/// A number of pieces of one SKU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Which SKU of the run: below [`HOT_SKUS`] it is hot, always below [`SKUS`].
     pub sku: usize,
     /// How many, 1 to 3.
     pub qty: i64,
+}
+
+/// An order that is to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// It begins with the id of the run.
+    pub id: OrderId,
+    /// Different SKUs; none is fine too.
+    pub items: Vec<Item>,
 }
 
 /// A basket of `size` different SKUs, at most [`HOT_SKUS`].
@@ -27,12 +38,12 @@ pub fn basket(rng: &mut impl Rng, size: usize) -> Vec<Item> {
     skus.into_iter().map(|sku| Item { sku, qty: rng.random_range(1..=3) }).collect()
 }
 
-/// What every SKU needs on its shelf for these baskets, and a few more; the index is the SKU.
+/// The stock that these orders need of every SKU, and ten pieces more; the index is the SKU.
 #[must_use]
-pub fn shelves<'a>(baskets: impl Iterator<Item = &'a [Item]>) -> Vec<i64> {
+pub fn initial_stock<'a>(orders: impl IntoIterator<Item = &'a Order>) -> Vec<i64> {
     const SPARE: i64 = 10;
     let mut quantities = vec![SPARE; SKUS];
-    for item in baskets.flatten() {
+    for item in orders.into_iter().flat_map(|order| &order.items) {
         if let Some(quantity) = quantities.get_mut(item.sku) {
             *quantity += item.qty;
         }

@@ -1,11 +1,11 @@
-//! What the benchmark says: a line for each way of closing, and how much batches gain.
+//! The result of `overdue bench close`: a line for each way of closing, and how much batches gain.
 
 use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Size, close::Method};
-use crate::demo::report::per_second;
+use super::method::Method;
+use crate::statistics::per_second;
 
 /// Batches are to be at least so many times as fast as one by one.
 pub const EXPECTED_RATIO: f64 = 10.0;
@@ -14,10 +14,10 @@ const SCHEMA: u32 = 1;
 
 /// How long one way of closing took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
-    /// Which way.
+pub struct CloseLine {
+    /// The way of closing.
     pub method: Method,
-    /// In words.
+    /// The same in words.
     pub what: String,
     /// Orders closed.
     pub orders: usize,
@@ -27,8 +27,8 @@ pub struct Line {
     pub orders_per_s: f64,
 }
 
-impl Line {
-    /// So many orders, closed in so much time.
+impl CloseLine {
+    /// `orders` were closed in the time `took`.
     #[must_use]
     pub fn new(method: Method, batch: usize, orders: usize, took: Duration) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Line {
 
 /// The result of the benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct CloseReport {
     /// Changes when a field gets another meaning or goes.
     pub schema: u32,
     /// Orders closed each way; one by one closes fewer.
@@ -51,18 +51,17 @@ pub struct Report {
     /// Orders in a batch.
     pub batch: usize,
     /// A line for each way.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CloseLine>,
     /// Batches on one connection : one by one, in orders per second.
     pub ratio: f64,
     /// Batches on one connection : the same statements as plain SQL, in orders per second.
     pub of_plain_sql: f64,
-    /// Orders closed twice or not at all, stock that is missing: what is wrong, after which way of closing.
+    /// What is wrong (orders closed twice or not at all, stock that is missing), and after which way of closing.
     pub broken: Vec<String>,
 }
 
-impl Report {
-    pub(super) fn new(size: Size) -> Self {
-        let Size { orders, batch } = size;
+impl CloseReport {
+    pub(super) fn new(orders: usize, batch: usize) -> Self {
         Self {
             schema: SCHEMA,
             orders,
@@ -90,7 +89,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CloseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "closing overdue orders of 3 items, half of these in 5 hot SKUs")?;
         for line in &self.lines {
