@@ -64,8 +64,8 @@ struct Global {
 enum Command {
     /// Check the topology file, without a broker
     Check(check::Check),
-    /// Print the JSON Schema of the topology file, for editors
-    Schema,
+    /// Print the JSON Schema of the topology file, for editors, or of a plan
+    Schema(schema::Schema),
     /// Draw the topology, with --live what waits in it
     Graph(graph::Graph),
     /// Show what would change on the broker, and what waits there
@@ -115,7 +115,7 @@ impl Cli {
         crate::telemetry::install(&self.log(&settings)).map_err(Failure::configuration)?;
         match self.command {
             Command::Check(check) => check.run(&settings),
-            Command::Schema => schema::run(),
+            Command::Schema(schema) => schema.run(),
             Command::Graph(graph) => graph.run(&settings).await,
             Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,

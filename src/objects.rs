@@ -8,11 +8,12 @@ use std::{
     fmt,
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Exchanges, queues and bindings of one virtual host, desired or observed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Objects {
     /// Exchanges by name.
     pub exchanges: BTreeMap<String, Exchange>,
@@ -26,11 +27,12 @@ pub struct Objects {
 pub type Arguments = BTreeMap<String, Argument>;
 
 /// An exchange as the broker sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exchange {
     /// Unique among the exchanges of a virtual host; empty for the default exchange.
     pub name: String,
     /// `topic`, `fanout`, …
+    #[serde(rename = "type")]
     pub kind: String,
     /// Survives a restart of the broker.
     pub durable: bool,
@@ -41,11 +43,12 @@ pub struct Exchange {
 }
 
 /// A queue as the broker sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
     /// Unique among the queues of a virtual host.
     pub name: String,
     /// `quorum`, `classic`, `stream`; not repeated as an argument.
+    #[serde(rename = "type")]
     pub kind: String,
     /// Survives a restart of the broker.
     pub durable: bool,
@@ -90,7 +93,7 @@ fn text<'a>(arguments: &'a Arguments, key: &str) -> Option<&'a str> {
 }
 
 /// A binding of a queue or an exchange to an exchange.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Binding {
     /// The exchange messages come from.
     pub source: String,
@@ -105,7 +108,7 @@ pub struct Binding {
 }
 
 /// The value of an argument.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Argument {
     /// A number; TTLs are milliseconds.

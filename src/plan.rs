@@ -2,23 +2,36 @@
 
 pub mod counts;
 pub mod diff;
+pub mod difference;
 pub mod drains;
 pub mod generation;
+pub mod reason;
+mod retirement;
 pub mod saved;
+pub mod schema;
 pub mod snapshot;
+mod stage;
 pub mod stats;
 mod text;
 pub mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::drains::Drains;
-use crate::objects::{Argument, Binding, Exchange, Queue};
+pub use self::{
+    difference::Difference,
+    drains::Drains,
+    reason::{Contents, Reason, Replaced},
+};
+use crate::{
+    objects::{Binding, Exchange, Queue},
+    text::counted,
+};
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Carried out front to back; stopping after any of them leaves a topology that works.
     pub steps: Vec<Step>,
@@ -29,17 +42,17 @@ pub struct Plan {
 }
 
 /// One change and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// What to do.
     pub change: Change,
-    /// Why; empty where the object is simply missing.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
 }
 
 /// What a step does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "action", rename_all = "snake_case")]
 pub enum Change {
     /// Declare an exchange.
     CreateExchange(Exchange),
@@ -51,46 +64,51 @@ pub enum Change {
     Unbind(Binding),
     /// Delete a retired queue, once nothing is in it any more.
     DeleteQueue {
-        /// Its name.
+        /// The queue.
+        #[serde(rename = "name")]
         queue: String,
-        /// Messages that are lost with it: zero, unless the user named the queue with `--discard`.
+        /// Messages that are lost with it: zero, unless the queue was named with `--discard`.
+        #[serde(rename = "messages_lost")]
         lost: u64,
     },
 }
 
 /// A retired queue with messages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Draining {
-    /// Its name.
+    /// The queue.
     pub queue: String,
-    /// How many wait; `None` where the broker does not say.
+    /// Messages in it; `null` where the broker has not counted them.
     pub messages: Option<u64>,
     /// How they come out, and when the last is due.
     pub drains: Drains,
 }
 
 /// Why a plan is not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "because")]
 pub enum Refusal {
     /// An exchange exists with other properties; it cannot be changed, and replacing it would lose what is
     /// published meanwhile.
+    #[serde(rename = "exchange_differs")]
     Exchange {
-        /// Its name.
+        /// The exchange.
         exchange: String,
         /// Everything that differs.
         differences: Vec<Difference>,
     },
     /// A business queue that the topology no longer has holds messages, and more may come in.
+    #[serde(rename = "queue_holds_messages")]
     Occupied {
-        /// Its name.
+        /// The queue.
         queue: String,
-        /// How many; `None` where the broker does not say.
+        /// Messages in it; `null` where the broker has not counted them.
         messages: Option<u64>,
     },
-    /// A queue was named with `--discard` that is no removed timeout's: nothing is given up by mistake.
+    /// A queue was named with `--discard` that is not the queue of a removed timeout.
+    #[serde(rename = "queue_may_not_be_discarded")]
     Kept {
-        /// Its name.
+        /// The queue.
         queue: String,
     },
 }
@@ -98,25 +116,17 @@ pub enum Refusal {
 /// A count of messages as a person reads it.
 #[must_use]
 pub fn count_of(messages: Option<u64>) -> String {
-    match messages {
-        None => "an unknown number of messages".to_owned(),
-        Some(1) => "1 message".to_owned(),
-        Some(many) => format!("{many} messages"),
-    }
-}
-
-/// A property or argument that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// `type`, `durable`, `x-message-ttl`, …
-    pub property: String,
-    /// What the topology wants; `None` is "not set".
-    pub desired: Option<Argument>,
-    /// What the broker has; `None` is "not set".
-    pub observed: Option<Argument>,
+    messages.map_or_else(
+        || "an unknown number of messages".to_owned(),
+        |messages| counted(messages, "message"),
+    )
 }
 
 impl Plan {
+    fn step(&mut self, change: Change, reason: Reason) {
+        self.steps.push(Step { change, reason });
+    }
+
     /// Whether the broker has the topology already; retired queues may still be draining.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -169,36 +179,8 @@ impl Step {
     pub fn adds(&self) -> bool {
         match self.change {
             Change::CreateExchange(_) | Change::Bind(_) => true,
-            Change::CreateQueue(_) => self.reason.is_empty(),
+            Change::CreateQueue(_) => !matches!(self.reason, Reason::Replaces(_)),
             Change::Unbind(_) | Change::DeleteQueue { .. } => false,
         }
-    }
-}
-
-impl Difference {
-    /// The difference between two values of `property`, if there is one.
-    #[must_use]
-    pub fn between(
-        property: &str,
-        desired: Option<&Argument>,
-        observed: Option<&Argument>,
-    ) -> Option<Self> {
-        let differ = || Self {
-            property: property.to_owned(),
-            desired: desired.cloned(),
-            observed: observed.cloned(),
-        };
-        (desired != observed).then(differ)
-    }
-
-    /// Every argument that differs: set to something else, missing, or there without being wanted.
-    #[must_use]
-    pub fn of_arguments(
-        desired: &BTreeMap<String, Argument>,
-        observed: &BTreeMap<String, Argument>,
-    ) -> Vec<Self> {
-        let unwanted = observed.keys().filter(|key| !desired.contains_key(*key));
-        let keys = desired.keys().chain(unwanted);
-        keys.filter_map(|key| Self::between(key, desired.get(key), observed.get(key))).collect()
     }
 }

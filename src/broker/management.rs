@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     objects::{Objects, arguments_json},
-    plan::{Change, counts::StatisticsInterval, saved::Place, snapshot::Snapshot},
+    plan::{Change, counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
 };
 
 /// TCP and TLS to the management API.
@@ -125,10 +125,10 @@ impl Management {
     ///
     /// # Errors
     /// See [`ManagementError`].
-    pub async fn place(&self) -> Result<Place, ManagementError> {
+    pub async fn identity(&self) -> Result<BrokerIdentity, ManagementError> {
         let identity = self.client.get_cluster_name().await;
         let identity = identity.map_err(|error| self.explain("read the cluster's name", error))?;
-        Ok(Place { cluster: identity.name, virtual_host: self.vhost.clone() })
+        Ok(BrokerIdentity { cluster: identity.name, virtual_host: self.vhost.clone() })
     }
 
     /// A GET that `rabbitmq_http_client` has no call for; `path` is below `/api`, unescaped.

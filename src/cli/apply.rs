@@ -17,7 +17,7 @@ use crate::{
     config::Settings,
     plan::{
         Plan,
-        saved::{Place, SavedPlan},
+        saved::{BrokerIdentity, PlanFileError, SavedPlan},
         snapshot::Snapshot,
     },
     topology::{Topology, level::Ttl},
@@ -48,7 +48,7 @@ pub(super) struct Apply {
 /// A plan from a file, and the broker it is to be carried out on.
 struct Saved {
     plan: SavedPlan,
-    broker: Place,
+    broker: BrokerIdentity,
 }
 
 impl Apply {
@@ -93,12 +93,17 @@ impl Apply {
     async fn saved(&self, management: &Management) -> Result<Option<Saved>, Failure> {
         let Some(path) = &self.saved else { return Ok(None) };
         let unreadable = |reason: String| {
-            Failure::configuration(format!("{} is not a saved plan: {reason}", path.display()))
+            Failure::configuration(format!(
+                "cannot read the saved plan {}: {reason}",
+                path.display()
+            ))
         };
         let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-        let plan: SavedPlan =
-            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
-        Ok(Some(Saved { plan, broker: management.place().await? }))
+        let plan = SavedPlan::parse(&text).map_err(|error| match error {
+            PlanFileError::Version(stale) => stale.into(),
+            PlanFileError::NotAPlan(_) => unreadable(error.to_string()),
+        })?;
+        Ok(Some(Saved { plan, broker: management.identity().await? }))
     }
 
     /// Nobody is asked about a plan that was saved and looked at, nor, in a pipeline, about one that only adds.

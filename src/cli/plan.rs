@@ -63,7 +63,7 @@ impl PlanArgs {
         let topology = setup::topology(settings)?;
         let management = setup::management(settings)?;
         let (plan, observed) = apply::plan(&management, &topology, &self.discard.names()).await?;
-        let saved = SavedPlan::new(&topology, management.place().await?, plan, &observed);
+        let saved = SavedPlan::new(&topology, management.identity().await?, plan, &observed);
         let json = serde_json::to_string_pretty(&saved)
             .map_err(|error| Failure::failed(error.to_string()))?;
         match self.output {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Difference;
+use super::{difference::Difference, reason::Replaced};
 use crate::{
     objects::{Argument, Binding, Objects, Queue},
-    topology::{Topology, level::Level},
+    topology::{
+        Topology,
+        level::{Level, MAX_TTL_MS, Ttl},
+    },
 };
 
 /// The desired objects under the names they have, or will have, on this broker.
@@ -13,12 +16,6 @@ pub(crate) struct Resolved {
     pub(crate) objects: Objects,
     /// New generations, by the name they will have: what they replace, and why.
     pub(crate) replaces: BTreeMap<String, Replaced>,
-}
-
-/// The generation that is being replaced.
-pub(crate) struct Replaced {
-    pub(crate) queue: String,
-    pub(crate) differences: Vec<Difference>,
 }
 
 /// Finds for each desired queue the newest generation that is as desired, or names a new one.
@@ -29,15 +26,17 @@ pub(crate) fn resolve(topology: &Topology, observed: &Objects) -> Resolved {
     let mut queues = BTreeMap::new();
     for (base, queue) in &desired.queues {
         let generations = generations(base, observed);
-        let fitting =
-            generations.iter().rev().find(|(_, found)| differences(queue, found).is_empty());
+        let fitting = generations
+            .iter()
+            .rev()
+            .find(|(_, found)| Difference::of_queues(queue, found).is_empty());
         let name = match (fitting, generations.last()) {
             (Some((_, found)), _) => found.name.clone(),
             (None, None) => base.clone(),
             (None, Some((number, found))) => {
                 let name = name_of(base, number.saturating_add(1));
                 let old = found.name.clone();
-                let differences = differences(queue, found);
+                let differences = Difference::of_queues(queue, found);
                 replaces.insert(name.clone(), Replaced { queue: old, differences });
                 name
             }
@@ -124,21 +123,9 @@ fn level_of(rest: &str) -> Option<&str> {
     number_of(&format!("delay.{level}"), rest).map(|_| level)
 }
 
-/// Everything about two queues that differs, but for their names.
-pub(super) fn differences(desired: &Queue, observed: &Queue) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let properties = |queue: &Queue| {
-        [
-            ("type", Argument::Text(queue.kind.clone())),
-            ("durable", Argument::Flag(queue.durable)),
-            ("auto-delete", Argument::Flag(queue.auto_delete)),
-            ("exclusive", Argument::Flag(queue.exclusive)),
-        ]
-    };
-    for ((property, wanted), (_, has)) in properties(desired).into_iter().zip(properties(observed))
-    {
-        found.extend(Difference::between(property, Some(&wanted), Some(&has)));
-    }
-    found.extend(Difference::of_arguments(&desired.arguments, &observed.arguments));
-    found
+/// How long the broker keeps a message in this queue at the most, whatever level its name says; `None` where it has no
+/// TTL. A TTL of zero, which no level has, counts as the shortest.
+pub(crate) fn message_ttl(queue: &Queue) -> Option<Ttl> {
+    let ms = u64::try_from(queue.message_ttl_ms()?).ok()?;
+    Ttl::from_millis(ms.clamp(1, MAX_TTL_MS))
 }

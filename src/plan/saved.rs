@@ -5,38 +5,41 @@ use std::{
     fmt,
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Change, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
 use crate::{objects::Objects, topology::Topology};
 
-/// Version of the file and of `plan -o json`.
-pub const VERSION: u32 = 1;
+/// Version of the file and of `plan -o json`: it changes when a field gets another meaning or goes.
+pub const VERSION: u32 = 2;
 
 /// Which broker: a plan for one must not be carried out on another that looks the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BrokerIdentity {
     /// The cluster's name.
     pub cluster: String,
     /// The virtual host.
     pub virtual_host: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for BrokerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "virtual host `{}` of cluster `{}`", self.virtual_host, self.cluster)
     }
 }
 
-/// A plan and the state of the broker it was made for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A plan of overdue, and the state of the broker it was made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "Plan")]
 pub struct SavedPlan {
-    /// [`VERSION`] of the program that wrote it.
+    /// Version of this format. It changes when a field gets another meaning or goes.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// The topology's name: the prefix of everything in it.
     pub topology: String,
     /// The broker that was looked at.
-    pub place: Place,
+    pub broker: BrokerIdentity,
     /// The one-line summary, for people and pipelines.
     pub summary: String,
     /// The plan.
@@ -67,9 +70,9 @@ pub enum StalePlan {
     #[error("the plan is for {plan}, this is {now}")]
     Elsewhere {
         /// Where it was made.
-        plan: Place,
+        plan: BrokerIdentity,
         /// Where it is to be carried out.
-        now: Place,
+        now: BrokerIdentity,
     },
     /// The topology file says something else by now.
     #[error(
@@ -97,14 +100,48 @@ pub enum StalePlan {
     },
 }
 
+/// Why a file is not a saved plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanFileError {
+    /// It is one of another version.
+    #[error(transparent)]
+    Version(StalePlan),
+    /// It is something else.
+    #[error("it is not a plan that `overdue plan --out` wrote ({0})")]
+    NotAPlan(#[from] serde_json::Error),
+}
+
+/// What every version of the file has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 impl SavedPlan {
+    /// Reads what `overdue plan --out` wrote.
+    ///
+    /// # Errors
+    /// See [`PlanFileError`]; one of another version is not read any further.
+    pub fn parse(text: &str) -> Result<Self, PlanFileError> {
+        let Versioned { version } = serde_json::from_str(text)?;
+        if version != VERSION {
+            return Err(PlanFileError::Version(StalePlan::Version(version)));
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+
     /// `plan` for `topology` and the broker as it was `observed`.
     #[must_use]
-    pub fn new(topology: &Topology, place: Place, plan: Plan, observed: &Snapshot) -> Self {
+    pub fn new(
+        topology: &Topology,
+        broker: BrokerIdentity,
+        plan: Plan,
+        observed: &Snapshot,
+    ) -> Self {
         Self {
             version: VERSION,
             topology: topology.name.clone(),
-            place,
+            broker,
             summary: plan.summary(),
             plan,
             desired: topology.objects(),
@@ -120,7 +157,7 @@ impl SavedPlan {
     pub fn check(
         &self,
         topology: &Topology,
-        place: &Place,
+        broker: &BrokerIdentity,
         now: &Snapshot,
     ) -> Result<(), StalePlan> {
         if self.version != VERSION {
@@ -130,8 +167,8 @@ impl SavedPlan {
             let (plan, file) = (self.topology.clone(), topology.name.clone());
             return Err(StalePlan::Topology { plan, file });
         }
-        if self.place != *place {
-            let (plan, now) = (self.place.clone(), place.clone());
+        if self.broker != *broker {
+            let (plan, now) = (self.broker.clone(), broker.clone());
             return Err(StalePlan::Elsewhere { plan, now });
         }
         if self.desired != topology.objects() {

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{Change, Difference, Draining, Plan, Refusal, Step, count_of};
+use super::{
+    Change, Contents, Difference, Draining, Drains, Plan, Reason, Refusal, Replaced, Step,
+    count_of, waiting::Progress,
+};
 use crate::objects::Argument;
 
 impl fmt::Display for Plan {
@@ -89,13 +92,13 @@ impl Plan {
 impl Plan {
     /// Whether anything could be lost.
     fn verdict(&self) -> String {
-        let astray = self.draining.iter().filter(|queue| queue.drains.astray());
-        let astray: Vec<&str> = astray.map(|queue| queue.queue.as_str()).collect();
+        let misdirected = self.draining.iter().filter(|queue| queue.drains.misdirected());
+        let misdirected: Vec<&str> = misdirected.map(|queue| queue.queue.as_str()).collect();
         match (self.refusals.is_empty(), self.lost()) {
             (false, _) => "nothing is carried out".to_owned(),
-            (true, 0) if !astray.is_empty() => format!(
+            (true, 0) if !misdirected.is_empty() => format!(
                 "no message is lost by it, but what waits in {} does not come out as the topology says",
-                astray.join(", ")
+                misdirected.join(", ")
             ),
             (true, 0) => "no message is lost".to_owned(),
             (true, 1) => "1 message is LOST".to_owned(),
@@ -107,7 +110,54 @@ impl Plan {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.change)?;
-        if self.reason.is_empty() { Ok(()) } else { write!(f, "\n        {}", self.reason) }
+        match &self.reason {
+            Reason::Missing => Ok(()),
+            Reason::Replaces(Replaced { differences, .. }) => {
+                write!(f, "\n        {}:", self.reason)?;
+                differences.iter().try_for_each(|differs| write!(f, "\n          {differs}"))
+            }
+            reason => write!(f, "\n        {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("it is missing"),
+            Self::Replaces(Replaced { queue, .. }) => {
+                write!(f, "replaces {queue}, which cannot be changed")
+            }
+            Self::Succeeded { successor, contents } => {
+                write!(f, "{successor} takes its place{contents}")
+            }
+            Self::LevelRemoved { level, contents } => write!(
+                f,
+                "level {level} is no longer in the topology; what is still published to it is parked{contents}"
+            ),
+            Self::TimeoutRemoved { contents } => write!(
+                f,
+                "its timeout is no longer in the topology; what still comes due for it is parked{contents}"
+            ),
+            Self::RetiredAndEmpty => f.write_str("retired and empty"),
+            Self::Discarded => f.write_str("named with --discard"),
+        }
+    }
+}
+
+/// The end of a sentence about a queue.
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => Ok(()),
+            Self::Discarded { messages } => {
+                let are = if *messages == 1 { "is" } else { "are" };
+                write!(f, "; {} in it {are} discarded", count_of(Some(*messages)))
+            }
+            Self::Draining { messages, drains } => {
+                write!(f, "; it has {} {drains}", count_of(*messages))
+            }
+        }
     }
 }
 
@@ -155,6 +205,41 @@ impl fmt::Display for Draining {
     }
 }
 
+/// Reads on after a count: `3 messages to come out …`.
+impl fmt::Display for Drains {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WhenDue { within } => write!(f, "to come out when due, the last within {within}"),
+            Self::Consumed => f.write_str("for the workers to consume"),
+            Self::Unconsumed { queue } => write!(
+                f,
+                "that no worker with this topology consumes: let one with the old topology finish, or lose them \
+                 with --discard {queue}"
+            ),
+            Self::Parked => f.write_str("for a person to look at"),
+            Self::Never => f.write_str("with no TTL to come out by"),
+            Self::Elsewhere { exchange: Some(exchange) } => {
+                write!(f, "to be dead-lettered to exchange {exchange}, as before")
+            }
+            Self::Elsewhere { exchange: None } => f.write_str(
+                "to be DROPPED by the broker when due, as before: the queue has no dead letter exchange",
+            ),
+            Self::Fed { exchange } => {
+                write!(f, "and more to come from exchange {exchange}, which is not ours")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = |Draining { queue, messages, drains }: &Draining| {
+            format!("{queue} has {} {drains}", count_of(*messages))
+        };
+        f.write_str(&self.queues.iter().map(queue).collect::<Vec<_>>().join("; "))
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -171,8 +256,8 @@ impl fmt::Display for Refusal {
             }
             Self::Kept { queue } => write!(
                 f,
-                "! queue     {queue} was named with --discard\n        that is for the queue of a timeout that is no \
-                 longer in the topology, and this is none"
+                "! queue     {queue} was named with --discard\n        only the queue of a timeout that is no longer in \
+                 the topology can be discarded, and this queue is not one"
             ),
             Self::Occupied { queue, messages } => write!(
                 f,

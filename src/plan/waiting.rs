@@ -1,9 +1,8 @@
 //! `apply --wait`, decided: whether what was retired has drained, and when to give up.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use super::{Draining, Drains, Plan, count_of, counts::StatisticsInterval};
-use crate::topology::level::Level;
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
@@ -44,7 +43,7 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GaveUp {
     /// The plan is refused by now.
-    #[error("while it waited the plan became one that is refused\n{0}")]
+    #[error("the plan has become one that is refused\n{0}")]
     Refused(Plan),
     /// They are still draining.
     #[error(
@@ -59,7 +58,7 @@ pub enum GaveUp {
     /// What should have come out by now has not.
     #[error(
         "queue {queue} still holds {}, although the last of them was due {late:?} ago: no queue takes them. \
-         `overdue verify` says which one blocks them, and `overdue unblock {queue}` frees them once that is mended. \
+         `overdue verify` says which one blocks them, and `overdue unblock {queue}` frees them once that is fixed. \
          Nothing is lost",
         count_of(*messages)
     )]
@@ -152,18 +151,8 @@ impl Waiting {
 fn stuck(queues: &[Draining], elapsed: Duration, after: Duration) -> Option<GaveUp> {
     queues.iter().find_map(|Draining { queue, messages, drains }| {
         let Drains::WhenDue { within } = drains else { return None };
-        let due: Level = within.parse().ok()?;
-        let late = elapsed.checked_sub(due.ttl().as_duration())?;
+        let late = elapsed.checked_sub(within.as_duration())?;
         let late = Duration::from_secs(late.as_secs());
         (late >= after).then(|| GaveUp::Stuck { queue: queue.clone(), messages: *messages, late })
     })
-}
-
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = |Draining { queue, messages, drains }: &Draining| {
-            format!("{queue} has {} {drains}", count_of(*messages))
-        };
-        f.write_str(&self.queues.iter().map(queue).collect::<Vec<_>>().join("; "))
-    }
 }

@@ -19,7 +19,7 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
         Change::CreateExchange(exchange) => Some(shape.exchange(&exchange.name)),
         Change::CreateQueue(queue) => Some(shape.queue(queue)),
         Change::Bind(binding) => shape.binding(binding),
-        Change::Unbind(binding) => shape.retired(binding, &step.reason),
+        Change::Unbind(binding) => shape.retired(binding, &step.reason.to_string()),
         Change::DeleteQueue { queue, .. } => shape.empty(queue),
     });
     let draining = plan.draining.iter().filter_map(|queue| shape.draining(queue));

@@ -3,7 +3,9 @@
 
 use overdue::{
     objects::{Argument, Binding, Exchange, Objects, Queue},
-    plan::{Change, Difference, Plan, Refusal, snapshot::Snapshot},
+    plan::{
+        Change, Contents, Difference, Plan, Reason, Refusal, Replaced, Step, snapshot::Snapshot,
+    },
     topology::Topology,
 };
 
@@ -52,8 +54,8 @@ fn assert_replaced(observed: &Objects, name: &str, expected: &Difference) {
     changes.push(Change::DeleteQueue { queue: name.to_owned(), lost: 0 });
     let planned: Vec<Change> = plan.steps.iter().map(|step| step.change.clone()).collect();
     assert_eq!(planned, changes, "{plan}");
-    let reason = &plan.steps[0].reason;
-    assert_eq!(*reason, format!("replaces {name}, which cannot be changed:\n          {expected}"));
+    let replaced = Replaced { queue: name.to_owned(), differences: vec![expected.clone()] };
+    assert_eq!(plan.steps[0].reason, Reason::Replaces(replaced));
     assert!(!plan.steps[0].adds(), "a worker may not do that by itself");
 }
 
@@ -185,23 +187,25 @@ fn each_property_of_each_exchange_is_compared() {
 fn only_what_adds_is_no_retirement() {
     let topology = topology();
     let first = plan(&topology, &Snapshot::default());
-    assert!(!first.retires() && first.steps.iter().all(overdue::plan::Step::adds));
-    let step =
-        |change: Change, reason: &str| overdue::plan::Step { change, reason: reason.to_owned() };
+    assert!(!first.retires() && first.steps.iter().all(Step::adds));
+    let step = |change: Change, reason: Reason| Step { change, reason };
     let objects = topology.objects();
     let exchange = objects.exchanges["orders.in"].clone();
     let queue = objects.queues["orders.unpaid"].clone();
     let binding = objects.bindings.first().expect("bindings").clone();
     let delete = |lost| Change::DeleteQueue { queue: "orders.unpaid".to_owned(), lost };
+    let replaces = Replaced { queue: "orders.unpaid".to_owned(), differences: Vec::new() };
+    let replaces = Reason::Replaces(replaces);
+    let removed = Reason::TimeoutRemoved { contents: Contents::Empty };
     // Step, whether it adds, whether a plan of it retires.
     let table = [
-        (step(Change::CreateExchange(exchange), ""), true, false),
-        (step(Change::CreateQueue(queue.clone()), ""), true, false),
-        (step(Change::CreateQueue(queue), "replaces orders.unpaid"), false, true),
-        (step(Change::Bind(binding.clone()), ""), true, false),
-        (step(Change::Unbind(binding), "its level is gone"), false, true),
-        (step(delete(0), "retired and empty"), false, false),
-        (step(delete(3), "named with --discard"), false, true),
+        (step(Change::CreateExchange(exchange), Reason::Missing), true, false),
+        (step(Change::CreateQueue(queue.clone()), Reason::Missing), true, false),
+        (step(Change::CreateQueue(queue), replaces), false, true),
+        (step(Change::Bind(binding.clone()), Reason::Missing), true, false),
+        (step(Change::Unbind(binding), removed), false, true),
+        (step(delete(0), Reason::RetiredAndEmpty), false, false),
+        (step(delete(3), Reason::Discarded), false, true),
     ];
     for (step, adds, retires) in table {
         assert_eq!(step.adds(), adds, "{step}");

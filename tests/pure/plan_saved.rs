@@ -4,7 +4,8 @@ use overdue::{
     objects::Binding,
     plan::{
         diff::diff,
-        saved::{Place, SavedPlan, StalePlan, VERSION},
+        saved::{BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION},
+        schema,
         snapshot::Snapshot,
     },
     topology::Topology,
@@ -17,12 +18,12 @@ fn topology() -> Topology {
     Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
 }
 
-fn place() -> Place {
-    Place { cluster: "rabbit@one".to_owned(), virtual_host: "shop".to_owned() }
+fn identity() -> BrokerIdentity {
+    BrokerIdentity { cluster: "rabbit@one".to_owned(), virtual_host: "shop".to_owned() }
 }
 
 fn saved(topology: &Topology, broker: &Snapshot) -> SavedPlan {
-    SavedPlan::new(topology, place(), plan(topology, broker), broker)
+    SavedPlan::new(topology, identity(), plan(topology, broker), broker)
 }
 
 proptest! {
@@ -30,7 +31,7 @@ proptest! {
     fn it_is_read_as_it_was_written((before, after) in generate::change()) {
         let saved = saved(&after.read(), &Snapshot::of(&before.read()));
         let text = serde_json::to_string_pretty(&saved).expect("JSON");
-        let read: SavedPlan = serde_json::from_str(&text).expect("what was written");
+        let read = SavedPlan::parse(&text).expect("what was written");
         prop_assert_eq!(&read, &saved);
         prop_assert_eq!(serde_json::to_string_pretty(&read).expect("JSON"), text);
     }
@@ -50,7 +51,7 @@ proptest! {
         broker.objects.queues.insert("theirs".to_owned(), queue);
         broker.objects.bindings.insert(binding("", &after.parked_queue()));
         broker.objects.bindings.insert(binding(&after.events_exchange(), "theirs"));
-        let checked = saved.check(&after, &place(), &broker);
+        let checked = saved.check(&after, &identity(), &broker);
         if plan(&after, &broker).refusals.is_empty() {
             prop_assert_eq!(checked, Ok(()));
         } else {
@@ -76,7 +77,7 @@ proptest! {
             let binding = objects.bindings.iter().nth(nth - exchanges - queues).expect("in range");
             now.objects.bindings.remove(binding);
         }
-        prop_assert!(matches!(saved.check(&topology, &place(), &now), Err(StalePlan::Changed(_))));
+        prop_assert!(matches!(saved.check(&topology, &identity(), &now), Err(StalePlan::Changed(_))));
     }
 }
 
@@ -99,7 +100,7 @@ fn the_first_change_is_named() {
     let named = |change: &dyn Fn(&mut Snapshot)| {
         let mut now = broker.clone();
         change(&mut now);
-        saved.check(&topology, &place(), &now).expect_err("it changed").to_string()
+        saved.check(&topology, &identity(), &now).expect_err("it changed").to_string()
     };
     let texts = [
         named(&|now| {
@@ -135,15 +136,15 @@ fn another_version_or_topology_is_refused() {
     let topology = topology();
     let broker = Snapshot::of(&topology);
     let mut plan = saved(&topology, &broker);
-    assert_eq!(plan.check(&topology, &place(), &broker), Ok(()));
+    assert_eq!(plan.check(&topology, &identity(), &broker), Ok(()));
     let other = Topology { name: "bookings".to_owned(), ..topology.clone() };
-    let refused = plan.check(&other, &place(), &broker);
+    let refused = plan.check(&other, &identity(), &broker);
     assert_eq!(
         refused,
         Err(StalePlan::Topology { plan: "orders".to_owned(), file: "bookings".to_owned() })
     );
     plan.version = VERSION + 1;
-    assert_eq!(plan.check(&topology, &place(), &broker), Err(StalePlan::Version(VERSION + 1)));
+    assert_eq!(plan.check(&topology, &identity(), &broker), Err(StalePlan::Version(VERSION + 1)));
 }
 
 /// Two brokers can have the same objects, and other messages.
@@ -154,11 +155,11 @@ fn it_is_refused_on_another_broker() {
     let saved = saved(&topology, &broker);
     for (other, said) in [
         (
-            Place { virtual_host: "test".to_owned(), ..place() },
+            BrokerIdentity { virtual_host: "test".to_owned(), ..identity() },
             "this is virtual host `test` of cluster `rabbit@one`",
         ),
         (
-            Place { cluster: "rabbit@two".to_owned(), ..place() },
+            BrokerIdentity { cluster: "rabbit@two".to_owned(), ..identity() },
             "this is virtual host `shop` of cluster `rabbit@two`",
         ),
     ] {
@@ -185,11 +186,13 @@ fn it_is_refused_when_more_would_be_lost_than_was_said() {
         broker
     };
     let discard = [name.clone()].into();
-    let saved = SavedPlan::new(&after, place(), diff(&after, &holding(7), &discard), &holding(7));
+    let saved =
+        SavedPlan::new(&after, identity(), diff(&after, &holding(7), &discard), &holding(7));
     assert_eq!(saved.plan.lost(), 7, "{}", saved.plan);
-    assert_eq!(saved.check(&after, &place(), &holding(7)), Ok(()));
-    assert_eq!(saved.check(&after, &place(), &holding(0)), Ok(()));
-    let refused = saved.check(&after, &place(), &holding(507)).expect_err("500 more").to_string();
+    assert_eq!(saved.check(&after, &identity(), &holding(7)), Ok(()));
+    assert_eq!(saved.check(&after, &identity(), &holding(0)), Ok(()));
+    let refused =
+        saved.check(&after, &identity(), &holding(507)).expect_err("500 more").to_string();
     assert_eq!(
         refused,
         format!(
@@ -198,6 +201,65 @@ fn it_is_refused_when_more_would_be_lost_than_was_said() {
     );
     // Empty when it was planned: not to be unbound with something in it.
     let saved = self::saved(&after, &holding(0));
-    let refused = saved.check(&after, &place(), &holding(1)).expect_err("1 came in").to_string();
+    let refused = saved.check(&after, &identity(), &holding(1)).expect_err("1 came in").to_string();
     assert!(refused.contains("holds 1 message by now"), "{refused}");
+}
+
+/// The first version had other fields; what it said is not guessed.
+#[test]
+fn a_plan_of_the_first_version_is_refused_with_what_to_do() {
+    let first = r#"{ "version": 1, "topology": "orders", "place": {}, "plan": { "steps": [] } }"#;
+    let error = SavedPlan::parse(first).expect_err("another version");
+    assert!(matches!(error, PlanFileError::Version(StalePlan::Version(1))), "{error:?}");
+    insta::assert_snapshot!(error, @"the plan has version 1, this program writes 2; make it again with `overdue plan --out`");
+    for text in ["", "{}", "[]", "no plan", r#"{ "version": 2 }"#] {
+        let error = SavedPlan::parse(text).expect_err("not a plan");
+        assert!(matches!(error, PlanFileError::NotAPlan(_)), "{text}: {error:?}");
+    }
+}
+
+#[test]
+fn the_schema_that_is_committed_is_the_one_of_the_types() {
+    let generated = serde_json::to_string_pretty(&schema::schema()).expect("JSON") + "\n";
+    assert!(
+        generated == include_str!("../../docs/plan.schema.json"),
+        "docs/plan.schema.json is not as generated: overdue schema plan > docs/plan.schema.json"
+    );
+}
+
+/// What a program reads: where this changes and is not only longer, the format needs another version.
+#[test]
+fn the_json_of_a_plan() {
+    let before = r#"name = "shop"
+delay.levels = ["1s", "30m"]
+queues.type = "classic"
+timeout = [{ name = "unpaid", after = "30m" }, { name = "unshipped", after = "30m" }]
+"#;
+    let after = before
+        .replace("30m", "20m")
+        .replace("classic", "quorum")
+        .replace(r#", { name = "unshipped", after = "20m" }"#, "");
+    let [before, after] = [before, &after].map(|text| Topology::parse(text).expect("a good file"));
+    let mut broker = Snapshot::of(&before);
+    broker.messages.insert("shop.delay.30m".to_owned(), 7);
+    broker.messages.insert("shop.unshipped".to_owned(), 3);
+    broker.messages.remove("shop.delay.1s");
+    let planned = |discard: &str| {
+        let discard = [discard.to_owned()].into();
+        SavedPlan::new(&after, identity(), diff(&after, &broker, &discard), &broker)
+    };
+    let mut json = serde_json::to_value(planned("shop.unshipped")).expect("JSON");
+    // One of each is enough.
+    for objects in ["desired", "observed"] {
+        for named in ["exchanges", "queues"] {
+            let mut seen = false;
+            let objects = json[objects][named].as_object_mut().expect("by name");
+            objects.retain(|_, _| !std::mem::replace(&mut seen, true));
+        }
+        json[objects]["bindings"].as_array_mut().expect("a list").truncate(1);
+    }
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json).expect("JSON"));
+    let refused = serde_json::to_value(planned("shop.unpaid").plan.refusals).expect("JSON");
+    let refused = serde_json::to_string_pretty(&refused).expect("JSON");
+    insta::assert_snapshot!("the_json_of_refusals", refused);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use overdue::plan::{
-    Change, Draining, Drains, Plan, Refusal, Step,
+    Change, Draining, Drains, Plan, Reason, Refusal, Step,
     counts::StatisticsInterval,
     waiting::{GaveUp, Next, Waiting},
 };
@@ -23,7 +23,7 @@ fn draining(queue: &str, messages: Option<u64>, drains: Drains) -> Draining {
 }
 
 fn when_due(messages: Option<u64>) -> Draining {
-    draining("shop.delay.30m", messages, Drains::WhenDue { within: "30m".to_owned() })
+    draining("shop.delay.30m", messages, Drains::WhenDue { within: "30m".parse().expect("a TTL") })
 }
 
 fn plan_of(draining: impl IntoIterator<Item = Draining>) -> Plan {
@@ -77,7 +77,7 @@ fn it_waits_for_what_ends_by_itself_and_says_how_far_it_is() {
 fn steps_come_before_waiting() {
     let step = Step {
         change: Change::DeleteQueue { queue: "shop.delay.1s".to_owned(), lost: 0 },
-        reason: String::new(),
+        reason: Reason::Missing,
     };
     let plan = Plan { steps: vec![step], ..plan_of([when_due(Some(1))]) };
     assert_eq!(waiting_for(None).next(&plan, SECOND), Next::CarryOut);

@@ -90,7 +90,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "exchanges, queues, bindings as data; the one routing simulation",
         files: &["objects.rs", "objects/"],
         imports: &["text"],
-        uses: &[],
+        uses: &["schemars"],
     },
     Room {
         name: "diagnostic",

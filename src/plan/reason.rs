@@ -1,0 +1,68 @@
+//! Why a step is taken, as data.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{difference::Difference, drains::Drains};
+
+/// Why a step is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "because", rename_all = "snake_case")]
+pub enum Reason {
+    /// It is not on the broker.
+    Missing,
+    /// The new queue takes the place of one that has other properties and cannot be changed.
+    Replaces(Replaced),
+    /// Another queue takes the place of this one.
+    Succeeded {
+        /// The queue that takes its place.
+        successor: String,
+        /// What is in the queue.
+        contents: Contents,
+    },
+    /// The level of this queue is no longer in the topology; what is still published to it is parked.
+    LevelRemoved {
+        /// The level, e.g. `30m`.
+        level: String,
+        /// What is in the queue.
+        contents: Contents,
+    },
+    /// The timeout of this queue is no longer in the topology; what still comes due for it is parked.
+    TimeoutRemoved {
+        /// What is in the queue.
+        contents: Contents,
+    },
+    /// The queue is retired, and empty.
+    RetiredAndEmpty,
+    /// The queue is deleted with its messages, because it was named with `--discard`.
+    Discarded,
+}
+
+/// A queue that another one takes the place of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Replaced {
+    /// The queue that is replaced.
+    pub queue: String,
+    /// Why: everything in which it differs.
+    pub differences: Vec<Difference>,
+}
+
+/// What is in a queue that is taken out of use, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Contents {
+    /// Nothing.
+    Empty,
+    /// Messages that are deleted with the queue.
+    Discarded {
+        /// Messages when the plan was made.
+        messages: u64,
+    },
+    /// Messages that stay in the queue until they come out of it.
+    Draining {
+        /// Messages when the plan was made; `null` where the broker has not counted them.
+        messages: Option<u64>,
+        /// How they come out.
+        drains: Drains,
+    },
+}

@@ -1,0 +1,137 @@
+//! Taking a queue out of use: unbound first, deleted once it is empty, never with messages that nobody gave up.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Change, Contents, Draining, Drains, Plan, Reason, Refusal,
+    generation::{Kind, Resolved, message_ttl, number_of},
+    snapshot::Snapshot,
+};
+use crate::{
+    objects::{Binding, Queue},
+    topology::Topology,
+};
+
+/// A queue of ours that the topology no longer wants.
+pub(super) struct Retirement<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) observed: &'a Snapshot,
+    pub(super) resolved: &'a Resolved,
+    pub(super) discard: &'a BTreeSet<String>,
+    pub(super) queue: &'a Queue,
+    pub(super) kind: Kind<'a>,
+}
+
+impl Retirement<'_> {
+    pub(super) fn plan(&self, plan: &mut Plan) {
+        let name = &self.queue.name;
+        let messages = self.observed.messages_in(name);
+        // What nobody has counted is not given up for lost.
+        let discarded =
+            self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
+        // One that nothing comes into any more is out of use already: what still waits in it is no reason to
+        // refuse the rest.
+        if self.removed() && self.incoming().next().is_some() && messages != Some(0) && !discarded {
+            plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
+            return;
+        }
+        for binding in self.incoming() {
+            plan.step(Change::Unbind(binding.clone()), self.reason());
+        }
+        let fed = matches!(self.drains(), Drains::Fed { .. });
+        if !fed && (messages == Some(0) || discarded) {
+            let lost = messages.unwrap_or_default();
+            let reason = if lost == 0 { Reason::RetiredAndEmpty } else { Reason::Discarded };
+            plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);
+        } else {
+            plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
+        }
+    }
+
+    /// Whether its timeout is gone from the topology.
+    pub(super) fn removed(&self) -> bool {
+        self.kind == Kind::Business && self.successor().is_none()
+    }
+
+    /// Bindings through which messages of this topology come in.
+    fn incoming(&self) -> impl Iterator<Item = &Binding> {
+        let ours = [
+            self.topology.entry_exchange(),
+            self.topology.due_exchange(),
+            self.topology.park_exchange(),
+        ];
+        let bindings = self.observed.objects.bindings.iter();
+        bindings.filter(move |binding| {
+            binding.to_queue
+                && binding.destination == self.queue.name
+                && ours.contains(&binding.source)
+        })
+    }
+
+    /// An exchange of somebody else that is bound to it: deleting the queue would lose what comes that way.
+    fn foreign_source(&self) -> Option<&str> {
+        let prefix = format!("{}.", self.topology.name);
+        let mut bindings = self.observed.objects.bindings.iter();
+        let foreign = bindings.find(|binding| {
+            let default_exchange = binding.source.is_empty();
+            binding.to_queue
+                && binding.destination == self.queue.name
+                && !default_exchange
+                && !binding.source.starts_with(&prefix)
+        });
+        foreign.map(|binding| binding.source.as_str())
+    }
+
+    /// The queue that took its place, if any.
+    fn successor(&self) -> Option<&str> {
+        let queues = self.resolved.objects.queues.keys();
+        let mut bases = self.topology.objects().queues.into_keys();
+        let base = bases.find(|base| number_of(base, &self.queue.name).is_some())?;
+        queues.map(String::as_str).find(|name| number_of(&base, name).is_some())
+    }
+
+    fn reason(&self) -> Reason {
+        let contents = self.contents();
+        match (self.successor(), self.kind) {
+            (Some(successor), _) => Reason::Succeeded { successor: successor.to_owned(), contents },
+            (None, Kind::Delay(level)) => {
+                Reason::LevelRemoved { level: level.to_owned(), contents }
+            }
+            (None, Kind::Business | Kind::Parked) => Reason::TimeoutRemoved { contents },
+        }
+    }
+
+    fn contents(&self) -> Contents {
+        match self.observed.messages_in(&self.queue.name) {
+            Some(0) => Contents::Empty,
+            // Nobody takes a removed queue out of use while something is in it, unless it is to be discarded.
+            Some(messages) if self.removed() => Contents::Discarded { messages },
+            messages => Contents::Draining { messages, drains: self.drains() },
+        }
+    }
+
+    fn drains(&self) -> Drains {
+        if let Some(exchange) = self.foreign_source() {
+            return Drains::Fed { exchange: exchange.to_owned() };
+        }
+        match self.kind {
+            Kind::Delay(_) => self.expires(),
+            Kind::Business if self.removed() => {
+                Drains::Unconsumed { queue: self.queue.name.clone() }
+            }
+            Kind::Business => Drains::Consumed,
+            Kind::Parked => Drains::Parked,
+        }
+    }
+
+    /// Of a delay queue: as its own arguments say, which may be others than the topology's.
+    fn expires(&self) -> Drains {
+        let Some(within) = message_ttl(self.queue) else { return Drains::Never };
+        match self.queue.dead_letter_exchange() {
+            Some(exchange) if exchange == self.topology.due_exchange() => {
+                Drains::WhenDue { within }
+            }
+            exchange => Drains::Elsewhere { exchange: exchange.map(str::to_owned) },
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The order in which a topology is built and taken down.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Change,
+    generation::{Kind, Resolved, kind, number_of},
+    snapshot::Snapshot,
+};
+use crate::{
+    objects::{Binding, Exchange, Queue},
+    topology::Topology,
+};
+
+/// The stages of a plan, first to last. What is made in one leads only to what was made in an earlier one, so that a
+/// message finds its way whatever stage the plan is stopped in; taken away is what nothing leads to any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    /// The exchange in front of the parking lot: the way out for everything that has no other.
+    ParkExchange,
+    /// The parking lot.
+    ParkingLot,
+    /// The parking lot is bound: from now on, what is parked arrives.
+    ParkBinding,
+    /// The exchange of what is due and the exchange of events; the alternate of the first is the one of the parking lot.
+    InnerExchanges,
+    /// The queues that workers consume; they dead-letter to the parking lot.
+    BusinessQueues,
+    /// Business queues are bound: what is due arrives.
+    DueBindings,
+    /// The queues that hold messages until they are due.
+    DelayQueues,
+    /// The exchange that order services publish to; what has no level yet is parked.
+    EntryExchange,
+    /// Delay queues are bound: the levels are open.
+    EntryBindings,
+    /// Bindings of queues that are taken out of use; what takes their place is bound by now.
+    Unbind,
+    /// Queues that nothing comes into any more.
+    Delete,
+}
+
+/// Where each change of a plan stands.
+pub(super) struct Order {
+    park_exchange: String,
+    entry_exchange: String,
+    parked_queue: String,
+    /// TTL of each delay queue, so that a plan lists the shortest first.
+    ttl_ms: BTreeMap<String, i64>,
+}
+
+impl Order {
+    pub(super) fn of(topology: &Topology, resolved: &Resolved, observed: &Snapshot) -> Self {
+        let ttl = |queue: &Queue| {
+            let delays = matches!(kind(topology, queue), Some(Kind::Delay(_)));
+            delays.then(|| (queue.name.clone(), queue.message_ttl_ms().unwrap_or_default()))
+        };
+        let parked = topology.parked_queue();
+        let queues = observed.objects.queues.values().chain(resolved.objects.queues.values());
+        let mut names = resolved.objects.queues.keys();
+        let parked_queue = names.find(|name| number_of(&parked, name).is_some()).cloned();
+        Self {
+            park_exchange: topology.park_exchange(),
+            entry_exchange: topology.entry_exchange(),
+            parked_queue: parked_queue.unwrap_or(parked),
+            ttl_ms: queues.filter_map(ttl).collect(),
+        }
+    }
+
+    /// The stage of a change and, within it, the TTL of its delay queue; zero where it has to do with none.
+    pub(super) fn place(&self, change: &Change) -> (Stage, i64) {
+        (self.stage(change), self.ttl_ms(queue_of(change)))
+    }
+
+    /// Zero where it is no delay queue.
+    pub(super) fn ttl_ms(&self, queue: &str) -> i64 {
+        self.ttl_ms.get(queue).copied().unwrap_or_default()
+    }
+
+    fn stage(&self, change: &Change) -> Stage {
+        match change {
+            Change::CreateExchange(Exchange { name, .. }) => {
+                if *name == self.park_exchange {
+                    Stage::ParkExchange
+                } else if *name == self.entry_exchange {
+                    Stage::EntryExchange
+                } else {
+                    Stage::InnerExchanges
+                }
+            }
+            Change::CreateQueue(Queue { name, .. }) => {
+                if *name == self.parked_queue {
+                    Stage::ParkingLot
+                } else if self.ttl_ms.contains_key(name) {
+                    Stage::DelayQueues
+                } else {
+                    Stage::BusinessQueues
+                }
+            }
+            Change::Bind(Binding { source, .. }) => {
+                if *source == self.park_exchange {
+                    Stage::ParkBinding
+                } else if *source == self.entry_exchange {
+                    Stage::EntryBindings
+                } else {
+                    Stage::DueBindings
+                }
+            }
+            Change::Unbind(_) => Stage::Unbind,
+            Change::DeleteQueue { .. } => Stage::Delete,
+        }
+    }
+}
+
+fn queue_of(change: &Change) -> &str {
+    match change {
+        Change::CreateExchange(_) => "",
+        Change::CreateQueue(Queue { name, .. }) => name,
+        Change::Bind(binding) | Change::Unbind(binding) => &binding.destination,
+        Change::DeleteQueue { queue, .. } => queue,
+    }
+}
