@@ -36,6 +36,7 @@ pub mod demo;
 pub mod diagnostic;
 pub mod doctor;
 pub mod drill;
+pub(crate) mod document;
 pub mod export;
 pub mod graph;
 pub mod objects;

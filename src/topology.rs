@@ -2,8 +2,10 @@
 
 pub mod check;
 pub mod file;
+mod keys;
 pub mod level;
 pub mod objects;
+mod reading;
 pub mod report;
 pub mod route;
 pub mod schema;
@@ -11,19 +13,18 @@ pub mod schema;
 use std::collections::BTreeMap;
 
 use check::Surroundings;
-use file::{QueueType, TopologyFile};
+use file::{DEFAULT_DELIVERY_LIMIT, QueueType, Strategy, TopologyFile};
 use level::Level;
 
 use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
-
-/// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
-const DEFAULT_DELIVERY_LIMIT: i64 = 20;
 
 /// A topology that every check has passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Prefix of every object.
     pub name: String,
+    /// How the broker delays.
+    pub strategy: Strategy,
     /// Levels, shortest first, never empty.
     pub levels: Vec<Level>,
     /// Type of every queue.
@@ -53,13 +54,16 @@ impl Topology {
     /// Reads and checks the text of a `topology.toml`.
     ///
     /// # Errors
-    /// Every error of every rule, in the order of the file; a file that is no TOML, or has unknown keys,
-    /// gives the one the parser stops at. Warnings are no errors: [`check::lint`] has them.
+    /// Every error, in the order of the file: keys and values that cannot be used, and what the rules say about the
+    /// rest. Of a text that is not TOML only the mistakes in its syntax. Warnings are not errors: [`check::lint`] has
+    /// them.
     pub fn parse(text: &str) -> Result<Self, Vec<Diagnostic>> {
-        let file = read(text).map_err(|finding| vec![finding])?;
-        let mut findings = check::check(&file, &Surroundings::default());
+        let (file, mut findings) = checked(text, &Surroundings::default());
         findings.retain(|finding| finding.severity == Severity::Error);
-        if findings.is_empty() { Self::from_file(&file) } else { Err(findings) }
+        match file {
+            Some(file) if findings.is_empty() => Self::from_file(&file),
+            _ => Err(findings),
+        }
     }
 
     fn from_file(file: &TopologyFile) -> Result<Self, Vec<Diagnostic>> {
@@ -79,6 +83,7 @@ impl Topology {
             });
             Ok::<_, level::LevelError>(Self {
                 name: file.name.get_ref().clone(),
+                strategy: file.delay.strategy,
                 levels: file.delay.levels.get_ref().iter().map(level).collect::<Result<_, _>>()?,
                 queue_type: file.queues.queue_type(),
                 delivery_limit: file
@@ -109,22 +114,20 @@ impl Topology {
     }
 }
 
-/// The file as written, or the one finding the parser stops at.
-fn read(text: &str) -> Result<TopologyFile, Diagnostic> {
-    toml::from_str(text).map_err(|error| syntax(&error, text))
-}
-
-/// A TOML error as a finding; the parser knows where, the help says what the file may hold.
-fn syntax(error: &toml::de::Error, text: &str) -> Diagnostic {
-    let message = error.message().to_owned();
-    let help = if message.starts_with("unknown field") {
-        "keys are spelled as in docs/topology.md; `overdue` refuses what it does not know"
-    } else if message.starts_with("unknown variant") {
-        "see docs/topology.md for the values this key takes"
-    } else {
-        "see docs/topology.md for the whole format"
-    };
-    let span = error.span().unwrap_or(0..text.len().min(1));
-    let draft = Draft::in_file(span.clone(), message, help);
-    draft.complete("syntax", Severity::Error, Subject::File(span))
+/// The file as far as it can be read, and every finding about it, in the order of the file.
+fn checked(text: &str, surroundings: &Surroundings) -> (Option<TopologyFile>, Vec<Diagnostic>) {
+    let reading = reading::read(text);
+    let ruled = reading.file.iter().flat_map(|file| check::check(file, surroundings));
+    let ruled = ruled.filter(|finding| match &finding.subject {
+        Subject::File(span) => !reading.explains(finding.rule, span),
+        _ => true,
+    });
+    let unusable = reading.mistakes.iter().map(|mistake| {
+        let span = mistake.span.clone();
+        let draft = Draft::in_file(span.clone(), mistake.message.clone(), mistake.help.as_str());
+        draft.complete("syntax", Severity::Error, Subject::File(span))
+    });
+    let mut findings: Vec<Diagnostic> = unusable.chain(ruled).collect();
+    findings.sort_by_key(check::start);
+    (reading.file, findings)
 }

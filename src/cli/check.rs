@@ -78,8 +78,9 @@ impl Check {
 /// One line about a topology that can be used.
 fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
     let valid = format!(
-        "topology `{}` is valid: {}, {}, {}",
+        "topology `{}` is valid: strategy `{}`, {}, {}, {}",
         topology.name,
+        topology.strategy.as_str(),
         counted(topology.levels.len(), "level"),
         counted(topology.timeouts.len(), "timeout"),
         retries(topology.retry.len()),

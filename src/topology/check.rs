@@ -73,27 +73,24 @@ pub fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Diagnostic
         drafts.map(move |draft| draft.complete(name, severity, whole()))
     };
     let mut findings: Vec<Diagnostic> = RULES.iter().flat_map(named).collect();
-    findings.sort_by_key(|finding| start(finding));
+    findings.sort_by_key(start);
     findings
 }
 
 /// Everything there is to say about the text of a `topology.toml`, in the order of the file.
 #[must_use]
 pub fn lint(text: &str, surroundings: &Surroundings) -> Vec<Diagnostic> {
-    let file = match super::read(text) {
-        Ok(file) => file,
-        Err(finding) => return vec![finding],
-    };
-    let mut findings = check(&file, surroundings);
+    let (file, mut findings) = super::checked(text, surroundings);
+    let Some(file) = file else { return findings };
     if findings.iter().all(|finding| finding.severity < Severity::Error) {
         findings.extend(Topology::from_file(&file).err().into_iter().flatten());
     }
-    findings.sort_by_key(|finding| start(finding));
+    findings.sort_by_key(start);
     findings
 }
 
 /// The byte that a finding begins at.
-fn start(finding: &Diagnostic) -> usize {
+pub(super) fn start(finding: &Diagnostic) -> usize {
     match &finding.subject {
         Subject::File(span) => span.start,
         _ => 0,

@@ -1,23 +1,20 @@
-//! `topology.toml` as written: spans kept, unknown keys refused, nothing judged yet.
+//! `topology.toml` as written, with places: as far as it can be read, nothing judged yet. Its keys: `keys`.
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
-
-use super::schema::{LevelText, TimeoutName, TopologyName};
 
 /// What happens to an order that is due, where a timeout does not say: it is built in.
 pub const DEFAULT_EFFECT: &str = "close";
 
+/// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
+pub(super) const DEFAULT_DELIVERY_LIMIT: i64 = 20;
+
 /// The delay topology of one team: `overdue apply` brings a broker there.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(title = "topology.toml", extend("required" = ["name", "delay", "timeout"]))]
+#[derive(Debug, Deserialize)]
 pub struct TopologyFile {
     /// Prefix of every exchange and queue; nothing outside it is ever touched.
-    #[schemars(with = "TopologyName")]
     pub name: Spanned<String>,
     /// How messages are delayed.
     pub delay: DelaySection,
@@ -26,7 +23,6 @@ pub struct TopologyFile {
     pub queues: QueuesSection,
     /// The business rules: what happens to an order that did not get on in time. Each has a queue.
     #[serde(default)]
-    #[schemars(with = "Vec<TimeoutSection>", length(min = 1))]
     pub timeout: Vec<Spanned<TimeoutSection>>,
     /// What is tried again, and when.
     #[serde(default)]
@@ -34,20 +30,17 @@ pub struct TopologyFile {
 }
 
 /// How messages are delayed.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Deserialize)]
 pub struct DelaySection {
     /// How the broker delays.
     #[serde(default)]
-    #[schemars(extend("default" = "levels"))]
     pub strategy: Strategy,
     /// The delays, shortest first; each is a queue.
-    #[schemars(with = "Vec<LevelText>", length(min = 1), extend("uniqueItems" = true))]
     pub levels: Spanned<Vec<Spanned<String>>>,
 }
 
 /// How the broker delays a message.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// One queue per level: message TTL, then the dead letter exchange. Every broker has it.
@@ -55,22 +48,29 @@ pub enum Strategy {
     Levels,
 }
 
+impl Strategy {
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Levels => "levels",
+        }
+    }
+}
+
 /// Type and limits of the queues.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
 pub struct QueuesSection {
     /// Type of every queue.
     #[serde(default, rename = "type")]
-    #[schemars(with = "QueueType", extend("default" = "quorum"))]
     pub queue_type: Option<Spanned<QueueType>>,
     /// Deliveries of one message before it is parked (quorum queues only).
     #[serde(default)]
-    #[schemars(with = "i64", range(min = 1, max = 1_000_000), extend("default" = 20))]
     pub delivery_limit: Option<Spanned<i64>>,
 }
 
 /// The queue types a delay can be built on.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueType {
     /// Replicated, at-least-once dead-lettering.
@@ -100,25 +100,17 @@ impl QueueType {
 }
 
 /// A business rule: what happens to an order that did not get on in time.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Deserialize)]
 pub struct TimeoutSection {
     /// Business name: queue `<topology>.<name>`, routing key `<level>.<name>`.
-    #[schemars(with = "TimeoutName")]
     pub name: Spanned<String>,
     /// The level a publisher uses when it says nothing else.
-    #[schemars(with = "LevelText")]
     pub after: Spanned<String>,
     /// Which SQL runs when it is due; `close` is built in, others are in the settings.
     #[serde(default)]
-    #[schemars(with = "String", length(min = 1), extend("default" = DEFAULT_EFFECT))]
     pub effect: Option<Spanned<String>>,
     /// Levels by order category, e.g. `virtual`.
     #[serde(default)]
-    #[schemars(
-        with = "BTreeMap<String, LevelText>",
-        extend("propertyNames" = { "minLength": 1 })
-    )]
     pub after_by_category: BTreeMap<String, Spanned<String>>,
 }
 
@@ -136,12 +128,10 @@ impl TimeoutSection {
 }
 
 /// What is tried again, and when.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
 pub struct RetrySection {
     /// Levels of the first, second, … retry; after the last one the message is parked.
     #[serde(default)]
-    #[schemars(with = "Vec<LevelText>", extend("default" = []))]
     pub after: Option<Spanned<Vec<Spanned<String>>>>,
 }
 

@@ -70,11 +70,13 @@ impl fmt::Display for Level {
     }
 }
 
-/// Why a text is no level.
+/// Why a text is not a level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LevelError {
     /// Not a whole number followed by one unit.
-    #[error("`{0}` is no duration: write a whole number and one unit (ms, s, m, h, d), e.g. `30m`")]
+    #[error(
+        "`{0}` is not a valid duration: write a whole number and one unit (ms, s, m, h, d), e.g. `30m`"
+    )]
     Unreadable(String),
     /// `0s` delays nothing.
     #[error("`{0}` delays nothing: a level needs at least 1ms")]

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Timeout, Topology, file::QueueType, level::Level};
+use super::{
+    Timeout, Topology,
+    file::{QueueType, Strategy},
+    level::Level,
+};
 use crate::objects::{Argument, Binding, Exchange, Objects, Queue};
 
 impl Topology {
@@ -97,8 +101,15 @@ impl Topology {
         }
     }
 
+    /// What delays messages: the one place where the strategy decides.
     fn delay_side(&self, objects: &mut Objects) {
         objects.exchange(&self.entry_exchange(), "topic", Some(&self.park_exchange()));
+        match self.strategy {
+            Strategy::Levels => self.queue_per_level(objects),
+        }
+    }
+
+    fn queue_per_level(&self, objects: &mut Objects) {
         for level in &self.levels {
             let mut arguments = self.dead_lettering(&self.due_exchange());
             let ttl_ms = i64::try_from(level.ttl().as_millis()).unwrap_or(i64::MAX);

@@ -3,7 +3,10 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde::Serialize;
 
-use crate::diagnostic::{Diagnostic, Fix, Severity, Subject};
+use crate::{
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
+    document::position,
+};
 
 /// Version of [`Report`].
 pub const VERSION: u32 = 2;
@@ -62,15 +65,12 @@ impl<'a> Report<'a> {
     pub fn new(text: &'a str, findings: &'a [Diagnostic]) -> Self {
         let reported = findings.iter().map(|finding| {
             let (start, end) = within(text, finding);
-            let before = text.get(..start).unwrap_or_default();
-            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-            // A byte order mark is no character of the first line.
-            let line = before.get(line_start..).unwrap_or_default().trim_start_matches('\u{feff}');
+            let (line, column) = position(text, start);
             Reported {
                 rule: finding.rule,
                 severity: finding.severity,
-                line: before.matches('\n').count() + 1,
-                column: line.chars().count() + 1,
+                line,
+                column,
                 text: text.get(start..end).unwrap_or_default(),
                 message: &finding.message,
                 fix: help(finding),

@@ -29,7 +29,10 @@ fn on(topology: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
 fn a_good_file() {
     let (code, out, err) = on(WITHOUT_FINDINGS, &["check"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
-    assert_eq!(out, "topology `orders` is valid: 4 levels, 1 timeout, 2 retries\n");
+    assert_eq!(
+        out,
+        "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n"
+    );
 }
 
 #[test]
@@ -96,7 +99,10 @@ fn the_effects_of_the_settings_are_known() {
         .expect("the file");
     let output = overdue(folder.path(), &["check"]);
     let out = String::from_utf8(output.stdout).expect("UTF-8");
-    assert_eq!(out, "topology `orders` is valid: 4 levels, 1 timeout, 2 retries\n");
+    assert_eq!(
+        out,
+        "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n"
+    );
 }
 
 #[test]

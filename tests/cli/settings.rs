@@ -52,11 +52,19 @@ fn a_value_of_the_wrong_type_in_the_environment() {
 fn a_value_out_of_its_range() {
     let place = Place::with(&[]);
     let cases = [
-        ("OVERDUE_WORKER__BATCH_SIZE", "0", "worker.batch_size is 0"),
-        ("OVERDUE_WORKER__BATCH_SIZE", "2001", "worker.batch_size is 2001"),
-        ("OVERDUE_WORKER__IN_FLIGHT", "65", "worker.in_flight is 65"),
-        ("OVERDUE_WORKER__SWEEP_EVERY", "0s", "worker.sweep_every is 0s"),
-        ("OVERDUE_DATABASE__CONNECTIONS", "1", "database.connections is 1"),
+        (
+            "OVERDUE_WORKER__BATCH_SIZE",
+            "0",
+            "`worker.batch_size` is 0: it has to be between 1 and 2000",
+        ),
+        ("OVERDUE_WORKER__BATCH_SIZE", "2001", "`worker.batch_size` is 2001"),
+        (
+            "OVERDUE_WORKER__IN_FLIGHT",
+            "65",
+            "`worker.in_flight` is 65: it has to be between 1 and 64",
+        ),
+        ("OVERDUE_WORKER__SWEEP_EVERY", "0s", "`0s` is too short: it has to be 1ms or more"),
+        ("OVERDUE_DATABASE__CONNECTIONS", "1", "`database.connections` is 1"),
     ];
     for (name, value, expected) in cases {
         let run = place.run(&["config"], &[(name, value)]);
@@ -177,10 +185,59 @@ fn one_underscore_where_two_belong() {
     let place = Place::with(&[]);
     let run = place.run(&["config"], &[("OVERDUE_BROKER_MANAGEMENT_URL", "http://other:15672")]);
     assert_eq!(run.code, Some(78), "{run}");
-    let said = "OVERDUE_BROKER_MANAGEMENT_URL is not read: two underscores stand between the parts, \
-                write OVERDUE_BROKER__MANAGEMENT_URL";
+    let said = "OVERDUE_BROKER_MANAGEMENT_URL is not read: write OVERDUE_BROKER__MANAGEMENT_URL, with two \
+                underscores between the parts";
     assert!(run.stderr.contains(said), "{run}");
     // Variables of scripts are left alone.
     let run = place.run(&["config"], &[("OVERDUE_PROJECT", "x"), ("OVERDUE_BROKER_RACK", "7")]);
     assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[test]
+fn every_mistake_in_file_and_environment_is_reported_at_once() {
+    let file = "topolgy = \"orders.toml\"\n[worker]\nbatchsize = 5\nin_flight = 65\ndrain = \"soon\"\n\
+                [log]\nformat = \"jsn\"\n[database]\nurl = 5432\n[effects.cancel]\nsqll = \"x.sql\"\n";
+    let place = Place::with(&[("overdue.toml", file)]);
+    let environment = [
+        ("OVERDUE_WORKR__BATCH_SIZE", "5"),
+        ("OVERDUE_WORKER__DRAIN", "20 s"),
+        ("OVERDUE_WORKER__SWEEP_EVERY", "0s"),
+        ("OVERDUE_DATABASE_URL", "postgres://localhost/x"),
+    ];
+    let run = place.run(&["config"], &environment);
+    assert_eq!(run.code, Some(78), "{run}");
+    insta::assert_snapshot!(without(&place, &run));
+}
+
+/// The line of a mistake is named and not shown: it may hold a password.
+#[test]
+fn a_mistake_in_the_file_shows_no_password() {
+    let lines = [
+        "[broker]\nurl = \"amqp://u:s3cret@host\n",
+        "[broker]\nurl = amqp://u:s3cret@host\n",
+        "[broker]\nurll = \"amqp://u:s3cret@host\"\n",
+        "[broker]\nuri = \"amqp://u:s3cret@host\"\n",
+        "[broker]\nurl = [\"amqp://u:s3cret@host\"]\n",
+        "broker = \"amqp://u:s3cret@host\"\n",
+        "[[broker]]\nurl = \"amqp://u:s3cret@host\"\n",
+        "database = \"postgres://u:s3cret@host/x\"\n",
+        "[database]\nurl = { password = \"s3cret\" }\n",
+        "[database]\nconnections = \"postgres://u:s3cret@host/x\"\n",
+    ];
+    for line in lines {
+        let place = Place::with(&[("overdue.toml", line)]);
+        let run = place.run(&["config"], &[]);
+        assert_eq!(run.code, Some(78), "{line}: {run}");
+        assert!(!run.stderr.contains("s3cret"), "{line}: {run}");
+    }
+}
+
+#[test]
+fn a_settings_file_in_a_folder_above_is_read() {
+    let place = Place::with(&[("overdue.toml", "[worker]\nbatch_size = 7\n")]);
+    std::fs::create_dir_all(place.path("services/orders")).unwrap();
+    let mut command = place.command(&["config"]);
+    command.current_dir(place.path("services/orders"));
+    let run = crate::support::process::finish(command, None);
+    assert!(run.stdout.contains("batch_size = 7"), "{run}");
 }

@@ -62,6 +62,28 @@ bad_files! {
     toml_without_closing_quote: "name = \"orders\"" => "name = \"orders", 1, "name = \"orders";
     toml_with_a_key_twice: "type = \"quorum\"" => "type = \"quorum\"\ntype = \"classic\"", 9, "type";
     toml_with_a_wrong_type: "delivery_limit = 20" => "delivery_limit = \"20\"", 9, "\"20\"";
+    toml_with_a_level_without_quotes: "after = \"30m\"" => "after = 30m", 13, "quotes";
+    toml_with_a_list_that_is_not_closed: "\"30m\"]" => "\"30m\"", 5, "the list is not closed";
+    toml_with_a_header_that_is_not_closed: "[queues]" => "[queues", 7, "the header of the table";
+    toml_with_a_colon: "name = \"orders\"" => "name: \"orders\"", 1, "`=`";
+    toml_with_a_backslash: "\"orders\"" => "\"or\\ders\"", 1, "backslash";
+    timeout_with_one_bracket: "[[timeout]]" => "[timeout]", 11, "`timeout` is a table: write `[[timeout]]`";
+    delay_with_two_brackets: "[delay]" => "[[delay]]", 3, "`delay` is a list of tables: write `[delay]`";
+    levels_are_text: "[\"1m\", \"30m\"]" => "\"30m\"", 5, "has to be a list";
+    level_is_a_number: "\"1m\", \"30m\"" => "\"1m\", 5, \"30m\"", 5, "the number 5";
+    name_is_a_number: "\"orders\"" => "7", 1, "the number 7";
+    name_is_a_list: "\"orders\"" => "[\"orders\"]", 1, "a list";
+    after_is_a_date: "after = \"30m\"" => "after = 2026-01-01", 13, "a date or a time";
+    type_is_true: "type = \"quorum\"" => "type = true", 8, "`true`";
+    categories_are_text: "{ virtual = \"1m\" }" => "\"1m\"", 14, "has to be a table";
+    category_is_a_number: "virtual = \"1m\"" => "virtual = 60", 14, "after_by_category.virtual";
+    delivery_limit_with_a_fraction: "delivery_limit = 20" => "delivery_limit = 2.5", 9, "the number 2.5";
+    delivery_limit_over_every_number: "delivery_limit = 20" => "delivery_limit = 99999999999999999999", 9, "too large";
+    unknown_section_that_is_misspelt: "[queues]" => "[queue]", 7, "did you mean `queues`?";
+    unknown_key_of_another_section: "after = \"30m\"" => "after = \"30m\"\nlevels = [\"1m\"]", 14, "it belongs below [delay]";
+    unknown_queue_type_that_is_misspelt: "type = \"quorum\"" => "type = \"quorom\"", 8, "did you mean `quorum`?";
+    strategy_of_a_later_version: "strategy = \"levels\"" => "strategy = \"ladder\"", 4, "has only `levels`";
+    strategy_of_a_plugin: "strategy = \"levels\"" => "strategy = \"delayed-exchange\"", 4, "has only `levels`";
     unknown_key_at_the_top: "[delay]" => "colour = \"red\"\n\n[delay]", 3, "`colour`";
     unknown_key_in_delay: "strategy = \"levels\"" => "strategie = \"levels\"", 4, "`strategie`";
     unknown_key_in_queues: "type = \"quorum\"" => "kind = \"quorum\"", 8, "`kind`";
@@ -70,7 +92,7 @@ bad_files! {
     unknown_strategy: "strategy = \"levels\"" => "strategy = \"plugin\"", 4, "`plugin`";
     unknown_queue_type: "type = \"quorum\"" => "type = \"mirrored\"", 8, "`mirrored`";
     missing_name: "name = \"orders\"" => "", 1, "`name`";
-    missing_delay: "[delay]\nstrategy = \"levels\"\nlevels = [\"1m\", \"30m\"]" => "", 1, "`delay`";
+    missing_delay: "[delay]\nstrategy = \"levels\"\nlevels = [\"1m\", \"30m\"]" => "", 1, "[delay] is missing";
     missing_levels: "levels = [\"1m\", \"30m\"]" => "", 3, "`levels`";
     missing_name_of_a_timeout: "name = \"unpaid\"" => "", 11, "`name`";
     missing_after_of_a_timeout: "after = \"30m\"" => "", 11, "`after`";
@@ -163,8 +185,7 @@ fn only_good_levels_are_suggested() {
 #[test]
 fn an_empty_file_is_reported() {
     let (findings, report) = report_on("");
-    assert_eq!(findings, 1);
-    assert!(report.contains("topology.toml"), "{report}");
+    assert_eq!(findings, 3, "name, delay, timeout: {report}");
     insta::assert_snapshot!(report);
 }
 
@@ -199,4 +220,71 @@ after = ["4m", "5m"]
     assert!(places.is_sorted(), "{places:?}");
     assert_eq!(findings.len(), 11);
     insta::assert_snapshot!(report::render("topology.toml", text, &findings));
+}
+
+/// Unknown keys, unknown values, wrong types, missing keys, and what the rules say about the rest.
+#[test]
+fn every_mistake_of_every_kind_is_reported_at_once() {
+    let text = r#"nmae = "orders"
+owner = "team checkout"
+
+[delay]
+strategy = "level"
+levels = ["1m", 30, "5 m"]
+
+[queue]
+type = "quorom"
+delivery_limit = "20"
+
+[timeout]
+after = "30m"
+efect = ["close"]
+after_by_category = { virtual = 5, physical = "30m" }
+
+[retry]
+after = "1m"
+"#;
+    let (findings, report) = report_on(text);
+    assert_eq!(findings, 14, "{report}");
+    insta::assert_snapshot!(report);
+}
+
+/// A key that is written wrongly is read as what was meant: nothing follows from it.
+#[test]
+fn one_mistake_is_one_finding() {
+    for (old, new) in
+        [("levels =", "levles ="), ("[delay]", "[dealy]"), ("[[timeout]]", "[[timeouts]]")]
+    {
+        let (findings, report) = report_on(&edited(old, new));
+        assert_eq!(findings, 1, "{report}");
+        assert!(report.contains("did you mean"), "{report}");
+    }
+}
+
+/// Nobody has to know what the program is written in.
+#[test]
+fn no_report_speaks_of_types_of_a_programming_language() {
+    let values =
+        ["5", "2.5", "true", "\"x\"", "[]", "[5]", "{}", "{ x = 5 }", "2026-01-01", "[{}]"];
+    let keys = [
+        "strategy = \"levels\"",
+        "levels = [\"1m\", \"30m\"]",
+        "type = \"quorum\"",
+        "delivery_limit = 20",
+    ];
+    for line in
+        keys.into_iter().chain(["name = \"orders\"", "name = \"unpaid\"", "after = \"30m\""])
+    {
+        let (key, _) = line.split_once(' ').expect("a key");
+        for value in values {
+            let text = edited(line, &format!("{key} = {value}"));
+            let Err(findings) = Topology::parse(&text) else { continue };
+            let report = report::render("topology.toml", &text, &findings);
+            for word in
+                ["invalid type", "expected", "sequence", "map", "i64", "struct", "field", "variant"]
+            {
+                assert!(!report.contains(word), "`{word}` in\n{report}");
+            }
+        }
+    }
 }

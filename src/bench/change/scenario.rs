@@ -8,7 +8,7 @@ use super::{
 };
 use crate::topology::{
     Timeout, Topology,
-    file::{DEFAULT_EFFECT, QueueType},
+    file::{DEFAULT_EFFECT, QueueType, Strategy},
     level::{Level, Ttl},
 };
 
@@ -140,6 +140,7 @@ impl Draft<'_> {
         };
         Topology {
             name: self.name.to_owned(),
+            strategy: Strategy::default(),
             timeouts: self.timeouts.iter().map(timeout).collect(),
             levels: self.levels.into_iter().cloned().collect(),
             queue_type: self.queue_type,

@@ -69,6 +69,14 @@ pub(super) const ROOMS: &[Room] = &[
         uses: &["strsim"],
     },
     Room {
+        name: "document",
+        core: true,
+        about: "a TOML document and the table of its keys: every mistake at once",
+        files: &["document.rs", "document/"],
+        imports: &["text"],
+        uses: &["toml"],
+    },
+    Room {
         name: "secret",
         core: true,
         about: "passwords that cannot be printed",
@@ -105,8 +113,8 @@ pub(super) const ROOMS: &[Room] = &[
         core: true,
         about: "`topology.toml`: read, checked, and the objects it becomes",
         files: &["topology.rs", "topology/"],
-        imports: &["text", "objects", "diagnostic"],
-        uses: &["annotate_snippets", "schemars", "toml"],
+        imports: &["text", "document", "objects", "diagnostic"],
+        uses: &["annotate_snippets", "toml"],
     },
     Room {
         name: "plan",
@@ -114,7 +122,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "from desired and observed objects to steps",
         files: &["plan.rs", "plan/"],
         imports: &["text", "objects", "topology"],
-        uses: &["jiff", "schemars"],
+        uses: &["jiff"],
     },
     Room {
         name: "permissions",
@@ -228,8 +236,8 @@ pub(super) const ROOMS: &[Room] = &[
         core: false,
         about: "settings in layers",
         files: &["config.rs", "config/"],
-        imports: &["text", "secret", "topology"],
-        uses: &["figment", "std::env"],
+        imports: &["text", "document", "secret", "topology"],
+        uses: &["figment", "std::env", "std::fs", "toml"],
     },
     Room {
         name: "telemetry",
@@ -448,7 +456,6 @@ pub(super) fn table() -> String {
 pub(super) const KNOWN: &[(&str, &str)] = &[
     ("broker/management/error.rs", "broker/management.rs"),
     ("topology/check.rs", "topology.rs"),
-    ("topology/schema.rs", "topology/file.rs"),
     ("worker/closing.rs", "tokio_postgres"),
 ];
 

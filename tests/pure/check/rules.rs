@@ -149,8 +149,8 @@ fn errors_do_not_hide_warnings() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_has_one_finding() {
-    let found = findings("name = \"orders\"\ncolour = \"red\"");
+fn a_file_that_is_not_toml_has_one_finding() {
+    let found = findings("name = \"orders\"\n[delay\nlevels = 5");
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].rule, found[0].severity), ("syntax", Severity::Error));
 }

@@ -3,36 +3,32 @@
 use std::collections::BTreeSet;
 
 use fancy_regex::Regex;
-use overdue::topology::{
-    Topology,
-    level::{Level, MAX_TTL_MS},
-    schema,
+use overdue::{
+    diagnostic::Fix,
+    topology::{
+        Topology,
+        level::{Level, MAX_TTL_MS},
+        schema,
+    },
 };
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::generate;
 
-/// What `schema` refers to, without references.
-fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    match schema["$ref"].as_str() {
-        Some(reference) => &root["$defs"][reference.trim_start_matches("#/$defs/")],
-        None => schema,
-    }
-}
-
-fn keys(root: &Value, section: &Value) -> BTreeSet<String> {
-    let section = resolved(root, section);
+fn keys(section: &Value) -> BTreeSet<String> {
     assert_eq!(section["additionalProperties"], false, "unknown keys are refused: {section}");
     section["properties"].as_object().expect("keys").keys().cloned().collect()
 }
 
-/// Keys the parser takes in a section: it lists them when it meets one it does not know.
+/// Keys the parser takes in a section: it lists them when it meets one that is like none of them.
 fn parsed(text: &str) -> BTreeSet<String> {
     let findings = Topology::parse(text).expect_err("an unknown key");
-    let message = &findings[0].message;
-    let (_, list) = message.split_once("expected ").unwrap_or_else(|| panic!("{message}"));
-    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    let unknown = findings.iter().find(|finding| finding.message.contains("no key `x`"));
+    let fix = &unknown.expect("a finding about it").fix;
+    let Some(Fix::Text(help)) = fix else { panic!("no list of keys: {fix:?}") };
+    assert!(help.starts_with("the keys "), "{help}");
+    help.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 #[test]
@@ -46,13 +42,12 @@ fn the_parser_and_the_schema_know_the_same_keys() {
         ("name = \"o\"\n[retry]\nx = 1", &root["properties"]["retry"]),
     ];
     for (text, section) in sections {
-        assert_eq!(keys(&root, section), parsed(text), "after {text}");
+        assert_eq!(keys(section), parsed(text), "after {text}");
     }
 }
 
 /// A small part of JSON Schema: as much as ours uses.
-fn validate(root: &Value, schema: &Value, value: &Value, at: &str) {
-    let schema = resolved(root, schema);
+fn validate(schema: &Value, value: &Value, at: &str) {
     if let Some(choices) = schema["oneOf"].as_array() {
         assert!(choices.iter().any(|choice| choice["const"] == *value), "{at}: {value}");
         return;
@@ -68,14 +63,14 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str) {
             for (key, value) in object {
                 let known = &schema["properties"][key];
                 let known = if known.is_null() { &schema["additionalProperties"] } else { known };
-                validate(root, known, value, &format!("{at}.{key}"));
+                validate(known, value, &format!("{at}.{key}"));
             }
         }
         "array" => {
             let items = value.as_array().unwrap_or_else(|| panic!("{at}: {value}"));
             assert!(items.len() >= usize::from(schema["minItems"] == 1), "{at} is empty");
             for item in items {
-                validate(root, &schema["items"], item, at);
+                validate(&schema["items"], item, at);
             }
         }
         "string" => {
@@ -109,7 +104,7 @@ fn fits(schema: &Value, text: &str) -> bool {
 fn validate_text(text: &str) {
     let root = schema::schema();
     let file: toml::Value = toml::from_str(text).expect("TOML");
-    validate(&root, &root, &serde_json::to_value(file).expect("JSON"), "topology.toml");
+    validate(&root, &serde_json::to_value(file).expect("JSON"), "topology.toml");
 }
 
 #[test]
@@ -135,7 +130,7 @@ proptest! {
 }
 
 fn level_schema(root: &Value) -> &Value {
-    &root["$defs"]["Level"]
+    &root["properties"]["delay"]["properties"]["levels"]["items"]
 }
 
 /// The pattern of a level is the parser's grammar, but for the last digits of ten years.
@@ -160,11 +155,11 @@ fn the_pattern_of_a_level() {
 #[test]
 fn empty_texts() {
     let root = schema::schema();
-    let timeout = &root["$defs"]["TimeoutSection"]["properties"];
+    let timeout = &root["properties"]["timeout"]["items"]["properties"];
     assert!(!fits(&timeout["effect"], "") && fits(&timeout["effect"], "close"));
     assert_eq!(timeout["after_by_category"]["propertyNames"]["minLength"], 1);
-    for name in ["TimeoutName", "TopologyName"] {
-        assert!(!fits(&root["$defs"][name], "") && fits(&root["$defs"][name], "orders"));
+    for name in [&timeout["name"], &root["properties"]["name"]] {
+        assert!(!fits(name, "") && fits(name, "orders"));
     }
 }
 
@@ -172,11 +167,14 @@ fn empty_texts() {
 fn everything_is_described() {
     let root = schema::schema();
     assert_eq!(root["$schema"], "https://json-schema.org/draft/2020-12/schema");
-    let sections = root["$defs"].as_object().expect("sections").values().chain([&root]);
-    for section in sections.filter_map(|section| section["properties"].as_object()) {
-        for (key, value) in section {
-            assert!(value["description"].is_string(), "{key} has no description");
-        }
+    described(&root);
+}
+
+fn described(section: &Value) {
+    for (key, value) in section["properties"].as_object().into_iter().flatten() {
+        assert!(value["description"].is_string(), "{key} has no description");
+        described(value);
+        described(&value["items"]);
     }
 }
 

@@ -1,0 +1,82 @@
+//! The layers of settings: defaults, file, environment, flags; each beats the one before it.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use figment::{Figment, providers::Serialized};
+use serde::Deserialize;
+use toml::Table;
+
+use super::{
+    environment,
+    error::SettingsError,
+    keys::SETTINGS,
+    settings::{Flags, Settings},
+};
+use crate::document;
+
+/// Read when it is there; another one is named with `--config`.
+const SETTINGS_FILE: &str = "overdue.toml";
+
+pub(super) fn read(file: Option<&Path>, flags: &Flags) -> Result<Settings, SettingsError> {
+    let mut mistakes = Vec::new();
+    let mut layers = Figment::from(Serialized::defaults(Settings::default()));
+    if let Some(path) = path(file)? {
+        layers = layers.merge(Serialized::defaults(from_file(&path, &mut mistakes)?));
+    }
+    let environment = environment::read(variables(), &mut mistakes);
+    layers = layers.merge(Serialized::defaults(environment)).merge(Serialized::defaults(flags));
+    mistakes.extend(effects_without_sql(&layers));
+    if !mistakes.is_empty() {
+        return Err(SettingsError::Mistakes(mistakes));
+    }
+    // Every value was checked where it came from; this reads what is left.
+    layers.extract().map_err(|error| SettingsError::Unusable(error.kind.to_string()))
+}
+
+/// The file that was named, or the one in this folder or the nearest above it.
+fn path(file: Option<&Path>) -> Result<Option<PathBuf>, SettingsError> {
+    if let Some(path) = file {
+        let there = path.is_file();
+        return there
+            .then(|| Some(path.to_owned()))
+            .ok_or_else(|| SettingsError::NoFile(path.to_owned()));
+    }
+    let Ok(folder) = env::current_dir() else { return Ok(None) };
+    Ok(folder.ancestors().map(|folder| folder.join(SETTINGS_FILE)).find(|path| path.is_file()))
+}
+
+/// What a settings file says. A mistake names its line and never quotes it: it may hold a password.
+fn from_file(path: &Path, mistakes: &mut Vec<String>) -> Result<Table, SettingsError> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| SettingsError::Unread { path: path.to_owned(), error })?;
+    let reading = document::read(&text, &SETTINGS);
+    mistakes.extend(reading.mistakes.into_iter().map(|mistake| {
+        let (line, column) = document::position(&text, mistake.span.start);
+        format!("{}:{line}:{column}: {}; {}", path.display(), mistake.message, mistake.help)
+    }));
+    Table::deserialize(toml::de::Deserializer::from(reading.table))
+        .map_err(|error| SettingsError::Unusable(error.message().to_owned()))
+}
+
+/// Name and value of each variable; `None` for a value that is not UTF-8.
+fn variables() -> impl Iterator<Item = (String, Option<String>)> {
+    env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok())))
+}
+
+/// Only after all layers is known whether an effect has its SQL.
+fn effects_without_sql(layers: &Figment) -> Vec<String> {
+    let effects: BTreeMap<String, Table> = layers.extract_inner("effects").unwrap_or_default();
+    let without = effects.into_iter().filter(|(_, effect)| !effect.contains_key("sql"));
+    without
+        .map(|(name, _)| {
+            format!(
+                "effects.{name} has no `sql`: write sql = \"{name}.sql\" below [effects.{name}]"
+            )
+        })
+        .collect()
+}

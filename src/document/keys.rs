@@ -1,0 +1,137 @@
+//! The table of the keys that a document may hold.
+
+/// A table of a document.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// What it is about, as a sentence.
+    pub(crate) about: &'static str,
+    /// Its keys, in the order in which they are documented.
+    pub(crate) keys: &'static [Key],
+}
+
+/// A section without keys.
+pub(crate) static NONE: Section = Section { about: "", keys: &[] };
+
+/// A key and what its value may be.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// As it is written.
+    pub(crate) name: &'static str,
+    /// What it is for, as a sentence.
+    pub(crate) about: &'static str,
+    /// What its value may be.
+    pub(crate) kind: Kind,
+    /// Whether it has to be there.
+    pub(crate) presence: Presence,
+    /// A value, as it is written in TOML.
+    pub(crate) example: &'static str,
+}
+
+/// Whether a key has to be there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Presence {
+    /// It has to be there.
+    Required,
+    /// It need not be there, and there is no default.
+    Optional,
+    /// Without it this text is used.
+    DefaultText(&'static str),
+    /// Without it this number is used.
+    DefaultNumber(i64),
+    /// Without it nothing is in it.
+    DefaultEmpty,
+}
+
+/// What a value may be.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Text.
+    Text(&'static Text),
+    /// A whole number; a number out of bounds is a mistake of its own kind.
+    Number {
+        /// The least.
+        min: i64,
+        /// The greatest.
+        max: i64,
+    },
+    /// One of a few words.
+    Choice(&'static Choice),
+    /// A list.
+    List {
+        /// What an item may be.
+        of: &'static Kind,
+        /// Fewest items; for the schema, rules of the document say why.
+        min_items: u32,
+        /// No item twice; for the schema.
+        unique: bool,
+    },
+    /// A table whose keys are names that the writer chooses.
+    Names(&'static Kind),
+    /// A table with keys of its own: `[delay]`.
+    Section(&'static Section),
+    /// A list of such tables: `[[timeout]]`. A document without any is like one with an empty list.
+    Sections(&'static Section),
+}
+
+/// What a text may be. All but [`Text::check`] is for the JSON Schema: rules of the document say why.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// What it has to look like, as a sentence; empty where the key says it.
+    pub(crate) about: &'static str,
+    /// Texts that fit.
+    pub(crate) examples: &'static [&'static str],
+    /// Fewest characters.
+    pub(crate) min: u32,
+    /// Most characters.
+    pub(crate) max: Option<u32>,
+    /// A regular expression that it matches.
+    pub(crate) pattern: Option<&'static str>,
+    /// What it must not be.
+    pub(crate) not: Option<Not>,
+    /// What is wrong with a text, if anything.
+    pub(crate) check: Option<Check>,
+    /// It may hold a password: no message quotes it.
+    pub(crate) secret: bool,
+}
+
+/// Says what is wrong with a text.
+pub(crate) type Check = fn(&str) -> Result<(), String>;
+
+/// What a text must not be.
+#[derive(Debug)]
+pub(crate) enum Not {
+    /// This text.
+    Text(&'static str),
+    /// A text that matches this regular expression.
+    Pattern(&'static str),
+}
+
+/// Any text.
+pub(crate) const ANY: Text = Text {
+    about: "",
+    examples: &[],
+    min: 0,
+    max: None,
+    pattern: None,
+    not: None,
+    check: None,
+    secret: false,
+};
+
+/// Words, of which one is chosen.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    /// What is chosen, as a sentence.
+    pub(crate) about: &'static str,
+    /// Each word, and what it means.
+    pub(crate) words: &'static [(&'static str, &'static str)],
+    /// Words that somebody may expect and this version does not have: what is wrong, and what to do.
+    pub(crate) refused: &'static [(&'static str, &'static str, &'static str)],
+}
+
+impl Section {
+    /// The key called `name`.
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}

@@ -1,0 +1,42 @@
+//! What is wrong with a document, and where.
+
+use std::ops::Range;
+
+/// Something in a document that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// What kind of mistake it is.
+    pub(crate) kind: MistakeKind,
+    /// Bytes of the document it is about.
+    pub(crate) span: Range<usize>,
+    /// The key it is about, with dots between the parts; empty where no key could be read.
+    pub(crate) key: String,
+    /// What is wrong.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) help: String,
+}
+
+/// The kinds of mistakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MistakeKind {
+    /// The text is not TOML.
+    Syntax,
+    /// The key is not in the table of keys.
+    UnknownKey,
+    /// A required key is not there.
+    MissingKey,
+    /// The value has another type, or is none of those that there are.
+    Value,
+    /// The number is out of its range; it stays in what was read.
+    Range,
+}
+
+/// Line and column of a byte, both from 1, as editors count.
+pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
+    let before = text.get(..byte.min(text.len())).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    // A byte order mark is no character of the first line.
+    let line = before.get(line_start..).unwrap_or_default().trim_start_matches('\u{feff}');
+    (before.matches('\n').count() + 1, line.chars().count() + 1)
+}

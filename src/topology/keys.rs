@@ -1,0 +1,201 @@
+//! The keys of `topology.toml`: what the parser takes, what it suggests, and what the JSON Schema says.
+
+use super::file::{DEFAULT_DELIVERY_LIMIT, DEFAULT_EFFECT};
+use crate::document::keys::{ANY, Choice, Key, Kind, Not, Presence, Section, Text};
+
+/// The whole file.
+pub(super) static FILE: Section = Section {
+    about: "The delay topology of one team: `overdue apply` brings a broker there.",
+    keys: &[
+        Key {
+            name: "name",
+            about: "Prefix of every exchange and queue; nothing outside it is ever touched.",
+            kind: Kind::Text(&TOPOLOGY_NAME),
+            presence: Presence::Required,
+            example: "\"orders\"",
+        },
+        Key {
+            name: "delay",
+            about: "How messages are delayed.",
+            kind: Kind::Section(&DELAY),
+            presence: Presence::Required,
+            example: "levels = [\"5s\", \"30m\"]",
+        },
+        Key {
+            name: "queues",
+            about: "Type and limits of the queues.",
+            kind: Kind::Section(&QUEUES),
+            presence: Presence::Optional,
+            example: "{ type = \"quorum\" }",
+        },
+        Key {
+            name: "timeout",
+            about: "The business rules: what happens to an order whose time is up. Each has a queue.",
+            kind: Kind::Sections(&TIMEOUT),
+            presence: Presence::Required,
+            example: "[{ name = \"unpaid\", after = \"30m\" }]",
+        },
+        Key {
+            name: "retry",
+            about: "What is tried again, and when.",
+            kind: Kind::Section(&RETRY),
+            presence: Presence::Optional,
+            example: "{ after = [\"5s\", \"30s\"] }",
+        },
+    ],
+};
+
+static DELAY: Section = Section {
+    about: "How messages are delayed.",
+    keys: &[
+        Key {
+            name: "strategy",
+            about: "How the broker delays a message.",
+            kind: Kind::Choice(&STRATEGY),
+            presence: Presence::DefaultText("levels"),
+            example: "\"levels\"",
+        },
+        Key {
+            name: "levels",
+            about: "The delays, shortest first; each is a queue.",
+            kind: Kind::List { of: &Kind::Text(&LEVEL), min_items: 1, unique: true },
+            presence: Presence::Required,
+            example: "[\"5s\", \"30m\"]",
+        },
+    ],
+};
+
+static STRATEGY: Choice = Choice {
+    about: "How the broker delays a message.",
+    words: &[(
+        "levels",
+        "One queue per level: message TTL, then the dead letter exchange. Every broker has it.",
+    )],
+    refused: &[
+        (
+            "ladder",
+            "there is no strategy `ladder` in this version: it has only `levels`",
+            "write strategy = \"levels\", and list every delay that is needed in delay.levels",
+        ),
+        (
+            "delayed-exchange",
+            "there is no strategy `delayed-exchange` in this version: it has only `levels`",
+            "write strategy = \"levels\", and list every delay that is needed in delay.levels; it needs no plugin",
+        ),
+    ],
+};
+
+static QUEUES: Section = Section {
+    about: "Type and limits of the queues.",
+    keys: &[
+        Key {
+            name: "type",
+            about: "Type of every queue.",
+            kind: Kind::Choice(&QUEUE_TYPE),
+            presence: Presence::DefaultText("quorum"),
+            example: "\"quorum\"",
+        },
+        Key {
+            name: "delivery_limit",
+            about: "Deliveries of one message before it is parked (quorum queues only).",
+            kind: Kind::Number { min: 1, max: 1_000_000 },
+            presence: Presence::DefaultNumber(DEFAULT_DELIVERY_LIMIT),
+            example: "20",
+        },
+    ],
+};
+
+static QUEUE_TYPE: Choice = Choice {
+    about: "The queue types a delay can be built on.",
+    words: &[
+        ("quorum", "Replicated, at-least-once dead-lettering."),
+        (
+            "classic",
+            "Not replicated, at-most-once dead-lettering; for development and comparisons.",
+        ),
+    ],
+    refused: &[],
+};
+
+static TIMEOUT: Section = Section {
+    about: "A business rule: what happens to an order whose time is up.",
+    keys: &[
+        Key {
+            name: "name",
+            about: "Business name: queue `<topology>.<name>`, routing key `<level>.<name>`.",
+            kind: Kind::Text(&TIMEOUT_NAME),
+            presence: Presence::Required,
+            example: "\"unpaid\"",
+        },
+        Key {
+            name: "after",
+            about: "The level a publisher uses when it names no other.",
+            kind: Kind::Text(&LEVEL),
+            presence: Presence::Required,
+            example: "\"30m\"",
+        },
+        Key {
+            name: "effect",
+            about: "Which SQL runs when it is due; `close` is built in, others are in the settings.",
+            kind: Kind::Text(&EFFECT),
+            presence: Presence::DefaultText(DEFAULT_EFFECT),
+            example: "\"close\"",
+        },
+        Key {
+            name: "after_by_category",
+            about: "Levels by order category, e.g. `virtual`.",
+            kind: Kind::Names(&Kind::Text(&LEVEL)),
+            presence: Presence::DefaultEmpty,
+            example: "{ virtual = \"5m\" }",
+        },
+    ],
+};
+
+static RETRY: Section = Section {
+    about: "What is tried again, and when.",
+    keys: &[Key {
+        name: "after",
+        about: "Levels of the first, second, … retry; after the last one the message is parked.",
+        kind: Kind::List { of: &Kind::Text(&LEVEL), min_items: 0, unique: false },
+        presence: Presence::DefaultEmpty,
+        example: "[\"5s\", \"30s\"]",
+    }],
+};
+
+/// For each unit the number has as many digits as ten years take, and the first of the longest is no higher than
+/// theirs; the rest of the limit is for `overdue check`.
+const LEVEL_PATTERN: &str = concat!(
+    "^(([1-9][0-9]{0,10}|[1-3][0-9]{11})ms",
+    "|([1-9][0-9]{0,7}|[1-3][0-9]{8})s",
+    "|([1-9][0-9]{0,5}|[1-5][0-9]{6})m",
+    "|([1-9][0-9]{0,3}|[1-8][0-9]{4})h",
+    "|([1-9][0-9]{0,2}|[1-3][0-9]{3})d)$",
+);
+
+static LEVEL: Text = Text {
+    about: "A delay level: whole number and one unit (ms, s, m, h, d), up to ten years.",
+    examples: &["5s", "30m", "1d"],
+    min: 1,
+    pattern: Some(LEVEL_PATTERN),
+    ..ANY
+};
+
+static TOPOLOGY_NAME: Text = Text {
+    about: "Letters, digits, `-`, `_` and inner `.`; not `amq`, which belongs to the broker.",
+    min: 1,
+    max: Some(191),
+    pattern: Some(r"^[A-Za-z0-9_-]+(\.+[A-Za-z0-9_-]+)*$"),
+    not: Some(Not::Pattern(r"^amq(\.|$)")),
+    ..ANY
+};
+
+static TIMEOUT_NAME: Text = Text {
+    about: "One word of a routing key: letters, digits, `-` and `_`; not `parked`.",
+    min: 1,
+    max: Some(63),
+    pattern: Some("^[A-Za-z0-9_-]+$"),
+    not: Some(Not::Text("parked")),
+    ..ANY
+};
+
+static EFFECT: Text = Text { min: 1, ..ANY };
