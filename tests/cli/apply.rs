@@ -5,10 +5,7 @@ use std::process::Command;
 use lapin::types::AMQPValue;
 use overdue::objects::Objects;
 
-use crate::{
-    place::{run, shown},
-    support::{Run, World, process::finish, until},
-};
+use crate::support::{Run, World, process::finish, until};
 
 async fn observed(world: &World) -> Objects {
     world.management().observe().await.unwrap().objects
@@ -21,9 +18,9 @@ async fn queues(world: &World) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn applying_prints_the_plan_and_the_second_time_that_there_is_nothing_to_do() {
     let world = World::empty().await;
-    insta::assert_snapshot!("apply_first", shown(&world, &world.overdue(&["apply"])));
+    insta::assert_snapshot!("apply_first", world.shown(&world.overdue(&["apply"])));
     let declared = observed(&world).await;
-    insta::assert_snapshot!("apply_second", shown(&world, &world.overdue(&["apply", "--yes"])));
+    insta::assert_snapshot!("apply_second", world.shown(&world.overdue(&["apply", "--yes"])));
     assert_eq!(observed(&world).await, declared);
     for (name, queue) in world.topology.objects().queues {
         assert_eq!(declared.queues.get(&name), Some(&queue));
@@ -56,13 +53,13 @@ async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
     until("counted", counted, |counts| *counts == [Some(0); 2]).await;
     let before = queues(&world).await;
     let planned = world.overdue(&["plan"]);
-    insta::assert_snapshot!("replaced_plan", shown(&world, &planned));
+    insta::assert_snapshot!("replaced_plan", world.shown(&planned));
     let detailed = world.overdue(&["plan", "--detailed-exitcode"]);
     assert_eq!((detailed.code, detailed.stdout), (Some(2), planned.stdout.clone()));
     let refused = world.overdue(&["run"]);
-    insta::assert_snapshot!("replaced_run", shown(&world, &refused));
+    insta::assert_snapshot!("replaced_run", world.shown(&refused));
     assert_eq!(refused.code, Some(78));
-    let dry = run(&world, &["apply", "--dry-run"], &[]);
+    let dry = world.overdue_with(&["apply", "--dry-run"], &[]);
     assert_eq!((dry.code, &dry.stdout), (Some(0), &planned.stdout), "{dry}");
     assert_eq!(queues(&world).await, before);
 
@@ -100,12 +97,12 @@ async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = run(&world, &["apply"], &user);
+    let applied = world.overdue_with(&["apply"], &user);
     assert_eq!(applied.code, Some(77), "{applied}");
-    insta::assert_snapshot!(shown(&world, &applied));
+    insta::assert_snapshot!(world.shown(&applied));
     assert!(queues(&world).await.is_empty());
     world.store.init(&world.schema, true).await.unwrap();
-    let started = run(&world, &["run"], &user);
+    let started = world.overdue_with(&["run"], &user);
     assert_eq!((started.code, started.stderr), (Some(77), applied.stderr));
 }
 
@@ -119,7 +116,7 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = run(&world, &["apply"], &user);
+    let applied = world.overdue_with(&["apply"], &user);
     assert_eq!(applied.code, Some(3), "{applied}");
     assert!(
         applied.stderr.contains("1 of 22 steps are done; run `overdue apply` again"),
@@ -165,7 +162,7 @@ async fn the_documented_users_can_apply_and_run() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = run(&world, &["apply"], &user);
+    let applied = world.overdue_with(&["apply"], &user);
     assert_eq!(applied.code, Some(0), "{applied}");
     let observed = observed(&world).await;
     assert!(world.topology.objects().bindings.is_subset(&observed.bindings));
@@ -198,7 +195,7 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     until("counted", counted, |messages| *messages == Some(1)).await;
     let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "3s"]);
     assert_eq!(applied.code, Some(1), "{applied}");
-    insta::assert_snapshot!(shown(&world, &applied));
+    insta::assert_snapshot!(world.shown(&applied));
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
     let again = world.overdue(&["apply"]);
     assert_eq!(again.code, Some(0), "{again}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    place::Place,
+    support::Folder,
     support::{World, until},
 };
 
@@ -18,7 +18,7 @@ async fn there(world: &World) -> Vec<String> {
 
 #[test]
 fn what_cannot_be_measured_exits_64_and_says_why() {
-    let place = Place::with(&[]);
+    let folder = Folder::with(&[]);
     let cases: [(&[&str], &str); 6] = [
         (&["--messages", "0"], "1..=1000000"),
         (&["--level", "soon"], "write a whole number and one unit"),
@@ -28,7 +28,7 @@ fn what_cannot_be_measured_exits_64_and_says_why() {
         (&["orders"], "unexpected argument"),
     ];
     for (arguments, said) in cases {
-        let run = place.run(&[&["bench", "change"], arguments].concat(), &[]);
+        let run = folder.run(&[&["bench", "change"], arguments].concat(), &[]);
         assert_eq!(run.code, Some(64), "{arguments:?}: {run}");
         assert!(run.stdout.is_empty() && run.stderr.contains(said), "{arguments:?}: {run}");
     }
@@ -40,7 +40,7 @@ fn without_a_broker_it_exits_69() {
         ("OVERDUE_BROKER__URL", "amqp://127.0.0.1:1"),
         ("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1"),
     ];
-    let run = Place::with(&[]).run(&["bench", "change"], &nobody);
+    let run = Folder::with(&[]).run(&["bench", "change"], &nobody);
     assert_eq!(run.code, Some(69), "{run}");
     assert!(run.stdout.is_empty(), "{run}");
 }

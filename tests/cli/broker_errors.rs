@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    place::{run, shown},
-    support::World,
-};
+use crate::support::World;
 
 /// The three commands that talk to the broker; `publish` over AMQP, the others over the management API first.
 const COMMANDS: [&[&str]; 3] = [&["publish", "4711"], &["apply"], &["run"]];
@@ -34,9 +31,9 @@ async fn a_wrong_password() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let [published, applied, started] = COMMANDS.map(|command| run(&world, command, &wrong));
-    insta::assert_snapshot!("wrong_password_amqp", shown(&world, &published));
-    insta::assert_snapshot!("wrong_password_management", shown(&world, &applied));
+    let [published, applied, started] = COMMANDS.map(|command| world.overdue_with(command, &wrong));
+    insta::assert_snapshot!("wrong_password_amqp", world.shown(&published));
+    insta::assert_snapshot!("wrong_password_management", world.shown(&applied));
     assert_eq!((started.code, started.stderr), (Some(77), applied.stderr));
 }
 
@@ -45,9 +42,9 @@ async fn a_virtual_host_that_does_not_exist() {
     let world = world_with_tables().await;
     let nowhere = world.services.broker_url("nowhere", None);
     let wrong = [("OVERDUE_BROKER__URL", nowhere.as_str())];
-    let [published, applied, started] = COMMANDS.map(|command| run(&world, command, &wrong));
-    insta::assert_snapshot!("no_virtual_host_amqp", shown(&world, &published));
-    insta::assert_snapshot!("no_virtual_host_management", shown(&world, &applied));
+    let [published, applied, started] = COMMANDS.map(|command| world.overdue_with(command, &wrong));
+    insta::assert_snapshot!("no_virtual_host_amqp", world.shown(&published));
+    insta::assert_snapshot!("no_virtual_host_management", world.shown(&applied));
     assert_eq!((started.code, started.stderr), (Some(78), applied.stderr));
 }
 
@@ -59,9 +56,9 @@ async fn a_user_without_access_to_the_virtual_host() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let [published, applied, started] = COMMANDS.map(|command| run(&world, command, &user));
-    insta::assert_snapshot!("no_access_amqp", shown(&world, &published));
-    insta::assert_snapshot!("no_access_management", shown(&world, &applied));
+    let [published, applied, started] = COMMANDS.map(|command| world.overdue_with(command, &user));
+    insta::assert_snapshot!("no_access_amqp", world.shown(&published));
+    insta::assert_snapshot!("no_access_management", world.shown(&applied));
     assert_eq!((started.code, started.stderr), (Some(77), applied.stderr));
 }
 
@@ -73,8 +70,8 @@ async fn a_user_without_the_management_tag() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = run(&world, &["apply"], &user);
-    insta::assert_snapshot!(shown(&world, &applied));
+    let applied = world.overdue_with(&["apply"], &user);
+    insta::assert_snapshot!(world.shown(&applied));
 }
 
 /// A publisher that may write to the entry exchange only, as docs/services.md has it.
@@ -86,7 +83,7 @@ async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let published = run(&world, &["publish", "4711", "--level", "100ms"], &user);
+    let published = world.overdue_with(&["publish", "4711", "--level", "100ms"], &user);
     assert_eq!(published.code, Some(0), "{published}");
     let wire = world.wire().await;
     assert_eq!(wire.take_many("orders.unpaid", 1).await[0].text(), r#"{"order_id":"4711"}"#);
@@ -96,14 +93,15 @@ async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
 async fn a_publisher_that_may_not_write() {
     let world = World::new().await;
     let [url, _] = world.broker_user("", Some([r"^$"; 3])).await;
-    let published = run(&world, &["publish", "4711"], &[("OVERDUE_BROKER__URL", url.as_str())]);
-    insta::assert_snapshot!(shown(&world, &published));
+    let published =
+        world.overdue_with(&["publish", "4711"], &[("OVERDUE_BROKER__URL", url.as_str())]);
+    insta::assert_snapshot!(world.shown(&published));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn publishing_without_a_topology_on_the_broker() {
     let world = World::empty().await;
-    insta::assert_snapshot!(shown(&world, &world.overdue(&["publish", "4711"])));
+    insta::assert_snapshot!(world.shown(&world.overdue(&["publish", "4711"])));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,9 +111,10 @@ async fn nobody_listens() {
         ("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:1/%2f"),
         ("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:1"),
     ];
-    let [published, applied, started] = COMMANDS.map(|command| run(&world, command, &nowhere));
-    insta::assert_snapshot!("nobody_listens_amqp", shown(&world, &published));
-    insta::assert_snapshot!("nobody_listens_management", shown(&world, &applied));
+    let [published, applied, started] =
+        COMMANDS.map(|command| world.overdue_with(command, &nowhere));
+    insta::assert_snapshot!("nobody_listens_amqp", world.shown(&published));
+    insta::assert_snapshot!("nobody_listens_management", world.shown(&applied));
     assert_eq!((started.code, started.stderr), (Some(69), applied.stderr));
 }
 
@@ -124,7 +123,7 @@ async fn nobody_listens() {
 async fn a_host_name_that_does_not_exist() {
     let world = world_with_tables().await;
     let nowhere = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
-    let published = run(&world, &["publish", "4711"], &nowhere);
+    let published = world.overdue_with(&["publish", "4711"], &nowhere);
     assert_eq!(published.code, Some(69), "{published}");
     assert!(published.stderr.contains("no-such-host.invalid"), "{published}");
 }
@@ -142,8 +141,8 @@ async fn somebody_listens_and_never_answers() {
     ];
     let began = Instant::now();
     let (published, applied) = std::thread::scope(|scope| {
-        let published = scope.spawn(|| run(&world, &["publish", "4711"], &urls));
-        let applied = scope.spawn(|| run(&world, &["apply"], &urls));
+        let published = scope.spawn(|| world.overdue_with(&["publish", "4711"], &urls));
+        let applied = scope.spawn(|| world.overdue_with(&["apply"], &urls));
         (published.join().unwrap(), applied.join().unwrap())
     });
     let took = began.elapsed();
@@ -172,7 +171,7 @@ async fn somebody_else_listens() {
         ("OVERDUE_BROKER__MANAGEMENT_URL", swapped[1].as_str()),
     ];
     for command in [&["publish", "4711"][..], &["apply"]] {
-        let run = run(&world, command, &urls);
+        let run = world.overdue_with(command, &urls);
         assert_eq!(run.code, Some(69), "{run}");
         assert!(run.stderr.contains("cannot reach") || run.stderr.contains("handshake"), "{run}");
     }

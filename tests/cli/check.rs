@@ -1,28 +1,16 @@
 //! `overdue check`, `schema` and `graph` as programs see them: exit codes, and what goes where.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
+use std::fs;
+
+use crate::support::{
+    Folder,
+    samples::{WITHOUT_FINDINGS, edited},
 };
-
-use crate::support::samples::{WITHOUT_FINDINGS, edited};
-
-/// Runs `overdue` in `folder`, without settings of this machine.
-fn overdue(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_overdue"));
-    command.current_dir(folder).args(arguments);
-    command.env_clear();
-    command.output().expect("the program runs")
-}
 
 /// Runs it on a topology.toml; exit code, standard output and standard error.
 fn on(topology: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("topology.toml"), topology).expect("the file");
-    let output = overdue(folder.path(), arguments);
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let run = Folder::with(&[("topology.toml", topology)]).run(arguments, &[]);
+    (run.code, run.stdout, run.stderr)
 }
 
 #[test]
@@ -92,36 +80,27 @@ fn the_broker_is_a_version() {
 
 #[test]
 fn the_effects_of_the_settings_are_known() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let text = edited("effect = \"close\"", "effect = \"cancel\"");
-    fs::write(folder.path().join("topology.toml"), text).expect("the file");
-    fs::write(folder.path().join("overdue.toml"), "[effects.cancel]\nsql = \"cancel.sql\"\n")
-        .expect("the file");
-    let output = overdue(folder.path(), &["check"]);
-    let out = String::from_utf8(output.stdout).expect("UTF-8");
-    assert_eq!(
-        out,
-        "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n"
-    );
+    let topology = edited("effect = \"close\"", "effect = \"cancel\"");
+    let settings = "[effects.cancel]\nsql = \"cancel.sql\"\n";
+    let folder = Folder::with(&[("topology.toml", &topology), ("overdue.toml", settings)]);
+    let out = folder.run(&["check"], &[]).stdout;
+    assert_eq!(out, "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n");
 }
 
 #[test]
 fn the_schema_needs_no_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let output = overdue(folder.path(), &["schema"]);
-    assert_eq!(output.status.code(), Some(0));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(json["title"], "topology.toml");
+    let run = Folder::with(&[]).run(&["schema"], &[]);
+    assert_eq!(run.code, Some(0));
+    assert_eq!(run.json()["title"], "topology.toml");
 }
 
 #[test]
-fn a_picture_goes_where_it_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("topology.toml"), WITHOUT_FINDINGS).expect("the file");
-    let printed = overdue(folder.path(), &["graph"]).stdout;
-    let written = overdue(folder.path(), &["graph", "--out", "topology.svg"]);
-    assert_eq!((written.status.code(), written.stdout), (Some(0), Vec::new()));
-    assert_eq!(fs::read(folder.path().join("topology.svg")).expect("the picture"), printed);
-    let nowhere = overdue(folder.path(), &["graph", "--out", "no/such/folder.svg"]);
-    assert_eq!(nowhere.status.code(), Some(1));
+fn a_picture_goes_to_the_file_that_is_named() {
+    let folder = Folder::with(&[("topology.toml", WITHOUT_FINDINGS)]);
+    let printed = folder.run(&["graph"], &[]).stdout;
+    let written = folder.run(&["graph", "--out", "topology.svg"], &[]);
+    assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""));
+    assert_eq!(fs::read_to_string(folder.path("topology.svg")).expect("the picture"), printed);
+    let nowhere = folder.run(&["graph", "--out", "no/such/folder.svg"], &[]);
+    assert_eq!(nowhere.code, Some(1));
 }

@@ -5,14 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    place::{run, shown},
-    support::{Run, World},
-};
+use crate::support::{Run, World};
 
 /// `overdue run` with settings of its own; whatever is wrong with the database, the broker is not touched.
 async fn start(world: &World, environment: &[(&str, &str)]) -> Run {
-    let started = run(world, &["run"], environment);
+    let started = world.overdue_with(&["run"], environment);
     assert!(world.management().observe().await.unwrap().objects.queues.is_empty(), "{started}");
     started
 }
@@ -23,8 +20,8 @@ async fn a_wrong_password() {
     let url = world.database_user().await.replace(":secret@", ":wrong@");
     let wrong = [("OVERDUE_DATABASE__URL", url.as_str())];
     let started = start(&world, &wrong).await;
-    insta::assert_snapshot!(shown(&world, &started));
-    let init = run(&world, &["database", "init"], &wrong);
+    insta::assert_snapshot!(world.shown(&started));
+    let init = world.overdue_with(&["database", "init"], &wrong);
     assert_eq!((init.code, init.stderr), (Some(77), started.stderr));
 }
 
@@ -34,14 +31,14 @@ async fn a_database_that_does_not_exist() {
     let mut url = world.services.database.clone();
     url.set_path("/nowhere");
     let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
-    insta::assert_snapshot!(shown(&world, &started));
+    insta::assert_snapshot!(world.shown(&started));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_listens() {
     let world = World::empty().await;
     let nowhere = [("OVERDUE_DATABASE__URL", "postgres://overdue@127.0.0.1:1/overdue")];
-    insta::assert_snapshot!(shown(&world, &start(&world, &nowhere).await));
+    insta::assert_snapshot!(world.shown(&start(&world, &nowhere).await));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +57,7 @@ async fn somebody_listens_and_never_answers() {
 async fn missing_tables_and_the_command_that_creates_them() {
     let world = World::empty().await;
     let started = start(&world, &[]).await;
-    insta::assert_snapshot!(shown(&world, &started));
+    insta::assert_snapshot!(world.shown(&started));
     assert!(started.stderr.contains("overdue database init"), "{started}");
     // Ours alone are not enough where nobody has order tables.
     let init = world.overdue(&["database", "init"]);
@@ -69,7 +66,7 @@ async fn missing_tables_and_the_command_that_creates_them() {
     // The advice is right, and can be followed twice.
     for _ in 0..2 {
         let init = world.overdue(&["database", "init", "--reference-tables"]);
-        insta::assert_snapshot!("database_init", shown(&world, &init));
+        insta::assert_snapshot!("database_init", world.shown(&init));
     }
     let mut process = world.started(|_| {}).await;
     assert!(process.is_running());
@@ -86,7 +83,7 @@ async fn order_tables_of_another_shape() {
              CREATE TABLE stock (sku text, available bigint, reserved bigint)",
         )
         .await;
-    insta::assert_snapshot!(shown(&world, &start(&world, &[]).await));
+    insta::assert_snapshot!(world.shown(&start(&world, &[]).await));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,7 +97,7 @@ async fn an_order_table_whose_id_is_a_number() {
              CREATE TABLE order_items (order_id bigint, sku text, qty bigint)",
         )
         .await;
-    insta::assert_snapshot!(shown(&world, &start(&world, &[]).await));
+    insta::assert_snapshot!(world.shown(&start(&world, &[]).await));
 }
 
 /// The tables that are ours, made by hand or by another version.
@@ -109,7 +106,7 @@ async fn an_outbox_of_another_shape() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
     world.sql("ALTER TABLE outbox DROP COLUMN claimed_until").await;
-    insta::assert_snapshot!(shown(&world, &start(&world, &[]).await));
+    insta::assert_snapshot!(world.shown(&start(&world, &[]).await));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +117,7 @@ async fn a_user_who_may_not_change_the_tables() {
     let schema = &world.schema;
     world.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}")).await;
     let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
-    insta::assert_snapshot!(shown(&world, &started));
+    insta::assert_snapshot!(world.shown(&started));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,8 +145,8 @@ async fn a_user_who_may_do_what_is_documented_closes_orders() {
 async fn a_search_path_that_is_no_list_of_schemas() {
     let world = World::empty().await;
     let wrong = [("OVERDUE_DATABASE__SEARCH_PATH", "Shop; DROP SCHEMA public")];
-    let init = run(&world, &["database", "init"], &wrong);
-    insta::assert_snapshot!(shown(&world, &init));
+    let init = world.overdue_with(&["database", "init"], &wrong);
+    insta::assert_snapshot!(world.shown(&init));
     let started = start(&world, &wrong).await;
     assert_eq!(started.code, Some(78), "{started}");
 }
@@ -166,7 +163,7 @@ async fn start_with_effect(sql: &str) -> String {
     std::fs::write(world.dir.path().join("overdue.toml"), file).unwrap();
     let started = start(&world, &[]).await;
     assert_eq!(started.code, Some(78), "{started}");
-    shown(&world, &started)
+    world.shown(&started)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,11 +190,11 @@ async fn an_effect_whose_file_is_missing_or_that_nobody_defined() {
     let world = World::empty().await;
     let file = "[effects.close]\nsql = \"elsewhere.sql\"\n";
     std::fs::write(world.dir.path().join("overdue.toml"), file).unwrap();
-    insta::assert_snapshot!("effect_file_missing", shown(&world, &start(&world, &[]).await));
+    insta::assert_snapshot!("effect_file_missing", world.shown(&start(&world, &[]).await));
     let text = std::fs::read_to_string(world.topology_file()).unwrap();
     let text = text.replace("after = \"1s\"", "after = \"1s\"\neffect = \"remind\"");
     std::fs::write(world.topology_file(), text).unwrap();
-    insta::assert_snapshot!("effect_undefined", shown(&world, &start(&world, &[]).await));
+    insta::assert_snapshot!("effect_undefined", world.shown(&start(&world, &[]).await));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,8 +4,9 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
+
+use crate::support::{overdue, process::finish};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -30,9 +31,8 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 fn help(subcommands: &[&str]) -> Option<String> {
-    let mut overdue = Command::new(env!("CARGO_BIN_EXE_overdue"));
-    let output = overdue.args(subcommands).arg("--help").output().unwrap();
-    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    let run = finish(overdue(&[subcommands, &["--help"]].concat()), None);
+    (run.code == Some(0)).then_some(run.stdout)
 }
 
 #[test]

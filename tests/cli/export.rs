@@ -1,22 +1,18 @@
 //! The commands themselves: what goes where, and what is refused. No broker is asked.
 
-use std::{fs, process::Command};
+use std::fs;
+
+use crate::support::Folder;
 
 const TOPOLOGY: &str =
     "name = 'orders'\ndelay.levels = ['30m']\n[[timeout]]\nname = 'unpaid'\nafter = '30m'\n";
 
 /// Exit code, standard output, standard error.
 fn overdue(arguments: &[&str]) -> (i32, String, String) {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("topology.toml"), TOPOLOGY).unwrap();
-    let run = Command::new(env!("CARGO_BIN_EXE_overdue"))
-        .current_dir(dir.path())
-        .env("OVERDUE_BROKER__URL", "amqp://nobody:secret@nowhere.invalid/shop")
-        .args(arguments)
-        .output();
-    let run = run.unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (run.status.code().unwrap(), text(run.stdout), text(run.stderr))
+    let folder = Folder::with(&[("topology.toml", TOPOLOGY)]);
+    let broker = ("OVERDUE_BROKER__URL", "amqp://nobody:secret@nowhere.invalid/shop");
+    let run = folder.run(arguments, &[broker]);
+    (run.code.unwrap(), run.stdout, run.stderr)
 }
 
 #[test]

@@ -14,7 +14,6 @@ mod check;
 mod database_errors;
 mod documented;
 mod export;
-mod place;
 mod publish;
 mod settings;
 mod startup;

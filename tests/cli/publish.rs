@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{place::shown, support::World};
+use crate::support::World;
 
 /// Everything in the virtual host that waits or is due.
 async fn messages(world: &World) -> u32 {
@@ -64,7 +64,7 @@ async fn an_unknown_level_category_or_timeout_is_refused_before_anything_is_sent
     ];
     for (name, arguments) in cases {
         let run = world.overdue(&[&["publish", "4711"], arguments].concat());
-        insta::assert_snapshot!(name, shown(&world, &run));
+        insta::assert_snapshot!(name, world.shown(&run));
     }
     for id in ["", "two words", &"x".repeat(300)] {
         let run = world.overdue(&["publish", id]);
@@ -129,7 +129,7 @@ async fn bad_lines_are_named_by_number_and_nothing_is_sent() {
         r#"{"order_id":"good-10"}"#,
     ];
     let run = world.overdue_with_input(&["publish"], &input.join("\n"));
-    insta::assert_snapshot!(shown(&world, &run));
+    insta::assert_snapshot!(world.shown(&run));
     assert_eq!(messages(&world).await, 0);
 }
 

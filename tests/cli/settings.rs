@@ -1,56 +1,56 @@
 //! Settings: layers, mistakes, and passwords that are not shown.
 
-use crate::place::Place;
+use crate::support::Folder;
 
 const TOPOLOGY: &str = include_str!("../../topology.toml");
 
 #[test]
 fn a_settings_file_that_is_no_toml() {
-    let place = Place::with(&[("overdue.toml", "[broker\nurl = 5\n")]);
-    insta::assert_snapshot!(without(&place, &place.run(&["config"], &[])));
+    let folder = Folder::with(&[("overdue.toml", "[broker\nurl = 5\n")]);
+    insta::assert_snapshot!(without(&folder, &folder.run(&["config"], &[])));
 }
 
 #[test]
 fn an_unknown_key_in_the_file() {
-    let place = Place::with(&[("overdue.toml", "[worker]\nbatchsize = 5\n")]);
-    insta::assert_snapshot!(without(&place, &place.run(&["config"], &[])));
+    let folder = Folder::with(&[("overdue.toml", "[worker]\nbatchsize = 5\n")]);
+    insta::assert_snapshot!(without(&folder, &folder.run(&["config"], &[])));
 }
 
 #[test]
 fn an_unknown_section_in_the_file() {
-    let place = Place::with(&[("overdue.toml", "[brokers]\nurl = \"amqp://localhost\"\n")]);
-    insta::assert_snapshot!(without(&place, &place.run(&["config"], &[])));
+    let folder = Folder::with(&[("overdue.toml", "[brokers]\nurl = \"amqp://localhost\"\n")]);
+    insta::assert_snapshot!(without(&folder, &folder.run(&["config"], &[])));
 }
 
 #[test]
 fn a_value_of_the_wrong_type_in_the_file() {
-    let place = Place::with(&[("overdue.toml", "[worker]\nbatch_size = \"many\"\n")]);
-    insta::assert_snapshot!(without(&place, &place.run(&["config"], &[])));
+    let folder = Folder::with(&[("overdue.toml", "[worker]\nbatch_size = \"many\"\n")]);
+    insta::assert_snapshot!(without(&folder, &folder.run(&["config"], &[])));
 }
 
 #[test]
 fn a_duration_that_is_none() {
-    let place = Place::with(&[("overdue.toml", "[worker]\nbatch_age = \"20 ms\"\n")]);
-    insta::assert_snapshot!(without(&place, &place.run(&["config"], &[])));
+    let folder = Folder::with(&[("overdue.toml", "[worker]\nbatch_age = \"20 ms\"\n")]);
+    insta::assert_snapshot!(without(&folder, &folder.run(&["config"], &[])));
 }
 
 #[test]
 fn an_unknown_key_in_the_environment() {
-    let place = Place::with(&[]);
-    let run = place.run(&["config"], &[("OVERDUE_WORKER__BATCHSIZE", "5")]);
-    insta::assert_snapshot!(without(&place, &run));
+    let folder = Folder::with(&[]);
+    let run = folder.run(&["config"], &[("OVERDUE_WORKER__BATCHSIZE", "5")]);
+    insta::assert_snapshot!(without(&folder, &run));
 }
 
 #[test]
 fn a_value_of_the_wrong_type_in_the_environment() {
-    let place = Place::with(&[]);
-    let run = place.run(&["config"], &[("OVERDUE_WORKER__BATCH_SIZE", "many")]);
-    insta::assert_snapshot!(without(&place, &run));
+    let folder = Folder::with(&[]);
+    let run = folder.run(&["config"], &[("OVERDUE_WORKER__BATCH_SIZE", "many")]);
+    insta::assert_snapshot!(without(&folder, &run));
 }
 
 #[test]
 fn a_value_out_of_its_range() {
-    let place = Place::with(&[]);
+    let folder = Folder::with(&[]);
     let cases = [
         (
             "OVERDUE_WORKER__BATCH_SIZE",
@@ -67,7 +67,7 @@ fn a_value_out_of_its_range() {
         ("OVERDUE_DATABASE__CONNECTIONS", "1", "`database.connections` is 1"),
     ];
     for (name, value, expected) in cases {
-        let run = place.run(&["config"], &[(name, value)]);
+        let run = folder.run(&["config"], &[(name, value)]);
         assert_eq!(run.code, Some(78), "{name}={value}: {run}");
         assert!(run.stderr.contains(expected), "{run}");
     }
@@ -75,21 +75,21 @@ fn a_value_out_of_its_range() {
 
 #[test]
 fn a_settings_file_that_was_named_and_is_not_there() {
-    let place = Place::with(&[]);
-    insta::assert_snapshot!(place.run(&["--config", "elsewhere.toml", "config"], &[]));
+    let folder = Folder::with(&[]);
+    insta::assert_snapshot!(folder.run(&["--config", "elsewhere.toml", "config"], &[]));
 }
 
 #[test]
 fn a_log_filter_that_cannot_be_read() {
-    let place = Place::with(&[("topology.toml", TOPOLOGY)]);
-    insta::assert_snapshot!(place.run(&["check"], &[("OVERDUE_LOG__FILTER", "overdue=loud")]));
+    let folder = Folder::with(&[("topology.toml", TOPOLOGY)]);
+    insta::assert_snapshot!(folder.run(&["check"], &[("OVERDUE_LOG__FILTER", "overdue=loud")]));
 }
 
 #[test]
 fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
     let file = "topology = \"file.toml\"\n[worker]\nbatch_size = 7\nin_flight = 3\n\
                 [database]\nurl = \"postgres://file/x\"\n";
-    let place = Place::with(&[("overdue.toml", file)]);
+    let folder = Folder::with(&[("overdue.toml", file)]);
     let environment = [
         ("OVERDUE_TOPOLOGY", "environment.toml"),
         ("OVERDUE_WORKER__IN_FLIGHT", "5"),
@@ -99,7 +99,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
         ("OVERDUE_PROJECT", "x"),
         ("OVERDUE_TEST_PYTHON", "x"),
     ];
-    let run = place.run(&["config", "--database-url", "postgres://flag/x"], &environment);
+    let run = folder.run(&["config", "--database-url", "postgres://flag/x"], &environment);
     assert_eq!(run.code, Some(0), "{run}");
     let settings: toml::Table = run.stdout.parse().unwrap();
     assert_eq!(settings["topology"].as_str(), Some("environment.toml"));
@@ -111,21 +111,21 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
 
 #[test]
 fn what_config_shows_can_be_used_as_a_settings_file() {
-    let place = Place::with(&[]);
-    let defaults = place.run(&["config"], &[]).stdout;
-    let again = Place::with(&[("overdue.toml", &defaults.replace("***", "guest"))]);
+    let folder = Folder::with(&[]);
+    let defaults = folder.run(&["config"], &[]).stdout;
+    let again = Folder::with(&[("overdue.toml", &defaults.replace("***", "guest"))]);
     assert_eq!(again.run(&["config"], &[]).stdout, defaults);
 }
 
 #[test]
 fn config_shows_no_password_wherever_it_stands() {
-    let place = Place::with(&[]);
+    let folder = Folder::with(&[]);
     let environment = [
         ("OVERDUE_BROKER__URL", "amqp://worker:s3cr%40t@host:5672/%2f"),
         ("OVERDUE_BROKER__MANAGEMENT_URL", "http://worker:s3cr%40t@host:15672"),
         ("OVERDUE_DATABASE__URL", "postgres://worker:s3cr%40t@host/shop?sslmode=require"),
     ];
-    let run = place.run(&["config"], &environment);
+    let run = folder.run(&["config"], &environment);
     assert_eq!(run.code, Some(0), "{run}");
     assert!(!run.stdout.contains("s3cr"), "{run}");
     assert!(run.stdout.contains("postgres://worker:***@host/shop?sslmode=require"), "{run}");
@@ -136,7 +136,7 @@ fn config_shows_no_password_wherever_it_stands() {
         "s3cret",
     ];
     for url in elsewhere {
-        let run = place.run(&["config"], &[("OVERDUE_DATABASE__URL", url)]);
+        let run = folder.run(&["config"], &[("OVERDUE_DATABASE__URL", url)]);
         assert_eq!(run.code, Some(0), "{run}");
         assert!(!run.stdout.contains("s3cret"), "{url}: {run}");
     }
@@ -144,7 +144,7 @@ fn config_shows_no_password_wherever_it_stands() {
 
 #[test]
 fn an_error_about_a_url_shows_no_password() {
-    let place = Place::with(&[("topology.toml", TOPOLOGY)]);
+    let folder = Folder::with(&[("topology.toml", TOPOLOGY)]);
     let cases = [
         ("OVERDUE_BROKER__URL", "http://worker:s3cret@host", "broker.url is no AMQP URI"),
         ("OVERDUE_BROKER__URL", "worker:s3cret@host", "broker.url is no AMQP URI"),
@@ -161,35 +161,35 @@ fn an_error_about_a_url_shows_no_password() {
         ),
     ];
     for (name, url, expected) in cases {
-        let run = place.run(&["apply"], &[(name, url)]);
+        let run = folder.run(&["apply"], &[(name, url)]);
         assert_eq!(run.code, Some(78), "{url}: {run}");
         assert!(run.stderr.contains(expected), "{url}: {run}");
         assert!(!run.stderr.contains("s3cret"), "{url}: {run}");
     }
     for url in ["mysql://worker:s3cret@host/x", "postgres://worker:s3cret@host:no/x", "s3cret"] {
-        let run = place.run(&["database", "init"], &[("OVERDUE_DATABASE__URL", url)]);
+        let run = folder.run(&["database", "init"], &[("OVERDUE_DATABASE__URL", url)]);
         assert_eq!(run.code, Some(78), "{url}: {run}");
         assert!(run.stderr.contains("database.url cannot be used"), "{url}: {run}");
         assert!(!run.stderr.contains("s3cret"), "{url}: {run}");
     }
 }
 
-fn without(place: &Place, run: &crate::support::Run) -> String {
-    let file = place.path("overdue.toml").display().to_string();
+fn without(folder: &Folder, run: &crate::support::Run) -> String {
+    let file = folder.path("overdue.toml").display().to_string();
     run.to_string().replace(&file, "<folder>/overdue.toml")
 }
 
 /// It would be ignored, and the default broker be used instead.
 #[test]
 fn one_underscore_where_two_belong() {
-    let place = Place::with(&[]);
-    let run = place.run(&["config"], &[("OVERDUE_BROKER_MANAGEMENT_URL", "http://other:15672")]);
+    let folder = Folder::with(&[]);
+    let run = folder.run(&["config"], &[("OVERDUE_BROKER_MANAGEMENT_URL", "http://other:15672")]);
     assert_eq!(run.code, Some(78), "{run}");
     let said = "OVERDUE_BROKER_MANAGEMENT_URL is not read: write OVERDUE_BROKER__MANAGEMENT_URL, with two \
                 underscores between the parts";
     assert!(run.stderr.contains(said), "{run}");
     // Variables of scripts are left alone.
-    let run = place.run(&["config"], &[("OVERDUE_PROJECT", "x"), ("OVERDUE_BROKER_RACK", "7")]);
+    let run = folder.run(&["config"], &[("OVERDUE_PROJECT", "x"), ("OVERDUE_BROKER_RACK", "7")]);
     assert_eq!(run.code, Some(0), "{run}");
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    place::Place,
+    support::Folder,
     support::{Run, World},
 };
 
@@ -78,21 +78,21 @@ fn assert_unmoved(arguments: &[&str], code: i32, command: impl Fn() -> Command) 
 
 #[test]
 fn commands_that_ask_nobody() {
-    let place = Place::with(&[("topology.toml", TOPOLOGY)]);
+    let folder = Folder::with(&[("topology.toml", TOPOLOGY)]);
     for (arguments, code) in ALONE {
-        assert_unmoved(arguments, code, || place.command(arguments));
+        assert_unmoved(arguments, code, || folder.command(arguments));
     }
 }
 
 /// The findings go to standard output and the verdict is the exit code, whoever reads them.
 #[test]
 fn findings_that_nobody_reads() {
-    let place = Place::with(&[("topology.toml", &TOPOLOGY.replace("30m", "31 m"))]);
+    let folder = Folder::with(&[("topology.toml", &TOPOLOGY.replace("30m", "31 m"))]);
     for arguments in [&["check"][..], &["check", "-o", "json"]] {
-        assert_unmoved(arguments, 78, || place.command(arguments));
+        assert_unmoved(arguments, 78, || folder.command(arguments));
     }
     // A file with errors is told on standard error.
-    let run = finish(place.command(&["graph"]), unread(), unread());
+    let run = finish(folder.command(&["graph"]), unread(), unread());
     assert_eq!(run.code, Some(78), "{run}");
 }
 

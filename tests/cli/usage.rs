@@ -1,18 +1,18 @@
 //! The command line itself: help, version, and what cannot be understood.
 
-use crate::place::Place;
+use crate::support::Folder;
 
 #[test]
 fn help_and_version_go_to_standard_output_and_exit_0() {
-    let place = Place::with(&[]);
+    let folder = Folder::with(&[]);
     for arguments in [&["--help"][..], &["help"], &["-h"], &["publish", "--help"], &["--version"]] {
-        let run = place.run(arguments, &[]);
+        let run = folder.run(arguments, &[]);
         assert_eq!(run.code, Some(0), "{arguments:?}: {run}");
         assert!(!run.stdout.is_empty() && run.stderr.is_empty(), "{arguments:?}: {run}");
     }
-    let version = place.run(&["--version"], &[]);
+    let version = folder.run(&["--version"], &[]);
     assert_eq!(version.stdout.trim(), format!("overdue {}", env!("CARGO_PKG_VERSION")));
-    let help = place.run(&["--help"], &[]);
+    let help = folder.run(&["--help"], &[]);
     let words: Vec<&str> = help.stdout.split_whitespace().collect();
     for code in ["0", "1", "64", "69", "77", "78", "130"] {
         assert!(words.contains(&code), "{code} is not in the help: {help}");
@@ -22,9 +22,9 @@ fn help_and_version_go_to_standard_output_and_exit_0() {
 /// Where services are is the same for all commands, and not in the way of what one command takes.
 #[test]
 fn connections_have_a_heading_of_their_own() {
-    let place = Place::with(&[]);
+    let folder = Folder::with(&[]);
     for command in [&["--help"][..], &["check", "--help"], &["database", "init", "-h"]] {
-        let help = place.run(command, &[]).stdout;
+        let help = folder.run(command, &[]).stdout;
         let (options, connections) = help.split_once("\nConnections ").unwrap();
         assert!(options.contains("--topology"), "{help}");
         for url in ["--broker-url", "--management-url", "--database-url"] {
@@ -35,7 +35,7 @@ fn connections_have_a_heading_of_their_own() {
 
 #[test]
 fn what_cannot_be_understood_exits_64() {
-    let place = Place::with(&[]);
+    let folder = Folder::with(&[]);
     let cases: [&[&str]; 7] = [
         &[],
         &["--no-such-flag"],
@@ -46,7 +46,7 @@ fn what_cannot_be_understood_exits_64() {
         &["database"],
     ];
     for arguments in cases {
-        let run = place.run(arguments, &[]);
+        let run = folder.run(arguments, &[]);
         assert_eq!(run.code, Some(64), "{arguments:?}: {run}");
         assert!(run.stdout.is_empty() && !run.stderr.is_empty(), "{arguments:?}: {run}");
     }
@@ -54,6 +54,6 @@ fn what_cannot_be_understood_exits_64() {
 
 #[test]
 fn a_mistake_in_a_flag_is_named() {
-    let run = Place::with(&[]).run(&["publish", "4711", "--levle", "30m"], &[]);
+    let run = Folder::with(&[]).run(&["publish", "4711", "--levle", "30m"], &[]);
     insta::assert_snapshot!(run);
 }

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::verify::{
-    place::Place,
-    run::{Run, finish},
-};
+use crate::support::{Run, World, process::finish};
+use crate::verify::{applied, empty};
 
 /// Area and name of every check, with its severity and what it found.
 fn checks(run: &Run) -> BTreeMap<String, (String, String)> {
@@ -27,28 +25,28 @@ fn not_ok(run: &Run) -> Vec<String> {
         .collect()
 }
 
-async fn prepared() -> Place {
-    let place = Place::applied().await;
-    let run = place.overdue(&["database", "init", "--reference-tables"]);
+async fn prepared() -> World {
+    let world = applied().await;
+    let run = world.overdue(&["database", "init", "--reference-tables"]);
     assert_eq!(run.code, Some(0), "{run}");
-    place
+    world
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_but_a_worker() {
-    let place = prepared().await;
-    let run = place.overdue(&["doctor", "-o", "json"]);
+    let world = prepared().await;
+    let run = world.overdue(&["doctor", "-o", "json"]);
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
-    let text = place.overdue(&["doctor"]);
+    let text = world.overdue(&["doctor"]);
     assert_eq!(text.code, Some(0), "{text}");
     assert!(text.stdout.ends_with("36 checks: 1 warning, 35 ok\n"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_applied_and_no_tables() {
-    let place = Place::new().await;
-    let run = place.overdue(&["doctor", "-o", "json"]);
+    let world = empty().await;
+    let run = world.overdue(&["doctor", "-o", "json"]);
     assert_eq!(run.code, Some(1), "{run}");
     assert_eq!(
         not_ok(&run),
@@ -69,14 +67,14 @@ async fn nothing_applied_and_no_tables() {
 /// None of the checks stops another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_broker_nor_database_nor_topology() {
-    let place = Place::new().await;
-    let mut command = place.command(&["doctor", "-o", "json"], None);
+    let world = empty().await;
+    let mut command = world.command(&["doctor", "-o", "json"]);
     command
         .env("OVERDUE_BROKER__URL", "amqp://127.0.0.1:1/%2f")
         .env("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1")
         .env("OVERDUE_DATABASE__URL", "postgres://127.0.0.1:1/nowhere")
         .env("OVERDUE_TOPOLOGY", "nowhere.toml");
-    let run = finish(command);
+    let run = finish(command, None);
     assert_eq!(run.code, Some(1), "{run}");
     let checks = checks(&run);
     assert_eq!(checks.len(), 36);
@@ -93,10 +91,10 @@ async fn neither_broker_nor_database_nor_topology() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn urls_that_are_none() {
-    let place = Place::new().await;
-    let mut command = place.command(&["doctor", "-o", "json"], None);
+    let world = empty().await;
+    let mut command = world.command(&["doctor", "-o", "json"]);
     command.env("OVERDUE_BROKER__URL", "mq").env("OVERDUE_DATABASE__URL", "db://");
-    let run = finish(command);
+    let run = finish(command, None);
     assert_eq!(run.code, Some(1), "{run}");
     let checks = checks(&run);
     assert_eq!(checks["Broker reachable"].0, "error");
@@ -105,19 +103,19 @@ async fn urls_that_are_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_passwords_and_virtual_hosts() {
-    let place = prepared().await;
-    let mut command = place.command(&["doctor", "-o", "json"], None);
+    let world = prepared().await;
+    let mut command = world.command(&["doctor", "-o", "json"]);
     command
-        .env("OVERDUE_BROKER__URL", address(&place, "admin:wrong", &place.name))
+        .env("OVERDUE_BROKER__URL", address(&world, "admin:wrong", &world.vhost))
         .env(
             "OVERDUE_BROKER__MANAGEMENT_URL",
-            setting(&place, "OVERDUE_BROKER__MANAGEMENT_URL").replace("admin:admin", "admin:wrong"),
+            setting(&world, "OVERDUE_BROKER__MANAGEMENT_URL").replace("admin:admin", "admin:wrong"),
         )
         .env(
             "OVERDUE_DATABASE__URL",
-            setting(&place, "OVERDUE_DATABASE__URL").replace("overdue:overdue", "overdue:wrong"),
+            setting(&world, "OVERDUE_DATABASE__URL").replace("overdue:overdue", "overdue:wrong"),
         );
-    let run = finish(command);
+    let run = finish(command, None);
     let found = checks(&run);
     assert_eq!(found["Broker reachable"].0, "ok");
     assert_eq!(found["Broker login"].0, "error");
@@ -126,31 +124,31 @@ async fn wrong_passwords_and_virtual_hosts() {
     assert_eq!(found["Database login"].0, "error");
     assert!(!run.stdout.contains("wrong"), "no password is shown: {run}");
 
-    let mut command = place.command(&["doctor", "-o", "json"], None);
-    command.env("OVERDUE_BROKER__URL", address(&place, "admin:admin", "nowhere"));
-    let found = checks(&finish(command));
+    let mut command = world.command(&["doctor", "-o", "json"]);
+    command.env("OVERDUE_BROKER__URL", address(&world, "admin:admin", "nowhere"));
+    let found = checks(&finish(command, None));
     assert_eq!(found["Broker login"].0, "ok");
     assert_eq!(found["Broker virtual-host"].0, "error");
 }
 
-fn setting(place: &Place, name: &str) -> String {
-    let command = place.command(&[], None);
+fn setting(world: &World, name: &str) -> String {
+    let command = world.command(&[]);
     let found = command.get_envs().find(|(key, _)| *key == name);
     found.unwrap().1.unwrap().to_str().unwrap().to_owned()
 }
 
-fn address(place: &Place, login: &str, vhost: &str) -> String {
-    let url = setting(place, "OVERDUE_BROKER__URL").replace("admin:admin", login);
-    url.replace(&place.name, vhost)
+fn address(world: &World, login: &str, vhost: &str) -> String {
+    let url = setting(world, "OVERDUE_BROKER__URL").replace("admin:admin", login);
+    url.replace(&world.vhost, vhost)
 }
 
 /// Least privilege: what may not be seen is a warning and says which tag shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_not_see_everything() {
-    let place = prepared().await;
-    let user = place.user("management").await;
-    place.permit(&user, "^$", r"^orders\.", r"^orders\.").await;
-    let run = finish(place.command(&["doctor", "-o", "json"], Some(&user)));
+    let world = prepared().await;
+    let user = world.user("management").await;
+    world.permit(&user, ["^$", r"^orders\.", r"^orders\."]).await;
+    let run = world.overdue_as(&["doctor", "-o", "json"], &user);
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
         not_ok(&run),
@@ -171,47 +169,47 @@ async fn a_user_who_may_not_see_everything() {
 /// The tag is there; what lacks is the way into the virtual host.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_not_use_the_virtual_host() {
-    let place = prepared().await;
-    let user = place.user("management").await;
-    let run = finish(place.command(&["doctor", "-o", "json"], Some(&user)));
+    let world = prepared().await;
+    let user = world.user("management").await;
+    let run = world.overdue_as(&["doctor", "-o", "json"], &user);
     assert_eq!(run.code, Some(1), "{run}");
     let checks = checks(&run);
     assert_eq!(checks["Broker management-api"].0, "ok", "{run}");
     let (severity, finding) = &checks["Broker virtual-host"];
     assert!(severity == "error" && finding.contains("rabbitmqctl set_permissions"), "{run}");
     let (severity, finding) = &checks["Topology applied"];
-    let reason = format!("may not use virtual host {}", place.name);
+    let reason = format!("may not use virtual host {}", world.vhost);
     assert!(severity == "warning" && finding.contains(&reason), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
-    let place = prepared().await;
-    place.sql("DROP INDEX orders_unpaid_due").await;
-    place
+    let world = prepared().await;
+    world.sql("DROP INDEX orders_unpaid_due").await;
+    world
         .sql(
             "INSERT INTO outbox (event, order_id, created_at)
              VALUES ('order.closed', 'o-1', now() - interval '2 minutes')",
         )
         .await;
-    let run = place.overdue(&["doctor", "-o", "json"]);
+    let run = world.overdue(&["doctor", "-o", "json"]);
     assert_eq!(run.code, Some(0), "{run}");
     let found = checks(&run);
     assert_eq!(found["Database sweep-index"].0, "warning");
     assert!(found["Database sweep-index"].1.contains("reads orders from end to end"), "{run}");
     assert_eq!(found["Database outbox"].0, "warning");
     // An index that the query cannot use is as good as none.
-    place.sql("CREATE INDEX ON orders (due_at) WHERE status = 'paid'").await;
-    let found = checks(&place.overdue(&["doctor", "-o", "json"]));
+    world.sql("CREATE INDEX ON orders (due_at) WHERE status = 'paid'").await;
+    let found = checks(&world.overdue(&["doctor", "-o", "json"]));
     assert_eq!(found["Database sweep-index"].0, "warning");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parked_messages_are_counted() {
-    let place = prepared().await;
-    place.publish("orders.in", "7m.unpaid", 3).await;
+    let world = prepared().await;
+    world.publish_to("orders.in", "7m.unpaid", 3).await;
     let look =
-        async || checks(&place.overdue(&["doctor", "-o", "json"]))["Topology parked"].clone();
+        async || checks(&world.overdue(&["doctor", "-o", "json"]))["Topology parked"].clone();
     let all = |(_, finding): &(String, String)| finding.starts_with("3 in orders.parked");
     let (severity, _) = crate::support::until("all that is parked", look, all).await;
     assert_eq!(severity, "warning");

@@ -13,64 +13,77 @@ use overdue::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{permissions::place::Place, support::samples::named};
+use crate::support::{World, samples::named};
 
-async fn assert_complete(place: &Place, topology: &Topology) {
-    let management = place.management(None);
+async fn assert_complete(world: &World, topology: &Topology) {
+    let management = world.management();
     let (plan, _) = apply::plan(&management, topology, &BTreeSet::new()).await.unwrap();
     assert!(plan.is_empty() && plan.draining.is_empty(), "{plan}");
 }
 
-fn exported(topology: &Topology, place: &Place, create_vhost: bool) -> Value {
-    serde_json::from_str(&definitions::render(topology, &place.vhost, create_vhost)).unwrap()
+fn exported(topology: &Topology, world: &World, create_vhost: bool) -> Value {
+    serde_json::from_str(&definitions::render(topology, &world.vhost, create_vhost)).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_imported_into_a_virtual_host() {
     for queue_type in ["quorum", "classic"] {
-        let (topology, place) = (named("a.b", queue_type), Place::new().await);
-        let path = ["definitions", &place.vhost];
-        place.admin(Method::POST, &path, exported(&topology, &place, false)).await.unwrap();
-        assert_complete(&place, &topology).await;
+        let (topology, world) = (named("a.b", queue_type), World::empty().await);
+        let path = ["definitions", &world.vhost];
+        world
+            .services
+            .call(None, Method::POST, &path, exported(&topology, &world, false))
+            .await
+            .unwrap();
+        assert_complete(&world, &topology).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_imported_as_a_whole_leave_the_virtual_host_as_it_is() {
-    let (topology, place) = (named("a.b", "quorum"), Place::new().await);
-    let path = ["vhosts", &place.vhost];
+    let (topology, world) = (named("a.b", "quorum"), World::empty().await);
+    let path = ["vhosts", &world.vhost];
     let properties = json!({ "description": "a shop", "default_queue_type": "quorum" });
-    place.admin(Method::PUT, &path, properties).await.unwrap();
-    let before = place.admin(Method::GET, &path, Value::Null).await.unwrap();
-    let body = exported(&topology, &place, false);
-    place.admin(Method::POST, &["definitions"], body).await.unwrap();
-    assert_complete(&place, &topology).await;
-    let after = place.admin(Method::GET, &path, Value::Null).await.unwrap();
+    world.services.call(None, Method::PUT, &path, properties).await.unwrap();
+    let before = world.services.call(None, Method::GET, &path, Value::Null).await.unwrap();
+    let body = exported(&topology, &world, false);
+    world.services.call(None, Method::POST, &["definitions"], body).await.unwrap();
+    assert_complete(&world, &topology).await;
+    let after = world.services.call(None, Method::GET, &path, Value::Null).await.unwrap();
     assert_eq!(after["metadata"], before["metadata"]);
     assert_eq!(after["metadata"]["description"], "a shop");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_create_the_virtual_host_where_asked() {
-    let (topology, place) = (named("a.b", "quorum"), Place::new().await);
-    place.admin(Method::DELETE, &["vhosts", &place.vhost], Value::Null).await.unwrap();
+    let (topology, world) = (named("a.b", "quorum"), World::empty().await);
+    world
+        .services
+        .call(None, Method::DELETE, &["vhosts", &world.vhost], Value::Null)
+        .await
+        .unwrap();
     let import = |create_vhost| {
-        place.admin(Method::POST, &["definitions"], exported(&topology, &place, create_vhost))
+        world.services.call(
+            None,
+            Method::POST,
+            &["definitions"],
+            exported(&topology, &world, create_vhost),
+        )
     };
     let refused = import(false).await.unwrap_err();
     assert!(refused.contains("create virtual host"), "{refused}");
     import(true).await.unwrap();
-    assert_complete(&place, &topology).await;
+    assert_complete(&world, &topology).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rabbitmqadmin_commands() {
     for queue_type in ["quorum", "classic"] {
-        let (topology, place) = (named("-a.b", queue_type), Place::new().await);
-        for words in run(&rabbitmqadmin::render(&topology, &place.vhost)) {
-            carry_out(&place, &words).await;
+        let (topology, world) = (named("-a.b", queue_type), World::empty().await);
+        for words in run(&rabbitmqadmin::render(&topology, &world.vhost)) {
+            carry_out(&world, &words).await;
         }
-        assert_complete(&place, &topology).await;
+        assert_complete(&world, &topology).await;
     }
 }
 
@@ -85,7 +98,7 @@ fn run(script: &str) -> Vec<Vec<String>> {
 }
 
 /// Does what rabbitmqadmin 2.35 does with these words (its `src/commands.rs`), and knows no others.
-async fn carry_out(place: &Place, words: &[String]) {
+async fn carry_out(world: &World, words: &[String]) {
     let (mut options, mut command) = (BTreeMap::new(), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -123,5 +136,5 @@ async fn carry_out(place: &Place, words: &[String]) {
         other => panic!("no such command: {other:?}"),
     };
     assert!(options.is_empty(), "{options:?}");
-    place.admin(how, &path, body).await.unwrap();
+    world.services.call(None, how, &path, body).await.unwrap();
 }

@@ -3,21 +3,21 @@
 
 mod drive;
 mod necessary;
-pub(crate) mod place;
 mod sufficient;
 mod tight;
 
 use overdue::{
-    permissions::{Request, Role},
+    permissions::{Request, Right, Role},
     topology::Topology,
 };
-use place::Place;
+
+use crate::support::World;
 
 /// What is asked for in these tests, users included.
-fn request(place: &Place) -> Request {
+fn request(world: &World) -> Request {
     Request {
-        vhost: place.vhost.clone(),
-        user_prefix: format!("{}-", place.vhost),
+        vhost: world.vhost.clone(),
+        user_prefix: format!("{}-", world.vhost),
         create_users: true,
         routing_keys: false,
     }
@@ -25,4 +25,18 @@ fn request(place: &Place) -> Request {
 
 fn role(topology: &Topology, name: &str) -> Role {
     Role::all(topology).into_iter().find(|role| role.name == name).unwrap()
+}
+
+/// A user with the rights and the tag of `role`, as they would be printed.
+async fn login(world: &World, role: &Role, request: &Request) -> String {
+    let user = request.user(role);
+    world.user_named(&user, &tags(role)).await;
+    let rights = [Right::Configure, Right::Write, Right::Read].map(|right| role.expression(right));
+    world.permit(&user, rights.each_ref().map(String::as_str)).await;
+    user
+}
+
+/// The tags of a role, as the broker takes them.
+fn tags(role: &Role) -> String {
+    role.tag.iter().map(|tag| tag.name).collect()
 }

@@ -1,10 +1,29 @@
 //! `overdue verify` and `overdue unblock` on a real broker.
 
 mod links;
-pub(crate) mod place;
 mod policies;
 mod probes;
 mod rules;
-pub(crate) mod run;
 mod shapes;
 mod unblock;
+
+use crate::support::{Services, World, samples::TWO_TIMEOUTS};
+
+/// With the topology declared.
+pub(crate) async fn applied() -> World {
+    World::applied(TWO_TIMEOUTS).await
+}
+
+/// With nothing on the broker.
+pub(crate) async fn empty() -> World {
+    World::bare(Services::main(), TWO_TIMEOUTS).await
+}
+
+impl World {
+    /// `overdue verify` finds something: severity, rule and subject of each.
+    fn findings(&self) -> Vec<String> {
+        let run = self.overdue(&["verify", "-o", "json"]);
+        assert_eq!(run.code, Some(2), "{run}");
+        run.findings()
+    }
+}

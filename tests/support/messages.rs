@@ -176,6 +176,12 @@ impl World {
         Wire { channel, _link: link }
     }
 
+    /// Publishes messages with one key and any body; returns when all are confirmed.
+    pub async fn publish_to(&self, exchange: &str, key: &str, count: usize) {
+        let bodies: Vec<String> = (0..count).map(|n| format!("o-{n}")).collect();
+        self.wire().await.publish_all(exchange, key, &bodies).await;
+    }
+
     /// Publishes a due notice per order through a level, as the program does; returns when all are confirmed.
     pub async fn publish(&self, level: &str, ids: &[String]) {
         let publisher = self.publisher().await;

@@ -4,6 +4,8 @@
 //! Tests wait on state ([`wait::until`]), never for a time. A test whose services are not there fails and
 //! says which command starts them.
 
+pub mod folder;
+pub mod management;
 pub mod messages;
 pub mod orders;
 pub mod process;
@@ -11,12 +13,14 @@ pub mod proxy;
 pub mod python;
 pub mod samples;
 pub mod services;
+pub mod users;
 pub mod wait;
 pub mod worker;
 pub mod world;
 
 #[allow(unused_imports, reason = "each tier uses another part")]
 pub use self::{
+    folder::Folder,
     messages::{Parked, Wire, text},
     orders::{Orders, hold, ids},
     process::{Run, WorkerProcess, overdue},

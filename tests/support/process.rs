@@ -10,6 +10,9 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
+use url::Url;
+
 use super::{World, until, wait};
 
 /// What a command printed, and how it ended.
@@ -29,6 +32,27 @@ impl std::fmt::Display for Run {
         writeln!(f, "exit code: {code}")?;
         writeln!(f, "--- stdout\n{}", self.stdout.trim_end())?;
         write!(f, "--- stderr\n{}", self.stderr.trim_end())
+    }
+}
+
+impl Run {
+    /// The answer as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
+    /// `<severity> <rule> <kind of subject> <its name>` of every finding of `verify -o json`.
+    pub fn findings(&self) -> Vec<String> {
+        let report = self.json();
+        let found = report["findings"].as_array().unwrap();
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        let line = |finding: &Value| {
+            let subject = &finding["subject"];
+            let kind = word(&subject["kind"]).replace('_', " ");
+            let parts = [&finding["severity"], &finding["rule"]].map(word);
+            format!("{} {kind} {}", parts.join(" "), word(&subject["name"]))
+        };
+        found.iter().map(line).collect()
     }
 }
 
@@ -95,6 +119,40 @@ impl World {
             .env("OVERDUE_DATABASE__URL", self.services.database_url(None))
             .env("OVERDUE_DATABASE__SEARCH_PATH", &self.schema);
         command
+    }
+
+    /// Like [`World::command`], as a user of the broker.
+    pub fn command_as(&self, arguments: &[&str], user: &str) -> Command {
+        let mut command = self.command(arguments);
+        let [broker, management] = self.urls_of(Some(user));
+        command
+            .env("OVERDUE_BROKER__URL", broker)
+            .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+        command
+    }
+
+    /// Runs `overdue` as a user of the broker to its end.
+    pub fn overdue_as(&self, arguments: &[&str], user: &str) -> Run {
+        finish(self.command_as(arguments, user), None)
+    }
+
+    /// Runs `overdue` on this world with more environment variables to its end.
+    pub fn overdue_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().copied());
+        finish(command, None)
+    }
+
+    /// What a command printed, with names in place of ports, random names and folders.
+    pub fn shown(&self, run: &Run) -> String {
+        let services = &self.services;
+        let port = |url: &Url| format!(":{}", url.port_or_known_default().unwrap_or_default());
+        run.to_string()
+            .replace(&self.vhost, "<world>")
+            .replace(&self.dir.path().display().to_string(), "<folder>")
+            .replace(&port(&services.broker), ":<amqp>")
+            .replace(&port(&services.management), ":<management>")
+            .replace(&port(&services.database), ":<postgres>")
     }
 
     /// Runs `overdue` on this world to its end.

@@ -1,19 +1,15 @@
 //! A test's own world: a virtual host, a schema, a topology, and nothing that any other test sees.
 
-use std::{error::Error, path::PathBuf, thread};
+use std::{collections::BTreeSet, error::Error, path::PathBuf, sync::Mutex, thread};
 
 use overdue::{
     broker::{BrokerAddress, Management, Publisher, TopologyChange},
     store::Store,
     topology::Topology,
 };
-use rabbitmq_http_client::{
-    password_hashing::{base64_encoded_salted_password_hash_sha256, salt},
-    requests::{Permissions, UserParams, VirtualHostParams},
-};
+use rabbitmq_http_client::requests::VirtualHostParams;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
-use url::Url;
 
 use super::Services;
 
@@ -48,7 +44,7 @@ pub struct World {
     /// A folder of its own.
     pub dir: TempDir,
     // Last: deletes what the others used.
-    _teardown: Teardown,
+    teardown: Teardown,
 }
 
 impl World {
@@ -66,8 +62,14 @@ impl World {
     pub async fn with(services: Services, topology: &str) -> Self {
         let world = Self::bare(services, topology).await;
         world.store.init(&world.schema, true).await.unwrap();
-        let management = world.management();
-        TopologyChange::new(&management, &world.topology).apply().await.unwrap();
+        world.apply(&world.topology).await;
+        world
+    }
+
+    /// Without the tables, but with this topology declared.
+    pub async fn applied(topology: &str) -> Self {
+        let world = Self::bare(Services::main(), topology).await;
+        world.apply(&world.topology).await;
         world
     }
 
@@ -76,10 +78,11 @@ impl World {
         Self::bare(Services::main(), TOPOLOGY).await
     }
 
-    /// Like [`World::empty`], with other services and another topology.
+    /// Like [`World::empty`], with other services and another topology file.
     pub async fn bare(services: Services, topology: &str) -> Self {
         let name = format!("test_{:016x}", rand::random::<u64>());
-        let teardown = Teardown { services: services.clone(), name: name.clone() };
+        let users = Mutex::default();
+        let teardown = Teardown { services: services.clone(), name: name.clone(), users };
         let created = services.api().create_vhost(&VirtualHostParams::named(&name)).await;
         created.unwrap_or_else(|error| services.missing("RabbitMQ's management API", &error));
         let store = Store::new(&services.database_url(None), &name, 6).unwrap();
@@ -96,8 +99,13 @@ impl World {
             store,
             dir,
             services,
-            _teardown: teardown,
+            teardown,
         }
+    }
+
+    /// Applies a topology.
+    pub async fn apply(&self, topology: &Topology) {
+        TopologyChange::new(&self.management(), topology).apply().await.unwrap();
     }
 
     /// The broker's address.
@@ -120,36 +128,9 @@ impl World {
         Publisher::connect(&self.address(), "test: publishing").await.unwrap()
     }
 
-    /// Creates a user of the broker, called like the virtual host, with permissions in it (configure, write, read).
-    ///
-    /// Returns its AMQP URI and the URL of the management API with its credentials.
-    pub async fn broker_user(&self, tags: &str, permissions: Option<[&str; 3]>) -> [String; 2] {
-        let (api, name, password) = (self.services.api(), self.vhost.as_str(), "pass word");
-        let hash = base64_encoded_salted_password_hash_sha256(&salt(), password);
-        api.create_user(&UserParams::new(name, &hash, tags)).await.unwrap();
-        if let Some([configure, write, read]) = permissions {
-            let permissions = Permissions { user: name, vhost: name, configure, write, read };
-            api.declare_permissions(&permissions).await.unwrap();
-        }
-        [self.broker_url(), self.services.management.to_string()].map(|url| {
-            let mut url = Url::parse(&url).unwrap();
-            url.set_username(name).unwrap();
-            url.set_password(Some(password)).unwrap();
-            url.to_string()
-        })
-    }
-
-    /// Creates a user of the database, called like the schema, that may use it; returns its URL.
-    pub async fn database_user(&self) -> String {
-        let name = &self.schema;
-        let sql = format!(
-            "CREATE ROLE {name} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {name} TO {name}"
-        );
-        self.sql(&sql).await;
-        let mut url = self.services.database.clone();
-        url.set_username(name).unwrap();
-        url.set_password(Some("secret")).unwrap();
-        url.to_string()
+    /// Deletes a user of the broker together with the world.
+    pub(super) fn deletes_user(&self, name: &str) {
+        self.teardown.users.lock().unwrap().insert(name.to_owned());
     }
 
     /// The topology file.
@@ -161,15 +142,17 @@ impl World {
 struct Teardown {
     services: Services,
     name: String,
+    users: Mutex<BTreeSet<String>>,
 }
 
 impl Drop for Teardown {
     fn drop(&mut self) {
         let (services, name) = (self.services.clone(), self.name.clone());
+        let users = std::mem::take(&mut *self.users.lock().unwrap());
         // A thread and a runtime of its own: this may run while the test's runtime unwinds.
         let done = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(delete(&services, &name))
+            runtime.unwrap().block_on(delete(&services, &name, &users))
         });
         if let Ok(Err(why)) = done.join() {
             eprintln!("left behind: virtual host and schema `{}`: {why}", self.name);
@@ -177,8 +160,14 @@ impl Drop for Teardown {
     }
 }
 
-async fn delete(services: &Services, name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
-    services.api().delete_user(name, true).await.map_err(|e| e.to_string())?;
+async fn delete(
+    services: &Services,
+    name: &str,
+    users: &BTreeSet<String>,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    for user in users {
+        services.api().delete_user(user, true).await.map_err(|e| e.to_string())?;
+    }
     services.api().delete_vhost(name, true).await.map_err(|e| e.to_string())?;
     let (client, connection) = tokio_postgres::connect(&services.database_url(None), NoTls).await?;
     let connection = tokio::spawn(connection);

@@ -18,7 +18,7 @@ use overdue::{
 use reqwest::Method;
 use serde_json::json;
 
-use super::place::{Place, call};
+use crate::support::World;
 
 /// Everything that is done in these tests takes a fraction of it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -54,8 +54,8 @@ fn message(exchange: &str, routing_key: &str) -> Message {
 }
 
 /// Publishes one message with a confirm; nobody has to be there to take it.
-pub(crate) async fn publish(place: &Place, user: Option<&str>, exchange: &str, key: &str) -> Done {
-    let publisher = Publisher::connect(&place.address(user), "test").await.map_err(text)?;
+pub(crate) async fn publish(world: &World, user: Option<&str>, exchange: &str, key: &str) -> Done {
+    let publisher = Publisher::connect(&world.address_of(user), "test").await.map_err(text)?;
     match publisher.publish(message(exchange, key)).await {
         Ok(()) | Err(PublishError::Returned { .. }) => Ok(()),
         Err(error) => Err(text(error)),
@@ -63,8 +63,8 @@ pub(crate) async fn publish(place: &Place, user: Option<&str>, exchange: &str, k
 }
 
 /// Consumes one message and acks it.
-pub(crate) async fn consume(place: &Place, user: &str, queue: &str) -> Done {
-    let link = Link::open(&place.address(Some(user)), "test").await.map_err(text)?;
+pub(crate) async fn consume(world: &World, user: &str, queue: &str) -> Done {
+    let link = Link::open(&world.address_of(Some(user)), "test").await.map_err(text)?;
     let mut subscription = Subscription::open(&link, queue, 1).await.map_err(text)?;
     let delivery = tokio::time::timeout(PATIENCE, subscription.next()).await;
     let delivery = delivery.map_err(|_| format!("nothing came from {queue}"))?.map_err(text)?;
@@ -73,37 +73,37 @@ pub(crate) async fn consume(place: &Place, user: &str, queue: &str) -> Done {
 }
 
 /// An order service: every timeout through every level.
-pub(crate) async fn publisher(place: &Place, user: &str, topology: &Topology) -> Done {
+pub(crate) async fn publisher(world: &World, user: &str, topology: &Topology) -> Done {
     for timeout in &topology.timeouts {
         for level in &topology.levels {
             let key = Topology::routing_key(level, timeout);
-            publish(place, Some(user), &topology.entry_exchange(), &key).await?;
+            publish(world, Some(user), &topology.entry_exchange(), &key).await?;
         }
     }
     Ok(())
 }
 
 /// A second generation of each business queue, as a retirement leaves them.
-pub(crate) async fn prepare_for_worker(place: &Place, topology: &Topology) {
+pub(crate) async fn prepare_for_worker(world: &World, topology: &Topology) {
     let objects = topology.objects();
     for timeout in &topology.timeouts {
         let first = topology.business_queue(timeout);
         let mut queue = objects.queues[&first].clone();
         queue.name = name_of(&first, 2);
         let create = overdue::plan::Change::CreateQueue(queue);
-        place.management(None).apply(&create).await.unwrap();
+        world.management().apply(&create).await.unwrap();
     }
 }
 
 /// A worker that declares nothing.
-pub(crate) async fn worker(place: &Place, user: &str, topology: &Topology) -> Done {
+pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Done {
     let (entry, park, events) =
         (topology.entry_exchange(), topology.park_exchange(), topology.events_exchange());
-    let link = Link::open(&place.address(Some(user)), "test").await.map_err(text)?;
+    let link = Link::open(&world.address_of(Some(user)), "test").await.map_err(text)?;
     for exchange in [&entry, &park, &events] {
         assert!(passive::exchange_exists(&link, exchange).await.map_err(text)?);
     }
-    place.management(Some(user)).queue_stats().await.map_err(text)?;
+    world.management_of(user).queue_stats().await.map_err(text)?;
     for timeout in &topology.timeouts {
         let base = topology.business_queue(timeout);
         for number in 1..=9 {
@@ -113,20 +113,20 @@ pub(crate) async fn worker(place: &Place, user: &str, topology: &Topology) -> Do
         }
         for number in 1..=2 {
             let queue = name_of(&base, number);
-            publish(place, None, "", &queue).await.unwrap();
-            consume(place, user, &queue).await?;
+            publish(world, None, "", &queue).await.unwrap();
+            consume(world, user, &queue).await?;
         }
         for level in &topology.levels {
-            publish(place, Some(user), &entry, &Topology::routing_key(level, timeout)).await?;
+            publish(world, Some(user), &entry, &Topology::routing_key(level, timeout)).await?;
         }
     }
-    publish(place, Some(user), &park, "30m.unpaid").await?;
-    publish(place, Some(user), &events, "order.closed").await
+    publish(world, Some(user), &park, "30m.unpaid").await?;
+    publish(world, Some(user), &events, "order.closed").await
 }
 
 /// The topology administrator, on an empty virtual host: everything is created, then replaced and deleted.
-pub(crate) async fn administrator(place: &Place, user: &str, topology: &Topology) -> Done {
-    let management = place.management(Some(user));
+pub(crate) async fn administrator(world: &World, user: &str, topology: &Topology) -> Done {
+    let management = world.management_of(user);
     bring(&management, topology, &BTreeSet::new()).await?;
     let mut other = topology.clone();
     other.queue_type = match topology.queue_type {
@@ -134,10 +134,10 @@ pub(crate) async fn administrator(place: &Place, user: &str, topology: &Topology
         QueueType::Classic => QueueType::Quorum,
     };
     bring(&management, &other, &BTreeSet::new()).await?;
-    let lock = TopologyLock::acquire(&place.address(Some(user)), &other, || {}).await;
+    let lock = TopologyLock::acquire(&world.address_of(Some(user)), &other, || {}).await;
     lock.map_err(text)?.release().await;
-    unblock(place, user, topology).await?;
-    probe(place, user, topology).await
+    unblock(world, user, topology).await?;
+    probe(world, user, topology).await
 }
 
 /// Plans and applies, until nothing is left to do.
@@ -166,18 +166,18 @@ async fn observed(management: &Management) -> Result<Snapshot, String> {
 }
 
 /// Any policy on a queue makes the broker dead-letter at once what was stuck.
-async fn unblock(place: &Place, user: &str, topology: &Topology) -> Done {
+async fn unblock(world: &World, user: &str, topology: &Topology) -> Done {
     let name = format!("{}.unblock", topology.name);
-    let path = ["policies", &place.vhost, &name];
+    let path = ["policies", &world.vhost, &name];
     let policy =
         json!({ "pattern": "^a\\.b\\.delay\\.1s$", "definition": { "max-length": 1_000_000 } });
-    call(Some(user), Method::PUT, &path, policy).await?;
-    call(Some(user), Method::DELETE, &path, serde_json::Value::Null).await.map(drop)
+    world.services.call(Some(user), Method::PUT, &path, policy).await?;
+    world.services.call(Some(user), Method::DELETE, &path, serde_json::Value::Null).await.map(drop)
 }
 
 /// A canary through the first level, to a queue that goes with the connection.
-async fn probe(place: &Place, user: &str, topology: &Topology) -> Done {
-    let link = Link::open(&place.address(Some(user)), "test").await.map_err(text)?;
+async fn probe(world: &World, user: &str, topology: &Topology) -> Done {
+    let link = Link::open(&world.address_of(Some(user)), "test").await.map_err(text)?;
     let channel = link.channel().await.map_err(text)?;
     let queue = format!("{}.probe.1f", topology.name);
     let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
@@ -191,7 +191,7 @@ async fn probe(place: &Place, user: &str, topology: &Topology) -> Done {
     let consumer = channel.basic_consume(queue.as_str().into(), "".into(), options, none()).await;
     let mut consumer = consumer.map_err(text)?;
     let key = format!("{}.1f", topology.levels[0]);
-    publish(place, Some(user), &topology.entry_exchange(), &key).await?;
+    publish(world, Some(user), &topology.entry_exchange(), &key).await?;
     let canary = tokio::time::timeout(PATIENCE, consumer.next()).await;
     canary.map_err(|_| "no canary came")?.ok_or("cancelled")?.map(drop).map_err(text)
 }

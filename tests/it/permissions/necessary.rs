@@ -9,10 +9,12 @@ use serde_json::json;
 
 use super::{
     drive::{self, Done, is_refusal},
-    place::Place,
-    request, role,
+    login, request, role,
 };
-use crate::support::samples::dotted;
+use crate::support::{
+    World,
+    samples::{DOTTED, dotted},
+};
 
 /// Virtual hosts at once; a broker on two cores is busy with so many.
 const AT_ONCE: usize = 4;
@@ -71,15 +73,15 @@ fn needless(attempts: Vec<(Taken, Done)>) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn publisher_and_worker_break_without_any_one_of_their_rights() {
     let topology = dotted();
-    let place = Place::of(&topology).await;
-    drive::prepare_for_worker(&place, &topology).await;
+    let world = World::applied(DOTTED).await;
+    drive::prepare_for_worker(&world, &topology).await;
     let mut attempts = Vec::new();
     for name in ["publisher", "worker"] {
         for (taken, lesser) in lessened(&role(&topology, name)) {
-            let user = place.login(&lesser, &request(&place)).await;
+            let user = login(&world, &lesser, &request(&world)).await;
             let done = match name {
-                "publisher" => drive::publisher(&place, &user, &topology).await,
-                _ => drive::worker(&place, &user, &topology).await,
+                "publisher" => drive::publisher(&world, &user, &topology).await,
+                _ => drive::worker(&world, &user, &topology).await,
             };
             attempts.push((taken, done));
         }
@@ -93,9 +95,9 @@ async fn the_administrator_breaks_without_any_one_of_its_rights() {
     let attempts = stream::iter(lessened(&role(&topology, "topology"))).map(|(taken, lesser)| {
         let topology = &topology;
         async move {
-            let place = Place::new().await;
-            let user = place.login(&lesser, &request(&place)).await;
-            (taken, drive::administrator(&place, &user, topology).await)
+            let world = World::empty().await;
+            let user = login(&world, &lesser, &request(&world)).await;
+            (taken, drive::administrator(&world, &user, topology).await)
         }
     });
     let attempts = attempts.buffer_unordered(AT_ONCE).collect().await;
@@ -105,9 +107,9 @@ async fn the_administrator_breaks_without_any_one_of_its_rights() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_word_of_the_routing_key_limit_is_needed() {
     let topology = dotted();
-    let place = Place::of(&topology).await;
+    let world = World::applied(DOTTED).await;
     let publisher = role(&topology, "publisher");
-    let user = place.login(&publisher, &request(&place)).await;
+    let user = login(&world, &publisher, &request(&world)).await;
     let keys = publisher.routing_keys.unwrap();
     let mut lesser = vec![(Taken::of(COMPLETE, ""), keys.clone())];
     for index in 0..keys.levels.len() {
@@ -123,9 +125,9 @@ async fn every_word_of_the_routing_key_limit_is_needed() {
     let mut attempts = Vec::new();
     for (taken, keys) in lesser {
         let limit = json!({ "exchange": keys.exchange, "write": keys.expression(), "read": "^$" });
-        let path = ["topic-permissions", &place.vhost, &user];
-        place.admin(Method::PUT, &path, limit).await.unwrap();
-        attempts.push((taken, drive::publisher(&place, &user, &topology).await));
+        let path = ["topic-permissions", &world.vhost, &user];
+        world.services.call(None, Method::PUT, &path, limit).await.unwrap();
+        attempts.push((taken, drive::publisher(&world, &user, &topology).await));
     }
     assert_eq!(needless(attempts), Vec::<String>::new());
 }

@@ -7,10 +7,12 @@ use overdue::{
 
 use super::{
     drive::{Done, consume, is_refusal, publish},
-    place::Place,
-    request, role,
+    login, request, role,
 };
-use crate::support::samples::dotted;
+use crate::support::{
+    World,
+    samples::{DOTTED, dotted},
+};
 
 fn queue(name: &str) -> Change {
     let topology = dotted();
@@ -25,15 +27,15 @@ fn assert_refused(what: &str, done: &Done) {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_reaches_the_neighbours() {
     let topology = dotted();
-    let place = Place::of(&topology).await;
+    let world = World::applied(DOTTED).await;
     for neighbour in ["aXb.unpaid", "a.b.unpaid.x", "a.b.unpaid2", "xa.b.unpaid", "a.b.unpaid.2.3"]
     {
-        place.management(None).apply(&queue(neighbour)).await.unwrap();
+        world.management().apply(&queue(neighbour)).await.unwrap();
     }
-    let request = request(&place);
-    let publisher = place.login(&role(&topology, "publisher"), &request).await;
-    let worker = place.login(&role(&topology, "worker"), &request).await;
-    let administrator = place.login(&role(&topology, "topology"), &request).await;
+    let request = request(&world);
+    let publisher = login(&world, &role(&topology, "publisher"), &request).await;
+    let worker = login(&world, &role(&topology, "worker"), &request).await;
+    let administrator = login(&world, &role(&topology, "topology"), &request).await;
 
     let closed = [
         (&publisher, vec!["a.b.park", "a.b.dlx", "a.b.events", "aXb.in", "a.b.in2", ""]),
@@ -42,7 +44,7 @@ async fn nobody_reaches_the_neighbours() {
     ];
     for (user, exchanges) in closed {
         for exchange in exchanges {
-            let done = publish(&place, Some(user), exchange, "30m.unpaid").await;
+            let done = publish(&world, Some(user), exchange, "30m.unpaid").await;
             assert_refused(&format!("{user} to exchange `{exchange}`"), &done);
         }
     }
@@ -54,11 +56,11 @@ async fn nobody_reaches_the_neighbours() {
     ];
     for (user, queues) in closed {
         for queue in queues {
-            assert_refused(&format!("{user} from {queue}"), &consume(&place, user, queue).await);
+            assert_refused(&format!("{user} from {queue}"), &consume(&world, user, queue).await);
         }
     }
     for name in ["aXb.q", "a.b", "xa.b.q"] {
-        let declared = place.management(Some(&administrator)).apply(&queue(name)).await;
+        let declared = world.management_of(&administrator).apply(&queue(name)).await;
         assert_refused(name, &declared.map_err(|error| error.to_string()));
     }
 }

@@ -3,18 +3,18 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::place::Place;
+use super::applied;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn somebody_else_listens() {
-    let place = Place::applied().await;
-    place.queue("audit", json!({})).await;
-    place.bind("orders.dlx", "audit", "#").await;
-    place.bind("orders.in", "audit", "#").await;
-    place.bind("orders.park", "audit", "").await;
+    let world = applied().await;
+    world.queue("audit", json!({})).await;
+    world.bind("orders.dlx", "audit", "#").await;
+    world.bind("orders.in", "audit", "#").await;
+    world.bind("orders.park", "audit", "").await;
     // Events are for everybody.
-    place.bind("orders.events", "audit", "#").await;
-    let found = place.findings();
+    world.bind("orders.events", "audit", "#").await;
+    let found = world.findings();
     assert_eq!(
         found,
         [
@@ -27,26 +27,26 @@ async fn somebody_else_listens() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_objects_in_another_way() {
-    let place = Place::applied().await;
-    place.bind("orders.in", "orders.delay.3s", "#").await;
-    place.bind("orders.in", "orders.unpaid", "now.unpaid").await;
-    place.bind("orders.dlx", "orders.unpaid", "#.unshipped").await;
-    place.bind("orders.dlx", "orders.delay.3s", "#.again").await;
-    let run = place.overdue(&["verify"]);
+    let world = applied().await;
+    world.bind("orders.in", "orders.delay.3s", "#").await;
+    world.bind("orders.in", "orders.unpaid", "now.unpaid").await;
+    world.bind("orders.dlx", "orders.unpaid", "#.unshipped").await;
+    world.bind("orders.dlx", "orders.delay.3s", "#.again").await;
+    let run = world.overdue(&["verify"]);
     assert_eq!(run.code, Some(2), "{run}");
-    let stdout = run.stdout.replace(&place.name, "VHOST");
+    let stdout = run.stdout.replace(&world.vhost, "VHOST");
     insta::assert_snapshot!(stdout);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn somebody_else_publishes() {
-    let place = Place::applied().await;
-    place.exchange("legacy", "topic", json!({})).await;
-    place.bind("legacy", "orders.unpaid", "paid.late").await;
+    let world = applied().await;
+    world.exchange("legacy", "topic", json!({})).await;
+    world.bind("legacy", "orders.unpaid", "paid.late").await;
     let path = ["e", "legacy", "e", "orders.in"];
-    place.api(Method::POST, "bindings", &path, json!({ "routing_key": "#" })).await;
+    world.call(Method::POST, "bindings", &path, json!({ "routing_key": "#" })).await;
     assert_eq!(
-        place.findings(),
+        world.findings(),
         [
             "warning foreign-publisher queue orders.unpaid",
             "note foreign-publisher exchange orders.in",
@@ -56,13 +56,13 @@ async fn somebody_else_publishes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_nothing_to_do_with_us_is_left_alone() {
-    let place = Place::applied().await;
-    place.exchange("orders", "topic", json!({})).await;
-    place.exchange("other.dlx", "topic", json!({})).await;
-    place.queue("orders.report", json!({})).await;
-    place.bind("orders", "orders.report", "#").await;
-    place.bind("other.dlx", "orders.report", "#").await;
-    place.policy("policies", "reports", r"^orders\.report$", json!({ "message-ttl": 1 })).await;
-    let run = place.overdue(&["verify"]);
+    let world = applied().await;
+    world.exchange("orders", "topic", json!({})).await;
+    world.exchange("other.dlx", "topic", json!({})).await;
+    world.queue("orders.report", json!({})).await;
+    world.bind("orders", "orders.report", "#").await;
+    world.bind("other.dlx", "orders.report", "#").await;
+    world.policy("policies", "reports", r"^orders\.report$", json!({ "message-ttl": 1 })).await;
+    let run = world.overdue(&["verify"]);
     assert_eq!(run.code, Some(0), "{run}");
 }

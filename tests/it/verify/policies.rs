@@ -4,16 +4,16 @@
 use overdue::plan::stats::QueueStats;
 use serde_json::json;
 
-use super::place::Place;
-use crate::support::until;
+use super::applied;
+use crate::support::{World, until};
 
 /// Every queue of the topology: three levels, two timeouts, the parking lot.
 const ALL: usize = 6;
 
 /// Waits until the broker tells of a policy on so many queues.
-async fn until_applied(place: &Place, count: usize) {
+async fn until_applied(world: &World, count: usize) {
     let look = async || {
-        let stats = place.management().stats_and_policies().await.unwrap();
+        let stats = world.management().stats_and_policies().await.unwrap();
         let has_policy =
             |queue: &&QueueStats| queue.policy.is_some() || queue.operator_policy.is_some();
         stats.values().filter(has_policy).count()
@@ -21,50 +21,50 @@ async fn until_applied(place: &Place, count: usize) {
     until("the policies apply", look, |seen| *seen == count).await;
 }
 
-async fn in_order(place: &Place) {
-    let look = async || place.overdue(&["verify"]);
+async fn in_order(world: &World) {
+    let look = async || world.overdue(&["verify"]);
     until("no finding", look, |run| run.code == Some(0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shorter_ttl() {
-    let place = Place::applied().await;
-    place.policy("policies", "short", r"^orders\.delay", json!({ "message-ttl": 3000 })).await;
-    until_applied(&place, 3).await;
+    let world = applied().await;
+    world.policy("policies", "short", r"^orders\.delay", json!({ "message-ttl": 3000 })).await;
+    until_applied(&world, 3).await;
     // 1s and 3s are as short already: only 30m is touched.
-    let run = place.overdue(&["verify"]);
+    let run = world.overdue(&["verify"]);
     assert_eq!(run.code, Some(2), "{run}");
-    let stdout = run.stdout.replace(&place.name, "VHOST");
+    let stdout = run.stdout.replace(&world.vhost, "VHOST");
     insta::assert_snapshot!(stdout);
-    place.delete("policies", "short").await;
-    in_order(&place).await;
+    world.delete("policies", "short").await;
+    in_order(&world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn drop_head_takes_at_least_once_away() {
-    let place = Place::applied().await;
+    let world = applied().await;
     for kind in ["policies", "operator-policies"] {
-        place.policy(kind, "catch-all", ".*", json!({ "overflow": "drop-head" })).await;
+        world.policy(kind, "catch-all", ".*", json!({ "overflow": "drop-head" })).await;
         let object = match kind {
             "policies" => "policy catch-all",
             _ => "operator policy catch-all",
         };
-        until_applied(&place, ALL).await;
-        assert_eq!(place.findings(), [format!("error policy {object}")]);
-        place.delete(kind, "catch-all").await;
-        in_order(&place).await;
+        until_applied(&world, ALL).await;
+        assert_eq!(world.findings(), [format!("error policy {object}")]);
+        world.delete(kind, "catch-all").await;
+        in_order(&world).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_and_expiry() {
-    let place = Place::applied().await;
+    let world = applied().await;
     let definition = json!({
         "max-length": 1000, "expires": 3_600_000, "delivery-limit": 5, "dead-letter-routing-key": "x",
     });
-    place.policy("policies", "catch-all", r"^orders\.", definition).await;
-    until_applied(&place, ALL).await;
-    let run = place.overdue(&["verify"]);
+    world.policy("policies", "catch-all", r"^orders\.", definition).await;
+    until_applied(&world, ALL).await;
+    let run = world.overdue(&["verify"]);
     assert_eq!(run.code, Some(2), "{run}");
     for part in [
         "sets max-length to 1000 on queues orders.delay.1s, orders.delay.30m, orders.delay.3s\n",
@@ -80,36 +80,36 @@ async fn limits_and_expiry() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changes_nothing_is_not_told() {
-    let place = Place::applied().await;
+    let world = applied().await;
     let definition = json!({
         "message-ttl": 3_000_000_000_u64, "overflow": "reject-publish", "dead-letter-exchange": "elsewhere",
         "dead-letter-strategy": "at-most-once", "delivery-limit": 20, "max-in-memory-length": 5,
         "queue-leader-locator": "balanced",
     });
-    place.policy("policies", "levels", r"^orders\.delay\.", definition).await;
+    world.policy("policies", "levels", r"^orders\.delay\.", definition).await;
     let business = json!({
         "overflow": "reject-publish", "dead-letter-exchange": "elsewhere", "delivery-limit": 50,
     });
-    place.policy("policies", "business", r"^orders\.un", business).await;
-    until_applied(&place, 5).await;
-    let run = place.overdue(&["verify"]);
+    world.policy("policies", "business", r"^orders\.un", business).await;
+    until_applied(&world, 5).await;
+    let run = world.overdue(&["verify"]);
     assert_eq!(run.code, Some(0), "{run}");
 }
 
 /// The keys came with 4.3.1; an older broker refuses them, so there is nothing that verify could find.
 #[tokio::test(flavor = "multi_thread")]
 async fn delayed_retry() {
-    let place = Place::applied().await;
+    let world = applied().await;
     let definition = json!({ "delayed-retry-type": "all", "delayed-retry-min": 1000 });
-    let set = place.try_policy("policies", "retry", r"^orders\.un", definition).await;
-    if place.version().await < "4.3.1".parse().unwrap() {
+    let set = world.try_policy("policies", "retry", r"^orders\.un", definition).await;
+    if world.services.broker_version().await < "4.3.1".parse().unwrap() {
         let refused = set.unwrap_err();
         assert!(refused.contains("not recognised policy settings"), "{refused}");
         return;
     }
     set.unwrap();
-    until_applied(&place, 2).await;
-    let run = place.overdue(&["verify"]);
+    until_applied(&world, 2).await;
+    let run = world.overdue(&["verify"]);
     assert_eq!(run.code, Some(0), "{run}");
     let note = "sets delayed-retry-type to all on queues orders.unpaid, orders.unshipped\n";
     assert!(run.stdout.contains(note), "{run}");

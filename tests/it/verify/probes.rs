@@ -1,19 +1,19 @@
 //! Canaries through the real broker.
 
-use std::{
-    io::{BufRead, BufReader},
-    sync::{Arc, Mutex},
-};
+use std::{process::Command, time::Duration};
 
 use serde_json::json;
 
-use super::{place::Place, run::finish};
+use super::{applied, empty};
 use crate::support::until;
+
+/// A worker that was asked to stop has stopped.
+const STOPPED: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_level_and_timeout_answers() {
-    let place = Place::applied().await;
-    let run = place.overdue(&["verify", "--probe", "--within", "3s", "-o", "json"]);
+    let world = applied().await;
+    let run = world.overdue(&["verify", "--probe", "--within", "3s", "-o", "json"]);
     assert_eq!(run.code, Some(0), "{run}");
     let report = run.json();
     let canaries = report["probe"]["canaries"].as_array().unwrap();
@@ -28,17 +28,17 @@ async fn every_level_and_timeout_answers() {
     assert_eq!(canaries[2]["bound"], json!(["orders.unpaid"]));
     assert_eq!(report["probe"]["not_tried"], json!(["30m"]));
     // Each business queue has its canary, and nothing is parked.
-    let canary = &place.take("orders.unpaid").await[0];
+    let canary = &world.take("orders.unpaid").await[0];
     assert!(canary["properties"]["headers"]["x-overdue-canary"].is_string(), "{canary}");
-    assert_eq!(place.take("orders.unshipped").await.len(), 1);
-    assert_eq!(place.take("orders.parked").await.len(), 0);
+    assert_eq!(world.take("orders.unshipped").await.len(), 1);
+    assert_eq!(world.take("orders.parked").await.len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_level_loses_its_canary() {
-    let place = Place::applied().await;
-    place.unbind("orders.in", "orders.delay.3s", "3s.*").await;
-    let run = place.overdue(&["verify", "--probe", "--within", "3s", "-o", "json"]);
+    let world = applied().await;
+    world.unbind("orders.in", "orders.delay.3s", "3s.*").await;
+    let run = world.overdue(&["verify", "--probe", "--within", "3s", "-o", "json"]);
     assert_eq!(run.code, Some(2), "{run}");
     let expected = ["error missing-binding queue orders.delay.3s", "error canary level 3s"];
     assert_eq!(run.findings(), expected);
@@ -46,9 +46,9 @@ async fn a_broken_level_loses_its_canary() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_level_that_lets_go_early() {
-    let place = Place::applied().await;
-    place.policy("policies", "short", r"^orders\.delay\.3s$", json!({ "message-ttl": 500 })).await;
-    let run = place.overdue(&["verify", "--probe", "--within", "3s"]);
+    let world = applied().await;
+    world.policy("policies", "short", r"^orders\.delay\.3s$", json!({ "message-ttl": 500 })).await;
+    let run = world.overdue(&["verify", "--probe", "--within", "3s"]);
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stdout.contains("level 3s: its canary came "), "{run}");
     assert!(run.stdout.contains(" ms early"), "{run}");
@@ -56,32 +56,32 @@ async fn a_level_that_lets_go_early() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_that_is_not_bound() {
-    let place = Place::applied().await;
-    place.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    let run = place.overdue(&["verify", "--probe", "--within", "1s"]);
+    let world = applied().await;
+    world.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
+    let run = world.overdue(&["verify", "--probe", "--within", "1s"]);
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stdout.contains("NO QUEUE of it is bound"), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_to_probe() {
-    let place = Place::new().await;
-    let run = place.overdue(&["verify", "--probe"]);
+    let world = empty().await;
+    let run = world.overdue(&["verify", "--probe"]);
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("exchange orders.in does not exist"), "{run}");
-    let place = Place::applied().await;
-    let run = place.overdue(&["verify", "--probe", "--within", "999ms"]);
+    let world = applied().await;
+    let run = world.overdue(&["verify", "--probe", "--within", "999ms"]);
     assert_eq!(run.code, Some(64), "{run}");
     assert!(run.stderr.contains("--within 1s"), "{run}");
-    assert_eq!(place.overdue(&["verify", "--within", "1s"]).code, Some(64), "without --probe");
+    assert_eq!(world.overdue(&["verify", "--within", "1s"]).code, Some(64), "without --probe");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_without_rights() {
-    let place = Place::applied().await;
-    let user = place.user("management").await;
-    place.permit(&user, "^$", ".*", ".*").await;
-    let run = finish(place.command(&["verify", "--probe", "--within", "1s"], Some(&user)));
+    let world = applied().await;
+    let user = world.user("management").await;
+    world.permit(&user, ["^$", ".*", ".*"]).await;
+    let run = world.overdue_as(&["verify", "--probe", "--within", "1s"], &user);
     assert_eq!(run.code, Some(77), "{run}");
     assert!(
         run.stderr.contains("failed to declare the probe's queue `orders.probe.canary"),
@@ -91,35 +91,25 @@ async fn a_user_without_rights() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_acks_canaries() {
-    let place = Place::applied().await;
-    assert_eq!(place.overdue(&["database", "init", "--reference-tables"]).code, Some(0));
-    let mut command = place.command(&["run"], None);
-    command.env("OVERDUE_LOG__FILTER", "overdue=debug").stderr(std::process::Stdio::piped());
-    let mut worker = command.spawn().unwrap();
-    let log = Arc::new(Mutex::new(String::new()));
-    let (stderr, written) = (BufReader::new(worker.stderr.take().unwrap()), Arc::clone(&log));
-    let reader = std::thread::spawn(move || {
-        for line in stderr.lines().map_while(Result::ok) {
-            written.lock().unwrap().push_str(&(line + "\n"));
-        }
-    });
-    let look = async || place.count("orders.unpaid", "consumers").await;
-    until("a worker", look, |consumers| *consumers == Some(1)).await;
-    let run = place.overdue(&["verify", "--probe", "--within", "1s"]);
+    let world = applied().await;
+    assert_eq!(world.overdue(&["database", "init", "--reference-tables"]).code, Some(0));
+    let debug = |command: &mut Command| {
+        command.env("OVERDUE_LOG__FILTER", "overdue=debug");
+    };
+    let mut worker = world.started(debug).await;
+    let run = world.overdue(&["verify", "--probe", "--within", "1s"]);
     assert_eq!(run.code, Some(0), "{run}");
     // A stop before a canary was settled would give it back.
     let settled = |log: &String| {
         let of = |timeout| log.contains(&format!("batch committed timeout=\"{timeout}\""));
         of("unpaid") && of("unshipped")
     };
-    until("both canaries", async || log.lock().unwrap().clone(), settled).await;
-    let id = worker.id().to_string();
-    assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
-    assert!(worker.wait().unwrap().success());
-    reader.join().unwrap();
-    let log = log.lock().unwrap().clone();
+    until("both canaries", async || worker.log(), settled).await;
+    worker.signal("TERM");
+    assert!(worker.ended(STOPPED).await.success());
+    let log = worker.log();
     assert!(log.contains("parked=0") && log.contains("retried=0"), "{log}");
     for queue in ["orders.unpaid", "orders.unshipped", "orders.parked"] {
-        assert_eq!(place.take(queue).await.len(), 0, "{queue}\n{log}");
+        assert_eq!(world.take(queue).await.len(), 0, "{queue}\n{log}");
     }
 }

@@ -3,13 +3,13 @@
 use overdue::topology::Topology;
 use serde_json::json;
 
-use super::place::Place;
+use super::{applied, empty};
 use crate::support::samples::{TWO_TIMEOUTS, two_timeouts};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn noop() {
-    let place = Place::applied().await;
-    let run = place.overdue(&["verify"]);
+    let world = applied().await;
+    let run = world.overdue(&["verify"]);
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(run.stdout, "OK: topology `orders` matches the broker, 6 queues\n");
     assert_eq!(run.stderr, "");
@@ -17,46 +17,46 @@ async fn noop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_virtual_host_lacks_everything() {
-    let place = Place::new().await;
-    let found = place.findings();
+    let world = empty().await;
+    let found = world.findings();
     assert_eq!(found.len(), 10, "4 exchanges, 6 queues, no binding told twice: {found:#?}");
     assert!(found.iter().all(|line| line.starts_with("error missing-")), "{found:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binding_is_gone() {
-    let place = Place::applied().await;
-    place.unbind("orders.in", "orders.delay.3s", "3s.*").await;
-    place.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    let found = place.findings();
+    let world = applied().await;
+    world.unbind("orders.in", "orders.delay.3s", "3s.*").await;
+    world.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
+    let found = world.findings();
     let expected = [
         "error missing-binding queue orders.unpaid",
         "error missing-binding queue orders.delay.3s",
     ];
     assert_eq!(found, expected);
-    place.apply(&two_timeouts()).await;
-    assert_eq!(place.overdue(&["verify"]).code, Some(0));
+    world.apply(&two_timeouts()).await;
+    assert_eq!(world.overdue(&["verify"]).code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_gone() {
-    let place = Place::applied().await;
-    place.delete("queues", "orders.delay.30m").await;
-    assert_eq!(place.findings(), ["error missing-queue queue orders.delay.30m"]);
+    let world = applied().await;
+    world.delete("queues", "orders.delay.30m").await;
+    assert_eq!(world.findings(), ["error missing-queue queue orders.delay.30m"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_has_other_arguments() {
-    let place = Place::applied().await;
-    place.delete("queues", "orders.delay.3s").await;
+    let world = applied().await;
+    world.delete("queues", "orders.delay.3s").await;
     // A level without at-least-once, and with another TTL than its name says.
     let arguments = json!({
         "x-queue-type": "quorum", "x-message-ttl": 2000, "x-dead-letter-exchange": "orders.dlx",
     });
-    place.queue("orders.delay.3s", arguments).await;
-    place.bind("orders.in", "orders.delay.3s", "3s.*").await;
-    assert_eq!(place.findings(), ["error changed-queue queue orders.delay.3s"]);
-    let run = place.overdue(&["verify"]);
+    world.queue("orders.delay.3s", arguments).await;
+    world.bind("orders.in", "orders.delay.3s", "3s.*").await;
+    assert_eq!(world.findings(), ["error changed-queue queue orders.delay.3s"]);
+    let run = world.overdue(&["verify"]);
     let what = "x-dead-letter-strategy: broker has not set, topology wants at-least-once; x-message-ttl: broker \
                 has 2000, topology wants 3000; x-overflow: broker has not set, topology wants reject-publish\n";
     assert!(run.stdout.contains(what), "{run}");
@@ -64,28 +64,28 @@ async fn a_queue_has_other_arguments() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_business_queue_of_somebody_else() {
-    let place = Place::applied().await;
-    place.delete("queues", "orders.unpaid").await;
-    place.queue("orders.unpaid", json!({})).await;
-    place.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    assert_eq!(place.findings(), ["error changed-queue queue orders.unpaid"]);
+    let world = applied().await;
+    world.delete("queues", "orders.unpaid").await;
+    world.queue("orders.unpaid", json!({})).await;
+    world.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
+    assert_eq!(world.findings(), ["error changed-queue queue orders.unpaid"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_without_its_alternate() {
-    let place = Place::applied().await;
-    place.delete("exchanges", "orders.dlx").await;
-    place.exchange("orders.dlx", "topic", json!({})).await;
-    place.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    place.bind("orders.dlx", "orders.unshipped", "#.unshipped").await;
-    assert_eq!(place.findings(), ["error changed-exchange exchange orders.dlx"]);
+    let world = applied().await;
+    world.delete("exchanges", "orders.dlx").await;
+    world.exchange("orders.dlx", "topic", json!({})).await;
+    world.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
+    world.bind("orders.dlx", "orders.unshipped", "#.unshipped").await;
+    assert_eq!(world.findings(), ["error changed-exchange exchange orders.dlx"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_drains_is_a_note() {
-    let place = Place::applied().await;
-    place.publish("orders.in", "30m.unpaid", 3).await;
-    let retired = place.management();
+    let world = applied().await;
+    world.publish_to("orders.in", "30m.unpaid", 3).await;
+    let retired = world.management();
     // Unbinding and retiring is what apply does with a level that is no longer in the file.
     let shorter = Topology::parse(
         &TWO_TIMEOUTS
@@ -93,7 +93,7 @@ async fn what_drains_is_a_note() {
             .replace(r#"after = "30m""#, r#"after = "15m""#),
     )
     .unwrap();
-    place.apply(&shorter).await;
+    world.apply(&shorter).await;
     let observed = retired.observe().await.unwrap();
     let stats = retired.stats_and_policies().await.unwrap();
     let found = overdue::verify::findings(&shorter, &observed, &stats);
@@ -101,7 +101,7 @@ async fn what_drains_is_a_note() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].subject.to_string(), "queue orders.delay.30m");
     // With the old file the level is missing its binding, and the new one is on its way out.
-    let with_the_old_file = place.findings();
+    let with_the_old_file = world.findings();
     let expected = [
         "error missing-binding queue orders.delay.30m",
         "warning retired-queue queue orders.delay.15m",

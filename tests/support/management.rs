@@ -1,0 +1,129 @@
+//! The management API below the program: calls as they are, and objects that a test makes or breaks by hand.
+
+use std::collections::BTreeMap;
+
+use overdue::topology::check::BrokerVersion;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use super::{Services, World, services::ANSWER, users::PASSWORD};
+
+impl Services {
+    /// A call, as administrator or as a user of a test; the answer, or status and text of a refusal.
+    pub async fn call(
+        &self,
+        user: Option<&str>,
+        how: Method,
+        path: &[&str],
+        body: Value,
+    ) -> Result<Value, String> {
+        let mut url = self.management.clone();
+        let (name, password) = match user {
+            Some(user) => (user.to_owned(), PASSWORD.to_owned()),
+            None => (url.username().to_owned(), url.password().unwrap_or_default().to_owned()),
+        };
+        url.set_username("").unwrap();
+        url.set_password(None).unwrap();
+        url.path_segments_mut().unwrap().pop_if_empty().push("api").extend(path);
+        let client = Client::builder().timeout(ANSWER).build().unwrap();
+        let request = client.request(how, url).basic_auth(name, Some(password)).json(&body);
+        let answer = request.send().await.map_err(|error| format!("{error:?}"))?;
+        let status = answer.status();
+        let text = answer.text().await.map_err(|error| error.to_string())?;
+        if !status.is_success() {
+            return Err(format!("{status}: {text}"));
+        }
+        Ok(serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// The version of the broker.
+    pub async fn broker_version(&self) -> BrokerVersion {
+        let overview = self.call(None, Method::GET, &["overview"], Value::Null).await.unwrap();
+        overview["rabbitmq_version"].as_str().unwrap().parse().unwrap()
+    }
+}
+
+impl World {
+    /// A call as administrator below this virtual host, e.g. `queues` `<vhost>` `orders.unpaid`.
+    pub async fn call(&self, how: Method, kind: &str, rest: &[&str], body: Value) -> Value {
+        self.try_call(how, kind, rest, body).await.unwrap()
+    }
+
+    /// Like [`World::call`]; status and text of a refusal.
+    pub async fn try_call(
+        &self,
+        how: Method,
+        kind: &str,
+        rest: &[&str],
+        body: Value,
+    ) -> Result<Value, String> {
+        let mut path = vec![kind, &self.vhost];
+        path.extend(rest);
+        self.services.call(None, how, &path, body).await
+    }
+
+    /// Declares a durable queue.
+    pub async fn queue(&self, name: &str, arguments: Value) {
+        let body = json!({ "durable": true, "arguments": arguments });
+        self.call(Method::PUT, "queues", &[name], body).await;
+    }
+
+    /// Declares a durable exchange.
+    pub async fn exchange(&self, name: &str, kind: &str, arguments: Value) {
+        let body = json!({ "type": kind, "durable": true, "arguments": arguments });
+        self.call(Method::PUT, "exchanges", &[name], body).await;
+    }
+
+    /// Binds a queue.
+    pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {
+        let body = json!({ "routing_key": key });
+        self.call(Method::POST, "bindings", &["e", exchange, "q", queue], body).await;
+    }
+
+    /// Deletes a binding of a queue.
+    pub async fn unbind(&self, exchange: &str, queue: &str, key: &str) {
+        let path = ["e", exchange, "q", queue, key];
+        self.call(Method::DELETE, "bindings", &path, Value::Null).await;
+    }
+
+    /// Sets a policy for queues; `kind` is `policies` or `operator-policies`.
+    pub async fn policy(&self, kind: &str, name: &str, pattern: &str, definition: Value) {
+        self.try_policy(kind, name, pattern, definition).await.unwrap();
+    }
+
+    /// Like [`World::policy`]; the text of a refusal where the broker does not know its keys.
+    pub async fn try_policy(
+        &self,
+        kind: &str,
+        name: &str,
+        pattern: &str,
+        definition: Value,
+    ) -> Result<(), String> {
+        let body = json!({ "pattern": pattern, "definition": definition, "apply-to": "queues" });
+        self.try_call(Method::PUT, kind, &[name], body).await.map(drop)
+    }
+
+    /// The policies of the virtual host: name and definition.
+    pub async fn policies(&self) -> BTreeMap<String, Value> {
+        let all = self.call(Method::GET, "policies", &[], Value::Null).await;
+        let all = all.as_array().unwrap().iter();
+        all.map(|p| (p["name"].as_str().unwrap().to_owned(), p["definition"].clone())).collect()
+    }
+
+    /// Deletes an object, e.g. `queues` `orders.unpaid`.
+    pub async fn delete(&self, kind: &str, name: &str) {
+        self.call(Method::DELETE, kind, &[name], Value::Null).await;
+    }
+
+    /// Takes what is in a queue, up to 1,000 messages, as the management API shows them.
+    pub async fn take(&self, queue: &str) -> Vec<Value> {
+        let body = json!({ "count": 1000, "ackmode": "ack_requeue_false", "encoding": "auto" });
+        let taken = self.call(Method::POST, "queues", &[queue, "get"], body).await;
+        taken.as_array().unwrap().clone()
+    }
+
+    /// A number of a queue, as late as the statistics are; `None` where there is none yet.
+    pub async fn count(&self, queue: &str, field: &str) -> Option<u64> {
+        self.call(Method::GET, "queues", &[queue], Value::Null).await[field].as_u64()
+    }
+}

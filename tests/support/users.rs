@@ -1,0 +1,82 @@
+//! Users of the broker and of the database, with the rights that a test gives them.
+
+use overdue::broker::{BrokerAddress, Management};
+use rabbitmq_http_client::{
+    password_hashing::{base64_encoded_salted_password_hash_sha256, salt},
+    requests::{Permissions, UserParams},
+};
+use url::Url;
+
+use super::World;
+
+/// Of every user of the broker that a test makes. Not one that an URL could hold as it is.
+pub const PASSWORD: &str = "pass word";
+
+impl World {
+    /// Creates a user of the broker, called like the virtual host and its tags, without permissions. It goes with
+    /// the world.
+    pub async fn user(&self, tags: &str) -> String {
+        let name = format!("{}-{}", self.vhost, tags.replace(',', "-"));
+        self.user_named(&name, tags).await;
+        name
+    }
+
+    /// Creates a user of the broker, or sets the password and tags of one that is there. It goes with the world.
+    pub async fn user_named(&self, name: &str, tags: &str) {
+        let hash = base64_encoded_salted_password_hash_sha256(&salt(), PASSWORD);
+        let user = UserParams::new(name, &hash, tags);
+        self.services.api().create_user(&user).await.unwrap();
+        self.deletes_user(name);
+    }
+
+    /// Gives a user permissions (configure, write, read) in this virtual host.
+    pub async fn permit(&self, user: &str, [configure, write, read]: [&str; 3]) {
+        let permissions = Permissions { user, vhost: &self.vhost, configure, write, read };
+        self.services.api().declare_permissions(&permissions).await.unwrap();
+    }
+
+    /// A new user; its AMQP URI, and the URL of the management API with its credentials.
+    pub async fn broker_user(&self, tags: &str, permissions: Option<[&str; 3]>) -> [String; 2] {
+        let user = self.user(tags).await;
+        if let Some(permissions) = permissions {
+            self.permit(&user, permissions).await;
+        }
+        self.urls_of(Some(&user))
+    }
+
+    /// AMQP URI and URL of the management API as `user`, or as administrator.
+    pub fn urls_of(&self, user: Option<&str>) -> [String; 2] {
+        [self.broker_url(), self.services.management.to_string()].map(|url| {
+            let mut url = Url::parse(&url).unwrap();
+            if let Some(user) = user {
+                url.set_username(user).unwrap();
+                url.set_password(Some(PASSWORD)).unwrap();
+            }
+            url.to_string()
+        })
+    }
+
+    /// The broker's address as `user`, or as administrator.
+    pub fn address_of(&self, user: Option<&str>) -> BrokerAddress {
+        let [broker, management] = self.urls_of(user);
+        BrokerAddress::parse(&broker, Some(&management)).unwrap()
+    }
+
+    /// The management API as `user`, as the program uses it.
+    pub fn management_of(&self, user: &str) -> Management {
+        self.services.management_of(&self.address_of(Some(user)))
+    }
+
+    /// Creates a user of the database, called like the schema, that may use it; returns its URL.
+    pub async fn database_user(&self) -> String {
+        let name = &self.schema;
+        let sql = format!(
+            "CREATE ROLE {name} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {name} TO {name}"
+        );
+        self.sql(&sql).await;
+        let mut url = self.services.database.clone();
+        url.set_username(name).unwrap();
+        url.set_password(Some("secret")).unwrap();
+        url.to_string()
+    }
+}
