@@ -72,9 +72,12 @@ pub(super) fn findings(
 /// it does not want, and without queues that are being replaced or deleted.
 fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Resolved) -> Objects {
     let mut objects = observed.clone();
-    let ours = |name: &str, is_queue: bool| match is_queue {
-        true => observed.queues.get(name).is_some_and(|queue| role(topology, queue).is_some()),
-        false => resolved.objects.exchanges.contains_key(name),
+    let ours = |name: &str, is_queue: bool| {
+        if is_queue {
+            observed.queues.get(name).is_some_and(|queue| role(topology, queue).is_some())
+        } else {
+            resolved.objects.exchanges.contains_key(name)
+        }
     };
     objects.bindings.retain(|binding| {
         !(ours(&binding.source, false) && ours(&binding.destination, binding.to_queue))

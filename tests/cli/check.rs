@@ -84,7 +84,10 @@ fn the_effects_of_the_settings_are_known() {
     let settings = "[effects.cancel]\nsql = \"cancel.sql\"\n";
     let folder = Folder::with(&[("topology.toml", &topology), ("overdue.toml", settings)]);
     let out = folder.run(&["check"], &[]).stdout;
-    assert_eq!(out, "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n");
+    assert_eq!(
+        out,
+        "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n"
+    );
 }
 
 #[test]

@@ -197,16 +197,16 @@ fn one_underscore_where_two_belong() {
 fn every_mistake_in_file_and_environment_is_reported_at_once() {
     let file = "topolgy = \"orders.toml\"\n[worker]\nbatchsize = 5\nin_flight = 65\ndrain = \"soon\"\n\
                 [log]\nformat = \"jsn\"\n[database]\nurl = 5432\n[effects.cancel]\nsqll = \"x.sql\"\n";
-    let place = Place::with(&[("overdue.toml", file)]);
+    let folder = Folder::with(&[("overdue.toml", file)]);
     let environment = [
         ("OVERDUE_WORKR__BATCH_SIZE", "5"),
         ("OVERDUE_WORKER__DRAIN", "20 s"),
         ("OVERDUE_WORKER__SWEEP_EVERY", "0s"),
         ("OVERDUE_DATABASE_URL", "postgres://localhost/x"),
     ];
-    let run = place.run(&["config"], &environment);
+    let run = folder.run(&["config"], &environment);
     assert_eq!(run.code, Some(78), "{run}");
-    insta::assert_snapshot!(without(&place, &run));
+    insta::assert_snapshot!(without(&folder, &run));
 }
 
 /// The line of a mistake is named and not shown: it may hold a password.
@@ -225,8 +225,8 @@ fn a_mistake_in_the_file_shows_no_password() {
         "[database]\nconnections = \"postgres://u:s3cret@host/x\"\n",
     ];
     for line in lines {
-        let place = Place::with(&[("overdue.toml", line)]);
-        let run = place.run(&["config"], &[]);
+        let folder = Folder::with(&[("overdue.toml", line)]);
+        let run = folder.run(&["config"], &[]);
         assert_eq!(run.code, Some(78), "{line}: {run}");
         assert!(!run.stderr.contains("s3cret"), "{line}: {run}");
     }
@@ -234,10 +234,10 @@ fn a_mistake_in_the_file_shows_no_password() {
 
 #[test]
 fn a_settings_file_in_a_folder_above_is_read() {
-    let place = Place::with(&[("overdue.toml", "[worker]\nbatch_size = 7\n")]);
-    std::fs::create_dir_all(place.path("services/orders")).unwrap();
-    let mut command = place.command(&["config"]);
-    command.current_dir(place.path("services/orders"));
+    let folder = Folder::with(&[("overdue.toml", "[worker]\nbatch_size = 7\n")]);
+    std::fs::create_dir_all(folder.path("services/orders")).unwrap();
+    let mut command = folder.command(&["config"]);
+    command.current_dir(folder.path("services/orders"));
     let run = crate::support::process::finish(command, None);
     assert!(run.stdout.contains("batch_size = 7"), "{run}");
 }
