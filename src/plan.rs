@@ -13,6 +13,7 @@ pub mod snapshot;
 mod stage;
 pub mod stats;
 mod text;
+mod ttl_ms;
 pub mod waiting;
 
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ pub enum Drains {
     /// Through its own TTL into the exchange of what is due.
     WhenDue {
         /// The TTL in milliseconds: nothing waits longer than that once the queue is unbound.
-        #[serde(rename = "within_ms", with = "millis")]
+        #[serde(rename = "within_ms", with = "super::ttl_ms")]
         #[schemars(with = "u64")]
         within: Ttl,
     },
@@ -53,22 +53,5 @@ impl Drains {
     #[must_use]
     pub fn misdirected(&self) -> bool {
         matches!(self, Self::Never | Self::Elsewhere { .. })
-    }
-}
-
-/// A TTL as a number of milliseconds.
-mod millis {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    use crate::topology::level::Ttl;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it like this")]
-    pub(super) fn serialize<S: Serializer>(ttl: &Ttl, to: S) -> Result<S::Ok, S::Error> {
-        ttl.as_millis().serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Ttl, D::Error> {
-        let ms = u64::deserialize(from)?;
-        Ttl::from_millis(ms).ok_or_else(|| D::Error::custom(format!("{ms} ms is not a valid TTL")))
     }
 }

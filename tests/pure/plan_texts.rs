@@ -196,7 +196,7 @@ fn a_timeout_that_was_removed_and_discarded() {
     insta::assert_snapshot!(diff(&without_unshipped(), &broker, &discard), @r"
     Retire
       - binding   shop.dlx -> shop.unshipped  (#.unshipped)
-            its timeout is no longer in the topology; what still comes due for it is parked; what is in it is given up
+            its timeout is no longer in the topology; what still comes due for it is parked; 12 messages in it are discarded
     Delete
       - queue     shop.unshipped  WITH 12 messages
             named with --discard
@@ -344,7 +344,7 @@ fn discarding_what_is_no_removed_timeouts() {
     insta::assert_snapshot!(diff(&small(), &Snapshot::of(&small()), &discard), @r"
     Refused
       ! queue     shop.unpaid was named with --discard
-            that is for the queue of a timeout that is no longer in the topology, and this is none
+            only the queue of a timeout that is no longer in the topology can be discarded, and this queue is not one
     1 refusal; nothing is carried out
     ");
 }

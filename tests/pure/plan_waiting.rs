@@ -135,7 +135,7 @@ fn what_does_not_come_out_when_it_is_due_ends_it() {
     else {
         panic!("it is stuck");
     };
-    insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them, and `overdue unblock shop.delay.30m` frees them once that is mended. Nothing is lost");
+    insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them, and `overdue unblock shop.delay.30m` frees them once that is fixed. Nothing is lost");
 }
 
 /// A million due at once take a while to come out.

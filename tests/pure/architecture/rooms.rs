@@ -122,7 +122,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "from desired and observed objects to steps",
         files: &["plan.rs", "plan/"],
         imports: &["text", "objects", "topology"],
-        uses: &["jiff"],
+        uses: &["jiff", "schemars"],
     },
     Room {
         name: "permissions",
