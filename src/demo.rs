@@ -26,7 +26,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
     broker::Publisher,
-    shutdown::Stop,
+    shutdown::{DrainOverrun, Stop},
     store::StoreError,
     worker::{self, Worker},
 };
@@ -142,8 +142,7 @@ async fn remove_rows(setup: &DemoSetup, evidence: &Evidence) -> Result<Rows, Sto
 /// The worker of this process, with a stop of its own: it works until the run has been checked.
 struct InProcess {
     stop: Stop,
-    task: JoinHandle<()>,
-    drain: std::time::Duration,
+    task: JoinHandle<Result<(), DrainOverrun>>,
 }
 
 impl InProcess {
@@ -153,12 +152,12 @@ impl InProcess {
             let (worker, stop) = (Arc::clone(worker), stop.clone());
             async move { worker::run(&worker, &stop).await }
         });
-        Self { stop, task, drain: worker.settings.drain.as_duration() }
+        Self { stop, task }
     }
 
     async fn end(self) {
         self.stop.request();
         // What does not finish in time, or panicked, goes back to its queue with the process.
-        let _ended = tokio::time::timeout(self.drain, self.task).await;
+        let _ended = self.task.await;
     }
 }

@@ -44,6 +44,7 @@ pub mod order;
 pub mod order_service;
 pub mod permissions;
 pub mod plan;
+pub mod secret;
 pub mod shutdown;
 pub mod statistics;
 pub mod store;

@@ -1,6 +1,17 @@
-//! Soft and hard stop: the first signal asks, the second one ends.
+//! Stopping: softly when asked, within a deadline, and hard at the second signal.
+
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+
+/// What was in hand did not finish in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "what was in hand did not finish within {deadline:?} (worker.drain); the broker gives it to another worker"
+)]
+pub struct DrainOverrun {
+    deadline: Duration,
+}
 
 /// A request to stop, shared by everything that runs.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +44,27 @@ impl Stop {
     #[must_use]
     pub fn child(&self) -> Self {
         Self(self.0.child_token())
+    }
+
+    /// Runs `work` to its end: after a request to stop no longer than `deadline`. `on_request` is called with it.
+    ///
+    /// # Errors
+    /// `work` did not end in time and was dropped.
+    pub async fn within<T>(
+        &self,
+        deadline: Duration,
+        on_request: impl FnOnce(),
+        work: impl Future<Output = T>,
+    ) -> Result<T, DrainOverrun> {
+        let overrun = async {
+            self.requested().await;
+            on_request();
+            tokio::time::sleep(deadline).await;
+        };
+        tokio::select! {
+            done = work => Ok(done),
+            () = overrun => Err(DrainOverrun { deadline }),
+        }
     }
 
     /// Takes SIGTERM and SIGINT: the first is a request, the second ends the process with `code`.

@@ -6,7 +6,7 @@ pub mod init;
 pub mod orders;
 pub mod outbox;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
@@ -30,6 +30,12 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct Store {
     pool: Pool,
     place: Arc<str>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({})", self.place)
+    }
 }
 
 impl Store {

@@ -86,16 +86,16 @@ pub fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_rea
 }
 
 /// The sweep closed orders that no message came for.
-pub fn swept(timeout: &str, closed: usize) {
+pub fn swept(effect: &str, closed: usize) {
     warn!(
-        timeout,
+        effect,
         closed, "the sweep closed orders that no message came for: messages were lost or are late"
     );
 }
 
 /// A sweep did not get through; the next one is tried at its time.
-pub fn sweep_failed(timeout: &str, reason: &str) {
-    error!(timeout, reason, "the sweep failed; it is tried again at the next interval");
+pub fn sweep_failed(effect: &str, reason: &str) {
+    error!(effect, reason, "the sweep failed; it is tried again at the next interval");
 }
 
 /// Events could not be taken from the outbox; they wait there.

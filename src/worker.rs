@@ -17,6 +17,7 @@ mod context;
 mod counters;
 pub mod disposition;
 mod due;
+mod jitter;
 mod limits;
 pub(crate) mod queues;
 pub mod receive;
@@ -31,7 +32,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{shutdown::Stop, telemetry, text::error_chain};
+use crate::{
+    shutdown::{DrainOverrun, Stop},
+    telemetry,
+    text::error_chain,
+};
 use backoff::Backoff;
 pub use context::Worker;
 pub use counters::{Counters, Counts};
@@ -41,7 +46,18 @@ pub use session_end::SessionEnd;
 const GOOD_SESSION: Duration = Duration::from_secs(10);
 
 /// Works until a stop is asked for; sessions that end before are followed by others.
-pub async fn run(worker: &Arc<Worker>, stop: &Stop) {
+///
+/// # Errors
+/// After the request the drain took longer than `worker.drain`. What is unsettled goes back with the connections.
+pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> {
+    let deadline = worker.settings.drain.as_duration();
+    let on_request = || telemetry::stopping(deadline);
+    stop.within(deadline, on_request, sessions(worker, stop)).await?;
+    telemetry::stopped(worker.counters.read().into());
+    Ok(())
+}
+
+async fn sessions(worker: &Arc<Worker>, stop: &Stop) {
     let mut backoff = Backoff::default();
     while !stop.is_requested() {
         let began = Instant::now();
@@ -64,5 +80,4 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) {
             () = tokio::time::sleep(pause) => {}
         }
     }
-    telemetry::stopped(worker.counters.read().into());
 }

@@ -5,27 +5,29 @@ use std::fmt;
 use lapin::uri::{AMQPScheme, AMQPUri};
 use url::Url;
 
+use crate::secret::Secret;
+
 /// Seconds between heartbeats: a dead peer is noticed within twenty.
 const HEARTBEAT_SECONDS: u16 = 10;
 /// Bytes; what RabbitMQ itself proposes (4.1 and later need at least 8192).
 const FRAME_MAX_BYTES: u32 = 131_072;
 
-/// A broker's address with its credentials; its `Display` has no password.
+/// A broker's address with its credentials; its `Display` and `Debug` have no password.
 #[derive(Clone)]
 pub struct BrokerAddress {
-    pub(super) uri: AMQPUri,
-    pub(super) management: Url,
+    pub(super) uri: Secret<AMQPUri>,
+    pub(super) management: Secret<Url>,
 }
 
-/// Why a URL is no broker address.
+/// Why a URL is not a broker address.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// The AMQP URI cannot be read.
-    #[error("broker.url is no AMQP URI: {0}; write it like amqp://user:password@host:5672/%2f")]
+    #[error("broker.url is not an AMQP URI: {0}; write it like amqp://user:password@host:5672/%2f")]
     Amqp(String),
     /// The URL of the management API cannot be read.
     #[error(
-        "broker.management_url is no http(s) URL: {0}; write it like http://user:password@host:15672"
+        "broker.management_url is not an http(s) URL: {0}; write it like http://user:password@host:15672"
     )]
     Management(String),
 }
@@ -51,27 +53,28 @@ impl BrokerAddress {
         if !matches!(management.scheme(), "http" | "https") {
             return Err(AddressError::Management(format!("scheme `{}`", management.scheme())));
         }
-        Ok(Self { uri, management })
+        Ok(Self { uri: Secret::new(uri), management: Secret::new(management) })
     }
 
     /// The virtual host, `/` by default.
     #[must_use]
     pub fn virtual_host(&self) -> &str {
-        &self.uri.vhost
+        &self.uri.expose().vhost
     }
 
     /// The user that logs in.
     #[must_use]
     pub fn user(&self) -> &str {
-        &self.uri.authority.userinfo.username
+        &self.uri.expose().authority.userinfo.username
     }
 
     /// The management API without credentials, for messages.
     #[must_use]
     pub fn management_display(&self) -> String {
-        let host = self.management.host_str().unwrap_or_default();
-        let port = self.management.port_or_known_default().unwrap_or_default();
-        format!("{}://{host}:{port}", self.management.scheme())
+        let url = self.management.expose();
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or_default();
+        format!("{}://{host}:{port}", url.scheme())
     }
 }
 
@@ -91,16 +94,13 @@ fn derived_management(uri: &AMQPUri) -> Result<Url, AddressError> {
 
 impl fmt::Display for BrokerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let authority = &self.uri.authority;
-        let scheme = match self.uri.scheme {
+        let uri = self.uri.expose();
+        let authority = &uri.authority;
+        let scheme = match uri.scheme {
             AMQPScheme::AMQPS => "amqps",
             AMQPScheme::AMQP => "amqp",
         };
-        write!(
-            f,
-            "{scheme}://{}:{} virtual host `{}`",
-            authority.host, authority.port, self.uri.vhost
-        )
+        write!(f, "{scheme}://{}:{} virtual host `{}`", authority.host, authority.port, uri.vhost)
     }
 }
 

@@ -120,7 +120,7 @@ impl Link {
             open_stream(&uri, &kept).await.map_err(lapin::Error::from)
         };
         let properties = ConnectionProperties::default().with_connection_name(purpose.into());
-        let uri = address.uri.clone();
+        let uri = address.uri.expose().clone();
         let connecting = Connection::connector(uri, stream::runtime(), open, properties);
         match timeout(HANDSHAKE_TIMEOUT, connecting).await {
             Ok(Ok(connection)) => Ok(Self { connection, socket }),

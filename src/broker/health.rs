@@ -25,8 +25,8 @@ pub async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> BrokerFac
         place: address.to_string(),
         user: address.user().to_owned(),
         virtual_host: address.virtual_host().to_owned(),
-        tls: address.uri.scheme == AMQPScheme::AMQPS,
-        loopback: is_loopback(&address.uri.authority.host),
+        tls: address.uri.expose().scheme == AMQPScheme::AMQPS,
+        loopback: is_loopback(&address.uri.expose().authority.host),
         connection,
         api,
     }

@@ -6,7 +6,7 @@
 
 mod error;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use rabbitmq_http_client::{
     api::{Client, ClientBuilder},
@@ -27,6 +27,7 @@ use super::{
 use crate::{
     objects::{Objects, arguments_json},
     plan::{Change, counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
+    secret::Secret,
 };
 
 /// TCP and TLS to the management API.
@@ -42,12 +43,19 @@ pub struct Management {
     pub(super) client: Client<String, String, String>,
     http: reqwest::Client,
     endpoint: Url,
-    password: String,
+    password: Secret,
     pub(super) address: BrokerAddress,
     display: String,
     user: String,
     vhost: String,
     statistics_interval: StatisticsInterval,
+}
+
+impl fmt::Debug for Management {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { display, user, vhost, .. } = self;
+        write!(f, "Management({display} virtual host `{vhost}` as `{user}`)")
+    }
 }
 
 impl Management {
@@ -56,7 +64,7 @@ impl Management {
     /// # Errors
     /// The HTTP client cannot be built (TLS roots are missing).
     pub fn new(address: &BrokerAddress) -> Result<Self, ManagementError> {
-        let url = &address.management;
+        let url = address.management.expose();
         let decode = |text: &str| percent_decode(text);
         let user = decode(url.username());
         let password = decode(url.password().unwrap_or_default());
@@ -88,7 +96,7 @@ impl Management {
             client,
             http,
             endpoint,
-            password,
+            password: Secret::new(password),
             address,
             display,
             user,
@@ -164,7 +172,7 @@ impl Management {
             segments.pop_if_empty().push("api").extend(path);
         }
         url.query_pairs_mut().extend_pairs(query);
-        self.http.request(method, url).basic_auth(&self.user, Some(&self.password))
+        self.http.request(method, url).basic_auth(&self.user, Some(self.password.expose()))
     }
 
     /// The user that reads and changes the broker through this API.

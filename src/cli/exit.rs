@@ -10,6 +10,7 @@ use crate::{
     },
     config::SettingsError,
     plan::saved::StalePlan,
+    shutdown::DrainOverrun,
     store::{Fault, StoreError},
     topology::route::RouteError,
 };
@@ -162,6 +163,12 @@ impl From<LockError> for Failure {
 
 impl From<StalePlan> for Failure {
     fn from(error: StalePlan) -> Self {
+        Self::of(FAILED, &error)
+    }
+}
+
+impl From<DrainOverrun> for Failure {
+    fn from(error: DrainOverrun) -> Self {
         Self::of(FAILED, &error)
     }
 }

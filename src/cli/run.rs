@@ -28,14 +28,7 @@ impl Run {
         let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
         let worker = Arc::new(prepare(settings, declaring).await?);
         let stop = setup::stop_on_signals()?;
-        let deadline = settings.worker.drain.as_duration();
-        tokio::select! {
-            () = worker::run(&worker, &stop) => Ok(()),
-            () = overrun(&stop, deadline) => Err(Failure::failed(format!(
-                "what was in hand did not finish within {deadline:?} (worker.drain); the broker gives it to another \
-                 worker"
-            ))),
-        }
+        Ok(worker::run(&worker, &stop).await?)
     }
 }
 
@@ -68,7 +61,7 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
         Declaring::Nothing => {
             look(&address, &topology).await?;
             // Without the tag it looks for the generations of its queues one by one.
-            let may_list = management.queue_stats().await.is_ok();
+            let may_list = management.queue_names().await.is_ok();
             may_list.then_some(management)
         }
     };
@@ -137,11 +130,4 @@ fn additions(mut plan: Plan) -> Result<Plan, Failure> {
     }
     plan.steps.retain(Step::adds);
     Ok(plan)
-}
-
-/// Ends when the drain has had its time.
-async fn overrun(stop: &Stop, deadline: std::time::Duration) {
-    stop.requested().await;
-    telemetry::stopping(deadline);
-    tokio::time::sleep(deadline).await;
 }

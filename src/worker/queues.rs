@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{context::Worker, session_end::SessionEnd};
+use super::{context::Worker, jitter, session_end::SessionEnd};
 use crate::{
     broker::{Link, Management, passive},
     plan::generation::{name_of, number_of},
@@ -17,28 +17,35 @@ const PROBE_EVERY: Duration = Duration::from_secs(15);
 /// Generations looked for one by one where the management API does not answer.
 const PROBED: u32 = 9;
 
+/// The names of the queues of each timeout.
+pub(super) type ByTimeout<'a> = Vec<(&'a Timeout, BTreeSet<String>)>;
+
 /// The queues to consume from, oldest generation first; the plain name where there is none yet.
-pub(super) async fn of(
-    worker: &Worker,
-    link: &Link,
-    timeout: &Timeout,
-) -> Result<BTreeSet<String>, SessionEnd> {
-    let base = worker.topology.business_queue(timeout);
-    let listed = match &worker.management {
-        Some(management) => listed(management, &base).await,
-        None => None,
-    };
-    let found = match listed {
-        Some(found) => found,
-        None => probed(link, &base).await?,
-    };
-    Ok(if found.is_empty() { BTreeSet::from([base]) } else { found })
+pub(super) async fn find<'a>(worker: &'a Worker, link: &Link) -> Result<ByTimeout<'a>, SessionEnd> {
+    let listed = listed(worker).await;
+    let mut queues = Vec::new();
+    for timeout in &worker.topology.timeouts {
+        let base = worker.topology.business_queue(timeout);
+        let mut found = match &listed {
+            Some(names) => generations(names, &base),
+            None => probed(link, &base).await?,
+        };
+        if found.is_empty() {
+            found.insert(base);
+        }
+        queues.push((timeout, found));
+    }
+    Ok(queues)
 }
 
-/// `None` where the management API does not answer: that is no reason not to work.
-async fn listed(management: &Management, base: &str) -> Option<BTreeSet<String>> {
-    let stats = management.queue_stats().await.ok()?;
-    Some(stats.into_keys().filter(|name| number_of(base, name).is_some()).collect())
+/// All queues of the virtual host. `None` where the management API does not answer, or is not asked: that is no
+/// reason not to work.
+async fn listed(worker: &Worker) -> Option<BTreeSet<String>> {
+    worker.management.as_ref()?.queue_names().await.ok()
+}
+
+fn generations(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
+    names.iter().filter(|name| number_of(base, name).is_some()).cloned().collect()
 }
 
 pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, SessionEnd> {
@@ -58,26 +65,41 @@ pub(super) async fn watch(
     consumed: BTreeSet<String>,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let pause = worker.management.as_ref().map_or(PROBE_EVERY, look_every);
+    let longest = worker.management.as_ref().map_or(PROBE_EVERY, look_every);
     loop {
         tokio::select! {
             () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(jitter::up_to(longest)) => {}
         }
-        for timeout in &worker.topology.timeouts {
-            let base = worker.topology.business_queue(timeout);
-            let came = match &worker.management {
-                // No answer is no news.
-                Some(management) => {
-                    listed(management, &base).await.is_some_and(|found| !found.is_subset(&consumed))
-                }
-                None => passive::queue_exists(&link, &next_generation(&base, &consumed)).await?,
-            };
-            if came {
-                return Err(SessionEnd::QueuesChanged);
-            }
+        let came = match worker.management {
+            Some(_) => listed_new(&worker, &consumed).await,
+            None => probed_new(&worker, &link, &consumed).await?,
+        };
+        if came {
+            return Err(SessionEnd::QueuesChanged);
         }
     }
+}
+
+/// No answer is no news.
+async fn listed_new(worker: &Worker, consumed: &BTreeSet<String>) -> bool {
+    let Some(names) = listed(worker).await else { return false };
+    let mut bases = worker.topology.timeouts.iter().map(|t| worker.topology.business_queue(t));
+    bases.any(|base| !generations(&names, &base).is_subset(consumed))
+}
+
+async fn probed_new(
+    worker: &Worker,
+    link: &Link,
+    consumed: &BTreeSet<String>,
+) -> Result<bool, SessionEnd> {
+    for timeout in &worker.topology.timeouts {
+        let base = worker.topology.business_queue(timeout);
+        if passive::queue_exists(link, &next_generation(&base, consumed)).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Twice before `overdue apply` deletes the old queue, so that its consumer is not cancelled.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 
-use super::{context::Worker, session_end::SessionEnd};
+use super::{context::Worker, jitter, session_end::SessionEnd};
 use crate::{
     broker::{ConnectError, PublishError, Publisher},
     shutdown::Stop,
@@ -44,7 +44,7 @@ pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
         tokio::select! {
             () = stop.requested() => return Ok(()),
             () = worker.events.notified(), if relayed.is_ok() => {}
-            () = tokio::time::sleep(POLL) => {}
+            () = tokio::time::sleep(jitter::up_to(POLL)) => {}
         }
     }
 }

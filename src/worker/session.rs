@@ -52,8 +52,8 @@ async fn consume(
 ) -> Result<BTreeSet<String>, SessionEnd> {
     let prefetch = limits::prefetch(&worker.settings);
     let mut consumed = BTreeSet::new();
-    for timeout in &worker.topology.timeouts {
-        for queue in queues::of(worker, link, timeout).await? {
+    for (timeout, queues) in queues::find(worker, link).await? {
+        for queue in queues {
             let subscription = Subscription::open(link, &queue, prefetch).await?;
             consumed.insert(queue);
             let context = ConsumerContext {

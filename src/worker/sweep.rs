@@ -4,42 +4,42 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use tokio::time::MissedTickBehavior;
-
-use super::{closing, context::Worker, counters::count, session_end::SessionEnd};
+use super::{closing, context::Worker, counters::count, jitter, session_end::SessionEnd};
 use crate::{
     order::{OrderId, Outcome},
     shutdown::Stop,
-    store::{StoreError, orders::Path},
+    store::{
+        StoreError,
+        orders::{Effect, Path},
+    },
     telemetry,
     text::error_chain,
-    topology::Timeout,
 };
 
 /// Orders closed in one transaction by the sweep.
 const SWEEP_SIZE: i64 = 500;
 
-/// Looks at once and then at every interval, until a stop is asked for.
+/// Looks at once and then after every interval, until a stop is asked for.
 ///
-/// A sweep that fails is told and tried again at the next interval: it is no reason to leave the messages.
+/// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
+/// the next interval: it is no reason to leave the messages.
 pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
-    let mut ticks = tokio::time::interval(worker.settings.sweep_every.as_duration());
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let interval = worker.settings.sweep_every.as_duration();
     loop {
+        for effect in worker.effects.values() {
+            if let Err(error) = sweep_effect(&worker, effect, &stop).await {
+                telemetry::sweep_failed(&effect.name, &error_chain(&error));
+            }
+        }
         tokio::select! {
             () = stop.requested() => return Ok(()),
-            _ = ticks.tick() => for timeout in &worker.topology.timeouts {
-                if let Err(error) = sweep_timeout(&worker, timeout, &stop).await {
-                    telemetry::sweep_failed(&timeout.name, &error_chain(&error));
-                }
-            }
+            () = tokio::time::sleep(jitter::up_to(interval)) => {}
         }
     }
 }
 
-async fn sweep_timeout(worker: &Worker, timeout: &Timeout, stop: &Stop) -> Result<(), StoreError> {
+async fn sweep_effect(worker: &Worker, effect: &Effect, stop: &Stop) -> Result<(), StoreError> {
     let grace = worker.settings.sweep_grace.as_duration();
-    let effect = &worker.effects[&timeout.effect];
     let mut swept = 0;
     // Rows that fail stay the oldest: what was looked at once is passed over, or 500 of them would hide the others.
     let mut stuck: HashSet<OrderId> = HashSet::new();
@@ -62,7 +62,7 @@ async fn sweep_timeout(worker: &Worker, timeout: &Timeout, stop: &Stop) -> Resul
     }
     if swept > 0 {
         count(&worker.counters.swept, swept);
-        telemetry::swept(&timeout.name, swept);
+        telemetry::swept(&effect.name, swept);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use overdue::{
     broker::BrokerAddress,
     config::{Millis, Settings, WorkerSettings},
-    shutdown::Stop,
+    shutdown::{DrainOverrun, Stop},
     store::{Store, orders::Effect},
     worker::{self, Counters, Counts, Worker},
 };
@@ -18,7 +18,7 @@ pub struct RunningWorker {
     /// The worker.
     pub worker: Arc<Worker>,
     stop: Stop,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), DrainOverrun>>,
 }
 
 impl RunningWorker {
@@ -26,7 +26,9 @@ impl RunningWorker {
     pub async fn stop(mut self) -> Counts {
         self.stop.request();
         let ended = tokio::time::timeout(Duration::from_secs(30), &mut self.task).await;
-        ended.expect("the worker did not stop within 30 s").expect("the worker panicked");
+        let ended =
+            ended.expect("the worker did not stop within 30 s").expect("the worker panicked");
+        ended.expect("the worker drains in time");
         self.counts()
     }
 
