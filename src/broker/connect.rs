@@ -35,53 +35,29 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum ConnectError {
     /// Nobody answers.
     #[error("cannot reach the broker at {address}; is it running, and is broker.url right?")]
-    Unreachable {
-        /// Where.
-        address: String,
-        /// What the system or TLS said.
-        source: lapin::Error,
-    },
+    Unreachable { address: String, source: lapin::Error },
     /// Somebody accepts the connection and says nothing.
-    #[error("the broker at {address} did not finish the AMQP handshake within 10 s")]
-    Silent {
-        /// Where.
-        address: String,
-    },
+    #[error("the broker at {address} did not finish the AMQP handshake within {} s", HANDSHAKE_TIMEOUT.as_secs())]
+    Silent { address: String },
     /// The user name or the password is wrong.
     #[error(
         "the broker at {address} refuses the login of user `{user}`: check the user and password in broker.url"
     )]
-    Login {
-        /// Where.
-        address: String,
-        /// Who.
-        user: String,
-    },
+    Login { address: String, user: String },
     /// There is no such virtual host.
     #[error(
         "{address} does not exist: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
     )]
-    NoVirtualHost {
-        /// Where.
-        address: String,
-        /// Its name.
-        vhost: String,
-    },
+    NoVirtualHost { address: String, vhost: String },
     /// The user has no permissions in the virtual host.
     #[error(
         "user `{user}` may not use {address}: grant it with `rabbitmqctl set_permissions -p {vhost} {user} ...`"
     )]
-    NotAllowed {
-        /// Where.
-        address: String,
-        /// Who.
-        user: String,
-        /// The virtual host.
-        vhost: String,
-    },
+    NotAllowed { address: String, user: String, vhost: String },
 }
 
 /// A connection and the means to end it at once.

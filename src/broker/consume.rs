@@ -21,33 +21,19 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a subscription ended.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum ConsumeError {
     /// The broker refused, or the channel or connection is gone.
     #[error("failed to {step} on queue `{queue}`")]
-    Channel {
-        /// Which queue.
-        queue: String,
-        /// What was being done.
-        step: &'static str,
-        /// What the client said.
-        source: lapin::Error,
-    },
+    Channel { queue: String, step: &'static str, source: lapin::Error },
     /// The broker cancelled the consumer: the queue was deleted, or a delivery was held for too long.
     #[error(
         "the broker cancelled the consumer of queue `{queue}` (queue deleted, or consumer time-out)"
     )]
-    Cancelled {
-        /// Which queue.
-        queue: String,
-    },
+    Cancelled { queue: String },
     /// The connection no longer takes frames.
-    #[error("queue `{queue}`: the connection took no {step} within 5 s")]
-    Stuck {
-        /// Which queue.
-        queue: String,
-        /// What was being done.
-        step: &'static str,
-    },
+    #[error("queue `{queue}`: the connection took no {step} within {} s", SETTLE_TIMEOUT.as_secs())]
+    Stuck { queue: String, step: &'static str },
 }
 
 /// A consumer on a channel of its own.

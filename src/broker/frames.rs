@@ -1,19 +1,19 @@
 //! Frames of the broker, made readable for the AMQP client.
 //!
-//! The broker hands out what a publisher wrote: text that is no UTF-8, tables in tables in tables, headers that with
+//! The broker hands out what a publisher wrote: text that is not UTF-8, tables in tables in tables, headers that with
 //! its own `x-death` no longer fit into a frame. lapin ends the connection over the first and the last, and reads
 //! tables recursively until its stack ends. One such message would end every session, or the process, and each time
-//! count as a delivery of everything prefetched with it. So it is mended before lapin sees it: bytes that are no
-//! UTF-8 become `?`, and properties that cannot be mended give way to one header that says so. Body and routing key
+//! count as a delivery of everything prefetched with it. So it is repaired before lapin sees it: bytes that are not
+//! UTF-8 become `?`, and properties that cannot be repaired give way to one header that says so. Body and routing key
 //! stay, so the order is closed all the same.
 
 /// Tables within tables that are passed on; `x-death` has three.
 const MAX_DEPTH: usize = 32;
 /// Left free in a header frame, for what a copy of the message has to carry beside its own headers.
 const RESERVE_BYTES: usize = 8 * 1024;
-/// Frames are not larger than what was negotiated, 128 KiB; more than this is no AMQP.
+/// Frames are not larger than what was negotiated, 128 KiB; more than this is not AMQP.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
-/// Stands in the place of properties that could not be mended; its value says why.
+/// Stands in the place of properties that could not be repaired; its value says why.
 pub const DROPPED: &str = "x-dropped-properties";
 
 /// Type, channel and size before the payload.
@@ -24,14 +24,14 @@ const HEADER: u8 = 2;
 
 /// Takes what the broker sends, piece by piece, and gives it on in whole frames.
 #[derive(Debug)]
-pub struct Mender {
+pub struct FrameRepair {
     input: Vec<u8>,
     frame_max: usize,
-    /// What comes is no AMQP; it is passed on as it is, the client says what is wrong.
+    /// What comes is not AMQP; it is passed on as it is, the client says what is wrong.
     foreign: bool,
 }
 
-impl Mender {
+impl FrameRepair {
     /// For a connection that asks for frames of at most `frame_max` bytes (0: no limit). The broker may ask for
     /// less, and that is followed.
     #[must_use]
@@ -50,7 +50,7 @@ impl Mender {
         while let Some(size) = self.frame_at(done) {
             let mut frame = self.input[done..done + size].to_vec();
             done += size;
-            self.mend(&mut frame);
+            self.repair(&mut frame);
             output.append(&mut frame);
         }
         if self.foreign {
@@ -76,14 +76,14 @@ impl Mender {
         (rest.len() >= size).then_some(size)
     }
 
-    fn mend(&mut self, frame: &mut Vec<u8>) {
+    fn repair(&mut self, frame: &mut Vec<u8>) {
         let end = frame.len() - 1;
         match frame[0] {
             METHOD => self.method(&mut frame[PREFIX_BYTES..end]),
             HEADER => {
                 let too_long = frame.len() + RESERVE_BYTES > self.frame_max;
-                let mended = properties(&mut frame[PREFIX_BYTES..end]);
-                let reason = if too_long { Some("they fill a frame") } else { mended.err() };
+                let repaired = properties(&mut frame[PREFIX_BYTES..end]);
+                let reason = if too_long { Some("they fill a frame") } else { repaired.err() };
                 if let Some(reason) = reason {
                     replace_properties(frame, reason);
                 }
@@ -264,7 +264,7 @@ impl Cursor {
         self.position.checked_add(length).filter(|end| *end <= self.end)
     }
 
-    /// A short string; each byte of it that is no UTF-8 becomes `?`.
+    /// A short string; each byte of it that is not UTF-8 becomes `?`.
     fn short_text(&mut self, payload: &mut [u8]) -> Option<()> {
         let length = usize::from(self.byte(payload)?);
         let start = self.position;

@@ -1,4 +1,4 @@
-//! The socket below the AMQP client, with a [`Mender`] on the way in.
+//! The socket below the AMQP client, with a [`FrameRepair`] on the way in.
 
 use std::{
     future::Future,
@@ -21,7 +21,7 @@ use futures_util::{
 };
 use lapin::tcp::AsyncTcpStream;
 
-use super::frames::Mender;
+use super::frames::FrameRepair;
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -33,7 +33,7 @@ pub(super) type ReadableStream = AsyncTcpStream<Readable>;
 /// A socket from which only readable frames come.
 pub(super) struct Readable {
     socket: Socket,
-    mender: Mender,
+    repair: FrameRepair,
     scratch: Box<[u8]>,
     ready: Vec<u8>,
     taken: usize,
@@ -43,8 +43,8 @@ impl Readable {
     /// `frame_max` is what the client asks for; 0 is no limit.
     pub(super) fn new(socket: Socket, frame_max: u32) -> Self {
         let scratch = vec![0; READ_BYTES].into_boxed_slice();
-        let mender = Mender::new(frame_max);
-        Self { socket, mender, scratch, ready: Vec::new(), taken: 0 }
+        let repair = FrameRepair::new(frame_max);
+        Self { socket, repair, scratch, ready: Vec::new(), taken: 0 }
     }
 }
 
@@ -62,7 +62,7 @@ impl AsyncRead for Readable {
             if count == 0 {
                 return Poll::Ready(Ok(0));
             }
-            this.mender.feed(&this.scratch[..count], &mut this.ready);
+            this.repair.feed(&this.scratch[..count], &mut this.ready);
         }
         let left = &this.ready[this.taken..];
         let count = left.len().min(buffer.len());

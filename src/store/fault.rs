@@ -40,6 +40,7 @@ pub fn fault(code: Option<&SqlState>) -> Fault {
 
 /// Why the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum StoreError {
     /// The URL cannot be read.
     #[error(
@@ -53,47 +54,22 @@ pub enum StoreError {
     SearchPath(String),
     /// No connection.
     #[error("cannot connect to PostgreSQL at {place}")]
-    Connect {
-        /// Where.
-        place: String,
-        /// What the client said.
-        source: tokio_postgres::Error,
-    },
+    Connect { place: String, source: tokio_postgres::Error },
     /// The pool gave none in time.
     #[error("no connection to PostgreSQL at {place}: {reason}")]
-    Pool {
-        /// Where.
-        place: String,
-        /// What the pool said.
-        reason: String,
-    },
+    Pool { place: String, reason: String },
     /// It answers, and cannot be written to.
     #[error(
         "PostgreSQL at {place} takes no writes (a standby, or default_transaction_read_only is on); \
          if there is another host, add target_session_attrs=read-write to database.url"
     )]
-    ReadOnly {
-        /// Where.
-        place: String,
-    },
+    ReadOnly { place: String },
     /// A statement failed.
     #[error("statement `{statement}` failed at {place}")]
-    Statement {
-        /// Its name, the file in `sql/`.
-        statement: &'static str,
-        /// Where.
-        place: String,
-        /// What the server said.
-        source: tokio_postgres::Error,
-    },
+    Statement { statement: &'static str, place: String, source: tokio_postgres::Error },
     /// The SQL of an effect has other parameters or columns than it should.
     #[error("the SQL of effect `{effect}` does not fit: {reason}; see docs/effects.md")]
-    Effect {
-        /// Which effect.
-        effect: String,
-        /// What differs.
-        reason: String,
-    },
+    Effect { effect: String, reason: String },
 }
 
 impl StoreError {

@@ -146,18 +146,18 @@ fn config_shows_no_password_wherever_it_stands() {
 fn an_error_about_a_url_shows_no_password() {
     let folder = Folder::with(&[("topology.toml", TOPOLOGY)]);
     let cases = [
-        ("OVERDUE_BROKER__URL", "http://worker:s3cret@host", "broker.url is no AMQP URI"),
-        ("OVERDUE_BROKER__URL", "worker:s3cret@host", "broker.url is no AMQP URI"),
-        ("OVERDUE_BROKER__URL", "amqp://worker:s3cret@host:99999", "broker.url is no AMQP URI"),
+        ("OVERDUE_BROKER__URL", "http://worker:s3cret@host", "broker.url is not an AMQP URI"),
+        ("OVERDUE_BROKER__URL", "worker:s3cret@host", "broker.url is not an AMQP URI"),
+        ("OVERDUE_BROKER__URL", "amqp://worker:s3cret@host:99999", "broker.url is not an AMQP URI"),
         (
             "OVERDUE_BROKER__MANAGEMENT_URL",
             "amqp://w:s3cret@host",
-            "broker.management_url is no http(s) URL",
+            "broker.management_url is not an http(s) URL",
         ),
         (
             "OVERDUE_BROKER__MANAGEMENT_URL",
             "host s3cret",
-            "broker.management_url is no http(s) URL",
+            "broker.management_url is not an http(s) URL",
         ),
     ];
     for (name, url, expected) in cases {

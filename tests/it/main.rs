@@ -27,6 +27,7 @@ mod publisher;
 mod races;
 mod retire;
 mod shutdown;
+mod small_loops;
 mod sweep;
 mod topology;
 mod unreadable;

@@ -1,6 +1,6 @@
-//! Frames of the broker on their way to the AMQP client: readable ones untouched, the others mended, none lost.
+//! Frames of the broker on their way to the AMQP client: readable ones untouched, the others repaired, none lost.
 
-use overdue::broker::frames::{DROPPED, Mender};
+use overdue::broker::frames::{DROPPED, FrameRepair};
 use proptest::{collection::vec, prelude::*};
 
 const FRAME_MAX: u32 = 131_072;
@@ -60,14 +60,14 @@ fn nested_arrays(depth: usize) -> Vec<u8> {
     short(b"n").into_iter().chain((0..depth).rev().flat_map(level)).collect()
 }
 
-fn mended(bytes: &[u8]) -> Vec<u8> {
+fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut output = Vec::new();
-    Mender::new(FRAME_MAX).feed(bytes, &mut output);
+    FrameRepair::new(FRAME_MAX).feed(bytes, &mut output);
     output
 }
 
 fn dropped(bytes: &[u8]) -> Option<String> {
-    let output = String::from_utf8_lossy(&mended(bytes)).into_owned();
+    let output = String::from_utf8_lossy(&repaired(bytes)).into_owned();
     let reason = output.split_once(DROPPED)?.1.split_once("dropped: ")?.1;
     Some(reason.trim_end_matches('\u{fffd}').to_owned())
 }
@@ -109,27 +109,27 @@ fn readable_frames_are_passed_on_as_they_are() {
         ),
     ];
     for frame in &frames {
-        assert_eq!(&mended(frame), frame);
+        assert_eq!(&repaired(frame), frame);
     }
-    assert_eq!(mended(&frames.concat()), frames.concat());
+    assert_eq!(repaired(&frames.concat()), frames.concat());
 }
 
 #[test]
-fn text_that_is_no_utf8_is_mended_in_place() {
+fn text_that_is_not_utf8_is_mended_in_place() {
     assert_eq!(
-        mended(&header(MESSAGE_ID, &short(b"caf\xe9 \xff\xfe"))),
+        repaired(&header(MESSAGE_ID, &short(b"caf\xe9 \xff\xfe"))),
         header(MESSAGE_ID, &short(b"caf? ??"))
     );
-    assert_eq!(mended(&headers(&entry(b"\xe9", b'V', &[]))), headers(&entry(b"?", b'V', &[])));
+    assert_eq!(repaired(&headers(&entry(b"\xe9", b'V', &[]))), headers(&entry(b"?", b'V', &[])));
     let deliver = |key: &[u8]| {
         let parts = [&[0, 60, 0, 60][..], &short(b"tag"), &[0; 9], &short(b"in"), &short(key)];
         frame(1, &parts.concat())
     };
-    assert_eq!(mended(&deliver(b"\xff.unpaid")), deliver(b"?.unpaid"));
+    assert_eq!(repaired(&deliver(b"\xff.unpaid")), deliver(b"?.unpaid"));
     // A text that the broker has cut in the middle of a character.
     let close =
         |text: &[u8]| frame(1, &[&[0, 20, 0, 40, 1, 148][..], &short(text), &[0; 4]].concat());
-    assert_eq!(mended(&close(b"no exchange 'caf\xc3")), close(b"no exchange 'caf?"));
+    assert_eq!(repaired(&close(b"no exchange 'caf\xc3")), close(b"no exchange 'caf?"));
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn properties_that_cannot_be_mended_give_way_to_one_header_that_says_why() {
     assert_eq!(dropped(&short).as_deref(), Some("they are cut short"));
     for frame in [deep, arrays, full, broken, short] {
         // Class, weight and body size stay, so the body that follows belongs to it.
-        assert_eq!(mended(&frame)[7..19], frame[7..19]);
-        let once = mended(&frame);
-        assert_eq!(mended(&once), once);
+        assert_eq!(repaired(&frame)[7..19], frame[7..19]);
+        let once = repaired(&frame);
+        assert_eq!(repaired(&once), once);
     }
 }
 
@@ -168,16 +168,16 @@ fn what_is_no_amqp_is_passed_on_for_the_client_to_say_so() {
         b"AMQP\x00\x00\x09\x01",
         b"\x01 no frame end at all",
     ] {
-        let mut mender = Mender::new(FRAME_MAX);
+        let mut repair = FrameRepair::new(FRAME_MAX);
         let mut output = Vec::new();
         for byte in foreign {
-            mender.feed(&[*byte], &mut output);
+            repair.feed(&[*byte], &mut output);
         }
-        mender.feed(&[0; 64], &mut output);
+        repair.feed(&[0; 64], &mut output);
         let expected = [foreign, &[0; 64]].concat();
         assert!(expected.starts_with(&output), "{foreign:?}");
     }
-    assert_eq!(mended(b"HTTP/1.1 400 Bad Request"), b"HTTP/1.1 400 Bad Request");
+    assert_eq!(repaired(b"HTTP/1.1 400 Bad Request"), b"HTTP/1.1 400 Bad Request");
 }
 
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
@@ -209,27 +209,27 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// However the network cuts them, the same frames come out, none is lost, and mending them again changes nothing.
+    /// However the network cuts them, the same frames come out, none is lost, and repairing them again changes nothing.
     #[test]
     fn frames_in_any_pieces_come_out_the_same(frames in vec(any_frame(), 1..8), cuts in vec(1usize..40, 1..60)) {
         let bytes = frames.concat();
-        let whole = mended(&bytes);
-        let mut mender = Mender::new(FRAME_MAX);
+        let whole = repaired(&bytes);
+        let mut repair = FrameRepair::new(FRAME_MAX);
         let (mut output, mut rest) = (Vec::new(), &bytes[..]);
         for cut in cuts.iter().cycle() {
             if rest.is_empty() {
                 break;
             }
             let (piece, next) = rest.split_at((*cut).min(rest.len()));
-            mender.feed(piece, &mut output);
+            repair.feed(piece, &mut output);
             rest = next;
         }
         prop_assert_eq!(&output, &whole);
-        prop_assert_eq!(mended(&whole), whole);
+        prop_assert_eq!(repaired(&whole), whole);
     }
 
     #[test]
     fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..300)) {
-        let _whatever_comes_out = mended(&bytes);
+        let _whatever_comes_out = repaired(&bytes);
     }
 }

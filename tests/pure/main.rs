@@ -28,6 +28,7 @@ mod plan_waiting;
 #[allow(unreachable_pub, dead_code, reason = "shared with the other tiers")]
 #[path = "../support/samples.rs"]
 mod samples;
+mod secret;
 mod sqlstate;
 mod topology_errors;
 mod topology_objects;

@@ -82,7 +82,22 @@ impl World {
         database_url: &str,
         settings: WorkerSettings,
     ) -> RunningWorker {
-        let effects = self.topology.timeouts.iter().map(|t| (t.effect.clone(), Effect::close()));
+        self.start_worker(address, database_url, Effect::close(), settings)
+    }
+
+    /// Starts a worker that does something else than to close.
+    pub fn worker_of(&self, effect: Effect, settings: WorkerSettings) -> RunningWorker {
+        self.start_worker(self.address(), &self.services.database_url(None), effect, settings)
+    }
+
+    fn start_worker(
+        &self,
+        address: BrokerAddress,
+        database_url: &str,
+        effect: Effect,
+        settings: WorkerSettings,
+    ) -> RunningWorker {
+        let effects = self.topology.timeouts.iter().map(|t| (t.effect.clone(), effect.clone()));
         let worker = Arc::new(Worker {
             management: Some(self.services.management_of(&address)),
             address,

@@ -1,0 +1,64 @@
+//! Returns matched to the messages they are about.
+
+use std::collections::HashMap;
+
+use lapin::message::Delivery;
+
+use super::{
+    error::PublishError,
+    sent::{CONFIRM_TIMEOUT, Confirm, Confirmed, Key, Sent},
+};
+
+/// Returned messages whose confirm has not been passed on yet.
+#[derive(Default)]
+pub(super) struct Returns(HashMap<Key, Vec<String>>);
+
+impl Returns {
+    /// Passes on the results of one round, after every return that came with it was taken in.
+    pub(super) fn answer(&mut self, confirmed: Vec<Confirmed>, blocked: bool) {
+        let results: Vec<_> = confirmed
+            .into_iter()
+            .map(|(sent, confirm)| (self.result(&sent, confirm, blocked), sent))
+            .collect();
+        for (result, sent) in results {
+            let reason = self.0.get_mut(&sent.key()).and_then(Vec::pop);
+            let result = match reason {
+                Some(reason) => Err(sent.returned(reason)),
+                None => result,
+            };
+            sent.answer(result);
+        }
+        self.0.retain(|_, reasons| !reasons.is_empty());
+    }
+
+    fn result(&mut self, sent: &Sent, confirm: Confirm, blocked: bool) -> Result<(), PublishError> {
+        match confirm {
+            Ok(Ok(confirmation)) => {
+                let refused = confirmation.is_nack();
+                if let Some(message) = confirmation.take_message() {
+                    self.0
+                        .entry(key_of(&message.delivery))
+                        .or_default()
+                        .push(message.reply_text.to_string());
+                }
+                if refused {
+                    Err(PublishError::Refused { message_id: sent.message_id.clone() })
+                } else {
+                    Ok(())
+                }
+            }
+            Ok(Err(error)) => Err(sent.lost(&error)),
+            Err(_elapsed) if blocked => Err(sent.unknown(
+                "the broker has blocked the connection (memory or disk alarm)".to_owned(),
+            )),
+            Err(_elapsed) => {
+                Err(sent.unknown(format!("no confirm within {} s", CONFIRM_TIMEOUT.as_secs())))
+            }
+        }
+    }
+}
+
+fn key_of(returned: &Delivery) -> Key {
+    let id = returned.properties.message_id().clone().unwrap_or_default();
+    (id.to_string(), returned.exchange.to_string(), returned.routing_key.to_string())
+}

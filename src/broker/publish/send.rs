@@ -1,0 +1,44 @@
+//! Handing a message to the connection.
+
+use std::time::Duration;
+
+use lapin::{BasicProperties, Channel, options::BasicPublishOptions};
+use tokio::time::timeout;
+
+use super::error::PublishError;
+use crate::{broker::Link, wire::Message};
+
+/// Handing one message to the connection; longer means that the broker has blocked it.
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
+const PERSISTENT: u8 = 2;
+
+/// Publishes persistent and mandatory; the confirm comes later.
+pub(super) async fn send(
+    link: &Link,
+    channel: &Channel,
+    message: Message,
+) -> Result<lapin::PublisherConfirm, PublishError> {
+    let Message { exchange, routing_key, message_id, content_type, headers, body } = message;
+    let mut properties = BasicProperties::default()
+        .with_delivery_mode(PERSISTENT)
+        .with_message_id(message_id.as_str().into())
+        .with_headers(headers);
+    if let Some(content_type) = content_type {
+        properties = properties.with_content_type(content_type.into());
+    }
+    // Mandatory: without it an unroutable message is acked and gone.
+    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    let publishing =
+        channel.basic_publish(exchange.into(), routing_key.into(), options, &body, properties);
+    match timeout(PUBLISH_TIMEOUT, publishing).await {
+        Ok(Ok(confirm)) => Ok(confirm),
+        Ok(Err(error)) => Err(PublishError::Disconnected { message_id, reason: error.to_string() }),
+        Err(_elapsed) if link.is_blocked() => Err(PublishError::Blocked { message_id }),
+        Err(_elapsed) => {
+            let reason =
+                format!("the connection took no frame for {} s", PUBLISH_TIMEOUT.as_secs());
+            Err(PublishError::Unknown { message_id, reason })
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a worker asks again and again: once, and no more than it needs.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use overdue::{broker::BrokerAddress, store::orders::Effect};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::support::{World, until, worker::settings};
+
+const TWO_TIMEOUTS: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["500ms", "1s"]
+
+[[timeout]]
+name = "unpaid"
+after = "500ms"
+
+[[timeout]]
+name = "unshipped"
+after = "1s"
+
+[retry]
+after = ["500ms"]
+"#;
+
+/// When each request came, and its first line.
+type Requests = Arc<Mutex<Vec<(Instant, String)>>>;
+
+/// A management API that knows no queue and writes down what it is asked.
+async fn management_api() -> (u16, Requests) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let requests = Requests::default();
+    let written = Arc::clone(&requests);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            answer(stream, &written).await;
+        }
+    });
+    (port, requests)
+}
+
+async fn answer(stream: TcpStream, requests: &Requests) {
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).await.unwrap() == 0 {
+            return;
+        }
+    }
+    let first = head.lines().next().unwrap().to_owned();
+    requests.lock().unwrap().push((Instant::now(), first));
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\
+                  connection: close\r\n\r\n[]";
+    stream.write_all(answer.as_bytes()).await.unwrap();
+}
+
+/// A worker that looks for queues lists them once, by name, however many timeouts it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_for_new_queues_is_one_request_for_names() {
+    let world = World::of(TWO_TIMEOUTS).await;
+    let (port, requests) = management_api().await;
+    let api = format!("http://admin:admin@127.0.0.1:{port}");
+    let address = BrokerAddress::parse(&world.broker_url(), Some(&api)).unwrap();
+    let worker = world.worker_at(address, &world.services.database_url(None), settings());
+    let asked = async || requests.lock().unwrap().len();
+    until("4 looks", asked, |asked| *asked >= 4).await;
+    worker.stop().await;
+    let requests = requests.lock().unwrap();
+    for (_, line) in requests.iter() {
+        assert!(line.contains("disable_stats=true") && line.contains("columns=name"), "{line}");
+    }
+    let gaps: Vec<Duration> = requests.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    assert!(gaps.iter().all(|gap| *gap > Duration::from_millis(300)), "{gaps:?}");
+    // Jitter: no two pauses are the same.
+    assert!(gaps.windows(2).any(|pair| pair[0].abs_diff(pair[1]) > Duration::from_millis(1)));
+}
+
+/// Two timeouts with the same effect would find the same orders.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
+    const COUNTED: &str = "WITH asked AS (INSERT INTO sweeps DEFAULT VALUES)
+         SELECT id AS order_id FROM orders
+         WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms'
+         ORDER BY due_at, id LIMIT $1";
+    let world = World::of(TWO_TIMEOUTS).await;
+    world.sql("CREATE TABLE sweeps (at timestamptz DEFAULT now())").await;
+    let effect = Effect { overdue_sql: Some(COUNTED.to_owned()), ..Effect::close() };
+    let worker = world.worker_of(effect, settings());
+    let orders = world.orders("o", 5, 500).await;
+    world.publish("500ms", &orders).await;
+    world.until_closed(5).await;
+    assert_eq!(worker.stop().await.closed, 5);
+    assert_eq!(world.number("SELECT count(*) FROM sweeps").await, 1);
+}

@@ -1,0 +1,69 @@
+//! No password is printed: neither by `Debug` of what holds one, nor by an error about it.
+
+use overdue::{
+    broker::{BrokerAddress, Management},
+    secret::Secret,
+    store::Store,
+};
+
+const PASSWORD: &str = "s3cret";
+
+fn assert_hidden(text: &str) {
+    assert!(!text.contains(PASSWORD), "the password is in: {text}");
+}
+
+#[test]
+fn a_secret_is_three_stars_and_gives_its_value_only_when_asked() {
+    let secret = Secret::from(PASSWORD);
+    assert_eq!(format!("{secret:?} {:?}", Some(Secret::new(17))), "*** Some(***)");
+    assert_eq!(secret.expose(), PASSWORD);
+}
+
+#[test]
+fn what_holds_a_password_can_be_shown() {
+    let broker = format!("amqp://worker:{PASSWORD}@broker/shop");
+    let management = format!("http://worker:{PASSWORD}@broker:15672");
+    let database = format!("postgres://worker:{PASSWORD}@database/shop");
+    for management in [None, Some(management.as_str())] {
+        let address = BrokerAddress::parse(&broker, management).unwrap();
+        let api = Management::new(&address).unwrap();
+        assert_hidden(&format!("{address} {address:?} {api:?}"));
+        assert!(format!("{api:?}").contains("worker"));
+    }
+    let store = Store::new(&database, "public", 2).unwrap();
+    assert_hidden(&format!("{store:?}"));
+    assert!(format!("{store:?}").contains("database `shop`"));
+}
+
+#[test]
+fn no_error_about_an_address_quotes_its_password() {
+    let broker = |url: &str, management: Option<&str>| {
+        BrokerAddress::parse(url, management).expect_err("not an address")
+    };
+    let good = "amqp://worker@broker";
+    for (url, management) in [
+        (format!("http://worker:{PASSWORD}@broker"), None),
+        (format!("worker:{PASSWORD}@broker"), None),
+        (format!("amqp://worker:{PASSWORD}@broker:99999"), None),
+        (format!("amqp://worker:{PASSWORD}@broker:port/shop"), None),
+        (format!("amqp://worker:{PASSWORD}@"), None),
+        (format!("amqp://wor ker:{PASSWORD}@[::"), None),
+        (good.to_owned(), Some(format!("ftp://worker:{PASSWORD}@broker"))),
+        (good.to_owned(), Some(format!("worker:{PASSWORD}@broker"))),
+        (good.to_owned(), Some(format!("http://worker:{PASSWORD}@broker:port"))),
+        (good.to_owned(), Some(format!("http://worker:{PASSWORD}@"))),
+    ] {
+        let error = broker(&url, management.as_deref());
+        assert_hidden(&format!("{error} {error:?}"));
+    }
+    for url in [
+        format!("postgres://worker:{PASSWORD}@database:port/shop"),
+        format!("mysql://worker:{PASSWORD}@database/shop"),
+        format!("postgres://worker:{PASSWORD}@database/shop?ssl={PASSWORD}"),
+        format!("host=database password={PASSWORD} port=none"),
+        format!("password='{PASSWORD}"),
+    ] {
+        let error = Store::new(&url, "public", 2).expect_err("not a database URL");
+        assert_hidden(&format!("{error} {error:?}"));
+    }
+}
