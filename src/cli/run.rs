@@ -9,7 +9,6 @@ use crate::{
     broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
     config::Settings,
     plan::{Plan, Step},
-    shutdown::Stop,
     telemetry,
     topology::Topology,
     worker::{self, Counters, Worker},
