@@ -38,7 +38,7 @@ pub fn items(topology: &Topology) -> Vec<Item> {
         Change::CreateExchange(exchange) => Some(Item::Exchange(exchange)),
         Change::CreateQueue(queue) => Some(Item::Queue(queue)),
         Change::Bind(binding) => Some(Item::Binding(binding)),
-        // There is nothing yet that could be taken away.
+        // There is nothing yet that could be deleted.
         Change::Unbind(_) | Change::DeleteQueue { .. } => None,
     };
     plan.steps.into_iter().filter_map(|step| item(step.change)).collect()

@@ -15,7 +15,7 @@ use crate::{
 /// A policy as it is stored. Of those that match a queue the one with the highest priority applies, alone.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Policy {
-    /// Its name.
+    /// Unique among the policies of a virtual host.
     pub name: String,
     /// A regular expression of queue or exchange names.
     pub pattern: String,
@@ -45,7 +45,7 @@ impl Management {
         self.get(&["policies", self.virtual_host()], &[]).await
     }
 
-    /// [`Management::queue_stats`] with the policies that apply at this moment, where the broker tells: the
+    /// [`Management::queue_stats`] with the policies that apply at this moment, where the broker says so: the
     /// statistics have those of five seconds ago, and RabbitMQ 4.0 has no others.
     ///
     /// # Errors
@@ -72,11 +72,11 @@ impl Management {
         Ok(stats)
     }
 
-    /// Makes the broker try the dead letters of `queue` again, by a policy that sets `definition` and is taken away
+    /// Makes the broker try the dead letters of `queue` again, by a policy that sets `definition` and is deleted
     /// at once. Whatever changes about a queue's policy has this effect
     /// (`rabbit_fifo_dlx:update_config/4`, message `lookup_topology`).
     ///
-    /// `definition` has to be what applies to the queue already. With one that takes at-least-once away the
+    /// `definition` has to be what applies to the queue already. With one that ends at-least-once the
     /// broker deletes the dead letters it holds.
     ///
     /// Permission needed: the `policymaker` tag.

@@ -35,7 +35,7 @@ pub enum ProbeError {
         "failed to {step} the probe's queue `{queue}`; it needs configure, write and read on it, and read on `{exchange}`"
     )]
     Queue {
-        /// Its name.
+        /// The temporary queue, `orders.probe.<word>`.
         queue: String,
         /// The exchange it is bound to.
         exchange: String,

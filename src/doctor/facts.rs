@@ -36,7 +36,7 @@ impl Facts {
     }
 }
 
-/// Whether a host is this machine, as far as its name tells; a Unix socket is a path.
+/// Whether a host is this machine, as far as its name says; a Unix socket is a path.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');

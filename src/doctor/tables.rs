@@ -65,7 +65,7 @@ pub fn sweep_index(facts: &Facts) -> Draft {
     }
 }
 
-/// A scan that is left although PostgreSQL was told to avoid scans has no index to go by.
+/// A scan that is left although PostgreSQL was asked to avoid scans has no index to go by.
 pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
     for (effect, sweep) in sweeps {
         match sweep {

@@ -54,7 +54,7 @@ impl<'a> Effective<'a> {
         self.argument_text(key).or_else(|| self.policy_text(key))
     }
 
-    /// On quorum queues the policy beats the argument, and `reject-publish-dlx` is as good as `drop-head`.
+    /// On quorum queues the policy overrides the argument, and `reject-publish-dlx` is as good as `drop-head`.
     pub(super) fn rejects_when_full(&self) -> bool {
         let (first, then) = if self.is_quorum() {
             (self.policy_text("overflow"), self.argument_text("overflow"))
@@ -68,7 +68,7 @@ impl<'a> Effective<'a> {
         }
     }
 
-    /// Deliveries of one message; `None` is without end. The smaller one, but a limit beats "none" (-1).
+    /// Deliveries of one message; `None` is without end. The smaller one, but a limit overrides "none" (-1).
     pub(super) fn delivery_limit(&self) -> Option<i64> {
         let limit = match (self.argument("delivery-limit"), self.policy("delivery-limit")) {
             (Some(own), Some(policy)) if own < 0 || policy < 0 => own.max(policy),

@@ -76,7 +76,7 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
             },
         ),
         ManagementError::NoVirtualHost { vhost, .. } => Gap::new(
-            format!("there is no virtual host {vhost}, or this broker does not tell"),
+            format!("there is no virtual host {vhost}, or this user may not see it"),
             format!("rabbitmqctl add_vhost {vhost}"),
         ),
         ManagementError::Refused { .. } => {
@@ -233,7 +233,7 @@ async fn clock(management: &Management, now: fn() -> Timestamp) -> Result<Skew, 
     let parsed = date.and_then(|date| rfc2822::parse(date).ok()).map(|zoned| zoned.timestamp());
     let broker = parsed.ok_or_else(|| ManagementError::Refused {
         address: management.virtual_host().to_owned(),
-        step: "tell the time".to_owned(),
+        step: "read the clock".to_owned(),
         reason: "the response has no readable Date header".to_owned(),
     })?;
     let round_trip_ms = received.as_millisecond().saturating_sub(sent.as_millisecond());

@@ -127,9 +127,9 @@ pub struct Alarm {
 /// What a user may do in a virtual host: regular expressions of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// Who.
+    /// The user it was granted to.
     pub user: String,
-    /// Where.
+    /// The virtual host it is for.
     pub virtual_host: String,
     /// Declare and delete.
     pub configure: String,

@@ -80,7 +80,7 @@ pub struct Server {
 /// A table of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
+    /// As it is looked for along the search path.
     pub name: String,
     /// Whether it is found along the search path.
     pub exists: bool,
