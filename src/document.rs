@@ -57,7 +57,7 @@ pub(crate) fn read<'i>(text: &'i str, root: &'static Section) -> Reading<'i> {
     let overlaps =
         |one: &Range<usize>, other: &Range<usize>| one.start <= other.end && other.start <= one.end;
     let own = walk.mistakes.into_iter().filter(|found| {
-        // What is no TOML was guessed; a complaint about the guess would confuse.
+        // What is not TOML was guessed; a complaint about the guess would confuse.
         !mistakes.iter().any(|syntax| overlaps(&syntax.span, &found.span))
     });
     let own: Vec<Mistake> = own.collect();

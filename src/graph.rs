@@ -36,7 +36,7 @@ pub struct Node {
     pub id: String,
     /// What it is.
     pub kind: Kind,
-    /// Its name: on the broker, where it is there.
+    /// On the broker, where it is there.
     pub name: String,
     /// What is to be known of it: lines of phrases.
     pub details: Vec<Vec<String>>,

@@ -37,12 +37,12 @@ pub struct Topology {
     pub retry: Vec<Level>,
 }
 
-/// A business rule: what happens to an order that did not get on in time.
+/// A business rule: what happens to an order whose time is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeout {
     /// One word of the routing key, e.g. `unpaid`.
     pub name: String,
-    /// The level a publisher uses when it says nothing else.
+    /// The level a publisher uses when it names no other.
     pub after: Level,
     /// Levels by order category.
     pub after_by_category: BTreeMap<String, Level>,

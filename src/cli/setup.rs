@@ -107,7 +107,7 @@ pub(super) fn show(settings: &Settings) -> Result<(), Failure> {
     print(text.trim_end())
 }
 
-/// A URL with `***` for its password; a text that is no URL is not shown at all, it may hold one.
+/// A URL with `***` for its password; a text that is not a URL is not shown at all, it may hold one.
 fn without_password(url: &str) -> String {
     let Ok(mut parsed) = url::Url::parse(url) else { return "***".to_owned() };
     if parsed.password().is_some() && parsed.set_password(Some("***")).is_err() {

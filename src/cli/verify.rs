@@ -104,7 +104,7 @@ async fn canaries(
     let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
         Failure::usage(format!(
             "no level lets go within {within:?}; give more time with --within, e.g. --within {}",
-            topology.levels.iter().min_by_key(|level| level.ttl()).map_or("", |level| level.name())
+            topology.shortest_delay().map_or("", |level| level.name())
         ))
     })?;
     let fates = probe::send(address, &sent, within).await?;

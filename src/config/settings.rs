@@ -45,7 +45,7 @@ pub struct DatabaseSettings {
     pub url: String,
     /// Schemas, comma-separated: the first holds what is ours, the order tables are found along it.
     pub search_path: String,
-    /// Connections at the most.
+    /// Most connections.
     pub connections: usize,
 }
 
@@ -53,7 +53,7 @@ pub struct DatabaseSettings {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSettings {
-    /// Orders closed in one transaction at the most.
+    /// Most orders in one transaction.
     pub batch_size: usize,
     /// How long the first order of a batch waits for others while earlier batches are being closed.
     pub batch_age: Millis,

@@ -111,8 +111,8 @@ fn retired<'a>(
 }
 
 fn delays(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
-    let levels = topology.levels.iter().map(|level| {
-        let (id, name) = (format!("delay_{}", level.name()), topology.delay_queue(level));
+    let levels = topology.delay_queues().map(|(level, name)| {
+        let id = format!("delay_{}", level.name());
         queue(id, Kind::Delay, name, vec![vec![level.name().to_owned()]], live)
     });
     let gone = live.map_or(&[][..], |live| &live.retired_delays);

@@ -21,7 +21,7 @@ pub struct TopologyFile {
     /// Type and limits of the queues.
     #[serde(default)]
     pub queues: QueuesSection,
-    /// The business rules: what happens to an order that did not get on in time. Each has a queue.
+    /// The business rules: what happens to an order whose time is up. Each has a queue.
     #[serde(default)]
     pub timeout: Vec<Spanned<TimeoutSection>>,
     /// What is tried again, and when.
@@ -99,12 +99,12 @@ impl QueueType {
     }
 }
 
-/// A business rule: what happens to an order that did not get on in time.
+/// A business rule: what happens to an order whose time is up.
 #[derive(Debug, Deserialize)]
 pub struct TimeoutSection {
     /// Business name: queue `<topology>.<name>`, routing key `<level>.<name>`.
     pub name: Spanned<String>,
-    /// The level a publisher uses when it says nothing else.
+    /// The level a publisher uses when it names no other.
     pub after: Spanned<String>,
     /// Which SQL runs when it is due; `close` is built in, others are in the settings.
     #[serde(default)]

@@ -82,7 +82,7 @@ pub enum LevelError {
     #[error("`{0}` delays nothing: a level needs at least 1ms")]
     Zero(String),
     /// Above what the broker accepts.
-    #[error("`{0}` is longer than ten years (315360000000 ms), which RabbitMQ refuses")]
+    #[error("`{0}` is longer than ten years ({MAX_TTL_MS} ms), which RabbitMQ refuses")]
     TooLong(String),
 }
 

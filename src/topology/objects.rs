@@ -46,6 +46,11 @@ impl Topology {
         format!("{}.delay.{}", self.name, level.name())
     }
 
+    /// The queues that delay, each with the level that it holds messages for.
+    pub fn delay_queues(&self) -> impl Iterator<Item = (&Level, String)> {
+        self.levels.iter().map(|level| (level, self.delay_queue(level)))
+    }
+
     /// `orders.unpaid`, the business queue of a timeout.
     #[must_use]
     pub fn business_queue(&self, timeout: &Timeout) -> String {

@@ -85,6 +85,20 @@ impl Topology {
     }
 }
 
+impl Topology {
+    /// Every routing key that a publisher may use.
+    pub fn routing_keys(&self) -> impl Iterator<Item = String> {
+        let of = move |level| self.timeouts.iter().map(move |t| Self::routing_key(level, t));
+        self.levels.iter().flat_map(of)
+    }
+
+    /// The delay that is over first.
+    #[must_use]
+    pub fn shortest_delay(&self) -> Option<&Level> {
+        self.levels.iter().min_by_key(|level| level.ttl())
+    }
+}
+
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }

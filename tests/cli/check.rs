@@ -75,7 +75,7 @@ fn the_broker_is_a_version() {
     assert_eq!(on(WITHOUT_FINDINGS, &["check", "--broker", "3.13"]).0, Some(78));
     let (code, _, err) = on(WITHOUT_FINDINGS, &["check", "--broker", "latest"]);
     assert_eq!(code, Some(64));
-    assert!(err.contains("`latest` is no RabbitMQ version"), "{err}");
+    assert!(err.contains("`latest` is not a RabbitMQ version"), "{err}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) fn empty(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
         .collect()
 }
 
-/// A timeout without any category treats all orders alike, which is no mistake; one that has some and lacks
+/// A timeout without any category treats all orders alike, which is not a mistake; one that has some and lacks
 /// another that its sibling has probably is.
 pub(super) fn missing(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let timeouts = || file.timeout.iter().map(Spanned::get_ref);

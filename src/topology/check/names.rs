@@ -9,9 +9,8 @@ use crate::{diagnostic::Draft, topology::file::TopologyFile};
 
 /// The longest name RabbitMQ accepts for a queue, an exchange or a routing key, in bytes (AMQP short string).
 const MAX_NAME_BYTES: usize = 255;
-/// Kept free after the topology's name: for `.` and a timeout, and for the objects of a later delay ladder, whose
-/// queues are called `<name>.ladder.50m` and whose routing keys join the digits of the delay before the timeout. Names
-/// are for years, so both rules about their length leave room for it now.
+/// Kept free after the topology's name: for `.` and a timeout, or the name of a delay queue. Names are for years, and a
+/// later version may append something longer, so both rules about their length leave room for it now.
 const NAME_RESERVE_BYTES: usize = 64;
 /// What the next generation of a queue appends: `.2`.
 const GENERATION_BYTES: usize = 2;
@@ -31,11 +30,12 @@ pub(super) fn topology(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     }
     if name.len() > MAX_NAME_BYTES - NAME_RESERVE_BYTES {
         let message = format!(
-            "the name has {} bytes; what is appended to it, levels, timeouts and the queues of a later delay ladder \
-             (`<name>.ladder.50m`), has to fit into the 255 bytes that RabbitMQ takes",
+            "the name has {} bytes; RabbitMQ takes {MAX_NAME_BYTES} for the name of a queue, and {NAME_RESERVE_BYTES} of them are \
+             kept for what is appended to it, such as `.unpaid` or `.delay.30m`",
             name.len()
         );
-        return vec![Draft::in_file(span, message, "keep it at 191 bytes or less")];
+        let most = MAX_NAME_BYTES - NAME_RESERVE_BYTES;
+        return vec![Draft::in_file(span, message, format!("keep it at {most} bytes or less"))];
     }
     Vec::new()
 }
@@ -55,11 +55,13 @@ fn word(name: &Spanned<String>) -> Option<Draft> {
     }
     if text.len() > NAME_RESERVE_BYTES - 1 {
         let message = format!(
-            "the name has {} bytes; RabbitMQ takes 255 for a queue's name, which has the topology's name before it, and \
-             for a routing key, which has the level before it, or the digits of a later delay ladder, joined",
+            "the name has {} bytes; RabbitMQ takes {MAX_NAME_BYTES} for the name of a queue, which has the topology's name before \
+             it, and for a routing key, which has the level before it",
             text.len()
         );
-        return Some(Draft::in_file(name.span(), message, "keep it at 63 bytes or less"));
+        let most = NAME_RESERVE_BYTES - 1;
+        let help = format!("keep it at {most} bytes or less");
+        return Some(Draft::in_file(name.span(), message, help));
     }
     None
 }

@@ -31,7 +31,7 @@ pub(super) fn levels(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     references(file)
         .filter(|(_, level)| !declared.contains(level.get_ref().as_str()))
         .map(|(place, level)| {
-            let message = format!("{place} is `{}`, which is no level", level.get_ref());
+            let message = format!("{place} is `{}`, which is not in delay.levels", level.get_ref());
             Draft::in_file(level.span(), message, help.as_str())
         })
         .collect()

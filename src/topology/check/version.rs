@@ -37,9 +37,9 @@ impl fmt::Display for BrokerVersion {
     }
 }
 
-/// The text is no version.
+/// The text is not a version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no RabbitMQ version: write it like `4.3` or `4.3.2`")]
+#[error("`{0}` is not a RabbitMQ version: write it like `4.3` or `4.3.2`")]
 pub struct BrokerVersionError(String);
 
 impl FromStr for BrokerVersion {

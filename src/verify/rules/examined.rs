@@ -27,9 +27,7 @@ impl<'a> Examined<'a> {
 
     /// Every routing key that a publisher may use.
     pub(super) fn keys(&self) -> impl Iterator<Item = String> {
-        let timeouts = &self.topology.timeouts;
-        let of = move |level| timeouts.iter().map(move |t| Topology::routing_key(level, t));
-        self.topology.levels.iter().flat_map(of)
+        self.topology.routing_keys()
     }
 }
 

@@ -91,7 +91,7 @@ fn versions() {
         let error = parse(text).expect_err(text).to_string();
         assert_eq!(
             error,
-            format!("`{text}` is no RabbitMQ version: write it like `4.3` or `4.3.2`")
+            format!("`{text}` is not a RabbitMQ version: write it like `4.3` or `4.3.2`")
         );
     }
     let version = |text: &str| parse(text).expect("a version");
