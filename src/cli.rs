@@ -74,9 +74,9 @@ enum Command {
     Apply(apply::Apply),
     /// Look for differences from the topology, policies that override it, and dead letters that are stuck
     Verify(verify::Verify),
-    /// Free the dead letters of a queue, once what held them is mended
+    /// Free the dead letters of a queue, once what held them is fixed
     Unblock(unblock::Unblock),
-    /// Look at broker, database and machine, and say what to mend
+    /// Look at broker, database and machine, and say what to fix
     Doctor(doctor::Doctor),
     /// Declare the topology, then close overdue orders until SIGTERM
     Run(run::Run),

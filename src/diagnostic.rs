@@ -208,7 +208,7 @@ pub struct Rendered {
 
 /// `1 error, 2 warnings, 1 note`: how many there are of each, worst first; empty where there is none.
 #[must_use]
-pub fn tally(severities: impl IntoIterator<Item = Severity>) -> String {
+pub fn counts_by_severity(severities: impl IntoIterator<Item = Severity>) -> String {
     let severities: Vec<Severity> = severities.into_iter().collect();
     let count = |of: Severity| severities.iter().filter(|severity| **severity == of).count();
     let parts = [Severity::Error, Severity::Warning, Severity::Note, Severity::Ok];

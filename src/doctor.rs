@@ -17,7 +17,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::diagnostic::{Diagnostic, Draft, Rendered, Severity, Subject, Target, tally};
+use crate::diagnostic::{
+    Diagnostic, Draft, Rendered, Severity, Subject, Target, counts_by_severity,
+};
 use facts::Facts;
 
 /// Version of `doctor -o json`.
@@ -108,7 +110,7 @@ pub fn diagnose(facts: &Facts) -> DoctorReport {
     DoctorReport {
         version: VERSION,
         ok: severities().all(|severity| severity < Severity::Error),
-        summary: format!("{} checks: {}", checks.len(), tally(severities())),
+        summary: format!("{} checks: {}", checks.len(), counts_by_severity(severities())),
         checks: checks.iter().map(|check| check.rendered(&target)).collect(),
     }
 }

@@ -98,7 +98,7 @@ impl Store {
     /// # Errors
     /// It does not, or it takes no writes.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        // On a standby, and on a primary that is told to (default_transaction_read_only).
+        // On a standby, and on a primary that is set so (default_transaction_read_only).
         const SQL: &str = "SELECT current_setting('transaction_read_only')::boolean";
         let client = self.client().await?;
         let row = client.query_one(SQL, &[]).await;

@@ -121,7 +121,7 @@ impl FrameRepair {
     }
 }
 
-/// Mends the texts in the payload of a content header; the error says why that is not enough.
+/// Repairs the texts in the payload of a content header; the error says why that is not enough.
 fn properties(payload: &mut [u8]) -> Result<(), &'static str> {
     /// The properties of class basic, from the highest bit of the flags down.
     const KINDS: [Property; 14] = {

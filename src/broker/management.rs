@@ -207,7 +207,7 @@ impl Management {
     }
 
     /// Why the exchanges cannot be listed. A virtual host that the user may not use is not there for this API on
-    /// RabbitMQ 4.3, and on 4.0 it is answered like a wrong password; only AMQP tells.
+    /// RabbitMQ 4.3, and on 4.0 it is answered like a wrong password; only AMQP shows which.
     async fn explain_first(&self, error: ApiFailure) -> ManagementError {
         let step = "list the exchanges";
         let explained = self.explain(step, error);
@@ -314,7 +314,7 @@ impl Management {
         }
     }
 
-    /// A connection with the credentials of `broker.url`, for what only AMQP can tell.
+    /// A connection with the credentials of `broker.url`, for what only AMQP can answer.
     pub(super) async fn link(&self, purpose: &str) -> Result<Link, ConnectError> {
         Link::open(&self.address, purpose).await
     }

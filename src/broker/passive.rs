@@ -20,7 +20,7 @@ pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError
 }
 
 /// Messages that are ready in `queue` at this moment, by the queue itself and not by statistics; `None` where there
-/// is no such queue. Unacked ones and those on their way to the dead letter exchange are not among them.
+/// exists no such queue. Unacked ones and those on their way to the dead letter exchange are not among them.
 ///
 /// Permission needed: as for [`queue_exists`].
 ///

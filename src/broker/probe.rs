@@ -61,7 +61,7 @@ impl ProbeError {
 /// The queue is exclusive: it goes with the connection, however this ends.
 ///
 /// # Errors
-/// See [`ProbeError`]; a canary that is lost or refused is no error.
+/// See [`ProbeError`]; a canary that is lost or refused is not an error.
 pub async fn send(
     address: &BrokerAddress,
     canaries: &Canaries,

@@ -40,7 +40,7 @@ pub(super) struct Readable {
 }
 
 impl Readable {
-    /// `frame_max` is what the client asks for; 0 is no limit.
+    /// `frame_max` is what the client asks for; 0 means no limit.
     pub(super) fn new(socket: Socket, frame_max: u32) -> Self {
         let scratch = vec![0; READ_BYTES].into_boxed_slice();
         let repair = FrameRepair::new(frame_max);
@@ -98,7 +98,7 @@ impl AsyncWrite for Readable {
     }
 }
 
-/// tokio, with [`Readable`] as the type of its streams, which is how lapin is told what it reads from.
+/// tokio, with [`Readable`] as the type of its streams, which is how lapin learns what it reads from.
 pub(super) fn runtime() -> Runtime<RuntimeParts<Tokio, ReadableReactor>> {
     Runtime::new(RuntimeParts::new(Tokio::current(), ReadableReactor(Tokio::current())))
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::Settings,
-    diagnostic::{Diagnostic, Severity, tally},
+    diagnostic::{Diagnostic, Severity, counts_by_severity},
     text::counted,
     topology::{
         Topology,
@@ -63,12 +63,12 @@ impl Check {
     }
 
     fn verdict(&self, path: &str, findings: &[Diagnostic]) -> Result<(), Failure> {
-        let tally = tally(findings.iter().map(|finding| finding.severity));
+        let counts = counts_by_severity(findings.iter().map(|finding| finding.severity));
         match findings.iter().map(|finding| finding.severity).max() {
-            Some(Severity::Error) => Err(Failure::configuration(format!("{path}: {tally}"))),
+            Some(Severity::Error) => Err(Failure::configuration(format!("{path}: {counts}"))),
             Some(Severity::Warning) if self.deny_warnings => Err(Failure {
                 code: exit::FAILED,
-                text: format!("{path}: {tally}, and --deny-warnings is set"),
+                text: format!("{path}: {counts}, and --deny-warnings is set"),
             }),
             _ => Ok(()),
         }
@@ -85,8 +85,8 @@ fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
         counted(topology.timeouts.len(), "timeout"),
         retries(topology.retry.len()),
     );
-    let tally = tally(findings.iter().map(|finding| finding.severity));
-    if tally.is_empty() { valid } else { format!("{valid}; {tally}") }
+    let counts = counts_by_severity(findings.iter().map(|finding| finding.severity));
+    if counts.is_empty() { valid } else { format!("{valid}; {counts}") }
 }
 
 /// The plural is irregular.

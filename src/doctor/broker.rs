@@ -92,7 +92,7 @@ pub fn judge_version(version: &str) -> Draft {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
         return Draft::warning(
-            format!("RabbitMQ {version} is no version overdue knows"),
+            format!("RabbitMQ {version} is not a version that overdue knows"),
             "use RabbitMQ 4.0 or later",
         );
     };

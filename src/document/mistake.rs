@@ -36,7 +36,7 @@ pub(crate) enum MistakeKind {
 pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
     let before = text.get(..byte.min(text.len())).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    // A byte order mark is no character of the first line.
+    // A byte order mark does not count as a character of the first line.
     let line = before.get(line_start..).unwrap_or_default().trim_start_matches('\u{feff}');
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }

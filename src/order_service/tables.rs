@@ -6,7 +6,7 @@ use crate::store::{Store, StoreError};
 const WAITING: Statement =
     Statement { name: "service_waiting", sql: include_str!("../../sql/service_waiting.sql") };
 
-/// Creates the tables of a run where one of them is missing; where none is, no right to create is needed.
+/// Creates the tables of a run where one of them is missing; with all of them there, the right to create is not needed.
 ///
 /// # Errors
 /// A statement failed; nothing was created.

@@ -92,7 +92,7 @@ pub(crate) enum Kind<'a> {
     Parked,
 }
 
-/// Tells queues that this program made from queues that only share the prefix, by name and dead letter exchange.
+/// Separates queues that this program made from queues that only share the prefix, by name and dead letter exchange.
 ///
 /// A queue that has the very name of a desired one is in its place, whatever it dead-letters to.
 /// `None` is a foreign queue: it is never touched, whatever its name begins with.

@@ -29,8 +29,8 @@ impl Retirement<'_> {
         // What nobody has counted is not given up for lost.
         let discarded =
             self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
-        // One that nothing comes into any more is out of use already: what still waits in it is no reason to
-        // refuse the rest.
+        // One that nothing comes into any more is out of use already: what still waits in it must not
+        // hold up the rest.
         if self.removed() && self.incoming().next().is_some() && messages != Some(0) && !discarded {
             plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
             return;

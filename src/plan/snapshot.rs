@@ -26,7 +26,7 @@ impl Snapshot {
         Self { objects, messages }
     }
 
-    /// Messages in `queue`; `None` where the broker does not say, which is no reason to think of zero.
+    /// Messages in `queue`; `None` where the broker does not say, which does not mean zero.
     #[must_use]
     pub fn messages_in(&self, queue: &str) -> Option<u64> {
         self.messages.get(queue).copied()

@@ -72,7 +72,7 @@ impl Order {
         (self.stage(change), self.ttl_ms(queue_of(change)))
     }
 
-    /// Zero where it is no delay queue.
+    /// Zero for other than delay queues.
     pub(super) fn ttl_ms(&self, queue: &str) -> i64 {
         self.ttl_ms.get(queue).copied().unwrap_or_default()
     }

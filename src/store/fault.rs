@@ -7,9 +7,9 @@ use tokio_postgres::error::SqlState;
 pub enum Fault {
     /// Somebody else was in the way (deadlock, lock time-out, serialisation): the same again.
     Contention,
-    /// The database is away, restarting, or read-only: wait, then a new connection.
+    /// The database is unavailable, restarting, or read-only: wait, then a new connection.
     Unavailable,
-    /// It is there and out of breath (disk, memory, connections, statement time-out): wait longer.
+    /// It is overloaded (disk, memory, connections, statement time-out): wait longer.
     Overloaded,
     /// A row of the batch breaks a rule: find it, leave the others alone.
     Row,
@@ -49,7 +49,7 @@ pub enum StoreError {
     Address(String),
     /// A schema's name cannot be used as it is.
     #[error(
-        "database.search_path: `{0}` is no plain schema name (lower-case letters, digits and `_`)"
+        "database.search_path: `{0}` is not a plain schema name (lower-case letters, digits and `_`)"
     )]
     SearchPath(String),
     /// No connection.
@@ -98,7 +98,7 @@ impl StoreError {
         self.code().is_some_and(|code| code.code().starts_with("28") || code.code() == "42501")
     }
 
-    /// The next step for a person, where the SQLSTATE tells it.
+    /// The next step for a person, where the SQLSTATE shows it.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         if matches!(self, Self::Connect { source, .. } if source.code().is_none()) {

@@ -169,7 +169,11 @@ fn outcome(effect: &Effect, row: &Row) -> Result<(String, Outcome), StoreError> 
         "closed" => Outcome::Closed { late: between(due_at, decided_at) },
         "already_final" => Outcome::AlreadyFinal,
         "not_due" => Outcome::NotDue { remaining: between(decided_at, due_at) },
-        other => return Err(misfit(format!("`{other}` is no outcome"))),
+        other => {
+            return Err(misfit(format!(
+                "`{other}` is not a valid outcome: write closed, already_final or not_due"
+            )));
+        }
     };
     Ok((id, outcome))
 }

@@ -10,7 +10,7 @@ const DONE: &str = include_str!("../../sql/outbox_done.sql");
 /// An event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its row; also the `message-id`, so that a subscriber can tell a second copy.
+    /// Its row; also the `message-id`, so that a subscriber can recognise a second copy.
     pub id: i64,
     /// What happened, and the routing key, e.g. `order.closed`.
     pub event: String,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{probe::Probe, queues::queues_of};
 use crate::{
-    diagnostic::{Diagnostic, Rendered, Severity, Target, tally},
+    diagnostic::{Diagnostic, Rendered, Severity, Target, counts_by_severity},
     plan::snapshot::Snapshot,
     text::counted,
     topology::Topology,
@@ -63,12 +63,12 @@ impl VerifyReport {
 
 fn summary(topology: &Topology, observed: &Snapshot, found: &[Diagnostic], ok: bool) -> String {
     let name = &topology.name;
-    let tally = tally(found.iter().map(|finding| finding.severity));
+    let counts = counts_by_severity(found.iter().map(|finding| finding.severity));
     if !ok {
-        return format!("NOT OK: topology `{name}` on this broker has {tally}");
+        return format!("NOT OK: topology `{name}` on this broker has {counts}");
     }
     let queues = counted(queues_of(topology, observed).len(), "queue");
-    let notes = if tally.is_empty() { tally } else { format!("; {tally}") };
+    let notes = if counts.is_empty() { counts } else { format!("; {counts}") };
     format!("OK: topology `{name}` matches the broker, {queues}{notes}")
 }
 

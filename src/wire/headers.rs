@@ -11,7 +11,7 @@ pub const PARK_TIMEOUT: &str = "x-park-timeout";
 /// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks what has it.
 pub const CANARY: &str = "x-overdue-canary";
 
-/// More attempts than any retry list has: a forged header is no way to wait for ever.
+/// More attempts than any retry list has: a forged header must not wait for ever.
 const MAX_ATTEMPT: u32 = 1_000_000;
 /// A trigger can say as much as it likes, and the headers have to fit into one frame.
 const MAX_REASON_CHARS: usize = 1_000;

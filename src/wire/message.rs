@@ -62,7 +62,7 @@ impl Message {
         }
     }
 
-    /// What happened to an order. `id` is the event's row in the outbox: a subscriber tells a second copy by it.
+    /// What happened to an order. `id` is the event's row in the outbox: a subscriber recognises a second copy by it.
     #[must_use]
     pub fn event(exchange: String, event: &str, id: i64, order_id: &str, at: Timestamp) -> Self {
         let body = serde_json::json!({ "order_id": order_id, "at": at });

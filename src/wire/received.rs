@@ -68,7 +68,7 @@ impl Received {
         }
     }
 
-    /// The tag tells apart the copies of one channel.
+    /// The tag distinguishes the copies of one channel.
     fn new_id(&self) -> String {
         let order = self.notice().map(|notice| notice.order_id.to_string());
         format!("{}#{}", order.as_deref().unwrap_or("unreadable message"), self.tag)

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What became of each of `ids`, in the same order; everything that says so is committed.
 ///
 /// # Errors
-/// The database is away, out of breath or set up wrongly. Parts of the batch may be committed by then;
+/// The database is unavailable, overloaded or set up wrongly. Parts of the batch may be committed by then;
 /// asking again is safe.
 pub async fn outcomes(
     store: &Store,

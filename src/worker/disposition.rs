@@ -37,7 +37,7 @@ pub struct Levels<'a> {
 
 /// Decides about a delivery that was tried `attempt` times before.
 ///
-/// An order that is not due keeps its attempt: waiting is no failure.
+/// An order that is not due keeps its attempt: waiting does not fail.
 #[must_use]
 pub fn decide(outcome: &Outcome, attempt: u32, levels: Levels<'_>) -> Disposition {
     match outcome {

@@ -38,8 +38,8 @@ pub(super) async fn find<'a>(worker: &'a Worker, link: &Link) -> Result<ByTimeou
     Ok(queues)
 }
 
-/// All queues of the virtual host. `None` where the management API does not answer, or is not asked: that is no
-/// reason not to work.
+/// All queues of the virtual host. `None` where the management API does not answer, or is not asked: that must not
+/// stop the work.
 async fn listed(worker: &Worker) -> Option<BTreeSet<String>> {
     worker.management.as_ref()?.queue_names().await.ok()
 }
@@ -81,7 +81,7 @@ pub(super) async fn watch(
     }
 }
 
-/// No answer is no news.
+/// Without an answer nothing has changed.
 async fn listed_new(worker: &Worker, consumed: &BTreeSet<String>) -> bool {
     let Some(names) = listed(worker).await else { return false };
     let mut bases = worker.topology.timeouts.iter().map(|t| worker.topology.business_queue(t));

@@ -33,7 +33,7 @@ enum RelayError {
 /// Publishes what is in the outbox until a stop is asked for.
 ///
 /// A failure is logged and tried again after a while, on a connection of its own: a broker that blocks publishers
-/// (memory or disk alarm) is no reason to leave the messages. The events wait in the outbox.
+/// (memory or disk alarm) does not end the session. The events wait in the outbox.
 pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     let mut publisher = None;
     loop {

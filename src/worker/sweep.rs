@@ -22,7 +22,7 @@ const SWEEP_SIZE: i64 = 500;
 /// Looks at once and then after every interval, until a stop is asked for.
 ///
 /// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
-/// the next interval: it is no reason to leave the messages.
+/// the next interval: it does not end the session.
 pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     let interval = worker.settings.sweep_every.as_duration();
     loop {

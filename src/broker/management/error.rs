@@ -9,7 +9,7 @@ pub(in crate::broker) type ApiFailure = rabbitmq_http_client::api::HttpClientErr
 /// Why the management API did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagementError {
-    /// Nobody answers, or something that is no management API.
+    /// Nobody answers, or something other than the management API answers.
     #[error(
         "cannot reach the management API at {address} to {step}; is the plugin enabled (rabbitmq-plugins enable \
          rabbitmq_management), and is broker.management_url right? ({reason})"

@@ -19,7 +19,7 @@ use crate::{broker::Link, wire::Message};
 
 /// How soon an idle publisher notices that its connection is gone.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Unconfirmed messages at once: enough to hide the round trip, few enough to tell what is unknown.
+/// Unconfirmed messages at once: enough to hide the round trip, few enough to list what is unknown.
 pub(super) const WINDOW: usize = 1_024;
 
 /// A message, and who waits for its confirm.

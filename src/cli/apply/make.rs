@@ -28,6 +28,6 @@ pub(super) async fn make(
         ChangeEvent::Step(step, StepResult::Bound) => keep(step, "somebody has bound it again"),
     };
     change.make(decide, on_event).await?;
-    // Afterwards: what cannot be written is no reason to stop half-way.
+    // Afterwards: what cannot be written must not stop it half-way.
     print(format!("{}applied {done} of {} steps", kept.concat(), done + kept.len()))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::{
-    diagnostic::{Diagnostic, Severity, tally},
+    diagnostic::{Diagnostic, Severity, counts_by_severity},
     topology::{
         Topology,
         check::{Surroundings, lint},
@@ -141,7 +141,7 @@ fn errors_do_not_hide_warnings() {
         ]
     );
     assert_eq!(
-        tally(findings.iter().map(|finding| finding.severity)),
+        counts_by_severity(findings.iter().map(|finding| finding.severity)),
         "1 error, 2 warnings, 1 note"
     );
     let errors = Topology::parse(&text).expect_err("one error");
