@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use overdue::topology::check::BrokerVersion;
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Services, World, services::ANSWER, users::PASSWORD};
+use super::{Services, World, services::http_client, users::PASSWORD};
 
 impl Services {
     /// A call, as administrator or as a user of a test; the answer, or status and text of a refusal.
@@ -25,8 +25,7 @@ impl Services {
         url.set_username("").unwrap();
         url.set_password(None).unwrap();
         url.path_segments_mut().unwrap().pop_if_empty().push("api").extend(path);
-        let client = Client::builder().timeout(ANSWER).build().unwrap();
-        let request = client.request(how, url).basic_auth(name, Some(password)).json(&body);
+        let request = http_client().request(how, url).basic_auth(name, Some(password)).json(&body);
         let answer = request.send().await.map_err(|error| format!("{error:?}"))?;
         let status = answer.status();
         let text = answer.text().await.map_err(|error| error.to_string())?;

@@ -9,6 +9,10 @@ use overdue::{
 };
 use rabbitmq_http_client::requests::VirtualHostParams;
 use tempfile::TempDir;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
 use tokio_postgres::NoTls;
 
 use super::Services;
@@ -154,7 +158,12 @@ impl Drop for Teardown {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(delete(&services, &name, &users))
         });
-        if let Ok(Err(why)) = done.join() {
+        // The runtime's other tasks go on meanwhile.
+        let wait = || done.join();
+        let is_shared = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
+        let done =
+            if Handle::try_current().is_ok_and(is_shared) { block_in_place(wait) } else { wait() };
+        if let Ok(Err(why)) = done {
             eprintln!("left behind: virtual host and schema `{}`: {why}", self.name);
         }
     }
