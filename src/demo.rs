@@ -22,14 +22,9 @@ mod setup;
 
 use std::{sync::Arc, time::Instant};
 
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::sync::mpsc;
 
-use crate::{
-    broker::Publisher,
-    shutdown::{DrainOverrun, Stop},
-    store::StoreError,
-    worker::{self, Worker},
-};
+use crate::{broker::Publisher, shutdown::Stop, store::StoreError, worker};
 use clock::Clock;
 pub use error::DemoError;
 use evidence::{Evidence, Timing};
@@ -51,10 +46,17 @@ pub async fn run(
     progress: &Arc<Progress>,
     stop: &Stop,
 ) -> Result<DemoReport, DemoError> {
-    let in_process = setup.in_process.then(|| InProcess::start(&setup.worker));
+    // It works until the run has been checked, so it has a stop of its own.
+    let stop_worker = Stop::new();
+    let worker = setup.in_process.then(|| {
+        let (worker, stop) = (Arc::clone(&setup.worker), stop_worker.clone());
+        tokio::spawn(async move { worker::run(&worker, &stop).await })
+    });
     let played = play(setup, script, progress, stop).await;
-    if let Some(worker) = in_process {
-        worker.end().await;
+    stop_worker.request();
+    if let Some(worker) = worker {
+        // What does not finish in time, or panicked, goes back to its queue with the process.
+        let _ended = worker.await;
     }
     let mut evidence = played?;
     evidence.put_back = setup.in_process.then(|| setup.worker.counters.read().put_back);
@@ -77,7 +79,7 @@ async fn play(
     let publisher = Publisher::connect(address, "overdue demo: publishing").await?;
     setup.payments.prepare_payments(setup.payment_connections).await?;
     let clock = Clock::read(&setup.worker.store).await?;
-    progress.write_rows();
+    progress.update(|state| state.has_rows = true);
     setup.orders.fill_stock(&script.initial_stock()).await?;
 
     progress.enter("creating orders");
@@ -137,27 +139,4 @@ async fn remove_rows(setup: &DemoSetup, evidence: &Evidence) -> Result<Rows, Sto
     }
     setup.orders.remove().await?;
     Ok(Rows::Removed)
-}
-
-/// The worker of this process, with a stop of its own: it works until the run has been checked.
-struct InProcess {
-    stop: Stop,
-    task: JoinHandle<Result<(), DrainOverrun>>,
-}
-
-impl InProcess {
-    fn start(worker: &Arc<Worker>) -> Self {
-        let stop = Stop::new();
-        let task = tokio::spawn({
-            let (worker, stop) = (Arc::clone(worker), stop.clone());
-            async move { worker::run(&worker, &stop).await }
-        });
-        Self { stop, task }
-    }
-
-    async fn end(self) {
-        self.stop.request();
-        // What does not finish in time, or panicked, goes back to its queue with the process.
-        let _ended = self.task.await;
-    }
 }

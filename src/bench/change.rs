@@ -94,7 +94,7 @@ async fn one(
         let (phases, phase) = watch::channel(ChangePhase::Changing);
         let (change, ()) = tokio::try_join!(applying.change(phases), publishing.meanwhile(phase))?;
         applying.until_all_is_out().await?;
-        Ok(log.with(|log| MeasuredChange::new(scenario.kind, size, log, filled, &change, refused)))
+        Ok(log.with(|log| MeasuredChange::new(scenario.kind, size, log, filled, change, refused)))
     };
     tokio::select! {
         measured = measured => measured,

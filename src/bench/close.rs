@@ -49,7 +49,7 @@ pub async fn run(
     let service = OrderService::new(store.clone(), RunId::new("bench", 0));
     let orders = new_orders(service.run(), orders);
     let effect = Effect::close();
-    let mut report = CloseReport::new(orders.len(), batch);
+    let (mut lines, mut broken) = (Vec::new(), Vec::new());
     for method in Method::ALL {
         let sample = match method {
             Method::OneByOne => &orders[..orders.len().min(ONE_BY_ONE_AT_MOST)],
@@ -60,12 +60,11 @@ pub async fn run(
         let what = method.describe(batch);
         on_step(&what);
         let took = method.run(store, &effect, sample, batch).await?;
-        report.lines.push(CloseLine::new(method, batch, sample.len(), took));
-        let broken = tables::broken(store, &service, sample).await?;
-        report.broken.extend(broken.into_iter().map(|broken| format!("{what}: {broken}")));
+        lines.push(CloseLine::new(method, batch, sample.len(), took));
+        let found = tables::broken(store, &service, sample).await?;
+        broken.extend(found.into_iter().map(|broken| format!("{what}: {broken}")));
     }
-    report.compare();
-    Ok(report)
+    Ok(CloseReport::new(orders.len(), batch, lines, broken))
 }
 
 fn new_orders(run: &RunId, count: usize) -> Vec<Order> {

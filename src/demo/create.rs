@@ -82,7 +82,7 @@ pub(super) async fn create_all(
         }
         publish(publisher, &setup.route, script, chunk.clone(), due_at).await?;
         let orders = chunk.end.min(total) - chunk.start;
-        Progress::count(&progress.created, orders);
+        progress.update(|state| state.created += orders);
         if orders > 0 {
             took = began.elapsed();
         }

@@ -108,7 +108,8 @@ impl Orders {
         let found = service.final_orders(&ids).await?;
         let closed =
             found.iter().filter(|(id, path)| path.is_some() && *id != script.last.id.as_str());
-        Progress::count(&progress.closed, closed.count());
+        let closed = closed.count();
+        progress.update(|state| state.closed += closed);
         if let Some(path) = found.get(script.last.id.as_str()) {
             self.drained = path.as_deref() == Some(Path::Message.as_str());
         }

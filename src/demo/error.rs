@@ -22,7 +22,7 @@ pub enum DemoError {
     Queue {
         /// What was being done.
         step: &'static str,
-        /// Its name.
+        /// As declared on the broker.
         queue: String,
         /// What the client reported.
         source: lapin::Error,

@@ -41,10 +41,7 @@ impl ParkingWatch {
         run: &RunId,
     ) -> Result<Self, DemoError> {
         let queue = format!("{}.demo.{run}", topology.name);
-        let failed = |step| {
-            let queue = queue.clone();
-            move |source| DemoError::Queue { step, queue, source }
-        };
+        let failed = |step| failed(step, &queue);
         let link = Link::open(address, "overdue demo: watching the parking lot").await?;
         let channel = link.channel().await.map_err(failed("open a channel for"))?;
         let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
@@ -76,11 +73,7 @@ impl ParkingWatch {
             }
             let declaring =
                 self.channel.queue_declare(queue.into(), options, FieldTable::default());
-            let declared = declaring.await.map_err(|source| DemoError::Queue {
-                step: "look at",
-                queue: queue.to_owned(),
-                source,
-            })?;
+            let declared = declaring.await.map_err(failed("look at", queue))?;
             if declared.consumer_count() > 0 {
                 return Ok(());
             }
@@ -97,18 +90,17 @@ impl ParkingWatch {
         let options = BasicGetOptions { no_ack: true };
         loop {
             let got = self.channel.basic_get(self.queue.as_str().into(), options).await;
-            let got = got.map_err(|source| DemoError::Queue {
-                step: "read",
-                queue: self.queue.clone(),
-                source,
-            })?;
-            let Some(message) = got else { break };
-            let order = DueNotice::decode(&message.delivery.data).map(|notice| notice.order_id);
-            parked.extend(
-                order.ok().map(|id| id.to_string()).filter(|id| id.starts_with(run.as_str())),
-            );
+            let Some(message) = got.map_err(failed("read", &self.queue))? else { break };
+            let notice = DueNotice::decode(&message.delivery.data).ok();
+            let id = notice.map(|notice| notice.order_id.to_string());
+            parked.extend(id.filter(|id| id.starts_with(run.as_str())));
         }
         self.link.close().await;
         Ok(parked)
     }
+}
+
+fn failed(step: &'static str, queue: &str) -> impl FnOnce(lapin::Error) -> DemoError {
+    let queue = queue.to_owned();
+    move |source| DemoError::Queue { step, queue, source }
 }

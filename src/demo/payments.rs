@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc, time::Instant};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::{sync::mpsc::UnboundedReceiver, time::sleep_until};
 
 use super::{
     create::Created, error::DemoError, evidence::Payment, progress::Progress, script::Script,
@@ -26,7 +26,8 @@ impl Payments {
         created: UnboundedReceiver<Created>,
         stop: &Stop,
     ) -> Result<Vec<Payment>, DemoError> {
-        let mut agenda = Agenda { created: Some(created), due: BinaryHeap::new(), over: false };
+        let due = BinaryHeap::new();
+        let mut agenda = Agenda { created, all_created: false, due, over: false };
         let mut sending = FuturesUnordered::new();
         let mut payments = Vec::new();
         loop {
@@ -44,8 +45,9 @@ impl Payments {
 
     async fn pay(&self, order: usize, at: Instant) -> Result<Payment, StoreError> {
         let answer = self.service.pay(&self.script.order(order).id).await?;
-        let counter = if answer.taken { &self.progress.paid } else { &self.progress.refused };
-        Progress::count(counter, 1);
+        self.progress.update(|state| {
+            *(if answer.taken { &mut state.paid } else { &mut state.refused }) += 1;
+        });
         let late = answer.sent.saturating_duration_since(at);
         Ok(Payment { order, taken: answer.taken, late })
     }
@@ -53,7 +55,8 @@ impl Payments {
 
 /// Payments to come, soonest first; filled while orders are still being created.
 struct Agenda {
-    created: Option<UnboundedReceiver<Created>>,
+    created: UnboundedReceiver<Created>,
+    all_created: bool,
     due: BinaryHeap<Reverse<(Instant, usize)>>,
     over: bool,
 }
@@ -63,17 +66,20 @@ impl Agenda {
     async fn next(&mut self, script: &Script, stop: &Stop) -> Option<(Instant, usize)> {
         loop {
             let soonest = self.due.peek().map(|Reverse((at, _))| *at);
-            if self.created.is_none() && soonest.is_none() {
+            if self.all_created && soonest.is_none() {
                 return None;
             }
+            let its_time = sleep_until(soonest.unwrap_or_else(Instant::now).into());
             tokio::select! {
                 biased;
                 () = stop.requested() => return None,
-                chunk = receive(&mut self.created) => match chunk {
+                chunk = self.created.recv(), if !self.all_created => match chunk {
                     Some(chunk) => self.add(script, &chunk),
-                    None => self.created = None,
+                    None => self.all_created = true,
                 },
-                () = until(soonest) => return self.due.pop().map(|Reverse(payment)| payment),
+                () = its_time, if soonest.is_some() => {
+                    return self.due.pop().map(|Reverse(payment)| payment);
+                }
             }
         }
     }
@@ -83,19 +89,5 @@ impl Agenda {
             let pay_after = script.orders.get(index).and_then(|order| order.pay_after);
             self.due.extend(pay_after.map(|after| Reverse((chunk.at + after, index))));
         }
-    }
-}
-
-async fn receive(created: &mut Option<UnboundedReceiver<Created>>) -> Option<Created> {
-    match created {
-        Some(created) => created.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time.into()).await,
-        None => std::future::pending().await,
     }
 }

@@ -1,63 +1,40 @@
 //! How far a run is, counted as it happens.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
-};
+use std::sync::{Mutex, PoisonError};
 
-/// Counters of a run, shared by those who count and those who show them.
+/// What is known of a run while it plays, shared by those who count and those who show it.
 #[derive(Debug, Default)]
-pub struct Progress {
-    phase: Mutex<&'static str>,
-    has_rows: AtomicBool,
-    pub(super) created: AtomicUsize,
-    pub(super) paid: AtomicUsize,
-    pub(super) refused: AtomicUsize,
-    pub(super) closed: AtomicUsize,
-}
+pub struct Progress(Mutex<State>);
 
-/// The counters at one moment, in orders.
+/// A run at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OrderCounts {
-    /// In the database, and their message was confirmed.
+pub struct State {
+    /// What is being done.
+    pub phase: &'static str,
+    /// Whether the run has written anything into the database.
+    pub has_rows: bool,
+    /// Orders in the database whose message was confirmed.
     pub created: usize,
-    /// Their payment was taken.
+    /// Orders whose payment was taken.
     pub paid: usize,
-    /// Their payment came after they were closed.
+    /// Orders whose payment came after they were closed.
     pub refused: usize,
-    /// Closed by overdue.
+    /// Orders that overdue closed.
     pub closed: usize,
 }
 
 impl Progress {
-    /// What is being done, and the counters.
+    /// As it is now.
     #[must_use]
-    pub fn read(&self) -> (&'static str, OrderCounts) {
-        let get = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
-        let counts = OrderCounts {
-            created: get(&self.created),
-            paid: get(&self.paid),
-            refused: get(&self.refused),
-            closed: get(&self.closed),
-        };
-        (*self.phase.lock().unwrap_or_else(PoisonError::into_inner), counts)
+    pub fn read(&self) -> State {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the run has written anything into the database.
-    #[must_use]
-    pub fn has_rows(&self) -> bool {
-        self.has_rows.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn write_rows(&self) {
-        self.has_rows.store(true, Ordering::Relaxed);
+    pub(super) fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(super) fn enter(&self, phase: &'static str) {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
-    }
-
-    pub(super) fn count(counter: &AtomicUsize, by: usize) {
-        counter.fetch_add(by, Ordering::Relaxed);
+        self.update(|state| state.phase = phase);
     }
 }

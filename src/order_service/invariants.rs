@@ -29,7 +29,7 @@ pub struct Broken {
 /// What was done in a run, to be compared with what the database holds.
 #[derive(Clone, Debug)]
 pub struct Done<'a> {
-    /// Whose orders.
+    /// The beginning of every id and SKU.
     pub run: &'a RunId,
     /// The ids of all orders that were created.
     pub created: Vec<&'a str>,

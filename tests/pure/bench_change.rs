@@ -238,11 +238,11 @@ fn each_kind_is_a_change_that_can_be_made_and_its_ways_lead_somewhere() {
 
 fn change() -> AppliedChange {
     AppliedChange {
-        summary: "1 queue to create; no message is lost".to_owned(),
+        plan: "1 queue to create; no message is lost".to_owned(),
         steps: 3,
-        switched: at(123),
-        applied: at(12_345),
-        gone: at(65_432),
+        switched_s: 0.12,
+        applied_s: 12.35,
+        old_queues_gone_s: 65.43,
     }
 }
 
@@ -263,7 +263,7 @@ fn report(of: &[(ChangeKind, &MessageLog, Option<bool>)]) -> ChangeReport {
     let size = ChangeSize { messages: 2, levels: levels("1s") };
     let mut report = ChangeReport::new(&size);
     for (kind, log, refused) in of {
-        let line = MeasuredChange::new(*kind, &size, log, at(250), &change(), *refused);
+        let line = MeasuredChange::new(*kind, &size, log, at(250), change(), *refused);
         report.lines.push(line);
     }
     report

@@ -19,6 +19,7 @@ use crate::{
         snapshot::Snapshot,
         waiting::{GaveUp, Next, Waiting},
     },
+    statistics::seconds,
     topology::Topology,
 };
 
@@ -149,8 +150,13 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
         self.drain(&deadline).await?;
         let gone = deadline.since.elapsed();
         phases.send_replace(ChangePhase::Gone);
-        let (steps, switched) = (plan.steps.len(), switched.unwrap_or(applied));
-        Ok(AppliedChange { summary: plan.summary(), steps, switched, applied, gone })
+        Ok(AppliedChange {
+            plan: plan.summary(),
+            steps: plan.steps.len(),
+            switched_s: seconds(switched.unwrap_or(applied)),
+            applied_s: seconds(applied),
+            old_queues_gone_s: seconds(gone),
+        })
     }
 
     /// As `overdue apply --wait`; the old parking lot drains too, because it is consumed here.

@@ -9,7 +9,7 @@ use super::{
     message_log::{MessageCounts, MessageLog},
     size::ChangeSize,
 };
-use crate::statistics::{Percentiles, per_second, seconds};
+use crate::statistics::{Percentiles, per_second};
 
 /// The result of one change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +25,16 @@ pub struct MeasuredChange {
     pub lateness: Option<Percentiles>,
     /// Messages confirmed per second, before the change.
     pub published_per_s: f64,
+    /// How the change was made.
+    #[serde(flatten)]
+    pub change: AppliedChange,
+    /// Where a timeout was removed: whether that was refused, and changed nothing, while messages were in its queue.
+    pub refused_while_occupied: Option<bool>,
+}
+
+/// How the change was made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AppliedChange {
     /// The plan's summary.
     pub plan: String,
     /// Steps of the plan.
@@ -35,23 +45,6 @@ pub struct MeasuredChange {
     pub applied_s: f64,
     /// Seconds from planning until what was retired was gone.
     pub old_queues_gone_s: f64,
-    /// Where a timeout was removed: whether that was refused, and changed nothing, while messages were in its queue.
-    pub refused_while_occupied: Option<bool>,
-}
-
-/// How the change was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppliedChange {
-    /// The plan's summary.
-    pub summary: String,
-    /// Steps of the plan.
-    pub steps: usize,
-    /// Until nothing new came into what was retired.
-    pub switched: Duration,
-    /// Until the plan was carried out.
-    pub applied: Duration,
-    /// Until what was retired was gone.
-    pub gone: Duration,
 }
 
 impl MeasuredChange {
@@ -62,7 +55,7 @@ impl MeasuredChange {
         size: &ChangeSize,
         log: &MessageLog,
         filled: Duration,
-        change: &AppliedChange,
+        change: AppliedChange,
         refused_while_occupied: Option<bool>,
     ) -> Self {
         Self {
@@ -71,11 +64,7 @@ impl MeasuredChange {
             counts: log.counts(),
             lateness: Percentiles::of(log.lateness()),
             published_per_s: per_second(size.messages, filled),
-            plan: change.summary.clone(),
-            steps: change.steps,
-            switched_s: seconds(change.switched),
-            applied_s: seconds(change.applied),
-            old_queues_gone_s: seconds(change.gone),
+            change,
             refused_while_occupied,
         }
     }

@@ -67,15 +67,15 @@ impl Display for ChangeReport {
 
 impl Display for MeasuredChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = &self.counts;
+        let Self { counts, change, .. } = self;
         writeln!(f, "{}: {}", self.kind.name(), self.what)?;
-        row(f, "plan", format_args!("{} steps", self.steps), &self.plan)?;
+        row(f, "plan", format_args!("{} steps", change.steps), &change.plan)?;
         let switched = "until nothing new came into what was retired";
-        row(f, "changed", format_args!("{} s", self.switched_s), switched)?;
+        row(f, "changed", format_args!("{} s", change.switched_s), switched)?;
         let applied = "until the plan was carried out";
-        row(f, "applied", format_args!("{} s", self.applied_s), applied)?;
+        row(f, "applied", format_args!("{} s", change.applied_s), applied)?;
         let gone = "until what was retired had drained and was gone";
-        row(f, "old queues gone", format_args!("{} s", self.old_queues_gone_s), gone)?;
+        row(f, "old queues gone", format_args!("{} s", change.old_queues_gone_s), gone)?;
         if let Some(refused) = self.refused_while_occupied {
             let (value, more) = if refused {
                 ("refused", "and nothing was changed")

@@ -61,31 +61,21 @@ pub struct CloseReport {
 }
 
 impl CloseReport {
-    pub(super) fn new(orders: usize, batch: usize) -> Self {
-        Self {
-            schema: SCHEMA,
-            orders,
-            batch,
-            lines: Vec::new(),
-            ratio: 0.0,
-            of_plain_sql: 0.0,
-            broken: Vec::new(),
-        }
-    }
-
-    pub(super) fn compare(&mut self) {
-        let of = |method: Method| {
-            self.lines
-                .iter()
-                .find(|line| line.method == method)
-                .map_or(0.0, |line| line.orders_per_s)
+    pub(super) fn new(
+        orders: usize,
+        batch: usize,
+        lines: Vec<CloseLine>,
+        broken: Vec<String>,
+    ) -> Self {
+        let rate = |method: Method| {
+            lines.iter().find(|line| line.method == method).map_or(0.0, |line| line.orders_per_s)
         };
-        let ratio =
-            |of: f64, to: f64| if to > 0.0 { (of / to * 100.0).round() / 100.0 } else { 0.0 };
-        let batches = of(Method::Batches);
-        let (one_by_one, plain_sql) = (of(Method::OneByOne), of(Method::SqlBatches));
-        self.ratio = ratio(batches, one_by_one);
-        self.of_plain_sql = ratio(batches, plain_sql);
+        let batches_to = |method: Method| match rate(method) {
+            0.0 => 0.0,
+            other => (rate(Method::Batches) / other * 100.0).round() / 100.0,
+        };
+        let (ratio, of_plain_sql) = (batches_to(Method::OneByOne), batches_to(Method::SqlBatches));
+        Self { schema: SCHEMA, orders, batch, lines, ratio, of_plain_sql, broken }
     }
 }
 

@@ -148,7 +148,7 @@ fn failure(run: &RunId, progress: &Progress, error: DemoError) -> Failure {
             Failure::failed(crate::text::error_chain(&error))
         }
     };
-    if !progress.has_rows() {
+    if !progress.read().has_rows {
         return failure;
     }
     let text =

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     cli::output::report,
-    demo::progress::{OrderCounts, Progress},
+    demo::progress::{Progress, State},
     order_service::RunId,
 };
 
@@ -41,9 +41,9 @@ async fn bar(progress: &Progress, orders: usize) {
     let mut ticks = tokio::time::interval(BAR_EVERY);
     loop {
         ticks.tick().await;
-        let (phase, counts) = progress.read();
-        bar.0.set_message(describe(phase, counts));
-        bar.0.set_position(u64::try_from(counts.paid + counts.closed).unwrap_or(u64::MAX));
+        let state = progress.read();
+        bar.0.set_message(describe(state));
+        bar.0.set_position(u64::try_from(state.paid + state.closed).unwrap_or(u64::MAX));
     }
 }
 
@@ -63,13 +63,11 @@ async fn lines(progress: &Progress, orders: usize) {
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        let (phase, counts) = progress.read();
         let seconds = began.elapsed().as_secs();
-        report(format!("{seconds} s: {} of {orders}", describe(phase, counts)));
+        report(format!("{seconds} s: {} of {orders}", describe(progress.read())));
     }
 }
 
-fn describe(phase: &str, counts: OrderCounts) -> String {
-    let OrderCounts { created, paid, refused, closed } = counts;
+fn describe(State { phase, created, paid, refused, closed, .. }: State) -> String {
     format!("{phase}: paid {paid}, closed {closed}, refused {refused}, created {created}")
 }
