@@ -1,4 +1,4 @@
 //! Measurements: what closing orders costs, and what a change of the topology does to the messages in it.
 
-pub mod change;
-pub mod close;
+pub(crate) mod change;
+pub(crate) mod close;

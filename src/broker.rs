@@ -1,26 +1,27 @@
 //! The edge to RabbitMQ: where it is, how to connect, what it has, publishing and consuming.
 
-pub mod address;
-pub mod apply;
-pub mod change;
-pub mod connect;
-pub mod consume;
-pub mod frames;
-pub mod health;
-pub mod lock;
-pub mod management;
+pub(crate) mod address;
+pub(crate) mod apply;
+pub(crate) mod change;
+pub(crate) mod connect;
+pub(crate) mod consume;
+pub(crate) mod frames;
+pub(crate) mod health;
+pub(crate) mod lock;
+pub(crate) mod management;
 mod objects;
-pub mod passive;
-pub mod policies;
-pub mod probe;
-pub mod publish;
+pub(crate) mod passive;
+pub(crate) mod policies;
+pub(crate) mod probe;
+pub(crate) mod publish;
 mod remove;
-pub mod stats;
+pub(crate) mod stats;
 mod stream;
 
 pub use address::BrokerAddress;
 pub use change::{ChangeError, ChangeEvent, TopologyChange};
 pub use connect::{ConnectError, Link};
-pub use lock::{LockError, LockLost, TopologyLock};
+pub(crate) use lock::LockLost;
+pub use lock::{LockError, TopologyLock};
 pub use management::{Management, ManagementError};
 pub use publish::{PublishError, Publisher};

@@ -7,12 +7,13 @@ mod database;
 mod demo;
 mod doctor;
 mod drill;
-pub mod exit;
+pub(crate) mod exit;
 mod export;
 mod graph;
 mod output;
 mod permissions;
 mod plan;
+mod program;
 mod publish;
 mod run;
 mod schema;
@@ -26,11 +27,12 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Flags, LogSettings, Settings};
 use exit::Failure;
+pub use program::main;
 
 /// Closes what was not done in time: delay topologies on plain RabbitMQ, overdue orders in PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "overdue", version, arg_required_else_help = true, after_help = exit::HELP)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
@@ -101,7 +103,7 @@ enum Command {
 }
 
 /// Writes the failure of a command to standard error.
-pub fn report_failure(failure: &Failure) {
+pub(crate) fn report_failure(failure: &Failure) {
     output::report(format!("error: {failure}"));
 }
 
@@ -110,7 +112,7 @@ impl Cli {
     ///
     /// # Errors
     /// What went wrong, with the exit code and the next step.
-    pub async fn run(self) -> Result<(), Failure> {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
         let settings = self.settings()?;
         crate::telemetry::install(&self.log(&settings)).map_err(Failure::configuration)?;
         match self.command {

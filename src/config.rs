@@ -9,12 +9,10 @@ mod settings;
 
 use std::path::Path;
 
-pub use error::SettingsError;
+pub(crate) use error::SettingsError;
 pub use millis::Millis;
-pub use settings::{
-    BrokerSettings, DatabaseSettings, EffectSettings, Flags, LogFormat, LogSettings, Settings,
-    WorkerSettings,
-};
+pub(crate) use settings::{EffectSettings, Flags, LogFormat, LogSettings};
+pub use settings::{Settings, WorkerSettings};
 
 impl Settings {
     /// Reads all layers.

@@ -7,17 +7,17 @@
 //! Script ─create, publish─▶ orders + messages ─pay, close─▶ Evidence ─check─▶ DemoReport
 //! ```
 
-pub mod check;
-pub mod clock;
+pub(crate) mod check;
+pub(crate) mod clock;
 mod create;
-pub mod ending;
+pub(crate) mod ending;
 mod error;
-pub mod evidence;
+pub(crate) mod evidence;
 mod parking;
-pub mod payments;
-pub mod progress;
-pub mod report;
-pub mod script;
+pub(crate) mod payments;
+pub(crate) mod progress;
+pub(crate) mod report;
+pub(crate) mod script;
 mod setup;
 
 use std::{sync::Arc, time::Instant};
@@ -26,21 +26,21 @@ use tokio::sync::mpsc;
 
 use crate::{broker::Publisher, shutdown::Stop, store::StoreError, worker};
 use clock::Clock;
-pub use error::DemoError;
+pub(crate) use error::DemoError;
 use evidence::{Evidence, Timing};
 use parking::ParkingWatch;
 use payments::Payments;
 use progress::Progress;
 use report::{DemoReport, Rows};
 use script::Script;
-pub use setup::DemoSetup;
+pub(crate) use setup::DemoSetup;
 
 /// Plays a script and reports what became of it. Ends by itself, `after` + 60 s past the last order at the
 /// latest, or soon after a stop was requested.
 ///
 /// # Errors
 /// See [`DemoError`]. A broken invariant is not an error, it is in the report.
-pub async fn run(
+pub(crate) async fn run(
     setup: &DemoSetup,
     script: &Arc<Script>,
     progress: &Arc<Progress>,

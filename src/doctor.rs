@@ -3,15 +3,15 @@
 //! `broker::health` and `store::health` gather the facts; nothing here asks anybody. A fact that could not
 //! be gathered makes its checks warnings that say which right or service is missing; it never stops the others.
 
-pub mod broker;
-pub mod clocks;
-pub mod cluster;
-pub mod database;
-pub mod facts;
-pub mod machine;
-pub mod rights;
-pub mod tables;
-pub mod work;
+pub(crate) mod broker;
+pub(crate) mod clocks;
+pub(crate) mod cluster;
+pub(crate) mod database;
+pub(crate) mod facts;
+pub(crate) mod machine;
+pub(crate) mod rights;
+pub(crate) mod tables;
+pub(crate) mod work;
 
 use std::fmt;
 

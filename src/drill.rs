@@ -1,6 +1,6 @@
 //! The script of a drill: real orders at many times their speed. Pure.
 
-pub mod file;
+pub(crate) mod file;
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const LATEST_PAYMENT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// An order's id cannot be one with the run's id in front.
-pub fn script(
+pub(crate) fn script(
     run: RunId,
     real: &[RealOrder],
     (after, speed, level): (Ttl, u32, Ttl),
@@ -41,7 +41,7 @@ pub fn script(
 
 /// What has to become of an order that was paid `lag` after its purchase when it may take `after`.
 #[must_use]
-pub fn expected(lag: Option<Duration>, after: Duration) -> Expected {
+pub(crate) fn expected(lag: Option<Duration>, after: Duration) -> Expected {
     let Some(lag) = lag else { return Expected::Closed };
     if lag.abs_diff(after) <= after / BOUNDARY {
         Expected::Boundary
@@ -55,7 +55,7 @@ pub fn expected(lag: Option<Duration>, after: Duration) -> Expected {
 /// The time that `after` becomes at a speed is not a level of the topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{after} at speed {speed} is {ms}ms, which is not a level; speeds that give one: {speeds}")]
-pub struct NoLevel {
+pub(crate) struct NoLevel {
     after: String,
     speed: u32,
     ms: u64,
@@ -66,7 +66,11 @@ pub struct NoLevel {
 ///
 /// # Errors
 /// There is no such level; the error lists the speeds that give one.
-pub fn level_at<'a>(after: &Level, speed: u32, levels: &'a [Level]) -> Result<&'a Level, NoLevel> {
+pub(crate) fn level_at<'a>(
+    after: &Level,
+    speed: u32,
+    levels: &'a [Level],
+) -> Result<&'a Level, NoLevel> {
     let after_ms = after.ttl().as_millis();
     let sped_up = |level: &&Level| level.ttl().as_millis().checked_mul(speed.into());
     levels.iter().find(|level| sped_up(level) == Some(after_ms)).ok_or_else(|| {
@@ -84,7 +88,7 @@ pub fn level_at<'a>(after: &Level, speed: u32, levels: &'a [Level]) -> Result<&'
 
 /// The speeds at which `after` becomes a level, highest first, with that level.
 #[must_use]
-pub fn speeds(after: Ttl, levels: &[Level]) -> Vec<(u64, &Level)> {
+pub(crate) fn speeds(after: Ttl, levels: &[Level]) -> Vec<(u64, &Level)> {
     let after_ms = after.as_millis();
     let divides = |level: &&Level| after_ms.is_multiple_of(level.ttl().as_millis());
     let mut speeds: Vec<_> = levels

@@ -3,11 +3,11 @@
 //! Each format is a pure function from the topology's objects to text. Where a format has an order, it is
 //! the one of the plan for an empty virtual host: a thing comes after everything it leads to.
 
-pub mod definitions;
-pub mod kubernetes;
+pub(crate) mod definitions;
+pub(crate) mod kubernetes;
 mod names;
-pub mod rabbitmqadmin;
-pub mod terraform;
+pub(crate) mod rabbitmqadmin;
+pub(crate) mod terraform;
 
 use std::collections::BTreeSet;
 

@@ -1,12 +1,12 @@
 //! The topology as a picture: what is drawn, and one renderer per format. Pure: the same topology, the same bytes.
 
-pub mod dot;
-pub mod layout;
+pub(crate) mod dot;
+pub(crate) mod layout;
 mod live;
 mod measure;
-pub mod mermaid;
+pub(crate) mod mermaid;
 mod model;
-pub mod svg;
+pub(crate) mod svg;
 
 use std::fmt;
 

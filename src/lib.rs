@@ -19,38 +19,164 @@
 //! - Events are published at least once: a subscriber recognises copies by their `message-id`.
 //! - Classic queues dead-letter at most once and are not replicated.
 //!
-//! # The map
-//! Core, pure: [`topology`], [`plan`], [`order`], [`wire`], [`worker::batch`], [`worker::disposition`], and what is made of them:
-//! [`graph`], [`export`], [`permissions`], [`verify`], [`doctor`]'s judgements.
-//! Edges: [`broker`], [`store`], [`cli`]. `broker` and `store` do not know each other; [`worker`] joins them.
+//! # The public API
+//! What a program of yours embeds; everything else is private to the binary `overdue`.
+//!
+//! Read and check a topology:
+//!
+//! ```
+//! use overdue::{Topology, lint, Surroundings};
+//!
+//! let text = r#"
+//!     name = "orders"
+//!     [delay]
+//!     levels = ["5s", "30m"]
+//!     [[timeout]]
+//!     name = "unpaid"
+//!     after = "30m"
+//!     effect = "close"
+//!     [retry]
+//!     after = ["5s"]
+//! "#;
+//! let topology = Topology::parse(text).expect("no errors");
+//! assert_eq!(topology.level("30m").expect("a level").ttl().as_millis(), 1_800_000);
+//!
+//! // All mistakes at once, each with what to do.
+//! let wrong = lint(&text.replace("levels", "level"), &Surroundings::default());
+//! assert!(wrong.iter().any(|found| found.message.contains("level")));
+//! ```
+//!
+//! The objects it becomes on a broker, and where a publisher sends a notice:
+//!
+//! ```
+//! # use overdue::Topology;
+//! use overdue::{Argument, Delay};
+//!
+//! # let topology = Topology::parse("name = \"orders\"\n[delay]\nlevels = [\"5s\", \"30m\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\n[retry]\nafter = [\"5s\"]\n").unwrap();
+//! let objects = topology.objects();
+//! let delay = &objects.queues["orders.delay.30m"];
+//! assert_eq!(delay.arguments["x-message-ttl"], Argument::Integer(1_800_000));
+//!
+//! let route = topology.route("unpaid", &Delay::Usual).expect("a route");
+//! assert_eq!((route.exchange.as_str(), route.routing_key.as_str()), ("orders.in", "30m.unpaid"));
+//! ```
+//!
+//! Plan what a broker needs; the plan is data, nothing is changed:
+//!
+//! ```
+//! # use overdue::Topology;
+//! use std::collections::BTreeSet;
+//! use overdue::{Snapshot, diff};
+//!
+//! # let topology = Topology::parse("name = \"orders\"\n[delay]\nlevels = [\"5s\", \"30m\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\n[retry]\nafter = [\"5s\"]\n").unwrap();
+//! let plan = diff(&topology, &Snapshot::default(), &BTreeSet::new());
+//! assert_eq!(plan.lost(), 0);
+//! assert!(plan.steps.iter().all(|step| step.adds()));
+//! // The broker right after it was carried out needs nothing more.
+//! assert!(diff(&topology, &Snapshot::of(&topology), &BTreeSet::new()).is_empty());
+//! ```
+//!
+//! Bring a broker there, under the topology's lock:
+//!
+//! ```no_run
+//! # use overdue::Topology;
+//! use overdue::{BrokerAddress, Management, TopologyChange};
+//!
+//! # async fn example(topology: Topology) -> Result<(), Box<dyn std::error::Error>> {
+//! let address = BrokerAddress::parse("amqp://admin:secret@127.0.0.1:5672/orders", None)?;
+//! let management = Management::new(&address)?;
+//! let plan = TopologyChange::new(&management, &topology).apply().await?;
+//! println!("{plan}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Publish with a confirm; `Ok` means that a queue has the message:
+//!
+//! ```no_run
+//! # use overdue::{BrokerAddress, Topology};
+//! use overdue::{Delay, DueNotice, Message, OrderId, Publisher};
+//!
+//! # async fn example(address: BrokerAddress, topology: Topology) -> Result<(), Box<dyn std::error::Error>> {
+//! let publisher = Publisher::connect(&address, "order service").await?;
+//! let notice = DueNotice { order_id: OrderId::parse("4711")?, due_at: None };
+//! let route = topology.route("unpaid", &Delay::Usual)?;
+//! publisher.publish(Message::notice(route, &notice)).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Work in a process of your own:
+//!
+//! ```no_run
+//! # use overdue::{BrokerAddress, Topology};
+//! use std::{collections::BTreeMap, sync::Arc};
+//! use overdue::{Effect, Settings, Stop, Store, Worker, work};
+//!
+//! # async fn example(address: BrokerAddress, topology: Topology) -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::new("postgres://overdue:secret@127.0.0.1/shop", "overdue,public", 16)?;
+//! let effects = BTreeMap::from([("close".to_owned(), Effect::close())]);
+//! let settings = Settings::default().worker;
+//! let worker = Arc::new(Worker::new(address, None, store, topology, effects, settings));
+//! let stop = Stop::new();
+//! // Until somebody calls `stop.request()`, then at most `worker.drain` longer.
+//! work(&worker, &stop).await?;
+//! # Ok(())
+//! # }
+//! ```
 
-pub mod bench;
-pub mod broker;
+mod bench;
+mod broker;
 #[allow(
     clippy::doc_markdown,
     reason = "doc comments of arguments are help texts, shown as they are"
 )]
-pub mod cli;
-pub mod config;
-pub mod demo;
-pub mod diagnostic;
-pub mod doctor;
-pub(crate) mod document;
-pub mod drill;
-pub mod export;
-pub mod graph;
-pub mod objects;
-pub mod order;
-pub mod order_service;
-pub mod permissions;
-pub mod plan;
-pub mod secret;
-pub mod shutdown;
-pub mod statistics;
-pub mod store;
-pub mod telemetry;
+mod cli;
+mod config;
+mod demo;
+mod diagnostic;
+mod doctor;
+mod document;
+mod drill;
+mod export;
+mod graph;
+#[doc(hidden)]
+pub mod internals;
+mod objects;
+mod order;
+mod order_service;
+mod permissions;
+mod plan;
+mod secret;
+mod shutdown;
+mod statistics;
+mod store;
+mod telemetry;
 mod text;
-pub mod topology;
-pub mod verify;
-pub mod wire;
-pub mod worker;
+mod topology;
+mod verify;
+mod wire;
+mod worker;
+
+#[doc(hidden)]
+pub use cli::main;
+
+pub use broker::{
+    BrokerAddress, ChangeError, ChangeEvent, ConnectError, LockError, Management, ManagementError,
+    PublishError, Publisher, TopologyChange, address::AddressError,
+};
+pub use config::{Settings, WorkerSettings};
+pub use diagnostic::{Diagnostic, Fix, Severity, Subject};
+pub use objects::{Argument, Binding, Exchange, Objects, Queue};
+pub use order::{OrderId, OrderIdError, Outcome};
+pub use plan::{Change, Plan, Reason, Refusal, Step, diff::diff, snapshot::Snapshot};
+pub use shutdown::{DrainOverrun, Stop};
+pub use store::{Store, StoreError, orders::Effect};
+pub use topology::{
+    Timeout, Topology,
+    check::{BrokerVersion, Surroundings, lint},
+    level::{Level, LevelError, Ttl},
+    route::{Delay, Route, RouteError},
+};
+pub use wire::{DueNotice, Message, Unreadable};
+pub use worker::{Counters, Counts, Worker, run as work};

@@ -1,7 +1,7 @@
 //! Exchanges, queues and bindings as plain data: what a topology wants and what a broker has, in the same types.
 
-pub mod routing;
-pub mod topic;
+pub(crate) mod routing;
+pub(crate) mod topic;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ pub struct Objects {
 }
 
 /// Arguments by name.
-pub type Arguments = BTreeMap<String, Argument>;
+pub(crate) type Arguments = BTreeMap<String, Argument>;
 
 /// An exchange as the broker sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -163,7 +163,7 @@ impl From<&Argument> for Value {
 
 /// Arguments as a JSON object; numbers stay numbers.
 #[must_use]
-pub fn arguments_json(arguments: &Arguments) -> Map<String, Value> {
+pub(crate) fn arguments_json(arguments: &Arguments) -> Map<String, Value> {
     arguments.iter().map(|(key, value)| (key.clone(), value.into())).collect()
 }
 

@@ -7,28 +7,26 @@
 //! Demo, drill and benchmarks work with it. Every id and SKU begins with the id of a run, and every statement
 //! looks only at these rows, so any number of runs, in any number of processes, share one database.
 
-pub mod basket;
+pub(crate) mod basket;
 mod create;
-pub mod facts;
-pub mod invariants;
+pub(crate) mod facts;
+pub(crate) mod invariants;
 mod pay;
 mod read;
-pub mod run_id;
+pub(crate) mod run_id;
 mod tables;
 
 use futures_util::future::try_join_all;
 use tokio_postgres::{Row, types::ToSql};
 
-pub use basket::{Item, Order};
-pub use pay::Answer;
-pub use run_id::RunId;
-pub use tables::ensure_tables;
+pub(crate) use run_id::RunId;
+pub(crate) use tables::ensure_tables;
 
 use crate::store::{Store, StoreError};
 
 /// The orders and the stock of one run.
 #[derive(Clone)]
-pub struct OrderService {
+pub(crate) struct OrderService {
     store: Store,
     run: RunId,
 }
@@ -42,13 +40,13 @@ struct Statement {
 impl OrderService {
     /// Connects with the first statement; the tables are there already, see [`ensure_tables`].
     #[must_use]
-    pub const fn new(store: Store, run: RunId) -> Self {
+    pub(crate) const fn new(store: Store, run: RunId) -> Self {
         Self { store, run }
     }
 
     /// Whose orders these are.
     #[must_use]
-    pub const fn run(&self) -> &RunId {
+    pub(crate) const fn run(&self) -> &RunId {
         &self.run
     }
 

@@ -4,15 +4,16 @@
 //! nothing else, so a test can remove each need, one by one, and see its user fail
 //! (<https://www.rabbitmq.com/docs/access-control#authorisation>).
 
-pub mod definitions;
+pub(crate) mod definitions;
 mod need;
-pub mod pattern;
-pub mod rabbitmqctl;
+pub(crate) mod pattern;
+pub(crate) mod rabbitmqctl;
 mod role;
 mod roles;
 
-pub use need::{Need, Object, Right};
-pub use role::{Reach, Role, RoutingKeys, Tag};
+pub use need::Right;
+pub(crate) use need::{Need, Object};
+pub use role::{Role, Tag};
 
 /// For whom and in what form the rights are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]

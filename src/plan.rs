@@ -1,20 +1,20 @@
 //! What it takes to bring a broker to the desired topology, as data: printed, saved, then executed as it is.
 
-pub mod counts;
-pub mod diff;
-pub mod difference;
-pub mod drains;
-pub mod generation;
-pub mod reason;
+pub(crate) mod counts;
+pub(crate) mod diff;
+pub(crate) mod difference;
+pub(crate) mod drains;
+pub(crate) mod generation;
+pub(crate) mod reason;
 mod retirement;
-pub mod saved;
-pub mod schema;
-pub mod snapshot;
+pub(crate) mod saved;
+pub(crate) mod schema;
+pub(crate) mod snapshot;
 mod stage;
-pub mod stats;
+pub(crate) mod stats;
 mod text;
 mod ttl_ms;
-pub mod waiting;
+pub(crate) mod waiting;
 
 use std::collections::BTreeSet;
 
@@ -116,7 +116,7 @@ pub enum Refusal {
 
 /// A count of messages as a person reads it.
 #[must_use]
-pub fn count_of(messages: Option<u64>) -> String {
+pub(crate) fn count_of(messages: Option<u64>) -> String {
     messages.map_or_else(
         || "an unknown number of messages".to_owned(),
         |messages| counted(messages, "message"),

@@ -1,10 +1,10 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
-pub mod fault;
-pub mod health;
-pub mod init;
-pub mod orders;
-pub mod outbox;
+pub(crate) mod failure;
+pub(crate) mod health;
+pub(crate) mod init;
+pub(crate) mod orders;
+pub(crate) mod outbox;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use deadpool_postgres::{
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio_postgres::{config::SslMode, types::ToSql};
 
-pub use fault::{Fault, StoreError};
+pub use failure::{FailureKind, StoreError};
 
 /// TCP, TLS and login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,12 +29,12 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub struct Store {
     pool: Pool,
-    place: Arc<str>,
+    address: Arc<str>,
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Store({})", self.place)
+        write!(f, "Store({})", self.address)
     }
 }
 
@@ -63,7 +63,7 @@ impl Store {
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(TCP_USER_TIMEOUT)
             .keepalives_idle(Duration::from_secs(10));
-        let place = place_of(&config);
+        let address = address_of(&config);
         let manager = manager(config)?;
         let pool = Pool::builder(manager)
             .max_size(connections)
@@ -72,13 +72,13 @@ impl Store {
             .create_timeout(Some(CONNECT_TIMEOUT * 2))
             .build()
             .map_err(|error| StoreError::Address(error.to_string()))?;
-        Ok(Self { pool, place: place.into() })
+        Ok(Self { pool, address: address.into() })
     }
 
     /// Where the database is, without the password, for messages.
     #[must_use]
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// A connection from the pool.
@@ -86,10 +86,10 @@ impl Store {
     /// # Errors
     /// The server cannot be reached, refuses the login, or has no such database.
     pub async fn client(&self) -> Result<Object, StoreError> {
-        let place = || self.place.to_string();
+        let address = || self.address.to_string();
         self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(source) => StoreError::Connect { place: place(), source },
-            other => StoreError::Pool { place: place(), reason: other.to_string() },
+            PoolError::Backend(source) => StoreError::Connect { address: address(), source },
+            other => StoreError::Pool { address: address(), reason: other.to_string() },
         })
     }
 
@@ -103,7 +103,7 @@ impl Store {
         let client = self.client().await?;
         let row = client.query_one(SQL, &[]).await;
         if self.named("ping", row)?.get(0) {
-            return Err(StoreError::ReadOnly { place: self.place.to_string() });
+            return Err(StoreError::ReadOnly { address: self.address.to_string() });
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Store {
     ) -> Result<T, StoreError> {
         result.map_err(|source| StoreError::Statement {
             statement,
-            place: self.place.to_string(),
+            address: self.address.to_string(),
             source,
         })
     }
@@ -164,7 +164,7 @@ fn manager(config: tokio_postgres::Config) -> Result<Manager, StoreError> {
     Ok(Manager::from_config(config, connector, recycling))
 }
 
-fn place_of(config: &tokio_postgres::Config) -> String {
+fn address_of(config: &tokio_postgres::Config) -> String {
     use tokio_postgres::config::Host;
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),

@@ -14,7 +14,7 @@ use crate::config::{LogFormat, LogSettings};
 ///
 /// # Errors
 /// The filter cannot be read.
-pub fn install(settings: &LogSettings) -> Result<(), String> {
+pub(crate) fn install(settings: &LogSettings) -> Result<(), String> {
     // lapin reports at error level what it returns as well; the one who gets the error says it once.
     // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
     let directives = format!("lapin=off,tokio_postgres=warn,{}", settings.filter);
@@ -35,12 +35,12 @@ pub fn install(settings: &LogSettings) -> Result<(), String> {
 }
 
 /// The worker has its connections and consumes.
-pub fn worker_ready(queues: &[String], broker: &str, database: &str) {
+pub(crate) fn worker_ready(queues: &[String], broker: &str, database: &str) {
     info!(queues = queues.join(","), broker, database, "worker ready");
 }
 
 /// A connection or the database is gone; everything unsettled went back to its queue.
-pub fn session_ended(reason: &str, retry_in: Duration) {
+pub(crate) fn session_ended(reason: &str, retry_in: Duration) {
     error!(
         reason,
         retry_in_ms = millis(retry_in),
@@ -49,17 +49,23 @@ pub fn session_ended(reason: &str, retry_in: Duration) {
 }
 
 /// Somebody else is changing the topology; this worker adds its part after that.
-pub fn waiting_for_lock() {
+pub(crate) fn waiting_for_lock() {
     info!("another overdue is changing the topology: waiting until it is done");
 }
 
 /// Another generation of a queue is there; the worker begins anew with all of them.
-pub fn queues_changed() {
+pub(crate) fn queues_changed() {
     info!("the queues have changed: consuming from what is there now");
 }
 
 /// A batch was committed.
-pub fn batch_closed(timeout: &str, orders: usize, closed: usize, took: Duration, latest: Duration) {
+pub(crate) fn batch_closed(
+    timeout: &str,
+    orders: usize,
+    closed: usize,
+    took: Duration,
+    latest: Duration,
+) {
     debug!(
         timeout,
         orders,
@@ -71,22 +77,22 @@ pub fn batch_closed(timeout: &str, orders: usize, closed: usize, took: Duration,
 }
 
 /// A message goes through a level again.
-pub fn delayed(order: &str, level: &str, attempt: u32) {
+pub(crate) fn delayed(order: &str, level: &str, attempt: u32) {
     debug!(order, level, attempt, "put back");
 }
 
 /// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
-pub fn parked(order: &str, reason: &str) {
+pub(crate) fn parked(order: &str, reason: &str) {
     debug!(order, reason, "parked");
 }
 
 /// Messages of one batch were given up; the first one stands for all of them.
-pub fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_reason: &str) {
+pub(crate) fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_reason: &str) {
     warn!(timeout, messages, first_order, first_reason, "parked");
 }
 
 /// The sweep closed orders that no message came for.
-pub fn swept(effect: &str, closed: usize) {
+pub(crate) fn swept(effect: &str, closed: usize) {
     warn!(
         effect,
         closed, "the sweep closed orders that no message came for: messages were lost or are late"
@@ -94,17 +100,17 @@ pub fn swept(effect: &str, closed: usize) {
 }
 
 /// A sweep did not get through; the next one is tried at its time.
-pub fn sweep_failed(effect: &str, reason: &str) {
+pub(crate) fn sweep_failed(effect: &str, reason: &str) {
     error!(effect, reason, "the sweep failed; it is tried again at the next interval");
 }
 
 /// Events could not be taken from the outbox; they wait there.
-pub fn relay_failed(reason: &str) {
+pub(crate) fn relay_failed(reason: &str) {
     error!(reason, "the relay failed; the events wait in the outbox");
 }
 
 /// A stop was asked for.
-pub fn stopping(deadline: Duration) {
+pub(crate) fn stopping(deadline: Duration) {
     info!(
         deadline_ms = millis(deadline),
         "stopping: finishing what is in hand, giving the rest back"
@@ -114,7 +120,7 @@ pub fn stopping(deadline: Duration) {
 /// What a worker has done until it stopped: messages, and for `swept` orders.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields of the log line, explained at the worker's counters")]
-pub struct Stopped {
+pub(crate) struct Stopped {
     pub closed: u64,
     pub already_final: u64,
     pub put_back: u64,
@@ -124,7 +130,7 @@ pub struct Stopped {
 }
 
 /// The worker has stopped.
-pub fn stopped(work: Stopped) {
+pub(crate) fn stopped(work: Stopped) {
     info!(
         closed = work.closed,
         already_final = work.already_final,

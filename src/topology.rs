@@ -1,14 +1,14 @@
 //! The delay topology: what operations wrote, validated, and the objects it becomes.
 
-pub mod check;
-pub mod file;
+pub(crate) mod check;
+pub(crate) mod file;
 mod keys;
-pub mod level;
-pub mod objects;
+pub(crate) mod level;
+pub(crate) mod objects;
 mod reading;
-pub mod report;
-pub mod route;
-pub mod schema;
+pub(crate) mod report;
+pub(crate) mod route;
+pub(crate) mod schema;
 
 use std::collections::BTreeMap;
 

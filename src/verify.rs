@@ -3,16 +3,16 @@
 //! Readings come in, diagnostics go out. `cli/verify` and `cli/unblock` take the readings and print.
 
 mod bindings;
-pub mod blockers;
-pub mod dead_letters;
+pub(crate) mod blockers;
+pub(crate) mod dead_letters;
 mod limits;
 mod policies;
-pub mod probe;
+pub(crate) mod probe;
 mod queues;
 mod report;
-pub mod rules;
+pub(crate) mod rules;
 mod shape;
-pub mod stuck;
+pub(crate) mod stuck;
 
 use std::{
     cmp::Reverse,
@@ -25,7 +25,7 @@ use crate::{
     topology::Topology,
 };
 
-pub use queues::queues_of;
+pub(crate) use queues::queues_of;
 pub use report::VerifyReport;
 
 /// Everything that is wrong in one reading, worst first.

@@ -2,11 +2,11 @@
 //!
 //! Routing keys are the topology's: [`Topology::route`](crate::topology::Topology::route).
 
-pub mod headers;
+pub(crate) mod headers;
 mod message;
 mod notice;
 mod received;
 
 pub use message::Message;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
-pub use received::Received;
+pub(crate) use received::Received;

@@ -10,22 +10,22 @@
 //!         └▶ relay   publishes the outbox
 //! ```
 
-pub mod backoff;
-pub mod batch;
-pub mod closing;
+pub(crate) mod backoff;
+pub(crate) mod batch;
+pub(crate) mod closing;
 mod context;
 mod counters;
-pub mod disposition;
+pub(crate) mod disposition;
 mod due;
 mod jitter;
 mod limits;
 pub(crate) mod queues;
-pub mod receive;
-pub mod relay;
+pub(crate) mod receive;
+pub(crate) mod relay;
 mod session;
 mod session_end;
-pub mod settle;
-pub mod sweep;
+pub(crate) mod settle;
+pub(crate) mod sweep;
 
 use std::{
     sync::Arc,
@@ -40,7 +40,7 @@ use crate::{
 use backoff::Backoff;
 pub use context::Worker;
 pub use counters::{Counters, Counts};
-pub use session_end::SessionEnd;
+pub(crate) use session_end::SessionEnd;
 
 /// A session that lasted so long was a good one: the next back-off starts small again.
 const GOOD_SESSION: Duration = Duration::from_secs(10);

@@ -7,15 +7,15 @@ mod applying;
 mod consuming;
 mod deadline;
 mod error;
-pub mod kind;
-pub mod measured;
-pub mod message_log;
+pub(crate) mod kind;
+pub(crate) mod measured;
+pub(crate) mod message_log;
 mod phase;
 mod publishing;
-pub mod report;
-pub mod scenario;
+pub(crate) mod report;
+pub(crate) mod scenario;
 mod shared_log;
-pub mod size;
+pub(crate) mod size;
 
 use std::{sync::Arc, time::Instant};
 
@@ -27,7 +27,7 @@ use crate::{
 };
 use applying::Applying;
 use consuming::Consumer;
-pub use error::MeasureError;
+pub(crate) use error::MeasureError;
 use kind::ChangeKind;
 use measured::MeasuredChange;
 use phase::ChangePhase;

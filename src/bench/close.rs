@@ -2,8 +2,8 @@
 //!
 //! In a schema of its own, so that nothing else is touched; each way of closing begins with fresh tables.
 
-pub mod method;
-pub mod report;
+pub(crate) mod method;
+pub(crate) mod report;
 mod tables;
 
 use rand::{SeedableRng, rngs::StdRng};
@@ -20,7 +20,7 @@ use method::Method;
 use report::{CloseLine, CloseReport};
 
 /// One order per transaction takes about a hundred times as long as the others: a sample is enough.
-pub const ONE_BY_ONE_AT_MOST: usize = 4_000;
+pub(crate) const ONE_BY_ONE_AT_MOST: usize = 4_000;
 /// Items of an order, half of them in five hot SKUs, as in the demo.
 const ITEMS: usize = 3;
 /// The same orders each time.
@@ -28,7 +28,7 @@ const SEED: u64 = 20_000;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CloseSize {
+pub(crate) struct CloseSize {
     /// Orders to close, at least 1.
     pub orders: usize,
     /// Orders in a batch, at least 1.
@@ -41,7 +41,7 @@ pub struct CloseSize {
 ///
 /// # Errors
 /// A statement failed. Orders closed twice or not at all are not an error, they are in the report.
-pub async fn run(
+pub(crate) async fn run(
     store: &Store,
     CloseSize { orders, batch }: CloseSize,
     on_step: impl Fn(&str),

@@ -18,11 +18,11 @@ use crate::{
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Everything that can be known; `now` is this machine's clock.
-pub async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> BrokerFacts {
+pub(crate) async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> BrokerFacts {
     let management = Management::new(address);
     let (connection, api) = tokio::join!(connection(address), api::facts(&management, now));
     BrokerFacts {
-        place: address.to_string(),
+        address: address.to_string(),
         user: address.user().to_owned(),
         virtual_host: address.virtual_host().to_owned(),
         tls: address.uri.expose().scheme == AMQPScheme::AMQPS,

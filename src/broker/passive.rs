@@ -26,7 +26,7 @@ pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError
 ///
 /// # Errors
 /// The broker refuses to say, or the connection is gone.
-pub async fn ready(link: &Link, queue: &str) -> Result<Option<u64>, ConsumeError> {
+pub(crate) async fn ready(link: &Link, queue: &str) -> Result<Option<u64>, ConsumeError> {
     let options =
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let channel = link.channel().await.map_err(|source| failed(queue, source))?;

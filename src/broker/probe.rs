@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// How much later than the longest level a canary may come before it counts as lost.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there was no probe.
 #[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
+pub(crate) enum ProbeError {
     /// No connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -49,7 +49,7 @@ pub enum ProbeError {
 impl ProbeError {
     /// Whether a permission is what is missing.
     #[must_use]
-    pub fn is_permission(&self) -> bool {
+    pub(crate) fn is_permission(&self) -> bool {
         let Self::Queue { source, .. } = self else { return false };
         matches!(source.kind(), ErrorKind::ProtocolError(error)
             if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED))
@@ -62,7 +62,7 @@ impl ProbeError {
 ///
 /// # Errors
 /// See [`ProbeError`]; a canary that is lost or refused is not an error.
-pub async fn send(
+pub(crate) async fn send(
     address: &BrokerAddress,
     canaries: &Canaries,
     within: Duration,

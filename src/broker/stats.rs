@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::{Management, ManagementError};
-pub use crate::plan::stats::QueueStats;
+pub(crate) use crate::plan::stats::QueueStats;
 
 const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
                        message_bytes,consumers,policy,operator_policy,effective_policy_definition";

@@ -21,6 +21,10 @@ impl Database {
         let Self::Init { reference_tables } = self;
         let store = setup::store(settings)?;
         store.init(&settings.database.search_path, reference_tables).await?;
-        print(format!("{} is ready (search path {})", store.place(), settings.database.search_path))
+        print(format!(
+            "{} is ready (search path {})",
+            store.address(),
+            settings.database.search_path
+        ))
     }
 }

@@ -62,7 +62,7 @@ async fn broker(settings: &Settings) -> BrokerFacts {
         Err(failure) => {
             let gap = Gap::new(failure.text.clone(), "correct broker.url");
             BrokerFacts {
-                place: "broker.url".to_owned(),
+                address: "broker.url".to_owned(),
                 user: String::new(),
                 virtual_host: String::new(),
                 tls: false,

@@ -11,34 +11,34 @@ use crate::{
     config::SettingsError,
     plan::saved::StalePlan,
     shutdown::DrainOverrun,
-    store::{Fault, StoreError},
+    store::{FailureKind, StoreError},
     topology::route::RouteError,
 };
 
 /// Something failed that none of the others names.
-pub const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// There are changes to make, or the broker is not as it should be; only with `--detailed-exitcode`, and from `verify`.
-pub const CHANGES: u8 = 2;
+pub(crate) const CHANGES: u8 = 2;
 /// Some steps of a plan are done; applying again goes on.
-pub const PARTLY: u8 = 3;
+pub(crate) const PARTLY: u8 = 3;
 /// The command line cannot be understood.
-pub const USAGE: u8 = 64;
+pub(crate) const USAGE: u8 = 64;
 /// The broker or the database is unavailable.
-pub const UNAVAILABLE: u8 = 69;
+pub(crate) const UNAVAILABLE: u8 = 69;
 /// Login or permissions.
-pub const NOT_PERMITTED: u8 = 77;
+pub(crate) const NOT_PERMITTED: u8 = 77;
 /// Settings, topology or tables are wrong.
-pub const CONFIGURATION: u8 = 78;
+pub(crate) const CONFIGURATION: u8 = 78;
 /// A second signal ended the program at once (128 + SIGINT).
-pub const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The table for `--help`.
-pub const HELP: &str = "Exit codes: 0 done, 1 failed, 2 changes or findings, 3 partly applied, 64 usage, 69 broker or database unavailable, \
+pub(crate) const HELP: &str = "Exit codes: 0 done, 1 failed, 2 changes or findings, 3 partly applied, 64 usage, 69 broker or database unavailable, \
                         77 not permitted, 78 settings, topology or tables wrong, 130 interrupted twice";
 
 /// A command that did not do what it should: what to print, and the exit code.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// One of the codes above.
     pub code: u8,
     /// What, where, why, and the next step.
@@ -47,23 +47,23 @@ pub struct Failure {
 
 impl Failure {
     /// Failed for a reason of its own.
-    pub fn failed(text: impl Into<String>) -> Self {
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self { code: FAILED, text: text.into() }
     }
 
     /// Settings, topology or tables are wrong.
-    pub fn configuration(text: impl Into<String>) -> Self {
+    pub(crate) fn configuration(text: impl Into<String>) -> Self {
         Self { code: CONFIGURATION, text: text.into() }
     }
 
     /// The command line cannot be understood.
-    pub fn usage(text: impl Into<String>) -> Self {
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self { code: USAGE, text: text.into() }
     }
 
     /// The code for the operating system.
     #[must_use]
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
 
@@ -189,11 +189,11 @@ impl From<PublishError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let code = match error.fault() {
-            Fault::Configuration if error.is_permission() => NOT_PERMITTED,
-            Fault::Configuration => CONFIGURATION,
-            Fault::Unavailable | Fault::Overloaded => UNAVAILABLE,
-            Fault::Contention | Fault::Row => FAILED,
+        let code = match error.kind() {
+            FailureKind::Configuration if error.is_permission() => NOT_PERMITTED,
+            FailureKind::Configuration => CONFIGURATION,
+            FailureKind::Unavailable | FailureKind::Overloaded => UNAVAILABLE,
+            FailureKind::Contention | FailureKind::Row => FAILED,
         };
         let mut failure = Self::of(code, &error);
         if let Some(advice) = error.advice() {

@@ -11,7 +11,7 @@ use crate::{
     plan::{Plan, Step},
     telemetry,
     topology::Topology,
-    worker::{self, Counters, Worker},
+    worker::{self, Worker},
 };
 
 /// Declare the topology, then close overdue orders until SIGTERM
@@ -64,16 +64,7 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
             may_list.then_some(management)
         }
     };
-    Ok(Worker {
-        address,
-        management,
-        store,
-        topology,
-        effects,
-        settings: settings.worker.clone(),
-        counters: Counters::default(),
-        events: tokio::sync::Notify::new(),
-    })
+    Ok(Worker::new(address, management, store, topology, effects, settings.worker.clone()))
 }
 
 /// Adds what is missing. Most of the time nothing is, and nobody has to wait for the lock.

@@ -10,7 +10,7 @@ use crate::order_service::invariants::{self, Broken, Done};
 
 /// Every invariant of the run that does not hold.
 #[must_use]
-pub fn broken(script: &Script, evidence: &Evidence) -> Vec<Broken> {
+pub(crate) fn broken(script: &Script, evidence: &Evidence) -> Vec<Broken> {
     let done = Done {
         run: &script.run,
         created: script.ids().take(evidence.created).collect(),

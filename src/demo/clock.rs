@@ -11,7 +11,7 @@ const READINGS: usize = 7;
 
 /// One instant on both clocks. Both run equally fast; a run is too short for them to drift apart.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     here: Instant,
     there: Timestamp,
 }
@@ -19,7 +19,7 @@ pub struct Clock {
 impl Clock {
     /// A clock that shows `there` when it is `here`.
     #[must_use]
-    pub const fn new(here: Instant, there: Timestamp) -> Self {
+    pub(crate) const fn new(here: Instant, there: Timestamp) -> Self {
         Self { here, there }
     }
 
@@ -43,7 +43,7 @@ impl Clock {
 
     /// When it is `time` in the database, by the clock of this process.
     #[must_use]
-    pub fn instant(&self, time: Timestamp) -> Instant {
+    pub(crate) fn instant(&self, time: Timestamp) -> Instant {
         let apart = time.duration_since(self.there).unsigned_abs();
         if time >= self.there {
             self.here + apart

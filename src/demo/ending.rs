@@ -16,7 +16,7 @@ use super::{
 use crate::{
     order_service::OrderService,
     shutdown::Stop,
-    store::{StoreError, orders::Path},
+    store::{StoreError, orders::ClosingPath},
 };
 
 /// How long past the last deadline orders are waited for.
@@ -111,7 +111,7 @@ impl Orders {
         let closed = closed.count();
         progress.update(|state| state.closed += closed);
         if let Some(path) = found.get(script.last.id.as_str()) {
-            self.drained = path.as_deref() == Some(Path::Message.as_str());
+            self.drained = path.as_deref() == Some(ClosingPath::Message.as_str());
         }
         self.open.retain(|index| !found.contains_key(script.id(*index)));
         // The next look begins with others, should some of these never become final.

@@ -7,7 +7,7 @@ use crate::{
 
 /// Why there is no report. The rows of the run stay; `overdue demo --remove` removes them.
 #[derive(Debug, thiserror::Error)]
-pub enum DemoError {
+pub(crate) enum DemoError {
     /// A statement failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -6,7 +6,7 @@ use crate::order_service::facts::Facts;
 
 /// How long the parts of a run took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timing {
+pub(crate) struct Timing {
     /// From the first order created to the last one published.
     pub creating: Duration,
     /// From the start to the last order being final.
@@ -15,7 +15,7 @@ pub struct Timing {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
+pub(crate) struct Ending {
     /// Whether every order that was created is final.
     pub finished: bool,
     /// Whether no message of the run waits in its level any more, as far as it can be known.
@@ -24,7 +24,7 @@ pub struct Ending {
 
 /// A payment that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Payment {
+pub(crate) struct Payment {
     /// Its order's place in the script.
     pub order: usize,
     /// Whether it was taken; otherwise it was refused, because the order was closed.
@@ -35,7 +35,7 @@ pub struct Payment {
 
 /// All facts about a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     /// How many orders of the script were created, from its beginning.
     pub created: usize,
     /// What the database holds of these.

@@ -4,11 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// What is known of a run while it plays, shared by those who count and those who show it.
 #[derive(Debug, Default)]
-pub struct Progress(Mutex<State>);
+pub(crate) struct Progress(Mutex<State>);
 
 /// A run at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub(crate) struct State {
     /// What is being done.
     pub phase: &'static str,
     /// Whether the run has written anything into the database.
@@ -26,7 +26,7 @@ pub struct State {
 impl Progress {
     /// As it is now.
     #[must_use]
-    pub fn read(&self) -> State {
+    pub(crate) fn read(&self) -> State {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

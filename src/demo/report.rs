@@ -14,7 +14,7 @@ use super::{
 use crate::{
     order_service::invariants::{self, Broken},
     statistics::{Percentiles, per_second, seconds},
-    store::orders::Path,
+    store::orders::ClosingPath,
 };
 
 /// Changes when a field gets another meaning or goes.
@@ -23,7 +23,7 @@ const SCHEMA: u32 = 1;
 /// What became of the rows of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rows {
+pub(crate) enum Rows {
     /// No row is left.
     Removed,
     /// They stay, as requested.
@@ -35,7 +35,7 @@ pub enum Rows {
 /// Which clock says when a closure was final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FinalClock {
+pub(crate) enum FinalClock {
     /// The server's time of the commit.
     Commit,
     /// The time the row was written, shortly before its commit.
@@ -44,7 +44,7 @@ pub enum FinalClock {
 
 /// Orders whose payment came so close to the deadline that a few milliseconds decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Boundary {
+pub(crate) struct Boundary {
     /// At most so far from the deadline, before or after it.
     pub within_ms: u64,
     /// Paid, closed or neither.
@@ -58,7 +58,7 @@ pub struct Boundary {
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it, with their unit")]
-pub struct DemoReport {
+pub(crate) struct DemoReport {
     pub schema: u32,
     pub run: String,
     pub after_ms: u64,
@@ -91,11 +91,11 @@ pub struct DemoReport {
 impl DemoReport {
     /// Checks the evidence and adds it up.
     #[must_use]
-    pub fn new(script: &Script, evidence: &Evidence, rows: Rows) -> Self {
+    pub(crate) fn new(script: &Script, evidence: &Evidence, rows: Rows) -> Self {
         let with = |status: &'static str| {
             evidence.facts.orders.iter().filter(move |order| order.status == status)
         };
-        let by = |path: Path| {
+        let by = |path: ClosingPath| {
             let path = path.as_str();
             with("closed").filter(move |order| order.path.as_deref() == Some(path)).count()
         };
@@ -110,8 +110,8 @@ impl DemoReport {
             orders: evidence.created,
             paid: with("paid").count(),
             closed: with("closed").count(),
-            closed_by_message: by(Path::Message),
-            closed_by_sweep: by(Path::Sweep),
+            closed_by_message: by(ClosingPath::Message),
+            closed_by_sweep: by(ClosingPath::Sweep),
             payments_sent: evidence.payments.len(),
             payments_refused: refused.count(),
             payments_late: Percentiles::of(evidence.payments.iter().map(|payment| payment.late)),

@@ -15,7 +15,7 @@ use crate::{
 
 /// What has to become of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub(crate) enum Expected {
     /// Its payment comes in time.
     Paid,
     /// It is not paid in time, or never.
@@ -28,7 +28,7 @@ pub enum Expected {
 
 /// One order of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptedOrder {
+pub(crate) struct ScriptedOrder {
     /// Its id, with the run in front, and its items.
     pub order: Order,
     /// When it is paid, counted from its creation; `None` is never.
@@ -39,7 +39,7 @@ pub struct ScriptedOrder {
 
 /// All orders of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
+pub(crate) struct Script {
     /// The beginning of every id and SKU.
     pub run: RunId,
     /// From creation to deadline.
@@ -56,7 +56,7 @@ pub struct Script {
 
 /// How many orders a demo makes, and when they are paid.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DemoShape {
+pub(crate) struct DemoShape {
     /// At least 1.
     pub orders: usize,
     /// From creation to deadline.
@@ -90,7 +90,11 @@ impl Script {
     ///
     /// # Errors
     /// The run's id makes no order id.
-    pub fn demo(run: RunId, shape: DemoShape, rng: &mut impl Rng) -> Result<Self, OrderIdError> {
+    pub(crate) fn demo(
+        run: RunId,
+        shape: DemoShape,
+        rng: &mut impl Rng,
+    ) -> Result<Self, OrderIdError> {
         let orders = (1..=shape.orders).map(|number| {
             let pay_after = demo_payment(shape, rng);
             ScriptedOrder::new(&run, &format!("{number:07}"), pay_after, Expected::Either, rng)
@@ -111,24 +115,24 @@ impl Script {
 
     /// An order by its place; one past the end is [`Script::last`].
     #[must_use]
-    pub fn order(&self, index: usize) -> &Order {
+    pub(crate) fn order(&self, index: usize) -> &Order {
         self.orders.get(index).map_or(&self.last, |scripted| &scripted.order)
     }
 
     /// The id of an order by its place.
     #[must_use]
-    pub fn id(&self, index: usize) -> &str {
+    pub(crate) fn id(&self, index: usize) -> &str {
         self.order(index).id.as_str()
     }
 
     /// The ids of all orders but the last one.
-    pub fn ids(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         self.orders.iter().map(|scripted| scripted.order.id.as_str())
     }
 
     /// The stock of the run before the first order; the index is the SKU.
     #[must_use]
-    pub fn initial_stock(&self) -> Vec<i64> {
+    pub(crate) fn initial_stock(&self) -> Vec<i64> {
         basket::initial_stock(self.orders.iter().map(|scripted| &scripted.order))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{order_service::OrderService, topology::route::Route, worker::Worker};
 
 /// Broker, database, worker and options of a run.
-pub struct DemoSetup {
+pub(crate) struct DemoSetup {
     /// Broker, database and topology; runs in this process if `in_process`, otherwise it only names them.
     pub worker: Arc<Worker>,
     /// Whether the worker runs in this process.

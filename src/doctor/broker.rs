@@ -7,18 +7,18 @@ use crate::diagnostic::Draft;
 const NO_CONNECTION: &str = "see the errors above";
 
 /// Does anybody answer?
-pub fn reachable(facts: &Facts) -> Draft {
+pub(crate) fn reachable(facts: &Facts) -> Draft {
     match &facts.broker.connection {
         AmqpConnection::Unreachable(reason) | AmqpConnection::NoAddress(reason) => Draft::error(
             reason.clone(),
             "start RabbitMQ, or correct broker.url (OVERDUE_BROKER__URL)",
         ),
-        _ => Draft::ok(format!("{} answers", facts.broker.place)),
+        _ => Draft::ok(format!("{} answers", facts.broker.address)),
     }
 }
 
 /// May the user log in?
-pub fn login(facts: &Facts) -> Draft {
+pub(crate) fn login(facts: &Facts) -> Draft {
     let user = &facts.broker.user;
     match &facts.broker.connection {
         AmqpConnection::Unreachable(_) | AmqpConnection::NoAddress(_) => {
@@ -33,7 +33,7 @@ pub fn login(facts: &Facts) -> Draft {
 }
 
 /// Is the virtual host there, and may the user use it?
-pub fn virtual_host(facts: &Facts) -> Draft {
+pub(crate) fn virtual_host(facts: &Facts) -> Draft {
     let (user, vhost) = (&facts.broker.user, &facts.broker.virtual_host);
     match &facts.broker.connection {
         AmqpConnection::Open { .. } => Draft::ok(format!("{vhost} is open to {user}")),
@@ -46,7 +46,7 @@ pub fn virtual_host(facts: &Facts) -> Draft {
 }
 
 /// Does AMQP go over TLS, where it leaves the machine?
-pub fn tls(facts: &Facts) -> Draft {
+pub(crate) fn tls(facts: &Facts) -> Draft {
     let broker = &facts.broker;
     judge_tls(broker.tls, broker.loopback, "write amqps:// in broker.url, port 5671")
 }
@@ -61,7 +61,7 @@ pub fn judge_tls(tls: bool, loopback: bool, fix: &str) -> Draft {
 }
 
 /// Does the broker answer to what is published, or has it blocked the connection?
-pub fn publishing(facts: &Facts) -> Draft {
+pub(crate) fn publishing(facts: &Facts) -> Draft {
     match &facts.broker.connection {
         AmqpConnection::Open { answers: true } => Draft::ok("the broker answers to a publish"),
         AmqpConnection::Open { answers: false } => Draft::error(
@@ -73,7 +73,7 @@ pub fn publishing(facts: &Facts) -> Draft {
 }
 
 /// Can the management API be called?
-pub fn management_api(facts: &Facts) -> Draft {
+pub(crate) fn management_api(facts: &Facts) -> Draft {
     match &facts.broker.api.overview {
         Ok(_) => Draft::ok(format!("user {} may call it", facts.broker.api.user)),
         // A worker does without; plan, apply and verify do not.
@@ -83,7 +83,7 @@ pub fn management_api(facts: &Facts) -> Draft {
 }
 
 /// Is this a version that was tested?
-pub fn version(facts: &Facts) -> Draft {
+pub(crate) fn version(facts: &Facts) -> Draft {
     known(&facts.broker.api.known_overview(), |overview| judge_version(&overview.version))
 }
 

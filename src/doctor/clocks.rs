@@ -11,17 +11,17 @@ const RED_MS: i64 = 5_000;
 const FIX: &str = "let chrony or systemd-timesyncd keep the clock on every machine";
 
 /// The broker's clock against this machine's.
-pub fn broker(facts: &Facts) -> Draft {
+pub(crate) fn broker(facts: &Facts) -> Draft {
     known(&facts.broker.api.clock, |skew| judge_clock(*skew, "this machine's"))
 }
 
 /// The database's clock against this machine's.
-pub fn database(facts: &Facts) -> Draft {
+pub(crate) fn database(facts: &Facts) -> Draft {
     known(&facts.database.clock, |skew| judge_clock(*skew, "this machine's"))
 }
 
 /// The database's clock against the broker's.
-pub fn agree(facts: &Facts) -> Draft {
+pub(crate) fn agree(facts: &Facts) -> Draft {
     match (&facts.database.clock, &facts.broker.api.clock) {
         (Ok(database), Ok(broker)) => judge_clock(between(*database, *broker), "the broker's"),
         (Err(Gap { reason, fix, .. }), _) | (_, Err(Gap { reason, fix, .. })) => {

@@ -4,7 +4,7 @@ use super::facts::{Alarm, Asked, Facts, Replicas, known};
 use crate::{diagnostic::Draft, text::counted};
 
 /// Are the stable feature flags on?
-pub fn feature_flags(facts: &Facts) -> Draft {
+pub(crate) fn feature_flags(facts: &Facts) -> Draft {
     known(&facts.broker.api.feature_flags_off, |off| judge_feature_flags(off))
 }
 
@@ -20,7 +20,7 @@ pub fn judge_feature_flags(off: &[String]) -> Draft {
 }
 
 /// Does somebody use what a later version removes?
-pub fn deprecated_features(facts: &Facts) -> Draft {
+pub(crate) fn deprecated_features(facts: &Facts) -> Draft {
     known(&facts.broker.api.deprecated, |used| {
         if used.is_empty() {
             return Draft::ok("none in use");
@@ -33,7 +33,7 @@ pub fn deprecated_features(facts: &Facts) -> Draft {
 }
 
 /// Is the archived delay plugin still there? overdue needs none but the management plugin.
-pub fn plugins(facts: &Facts) -> Draft {
+pub(crate) fn plugins(facts: &Facts) -> Draft {
     known(&facts.broker.api.known_overview(), |overview| {
         let delayed = overview.exchange_types.iter().any(|kind| kind == "x-delayed-message");
         judge_plugins(delayed, &facts.broker.api.plugins)
@@ -57,14 +57,14 @@ pub fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
 }
 
 /// Is there enough memory?
-pub fn memory_alarm(facts: &Facts) -> Draft {
+pub(crate) fn memory_alarm(facts: &Facts) -> Draft {
     let fix =
         "give the node more memory, or raise vm_memory_high_watermark; publishers are blocked";
     known(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "memory", fix))
 }
 
 /// Is there enough disk space?
-pub fn disk_alarm(facts: &Facts) -> Draft {
+pub(crate) fn disk_alarm(facts: &Facts) -> Draft {
     let fix = "free disk space, or lower disk_free_limit; publishers are blocked";
     known(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "disk", fix))
 }
@@ -80,7 +80,7 @@ pub fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
 }
 
 /// Do the quorum queues have a leader and all of their members?
-pub fn replicas(facts: &Facts) -> Draft {
+pub(crate) fn replicas(facts: &Facts) -> Draft {
     let prefix = facts.topology.as_ref().map(|topology| format!("{}.", topology.name));
     known(&facts.broker.api.replicas, |all| {
         let ours = |replicas: &&Replicas| {

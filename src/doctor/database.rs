@@ -7,18 +7,18 @@ use super::{
 use crate::diagnostic::Draft;
 
 /// Does anybody answer?
-pub fn reachable(facts: &Facts) -> Draft {
+pub(crate) fn reachable(facts: &Facts) -> Draft {
     match &facts.database.session {
         Session::Unreachable(reason) => Draft::error(
             reason.clone(),
             "start PostgreSQL, or correct database.url (OVERDUE_DATABASE__URL)",
         ),
-        _ => Draft::ok(format!("{} answers", facts.database.place)),
+        _ => Draft::ok(format!("{} answers", facts.database.address)),
     }
 }
 
 /// May the user log in, and is the database there?
-pub fn login(facts: &Facts) -> Draft {
+pub(crate) fn login(facts: &Facts) -> Draft {
     match &facts.database.session {
         Session::Unreachable(_) => Draft::warning("not known: no connection", NO_SESSION),
         Session::LoginRefused(reason) => Draft::error(
@@ -30,13 +30,13 @@ pub fn login(facts: &Facts) -> Draft {
 }
 
 /// Does the connection go over TLS, where it leaves the machine?
-pub fn tls(facts: &Facts) -> Draft {
+pub(crate) fn tls(facts: &Facts) -> Draft {
     let fix = "add sslmode=require to database.url";
     server(facts, |server| judge_tls(server.tls, facts.database.loopback, fix))
 }
 
 /// Is this a version that was tested?
-pub fn version(facts: &Facts) -> Draft {
+pub(crate) fn version(facts: &Facts) -> Draft {
     server(facts, |server| judge_version(server.version_num))
 }
 
@@ -59,7 +59,7 @@ pub fn judge_version(number: i32) -> Draft {
 }
 
 /// Is it the primary?
-pub fn writable(facts: &Facts) -> Draft {
+pub(crate) fn writable(facts: &Facts) -> Draft {
     server(facts, |server| match (server.standby, server.read_only) {
         (true, _) => Draft::error(
             "it is a standby, which only reads",
@@ -74,7 +74,7 @@ pub fn writable(facts: &Facts) -> Draft {
 }
 
 /// Are there connections for a worker, and for the next one that takes its place?
-pub fn connections(facts: &Facts) -> Draft {
+pub(crate) fn connections(facts: &Facts) -> Draft {
     server(facts, |server| judge_connections(server, facts.connections))
 }
 
@@ -96,7 +96,7 @@ pub fn judge_connections(server: &Server, per_worker: usize) -> Draft {
 const FEWER: &str = "lower database.connections, raise max_connections, or put a pooler between";
 
 /// A note: with it on, PostgreSQL says when an order was closed, independently of what the row says.
-pub fn commit_timestamps(facts: &Facts) -> Draft {
+pub(crate) fn commit_timestamps(facts: &Facts) -> Draft {
     server(facts, |server| {
         Draft::ok(if server.commit_timestamps {
             "on: pg_xact_commit_timestamp says when an order was closed"

@@ -6,7 +6,8 @@ mod database;
 
 use crate::topology::Topology;
 
-pub use asked::{Asked, Gap, Skew, known};
+pub(crate) use asked::{Asked, known};
+pub use asked::{Gap, Skew};
 pub use broker::{Alarm, AmqpConnection, ApiFacts, BrokerFacts, Overview, Permission, Replicas};
 pub(in crate::doctor) use database::NO_SESSION;
 pub use database::{DatabaseFacts, Outbox, Server, Session, Sweep, Table};

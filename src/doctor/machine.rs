@@ -7,7 +7,7 @@ use crate::diagnostic::Draft;
 const FILES: u64 = 1_024;
 
 /// May the process open enough files?
-pub fn open_files(facts: &Facts) -> Draft {
+pub(crate) fn open_files(facts: &Facts) -> Draft {
     known(&facts.machine.open_files, |limit| judge_open_files(*limit))
 }
 
@@ -24,7 +24,7 @@ pub fn judge_open_files(limit: u64) -> Draft {
 }
 
 /// Is there a core for the heartbeat while the other one works?
-pub fn cores(facts: &Facts) -> Draft {
+pub(crate) fn cores(facts: &Facts) -> Draft {
     judge_cores(facts.machine.cores)
 }
 

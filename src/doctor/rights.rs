@@ -10,12 +10,12 @@ use crate::{
 };
 
 /// Can the user of the management API plan and apply? A worker can do without.
-pub fn administrator(facts: &Facts) -> Draft {
+pub(crate) fn administrator(facts: &Facts) -> Draft {
     rights(facts, &facts.broker.api.user, "topology", Draft::warning)
 }
 
 /// Can the AMQP user work?
-pub fn worker(facts: &Facts) -> Draft {
+pub(crate) fn worker(facts: &Facts) -> Draft {
     rights(facts, &facts.broker.user, "worker", Draft::error)
 }
 

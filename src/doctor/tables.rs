@@ -7,7 +7,7 @@ use crate::{diagnostic::Draft, text::counted};
 const OUTBOX_AGE_MS: i64 = 60_000;
 
 /// Are the tables of overdue there, with the rights to use them?
-pub fn ours(facts: &Facts) -> Draft {
+pub(crate) fn ours(facts: &Facts) -> Draft {
     known(&facts.database.tables, |tables| judge_tables(tables))
 }
 
@@ -36,7 +36,7 @@ pub fn judge_tables(tables: &[Table]) -> Draft {
 }
 
 /// Does the SQL of each effect fit the tables?
-pub fn effects(facts: &Facts) -> Draft {
+pub(crate) fn effects(facts: &Facts) -> Draft {
     judge_effects(&facts.database.effects)
 }
 
@@ -55,7 +55,7 @@ pub fn judge_effects(effects: &[(String, Asked<()>)]) -> Draft {
 }
 
 /// Does an index serve the sweep?
-pub fn sweep_index(facts: &Facts) -> Draft {
+pub(crate) fn sweep_index(facts: &Facts) -> Draft {
     let effects = &facts.database.effects;
     match effects.iter().find(|(_, fits)| fits.is_err()) {
         Some((name, _)) => {
@@ -97,7 +97,7 @@ pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
 }
 
 /// Are events published?
-pub fn outbox(facts: &Facts) -> Draft {
+pub(crate) fn outbox(facts: &Facts) -> Draft {
     let missing = |tables: &Vec<Table>| tables.iter().any(|t| t.name == "outbox" && !t.exists);
     if facts.database.tables.as_ref().is_ok_and(missing) {
         return Draft::warning("not known: there is no outbox", "see tables");

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Is the topology file right?
-pub fn file(facts: &Facts) -> Draft {
+pub(crate) fn file(facts: &Facts) -> Draft {
     match &facts.topology {
         Ok(topology) => Draft::ok(format!(
             "{}: {}, {}",
@@ -25,7 +25,7 @@ pub fn file(facts: &Facts) -> Draft {
 }
 
 /// Does the broker have it?
-pub fn applied(facts: &Facts) -> Draft {
+pub(crate) fn applied(facts: &Facts) -> Draft {
     on_broker(facts, |topology, observed, _| judge_applied(topology, observed))
 }
 
@@ -40,7 +40,7 @@ pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Draft {
 }
 
 /// Does a worker consume from each business queue?
-pub fn consumers(facts: &Facts) -> Draft {
+pub(crate) fn consumers(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_consumers(topology, stats))
 }
 
@@ -74,7 +74,7 @@ pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>
 }
 
 /// Do the slots of the dead letter workers suffice? Their number cannot be read, only what is under way.
-pub fn dead_letters(facts: &Facts) -> Draft {
+pub(crate) fn dead_letters(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_dead_letters(topology, stats))
 }
 
@@ -103,7 +103,7 @@ pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueSta
 }
 
 /// Does something wait for a person?
-pub fn parked(facts: &Facts) -> Draft {
+pub(crate) fn parked(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_parked(topology, stats))
 }
 

@@ -12,7 +12,7 @@ const HEADER: [&str; 3] = ["order_id", "purchased_at", "approved_at"];
 
 /// An order as it really was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RealOrder {
+pub(crate) struct RealOrder {
     /// Its id in the file.
     pub id: String,
     /// From purchase to payment; `None` where it was never paid.
@@ -23,7 +23,7 @@ pub struct RealOrder {
 ///
 /// # Errors
 /// Everything that is wrong with it, a line each, with the number of the line in the file.
-pub fn read(input: impl io::Read) -> Result<Vec<RealOrder>, Vec<String>> {
+pub(crate) fn read(input: impl io::Read) -> Result<Vec<RealOrder>, Vec<String>> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(input);
     let header = reader.headers().map_err(|error| vec![unreadable(&error)])?;
     if header != HEADER.as_slice() {

@@ -10,7 +10,8 @@ mod routes;
 pub(super) use boxes::QUEUE_END;
 use boxes::Sized;
 use columns::{Columns, MARGIN};
-pub use placed::{Anchor, Face, PlacedEdge, PlacedGroup, PlacedNode, Rect, Text};
+pub use placed::Rect;
+pub(crate) use placed::{Anchor, Face, PlacedEdge, PlacedGroup, PlacedNode, Text};
 
 use super::{Count, Graph, Kind, Node, measure};
 

@@ -60,7 +60,7 @@ pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
 
 /// Follows what `queue` dead-letters; `None` where it has no dead letter exchange.
 #[must_use]
-pub fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
+pub(crate) fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
     let exchange = queue.dead_letter_exchange()?;
     let mut routed = Routed::default();
     for keys in dead_letter_keys(objects, queue) {
@@ -73,7 +73,7 @@ pub fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
 
 /// Patterns of the routing keys that `queue` dead-letters with: the one it sets, or those its messages came with.
 #[must_use]
-pub fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BTreeSet<&'a str> {
+pub(crate) fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BTreeSet<&'a str> {
     if let Some(key) = queue.dead_letter_routing_key() {
         return BTreeSet::from([key]);
     }

@@ -5,13 +5,13 @@ use rand::{Rng, RngExt, seq::index::sample};
 use crate::order::OrderId;
 
 /// SKUs that half of all items are of.
-pub const HOT_SKUS: usize = 5;
+pub(crate) const HOT_SKUS: usize = 5;
 /// All SKUs of a run.
-pub const SKUS: usize = 100;
+pub(crate) const SKUS: usize = 100;
 
 /// A number of pieces of one SKU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub(crate) struct Item {
     /// Which SKU of the run: below [`HOT_SKUS`] it is hot, always below [`SKUS`].
     pub sku: usize,
     /// How many, 1 to 3.
@@ -20,7 +20,7 @@ pub struct Item {
 
 /// An order that is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub(crate) struct Order {
     /// It begins with the id of the run.
     pub id: OrderId,
     /// Different SKUs; none is fine too.
@@ -29,7 +29,7 @@ pub struct Order {
 
 /// A basket of `size` different SKUs, at most [`HOT_SKUS`].
 #[must_use]
-pub fn basket(rng: &mut impl Rng, size: usize) -> Vec<Item> {
+pub(crate) fn basket(rng: &mut impl Rng, size: usize) -> Vec<Item> {
     let size = size.min(HOT_SKUS);
     let hot = (0..size).filter(|_| rng.random_bool(0.5)).count();
     let mut skus = sample(rng, HOT_SKUS, hot).into_vec();
@@ -40,7 +40,7 @@ pub fn basket(rng: &mut impl Rng, size: usize) -> Vec<Item> {
 
 /// The stock that these orders need of every SKU, and ten pieces more; the index is the SKU.
 #[must_use]
-pub fn initial_stock<'a>(orders: impl IntoIterator<Item = &'a Order>) -> Vec<i64> {
+pub(crate) fn initial_stock<'a>(orders: impl IntoIterator<Item = &'a Order>) -> Vec<i64> {
     const SPARE: i64 = 10;
     let mut quantities = vec![SPARE; SKUS];
     for item in orders.into_iter().flat_map(|order| &order.items) {

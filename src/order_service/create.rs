@@ -15,7 +15,7 @@ impl OrderService {
     ///
     /// # Errors
     /// The statement failed: nothing was added.
-    pub async fn fill_stock(&self, quantities: &[i64]) -> Result<(), StoreError> {
+    pub(crate) async fn fill_stock(&self, quantities: &[i64]) -> Result<(), StoreError> {
         let skus: Vec<String> = (0..quantities.len()).map(|index| self.run.sku(index)).collect();
         self.rows(&FILL_STOCK, &[&skus, &quantities]).await.map(drop)
     }
@@ -25,7 +25,7 @@ impl OrderService {
     ///
     /// # Errors
     /// The statement failed: no order was created. An id that is there already, or too little stock, is an error.
-    pub async fn create<'a>(
+    pub(crate) async fn create<'a>(
         &self,
         orders: impl Iterator<Item = &'a Order> + Clone,
         after: Ttl,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// The orders and the stock of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Each order that was asked for and is still there.
     pub orders: Vec<OrderState>,
     /// Every SKU of the run.
@@ -15,7 +15,7 @@ pub struct Facts {
 
 /// One order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OrderState {
+pub(crate) struct OrderState {
     /// It begins with the id of the run.
     pub id: String,
     /// `unpaid`, `paid`, `closed`, …
@@ -38,7 +38,7 @@ pub struct OrderState {
 
 /// The stock of one SKU, in pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StockLevel {
+pub(crate) struct StockLevel {
     /// It begins with the id of the run.
     pub sku: String,
     /// Not in any order.

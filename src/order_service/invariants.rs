@@ -17,7 +17,7 @@ const SHOWN: usize = 5;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Broken {
+pub(crate) struct Broken {
     /// What happened that must not.
     pub invariant: &'static str,
     /// To how many orders (SKUs where it is about stock).
@@ -28,7 +28,7 @@ pub struct Broken {
 
 /// What was done in a run, to be compared with what the database holds.
 #[derive(Clone, Debug)]
-pub struct Done<'a> {
+pub(crate) struct Done<'a> {
     /// The beginning of every id and SKU.
     pub run: &'a RunId,
     /// The ids of all orders that were created.
@@ -61,7 +61,7 @@ const INVARIANTS: [(&str, Check); 8] = [
 
 /// Every invariant that does not hold.
 #[must_use]
-pub fn broken(done: &Done<'_>, facts: &Facts) -> Vec<Broken> {
+pub(crate) fn broken(done: &Done<'_>, facts: &Facts) -> Vec<Broken> {
     let checks = INVARIANTS.iter();
     checks.filter_map(|(invariant, check)| Broken::of(invariant, check(done, facts))).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{OrderService, prepare};
 use crate::{
     order::OrderId,
-    store::{Fault, StoreError},
+    store::{FailureKind, StoreError},
 };
 
 const SQL: &str = include_str!("../../sql/pay.sql");
@@ -14,7 +14,7 @@ const ATTEMPTS: u32 = 3;
 
 /// What became of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Whether it was taken; otherwise it was refused, because the order was no longer unpaid.
     pub taken: bool,
     /// When the statement was sent.
@@ -26,7 +26,7 @@ impl OrderService {
     ///
     /// # Errors
     /// The statement failed. When the connection was lost, the payment may have been taken all the same.
-    pub async fn pay(&self, order: &OrderId) -> Result<Answer, StoreError> {
+    pub(crate) async fn pay(&self, order: &OrderId) -> Result<Answer, StoreError> {
         let mut attempt = 1;
         loop {
             let client = self.store.client().await?;
@@ -35,7 +35,7 @@ impl OrderService {
             let row = client.query_opt(&statement, &[&order.as_str()]).await;
             match self.store.named("pay", row) {
                 Ok(row) => return Ok(Answer { taken: row.is_some(), sent }),
-                Err(error) if error.fault() == Fault::Contention && attempt < ATTEMPTS => {
+                Err(error) if error.kind() == FailureKind::Contention && attempt < ATTEMPTS => {
                     attempt += 1;
                 }
                 Err(error) => return Err(error),
@@ -47,7 +47,7 @@ impl OrderService {
     ///
     /// # Errors
     /// No connection, or the reference tables are not there.
-    pub async fn prepare_payments(&self, connections: usize) -> Result<(), StoreError> {
+    pub(crate) async fn prepare_payments(&self, connections: usize) -> Result<(), StoreError> {
         prepare(&self.store, connections, "pay", SQL).await
     }
 }

@@ -27,7 +27,7 @@ impl OrderService {
     ///
     /// # Errors
     /// A statement failed.
-    pub async fn facts(&self, ids: &[&str]) -> Result<Facts, StoreError> {
+    pub(crate) async fn facts(&self, ids: &[&str]) -> Result<Facts, StoreError> {
         let commit_times = self.row(&COMMIT_TIMES, &[]).await?.get(0);
         let orders = self.rows(&STATES, &[&ids, &commit_times]).await?;
         let skus: Vec<String> = (0..SKUS).map(|index| self.run.sku(index)).collect();
@@ -43,7 +43,7 @@ impl OrderService {
     ///
     /// # Errors
     /// The statement failed.
-    pub async fn final_orders(
+    pub(crate) async fn final_orders(
         &self,
         ids: &[&str],
     ) -> Result<HashMap<String, Option<String>>, StoreError> {

@@ -6,12 +6,12 @@ use crate::order::{OrderId, OrderIdError};
 
 /// The beginning of every id and SKU of a run, e.g. `demo-3f9a1c2b`: a kind, and eight hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunId(String);
+pub(crate) struct RunId(String);
 
 impl RunId {
     /// The run `number` of a kind: `demo`, `drill` or `bench`.
     #[must_use]
-    pub fn new(kind: &str, number: u32) -> Self {
+    pub(crate) fn new(kind: &str, number: u32) -> Self {
         Self(format!("{kind}-{number:08x}"))
     }
 
@@ -19,7 +19,7 @@ impl RunId {
     ///
     /// # Errors
     /// The text is not such an id; the error shows one.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let number = text.strip_prefix("demo-").or_else(|| text.strip_prefix("drill-"));
         let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         match number {
@@ -32,13 +32,13 @@ impl RunId {
 
     /// As text; also the prefix of its order ids and SKUs.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The SKU with this number: the run, `-sku-` and at least two digits.
     #[must_use]
-    pub fn sku(&self, index: usize) -> String {
+    pub(crate) fn sku(&self, index: usize) -> String {
         format!("{}-sku-{index:02}", self.0)
     }
 
@@ -46,7 +46,7 @@ impl RunId {
     ///
     /// # Errors
     /// It is too long, or `name` has white space or control characters.
-    pub fn order_id(&self, name: &str) -> Result<OrderId, OrderIdError> {
+    pub(crate) fn order_id(&self, name: &str) -> Result<OrderId, OrderIdError> {
         OrderId::parse(&format!("{}-{name}", self.0))
     }
 }

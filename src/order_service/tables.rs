@@ -10,7 +10,7 @@ const WAITING: Statement =
 ///
 /// # Errors
 /// A statement failed; nothing was created.
-pub async fn ensure_tables(store: &Store, search_path: &str) -> Result<(), StoreError> {
+pub(crate) async fn ensure_tables(store: &Store, search_path: &str) -> Result<(), StoreError> {
     const SQL: &str = include_str!("../../sql/service_tables.sql");
     let client = store.client().await?;
     let row = store.named("service_tables", client.query_one(SQL, &[]).await)?;
@@ -25,7 +25,7 @@ impl OrderService {
     ///
     /// # Errors
     /// The statement failed.
-    pub async fn waiting(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn waiting(&self) -> Result<i64, StoreError> {
         Ok(self.row(&WAITING, &[&self.run.as_str()]).await?.get("orders"))
     }
 
@@ -34,7 +34,7 @@ impl OrderService {
     ///
     /// # Errors
     /// A statement failed; nothing was removed.
-    pub async fn remove(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn remove(&self) -> Result<i64, StoreError> {
         const ORDERS: &str = include_str!("../../sql/service_remove_orders.sql");
         const STOCK: &str = include_str!("../../sql/service_remove_stock.sql");
         let (store, prefix) = (&self.store, self.run.as_str());

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::need::Object;
 
 /// Matches no object: the empty name stands for the default exchange, which takes no permission.
-pub const NOTHING: &str = "^$";
+pub(crate) const NOTHING: &str = "^$";
 
 /// Generations after the first, as `plan::generation` names them.
 const NUMBER: &str = r"\.[0-9]+";
 
 /// Exactly these objects of `topology`; [`NOTHING`] where there are none.
 #[must_use]
-pub fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
+pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
     if objects.is_empty() {
         return NOTHING.to_owned();
     }
@@ -21,7 +21,7 @@ pub fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
 
 /// Everything under the name of `topology` except these objects.
 #[must_use]
-pub fn under(topology: &str, excluded: &BTreeSet<&Object>) -> String {
+pub(crate) fn under(topology: &str, excluded: &BTreeSet<&Object>) -> String {
     if excluded.is_empty() {
         return format!("^{}", prefix(topology));
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::{Row, SimpleQueryMessage};
 
-use super::{Fault, Store, StoreError, orders::Effect};
+use super::{FailureKind, Store, StoreError, orders::Effect};
 use crate::doctor::facts::{
     Asked, DatabaseFacts, Gap, Outbox, Server, Session, Skew, Sweep, Table, is_loopback,
 };
@@ -32,7 +32,7 @@ impl Store {
             sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan(effect)).await));
         }
         DatabaseFacts {
-            place: self.place().to_owned(),
+            address: self.address().to_owned(),
             loopback: self.is_loopback(),
             session,
             tables: asked(self.tables().await),
@@ -45,14 +45,14 @@ impl Store {
 
     fn unknown(&self, error: &StoreError) -> DatabaseFacts {
         let text = reason(error);
-        let refused = error.fault() == Fault::Configuration;
+        let refused = error.kind() == FailureKind::Configuration;
         let session =
             if refused { Session::LoginRefused(text) } else { Session::Unreachable(text) };
-        DatabaseFacts::unknown(self.place().to_owned(), self.is_loopback(), session)
+        DatabaseFacts::unknown(self.address().to_owned(), self.is_loopback(), session)
     }
 
     fn is_loopback(&self) -> bool {
-        let host = self.place().split(" database").next().unwrap_or_default();
+        let host = self.address().split(" database").next().unwrap_or_default();
         is_loopback(host.rsplit_once(':').map_or(host, |(host, _)| host))
     }
 

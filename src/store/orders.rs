@@ -33,14 +33,14 @@ impl Effect {
 
 /// What made an order due: the value of `closures.path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Path {
+pub enum ClosingPath {
     /// A message came.
     Message,
     /// The sweep found it.
     Sweep,
 }
 
-impl Path {
+impl ClosingPath {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
@@ -66,7 +66,7 @@ impl Store {
     pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
         self.check_shape(effect).await?;
         let none: &[&str] = &[];
-        self.explain("effect", &effect.sql, &[&none, &Path::Message.as_str()]).await?;
+        self.explain("effect", &effect.sql, &[&none, &ClosingPath::Message.as_str()]).await?;
         match &effect.overdue_sql {
             Some(sql) => self.explain("overdue_ids", sql, &[&0_i64, &0_i64]).await,
             None => Ok(()),
@@ -96,7 +96,7 @@ impl Store {
         &self,
         effect: &Effect,
         ids: &[OrderId],
-        path: Path,
+        path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
         let client = self.client().await?;
         let statement = self.named("effect", client.prepare_cached(&effect.sql).await)?;

@@ -14,7 +14,7 @@ mod version;
 use super::{Topology, file::TopologyFile};
 use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
 pub use surroundings::Surroundings;
-pub use version::{BrokerVersion, BrokerVersionError};
+pub use version::BrokerVersion;
 
 /// A named check of a topology file.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ pub const RULES: &[Rule] = &[
 
 /// Runs every rule about the file and returns the findings in the order of the file.
 #[must_use]
-pub fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Diagnostic> {
+pub(crate) fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Diagnostic> {
     let whole = || Subject::File(file.name.span());
     let named = |rule: &Rule| {
         let Rule { name, severity, run } = *rule;

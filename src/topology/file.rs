@@ -6,14 +6,14 @@ use serde::Deserialize;
 use toml::Spanned;
 
 /// What happens to an order that is due, where a timeout does not say: it is built in.
-pub const DEFAULT_EFFECT: &str = "close";
+pub(crate) const DEFAULT_EFFECT: &str = "close";
 
 /// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
 pub(super) const DEFAULT_DELIVERY_LIMIT: i64 = 20;
 
 /// The delay topology of one team: `overdue apply` brings a broker there.
 #[derive(Debug, Deserialize)]
-pub struct TopologyFile {
+pub(crate) struct TopologyFile {
     /// Prefix of every exchange and queue; nothing outside it is ever touched.
     pub name: Spanned<String>,
     /// How messages are delayed.
@@ -31,7 +31,7 @@ pub struct TopologyFile {
 
 /// How messages are delayed.
 #[derive(Debug, Deserialize)]
-pub struct DelaySection {
+pub(crate) struct DelaySection {
     /// How the broker delays.
     #[serde(default)]
     pub strategy: Strategy,
@@ -60,7 +60,7 @@ impl Strategy {
 
 /// Type and limits of the queues.
 #[derive(Debug, Default, Deserialize)]
-pub struct QueuesSection {
+pub(crate) struct QueuesSection {
     /// Type of every queue.
     #[serde(default, rename = "type")]
     pub queue_type: Option<Spanned<QueueType>>,
@@ -83,7 +83,7 @@ pub enum QueueType {
 impl QueuesSection {
     /// The type, given or not.
     #[must_use]
-    pub fn queue_type(&self) -> QueueType {
+    pub(crate) fn queue_type(&self) -> QueueType {
         self.queue_type.as_ref().map_or_else(QueueType::default, |given| *given.get_ref())
     }
 }
@@ -101,7 +101,7 @@ impl QueueType {
 
 /// A business rule: what happens to an order whose time is up.
 #[derive(Debug, Deserialize)]
-pub struct TimeoutSection {
+pub(crate) struct TimeoutSection {
     /// Business name: queue `<topology>.<name>`, routing key `<level>.<name>`.
     pub name: Spanned<String>,
     /// The level a publisher uses when it names no other.
@@ -117,19 +117,19 @@ pub struct TimeoutSection {
 impl TimeoutSection {
     /// The effect, given or not.
     #[must_use]
-    pub fn effect(&self) -> &str {
+    pub(crate) fn effect(&self) -> &str {
         self.effect.as_ref().map_or(DEFAULT_EFFECT, |effect| effect.get_ref())
     }
 
     /// Every level it names.
-    pub fn levels(&self) -> impl Iterator<Item = &Spanned<String>> {
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &Spanned<String>> {
         std::iter::once(&self.after).chain(self.after_by_category.values())
     }
 }
 
 /// What is tried again, and when.
 #[derive(Debug, Default, Deserialize)]
-pub struct RetrySection {
+pub(crate) struct RetrySection {
     /// Levels of the first, second, … retry; after the last one the message is parked.
     #[serde(default)]
     pub after: Option<Spanned<Vec<Spanned<String>>>>,
@@ -138,7 +138,7 @@ pub struct RetrySection {
 impl RetrySection {
     /// The levels, given or not.
     #[must_use]
-    pub fn levels(&self) -> &[Spanned<String>] {
+    pub(crate) fn levels(&self) -> &[Spanned<String>] {
         self.after.as_ref().map_or(&[], |after| after.get_ref())
     }
 }

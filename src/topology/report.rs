@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Version of [`Report`].
-pub const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 
 /// Renders `findings` about `text`, the content of the file called `path`, without colour.
 #[must_use]

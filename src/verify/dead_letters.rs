@@ -10,7 +10,7 @@ use crate::{
 
 /// Dead letters that a quorum queue hands on at once, unless `dead_letter_worker_consumer_prefetch` is raised
 /// (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
-pub const SLOTS: u64 = 32;
+pub(crate) const SLOTS: u64 = 32;
 
 /// A routing key of dead letters.
 pub(super) struct DeadLetterKey {

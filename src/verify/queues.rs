@@ -19,7 +19,7 @@ pub(super) fn role<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>
 
 /// Names of the queues of `topology` that are there, retired ones included.
 #[must_use]
-pub fn queues_of(topology: &Topology, observed: &Snapshot) -> Vec<String> {
+pub(crate) fn queues_of(topology: &Topology, observed: &Snapshot) -> Vec<String> {
     let queues = observed.objects.queues.values();
     let ours = queues.filter(|queue| role(topology, queue).is_some());
     ours.map(|queue| queue.name.clone()).collect()

@@ -3,13 +3,13 @@
 use lapin::types::{AMQPValue, FieldTable, LongString};
 
 /// How often a message was tried again, as an integer.
-pub const ATTEMPT: &str = "x-attempt";
+pub(crate) const ATTEMPT: &str = "x-attempt";
 /// Why a message is in the parking lot.
-pub const PARK_REASON: &str = "x-park-reason";
+pub(crate) const PARK_REASON: &str = "x-park-reason";
 /// The timeout that a message in the parking lot came from.
-pub const PARK_TIMEOUT: &str = "x-park-timeout";
+pub(crate) const PARK_TIMEOUT: &str = "x-park-timeout";
 /// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks what has it.
-pub const CANARY: &str = "x-overdue-canary";
+pub(crate) const CANARY: &str = "x-overdue-canary";
 
 /// More attempts than any retry list has: a forged header must not wait for ever.
 const MAX_ATTEMPT: u32 = 1_000_000;
@@ -18,7 +18,7 @@ const MAX_REASON_CHARS: usize = 1_000;
 
 /// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
 #[must_use]
-pub fn attempt(headers: &FieldTable) -> u32 {
+pub(crate) fn attempt(headers: &FieldTable) -> u32 {
     let attempt = match headers.inner().get(ATTEMPT) {
         Some(AMQPValue::LongInt(n)) => u32::try_from(*n).ok(),
         Some(AMQPValue::LongLongInt(n)) => u32::try_from(*n).ok(),
@@ -30,13 +30,13 @@ pub fn attempt(headers: &FieldTable) -> u32 {
 
 /// Whether a message is a canary, with whatever value.
 #[must_use]
-pub fn is_canary(headers: &FieldTable) -> bool {
+pub(crate) fn is_canary(headers: &FieldTable) -> bool {
     headers.contains_key(CANARY)
 }
 
 /// The id of a canary that a probe has sent.
 #[must_use]
-pub fn canary_id(headers: &FieldTable) -> Option<String> {
+pub(crate) fn canary_id(headers: &FieldTable) -> Option<String> {
     match headers.inner().get(CANARY)? {
         AMQPValue::LongString(id) => Some(id.to_string()),
         _ => None,

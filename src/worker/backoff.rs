@@ -7,7 +7,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// The waits between attempts. There is no limit to their number: an outage ends when it ends.
 #[derive(Debug)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     bound: Duration,
 }
 
@@ -19,7 +19,7 @@ impl Default for Backoff {
 
 impl Backoff {
     /// How long to wait before the next attempt: up to 0.2 s at first, up to 30 s in the end.
-    pub fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         let wait = self.bound.mul_f64(rand::random::<f64>());
         self.bound = (self.bound * 2).min(LONGEST);
         wait

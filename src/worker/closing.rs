@@ -7,8 +7,8 @@ use tokio_postgres::error::SqlState;
 use crate::{
     order::{OrderId, Outcome},
     store::{
-        Fault, Store, StoreError,
-        orders::{Effect, Path},
+        FailureKind, Store, StoreError,
+        orders::{ClosingPath, Effect},
     },
 };
 
@@ -22,11 +22,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 /// The database is unavailable, overloaded or set up wrongly. Parts of the batch may be committed by then;
 /// asking again is safe.
-pub async fn outcomes(
+pub(crate) async fn outcomes(
     store: &Store,
     effect: &Effect,
     ids: &[OrderId],
-    path: Path,
+    path: ClosingPath,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut outcomes = vec![Outcome::Unknown; ids.len()];
     let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -50,20 +50,20 @@ pub async fn outcomes(
 }
 
 fn is_of_rows(error: &StoreError) -> bool {
-    matches!(error.fault(), Fault::Row | Fault::Contention)
+    matches!(error.kind(), FailureKind::Row | FailureKind::Contention)
 }
 
 /// A deadlock is over when it is reported; a lock that was waited for in vain is still held, so the batch is
 /// split at once and the others do not wait for it again.
 fn is_worth_repeating(error: &StoreError) -> bool {
-    error.fault() == Fault::Contention && error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE)
+    error.kind() == FailureKind::Contention && error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
 async fn attempt(
     store: &Store,
     effect: &Effect,
     ids: &[OrderId],
-    path: Path,
+    path: ClosingPath,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut tries = 1;
     loop {

@@ -32,6 +32,22 @@ pub struct Worker {
     pub events: Notify,
 }
 
+impl Worker {
+    /// A worker that has done nothing yet.
+    #[must_use]
+    pub fn new(
+        address: BrokerAddress,
+        management: Option<Management>,
+        store: Store,
+        topology: Topology,
+        effects: BTreeMap<String, Effect>,
+        settings: WorkerSettings,
+    ) -> Self {
+        let (counters, events) = (Counters::default(), Notify::new());
+        Self { address, management, store, topology, effects, settings, counters, events }
+    }
+}
+
 /// What the consumers of one timeout share in one session.
 pub(crate) struct ConsumerContext {
     pub(crate) worker: Arc<Worker>,

@@ -13,7 +13,8 @@ use super::{
     session_end::SessionEnd, settle,
 };
 use crate::{
-    broker::consume::Subscription, order::Outcome, shutdown::Stop, store::orders::Path, telemetry,
+    broker::consume::Subscription, order::Outcome, shutdown::Stop, store::orders::ClosingPath,
+    telemetry,
 };
 
 /// A batch that is being closed. Batches are settled in the order they came, because an ack covers all before it.
@@ -103,7 +104,7 @@ fn close(context: &Arc<ConsumerContext>, batch: Vec<Due>) -> Closing {
         let worker = &context.worker;
         let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
         let effect = &worker.effects[&context.timeout.effect];
-        let outcomes = closing::outcomes(&worker.store, effect, &ids, Path::Message).await?;
+        let outcomes = closing::outcomes(&worker.store, effect, &ids, ClosingPath::Message).await?;
         report(&context, &outcomes, began.elapsed());
         let mut outcomes = outcomes.into_iter();
         let pair = |due: Due| {

@@ -34,7 +34,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     tasks.spawn(queues::watch(Arc::clone(worker), Arc::clone(&link), consumed, session.clone()));
     tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
     tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
-    telemetry::worker_ready(&names, &worker.address.to_string(), worker.store.place());
+    telemetry::worker_ready(&names, &worker.address.to_string(), worker.store.address());
     let result = finish(tasks, &session).await;
     if let Some(link) = Arc::into_inner(link) {
         link.close().await;

@@ -7,7 +7,7 @@ use crate::{
 
 /// Why a session ended before a stop was asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum SessionEnd {
+pub(crate) enum SessionEnd {
     /// No connection to the broker.
     #[error(transparent)]
     Connect(#[from] ConnectError),

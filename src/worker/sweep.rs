@@ -10,7 +10,7 @@ use crate::{
     shutdown::Stop,
     store::{
         StoreError,
-        orders::{Effect, Path},
+        orders::{ClosingPath, Effect},
     },
     telemetry,
     text::error_chain,
@@ -50,7 +50,7 @@ async fn sweep_effect(worker: &Worker, effect: &Effect, stop: &Stop) -> Result<(
         if ids.is_empty() {
             break;
         }
-        let outcomes = closing::outcomes(&worker.store, effect, &ids, Path::Sweep).await?;
+        let outcomes = closing::outcomes(&worker.store, effect, &ids, ClosingPath::Sweep).await?;
         let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
         let closed = outcomes.iter().filter(|outcome| is_closed(outcome)).count();
         if closed > 0 {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use overdue::broker::PublishError;
+use overdue::internals::broker::PublishError;
 
 use crate::{
     load::{Load, Wave, publish},

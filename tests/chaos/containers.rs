@@ -2,7 +2,7 @@
 
 use std::{env, process::Command, time::Duration};
 
-use overdue::broker::Link;
+use overdue::internals::broker::Link;
 use rabbitmq_http_client::error::Error;
 use tokio::time::timeout;
 use tokio_postgres::NoTls;

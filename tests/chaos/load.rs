@@ -1,7 +1,7 @@
 //! Orders that come due second by second, and what has to be true of them in the end.
 
 use futures_util::future::join_all;
-use overdue::broker::{PublishError, Publisher};
+use overdue::internals::broker::{PublishError, Publisher};
 use tokio::sync::watch;
 
 use crate::{

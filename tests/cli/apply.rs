@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use lapin::types::AMQPValue;
-use overdue::objects::Objects;
+use overdue::internals::objects::Objects;
 
 use crate::support::{Run, World, process::finish, until};
 

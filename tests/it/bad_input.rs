@@ -267,7 +267,7 @@ async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exc
     // The one that waited says where it came from.
     let nonsense = parked.iter().find(|message| message.key == "100ms.nonsense").unwrap();
     assert_eq!(nonsense.header("x-first-death-queue").as_deref(), Some("orders.delay.100ms"));
-    assert_eq!(worker.stop().await, overdue::worker::Counts::default());
+    assert_eq!(worker.stop().await, overdue::internals::worker::Counts::default());
 }
 
 /// Without an alternate exchange behind the levels, 32 of these would stop a level for good.

@@ -1,7 +1,7 @@
 //! Every kind of change under load, counting every message: none is lost, none is early.
 
 use lapin::BasicProperties;
-use overdue::{
+use overdue::internals::{
     bench::change::{self, kind::ChangeKind, report::ChangeReport, size::ChangeSize},
     shutdown::Stop,
 };

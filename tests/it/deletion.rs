@@ -7,7 +7,7 @@ use lapin::{
     options::{BasicGetOptions, BasicNackOptions},
     types::FieldTable,
 };
-use overdue::{
+use overdue::internals::{
     broker::{ChangeError, ChangeEvent, TopologyChange, apply::StepResult},
     plan::{Change, Plan, counts::StatisticsInterval},
     topology::Topology,

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use overdue::{
+use overdue::internals::{
     broker::apply,
     export::{definitions, rabbitmqadmin},
     topology::Topology,

@@ -1,6 +1,6 @@
 //! A worker follows the generations of its queue, also where it may not read the management API.
 
-use overdue::topology::Topology;
+use overdue::internals::topology::Topology;
 
 use crate::support::World;
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::future::join_all;
 use lapin::BasicProperties;
-use overdue::{
+use overdue::internals::{
     broker::{ChangeError, TopologyChange},
     plan::{diff::diff, snapshot::Snapshot},
     topology::Topology,

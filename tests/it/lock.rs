@@ -6,7 +6,7 @@ use std::{
     process::Stdio,
 };
 
-use overdue::{
+use overdue::internals::{
     broker::{
         BrokerAddress, ChangeError, ChangeEvent, LockError, Management, TopologyChange,
         TopologyLock,
@@ -81,7 +81,8 @@ async fn a_lock_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
     lock.release().await;
     beside.release().await;
     let [url, management] = world.broker_user("management", Some(["^shop", ".*", ".*"])).await;
-    let address = overdue::broker::BrokerAddress::parse(&url, Some(&management)).unwrap();
+    let address =
+        overdue::internals::broker::BrokerAddress::parse(&url, Some(&management)).unwrap();
     let refused =
         TopologyLock::acquire(&address, &world.topology, nobody).await.map(drop).unwrap_err();
     assert!(

@@ -1,6 +1,6 @@
 //! The client of the management API and the connections that it keeps.
 
-use overdue::broker::{BrokerAddress, Management};
+use overdue::internals::broker::{BrokerAddress, Management};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpListener,

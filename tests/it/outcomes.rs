@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lapin::{BasicProperties, types::AMQPValue};
-use overdue::wire::Message;
+use overdue::internals::wire::Message;
 
 use crate::support::{Parked, World, until, worker::settings};
 
@@ -185,8 +185,8 @@ async fn fifty_copies_of_a_message_close_the_order_once() {
     let copies: Vec<String> = orders.iter().cycle().take(200).cloned().collect();
     for batch_size in [500, 7] {
         wire.publish_all("orders.dlx", "100ms.unpaid", &copies).await;
-        let worker =
-            world.worker_with(overdue::config::WorkerSettings { batch_size, ..settings() });
+        let worker = world
+            .worker_with(overdue::internals::config::WorkerSettings { batch_size, ..settings() });
         let counts = async || worker.counts();
         let settled = until("200 settled", counts, |c| c.closed + c.already_final == 200).await;
         assert_eq!(settled.closed, if batch_size == 500 { 4 } else { 0 });
@@ -258,7 +258,7 @@ async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_longest_order_ids_can_be_closed_put_back_and_parked() {
     let world = World::new().await;
-    let longest = overdue::order::MAX_ORDER_ID_BYTES;
+    let longest = overdue::internals::order::MAX_ORDER_ID_BYTES;
     let id = |letter: &str| letter.repeat(longest / letter.len());
     let due = vec![id("d"), id("ß")];
     let early = vec![id("e"), id("é")];

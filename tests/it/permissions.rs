@@ -6,7 +6,7 @@ mod necessary;
 mod sufficient;
 mod tight;
 
-use overdue::{
+use overdue::internals::{
     permissions::{Request, Right, Role},
     topology::Topology,
 };

@@ -8,7 +8,7 @@ use lapin::{
     options::ExchangeDeclareOptions,
     types::{AMQPValue, FieldTable},
 };
-use overdue::{
+use overdue::internals::{
     broker::{PublishError, Publisher},
     wire::Message,
 };

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use overdue::{
+use overdue::internals::{
     order::{OrderId, Outcome},
     store::{
-        Fault,
-        orders::{Effect, Path},
+        FailureKind,
+        orders::{ClosingPath, Effect},
     },
 };
 use rand::seq::SliceRandom;
@@ -123,9 +123,9 @@ async fn closers_of_overlapping_batches_and_payers_never_deadlock() {
             for batch in ids.chunks(150) {
                 let batch: Vec<OrderId> =
                     batch.iter().map(|id| OrderId::parse(id).unwrap()).collect();
-                let outcomes = world.store.run_effect(&effect, &batch, Path::Message).await;
+                let outcomes = world.store.run_effect(&effect, &batch, ClosingPath::Message).await;
                 let outcomes = outcomes.unwrap_or_else(|error| {
-                    assert_ne!(error.fault(), Fault::Contention, "{:?}", error.code());
+                    assert_ne!(error.kind(), FailureKind::Contention, "{:?}", error.code());
                     panic!("{error}")
                 });
                 closed += outcomes

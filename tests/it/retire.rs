@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use lapin::{BasicProperties, types::AMQPValue};
-use overdue::{
+use overdue::internals::{
     broker::{ChangeError, ChangeEvent, TopologyChange, apply::StepResult},
     objects::Objects,
     plan::{Change, Plan, snapshot::Snapshot},

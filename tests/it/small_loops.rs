@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use overdue::{broker::BrokerAddress, store::orders::Effect};
+use overdue::internals::{broker::BrokerAddress, store::orders::Effect};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},

@@ -1,6 +1,6 @@
 //! The safety net: what is overdue in the database and no message came for.
 
-use overdue::config::WorkerSettings;
+use overdue::internals::config::WorkerSettings;
 
 use crate::support::{
     World, until,

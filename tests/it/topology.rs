@@ -5,7 +5,7 @@ use lapin::{
     options::{BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ExchangeDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
-use overdue::{
+use overdue::internals::{
     broker::{ChangeError, ChangeEvent, ManagementError, TopologyChange, apply::ApplyError},
     objects::Objects,
     plan::{Change, Plan},
@@ -125,7 +125,7 @@ async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
     let before = observed(&world).await;
     let error = apply(&world).await.unwrap_err();
     assert!(matches!(&error, ChangeError::Apply(ApplyError::Refused(plan))
-        if matches!(&plan.refusals[..], [overdue::plan::Refusal::Exchange { exchange, .. }] if exchange == "orders.in")));
+        if matches!(&plan.refusals[..], [overdue::internals::plan::Refusal::Exchange { exchange, .. }] if exchange == "orders.in")));
     insta::assert_snapshot!(error);
     assert_eq!(observed(&world).await, before);
 }

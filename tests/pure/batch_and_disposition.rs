@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use overdue::{
+use overdue::internals::{
     order::Outcome,
     topology::level::{Level, best_level},
     worker::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use overdue::{
+use overdue::internals::{
     bench::change::{
         kind::ChangeKind,
         measured::{AppliedChange, MeasuredChange},
@@ -211,7 +211,7 @@ fn each_kind_is_a_change_that_can_be_made_and_its_ways_lead_somewhere() {
         let Scenario { before, after, .. } = &scenario;
         let plan = diff(after, &Snapshot::of(before), &BTreeSet::new());
         assert!(!plan.is_empty() && plan.refusals.is_empty(), "{kind:?}: {plan}");
-        let reaches = |topology: &overdue::topology::Topology, route: &MessageRoute| {
+        let reaches = |topology: &overdue::internals::topology::Topology, route: &MessageRoute| {
             let (level, timeout) = route.routing_key.split_once('.').unwrap();
             topology.level(level).is_some_and(|level| level.ttl() == route.ttl)
                 && topology.timeout(timeout).is_some()

@@ -1,6 +1,6 @@
 //! Frames of the broker on their way to the AMQP client: readable ones untouched, the others repaired, none lost.
 
-use overdue::broker::frames::{DROPPED, FrameRepair};
+use overdue::internals::broker::frames::{DROPPED, FrameRepair};
 use proptest::{collection::vec, prelude::*};
 
 const FRAME_MAX: u32 = 131_072;

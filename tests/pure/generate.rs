@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use overdue::topology::{Topology, file::QueueType, report};
+use overdue::internals::topology::{Topology, file::QueueType, report};
 use proptest::{collection, option, prelude::*, sample::Index};
 
 /// What a topology file says, with the references already resolved to level names.

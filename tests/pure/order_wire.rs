@@ -1,7 +1,7 @@
 //! The body of a due notice: what is read, what is refused, and the sentence it is parked with.
 
 use jiff::Timestamp;
-use overdue::{
+use overdue::internals::{
     order::{MAX_ORDER_ID_BYTES, OrderId},
     wire::{DueNotice, MAX_BODY_BYTES, Unreadable},
 };

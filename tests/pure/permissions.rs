@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-use overdue::{
+use overdue::internals::{
     permissions::{Request, Role, definitions, rabbitmqctl},
     topology::Topology,
 };

@@ -1,7 +1,7 @@
 //! An object that exists with other properties: a queue gets a new generation, an exchange is refused; both
 //! with every difference and both values.
 
-use overdue::{
+use overdue::internals::{
     objects::{Argument, Binding, Exchange, Objects, Queue},
     plan::{
         Change, Contents, Difference, Plan, Reason, Refusal, Replaced, Step, snapshot::Snapshot,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use overdue::{
+use overdue::internals::{
     objects::{Binding, Exchange, Objects, Queue},
     plan::{Change, Plan, Refusal, diff::diff, generation::number_of, snapshot::Snapshot},
     topology::Topology,
@@ -26,7 +26,7 @@ proptest! {
     fn an_empty_broker_gets_exactly_the_objects(topology in generate::topology()) {
         let plan = plan(&topology, &Snapshot::default());
         prop_assert_eq!(&plan.refusals, &[]);
-        prop_assert!(!plan.retires() && plan.steps.iter().all(overdue::plan::Step::adds));
+        prop_assert!(!plan.retires() && plan.steps.iter().all(overdue::internals::plan::Step::adds));
         prop_assert_eq!(applied(&Snapshot::default(), &plan), Snapshot::of(&topology));
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use overdue::{
+use overdue::internals::{
     objects::Objects,
     plan::{Change, Plan, generation::number_of, snapshot::Snapshot},
     topology::Topology,
@@ -140,7 +140,8 @@ fn has_way_out(
 
 /// What both versions have works all the time: it waits in its level and comes out in its queue.
 fn kept_comes_out(broker: &Objects, before: &Topology, after: &Topology) -> Result<(), String> {
-    let kept = |timeout: &&overdue::topology::Timeout| after.timeout(&timeout.name).is_some();
+    let kept =
+        |timeout: &&overdue::internals::topology::Timeout| after.timeout(&timeout.name).is_some();
     for timeout in before.timeouts.iter().filter(kept) {
         for level in &before.levels {
             let key = Topology::routing_key(level, timeout);

@@ -1,6 +1,6 @@
 //! A saved plan: carried out as it is, or not at all.
 
-use overdue::{
+use overdue::internals::{
     objects::Binding,
     plan::{
         diff::diff,

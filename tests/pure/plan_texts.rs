@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use overdue::{
+use overdue::internals::{
     objects::Argument,
     plan::{Refusal, diff::diff, snapshot::Snapshot},
     topology::Topology,

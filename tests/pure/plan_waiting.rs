@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use overdue::plan::{
+use overdue::internals::plan::{
     Change, Draining, Drains, Plan, Reason, Refusal, Step,
     counts::StatisticsInterval,
     waiting::{GaveUp, Next, Waiting},

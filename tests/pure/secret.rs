@@ -1,6 +1,6 @@
 //! No password is printed: neither by `Debug` of what holds one, nor by an error about it.
 
-use overdue::{
+use overdue::internals::{
     broker::{BrokerAddress, Management},
     secret::Secret,
     store::Store,

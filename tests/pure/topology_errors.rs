@@ -1,7 +1,9 @@
 //! What a person reads about a bad `topology.toml`: the place, the offending text, and the way out.
 
-use overdue::diagnostic::{Diagnostic, Subject};
-use overdue::topology::{Topology, report};
+use overdue::internals::{
+    diagnostic::{Diagnostic, Subject},
+    topology::{Topology, report},
+};
 
 /// A file that passes every check. Each case below breaks one line of it.
 const GOOD: &str = r#"name = "orders"

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use overdue::{
+use overdue::internals::{
     objects::{Argument, Objects, Queue},
     plan::snapshot::Snapshot,
     topology::Topology,

@@ -1,6 +1,6 @@
 //! What holds for every topology file, good or bad.
 
-use overdue::{
+use overdue::internals::{
     objects::Argument,
     topology::{Topology, file::QueueType, level::Level, report},
 };

@@ -1,6 +1,6 @@
 //! Where a notice is published, and what a person reads who asks for what is not there.
 
-use overdue::topology::{
+use overdue::internals::topology::{
     Topology,
     route::{Delay, RouteError},
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use overdue::topology::check::BrokerVersion;
+use overdue::internals::topology::check::BrokerVersion;
 use reqwest::Method;
 use serde_json::{Value, json};
 

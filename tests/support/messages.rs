@@ -10,7 +10,7 @@ use lapin::{
     },
     types::{AMQPValue, FieldTable},
 };
-use overdue::{broker::Link, topology::route::Delay, wire::Message};
+use overdue::internals::{broker::Link, topology::route::Delay, wire::Message};
 
 use super::{World, until};
 

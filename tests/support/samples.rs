@@ -1,6 +1,6 @@
 //! Topologies that tests of several tiers use. No service is needed.
 
-use overdue::topology::Topology;
+use overdue::internals::topology::Topology;
 
 /// A file that the check has nothing to say about.
 pub const WITHOUT_FINDINGS: &str = r#"name = "orders"

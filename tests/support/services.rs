@@ -2,7 +2,7 @@
 
 use std::{env, time::Duration};
 
-use overdue::{
+use overdue::internals::{
     broker::{BrokerAddress, Management},
     config::{Millis, Settings},
     plan::counts::StatisticsInterval,

@@ -1,6 +1,6 @@
 //! Users of the broker and of the database, with the rights that a test gives them.
 
-use overdue::broker::{BrokerAddress, Management};
+use overdue::internals::broker::{BrokerAddress, Management};
 use rabbitmq_http_client::{
     password_hashing::{base64_encoded_salted_password_hash_sha256, salt},
     requests::{Permissions, UserParams},

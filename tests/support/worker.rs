@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use overdue::{
+use overdue::internals::{
     broker::BrokerAddress,
     config::{Millis, Settings, WorkerSettings},
     shutdown::{DrainOverrun, Stop},
     store::{Store, orders::Effect},
-    worker::{self, Counters, Counts, Worker},
+    worker::{self, Counts, Worker},
 };
 use tokio::task::JoinHandle;
 
@@ -76,38 +76,38 @@ impl World {
     }
 
     /// Starts a worker that reaches its services another way.
+    #[allow(clippy::needless_pass_by_value, reason = "callers make the address for it")]
     pub fn worker_at(
         &self,
         address: BrokerAddress,
         database_url: &str,
         settings: WorkerSettings,
     ) -> RunningWorker {
-        self.start_worker(address, database_url, Effect::close(), settings)
+        self.start_worker(&address, database_url, &Effect::close(), settings)
     }
 
     /// Starts a worker that does something else than to close.
+    #[allow(clippy::needless_pass_by_value, reason = "callers make the effect for it")]
     pub fn worker_of(&self, effect: Effect, settings: WorkerSettings) -> RunningWorker {
-        self.start_worker(self.address(), &self.services.database_url(None), effect, settings)
+        self.start_worker(&self.address(), &self.services.database_url(None), &effect, settings)
     }
 
     fn start_worker(
         &self,
-        address: BrokerAddress,
+        address: &BrokerAddress,
         database_url: &str,
-        effect: Effect,
+        effect: &Effect,
         settings: WorkerSettings,
     ) -> RunningWorker {
         let effects = self.topology.timeouts.iter().map(|t| (t.effect.clone(), effect.clone()));
-        let worker = Arc::new(Worker {
-            management: Some(self.services.management_of(&address)),
-            address,
-            store: Store::new(database_url, &self.schema, 8).unwrap(),
-            topology: self.topology.clone(),
-            effects: effects.collect(),
+        let worker = Arc::new(Worker::new(
+            address.clone(),
+            Some(self.services.management_of(address)),
+            Store::new(database_url, &self.schema, 8).unwrap(),
+            self.topology.clone(),
+            effects.collect(),
             settings,
-            counters: Counters::default(),
-            events: tokio::sync::Notify::new(),
-        });
+        ));
         let stop = Stop::new();
         let (running, stopping) = (Arc::clone(&worker), stop.clone());
         let task = tokio::spawn(async move { worker::run(&running, &stopping).await });

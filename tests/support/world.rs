@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, error::Error, path::PathBuf, sync::Mutex, thread};
 
-use overdue::{
+use overdue::internals::{
     broker::{BrokerAddress, Management, Publisher, TopologyChange},
     store::Store,
     topology::Topology,

@@ -10,17 +10,17 @@ use crate::{
     order_service::{self, basket::Order},
     store::{
         Store, StoreError,
-        orders::{Effect, Path},
+        orders::{ClosingPath, Effect},
     },
 };
 
 /// Batches at the same time, as a worker does it.
-pub const IN_FLIGHT: usize = 4;
+pub(crate) const IN_FLIGHT: usize = 4;
 
 /// A way of closing orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Method {
+pub(crate) enum Method {
     /// One order per transaction, one after the other.
     OneByOne,
     /// A batch per transaction, one after the other.
@@ -35,12 +35,12 @@ pub enum Method {
 
 impl Method {
     /// In the order they are measured.
-    pub const ALL: [Self; 5] =
+    pub(crate) const ALL: [Self; 5] =
         [Self::OneByOne, Self::Batches, Self::BatchesInFlight, Self::SqlBatches, Self::SqlWhole];
 
     /// In words, with the size of a batch.
     #[must_use]
-    pub fn describe(self, batch: usize) -> String {
+    pub(crate) fn describe(self, batch: usize) -> String {
         match self {
             Self::OneByOne => "one order per transaction".to_owned(),
             Self::Batches => format!("batches of {batch}, one connection"),
@@ -80,8 +80,9 @@ async fn batches(
     batch: usize,
     in_flight: usize,
 ) -> Result<(), StoreError> {
-    let closing =
-        ids.chunks(batch).map(async |ids| store.run_effect(effect, ids, Path::Message).await);
+    let closing = ids
+        .chunks(batch)
+        .map(async |ids| store.run_effect(effect, ids, ClosingPath::Message).await);
     stream::iter(closing).buffer_unordered(in_flight).try_for_each(async |_| Ok(())).await
 }
 

@@ -8,13 +8,13 @@ use super::method::Method;
 use crate::statistics::per_second;
 
 /// Batches are to be at least so many times as fast as one by one.
-pub const EXPECTED_RATIO: f64 = 10.0;
+pub(crate) const EXPECTED_RATIO: f64 = 10.0;
 /// Changes when a field gets another meaning or goes.
 const SCHEMA: u32 = 1;
 
 /// How long one way of closing took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CloseLine {
+pub(crate) struct CloseLine {
     /// The way of closing.
     pub method: Method,
     /// The same in words.
@@ -30,7 +30,7 @@ pub struct CloseLine {
 impl CloseLine {
     /// `orders` were closed in the time `took`.
     #[must_use]
-    pub fn new(method: Method, batch: usize, orders: usize, took: Duration) -> Self {
+    pub(crate) fn new(method: Method, batch: usize, orders: usize, took: Duration) -> Self {
         Self {
             method,
             what: method.describe(batch),
@@ -43,7 +43,7 @@ impl CloseLine {
 
 /// The result of the benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CloseReport {
+pub(crate) struct CloseReport {
     /// Changes when a field gets another meaning or goes.
     pub schema: u32,
     /// Orders closed each way; one by one closes fewer.

@@ -3,7 +3,7 @@
 use crate::diagnostic::Draft;
 
 /// An answer, or why there is none.
-pub type Asked<T> = Result<T, Gap>;
+pub(crate) type Asked<T> = Result<T, Gap>;
 
 /// Why something is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Gap {
 }
 
 /// A judgement of something that may not be known.
-pub fn known<T>(asked: &Asked<T>, judge: impl FnOnce(&T) -> Draft) -> Draft {
+pub(crate) fn known<T>(asked: &Asked<T>, judge: impl FnOnce(&T) -> Draft) -> Draft {
     match asked {
         Ok(known) => judge(known),
         Err(gap) => Draft::warning(format!("not known: {}", gap.reason), gap.fix.clone()),

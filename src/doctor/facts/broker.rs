@@ -9,7 +9,7 @@ use crate::plan::{snapshot::Snapshot, stats::QueueStats};
 #[derive(Clone, Debug)]
 pub struct BrokerFacts {
     /// Where it is, without the password.
-    pub place: String,
+    pub address: String,
     /// The AMQP user.
     pub user: String,
     /// The virtual host.

@@ -9,7 +9,7 @@ pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
 #[derive(Clone, Debug)]
 pub struct DatabaseFacts {
     /// Where it is, without the password.
-    pub place: String,
+    pub address: String,
     /// Whether the host is this machine.
     pub loopback: bool,
     /// What became of a connection.
@@ -29,10 +29,10 @@ pub struct DatabaseFacts {
 impl DatabaseFacts {
     /// No session, and so nothing else.
     #[must_use]
-    pub fn unknown(place: String, loopback: bool, session: Session) -> Self {
+    pub fn unknown(address: String, loopback: bool, session: Session) -> Self {
         let gap = Gap::new("no session", NO_SESSION);
         Self {
-            place,
+            address,
             loopback,
             session,
             tables: Err(gap.clone()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lapin::types::AMQPValue;
-use overdue::store::Store;
+use overdue::internals::store::Store;
 use tokio_postgres::Row;
 
 use super::judge::{Order, Parked, Shelf};

@@ -16,7 +16,7 @@ use std::{
 use deadpool_postgres::Object;
 use futures_util::future::join_all;
 use lapin::types::FieldTable;
-use overdue::{store::Store, topology::Topology, wire::Message};
+use overdue::internals::{store::Store, topology::Topology, wire::Message};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep, sleep_until, timeout},
@@ -100,7 +100,7 @@ impl Service {
         seed: u64,
         store: Store,
         topology: &Topology,
-        addresses: &[overdue::broker::BrokerAddress],
+        addresses: &[overdue::internals::broker::BrokerAddress],
     ) -> Arc<Self> {
         Arc::new(Self {
             seed,

@@ -2,7 +2,7 @@
 
 use std::{env, fs::File, thread};
 
-use overdue::{broker::BrokerAddress, store::Store};
+use overdue::internals::{broker::BrokerAddress, store::Store};
 use rabbitmq_http_client::requests::Permissions;
 use url::Url;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deadpool_postgres::Object;
-use overdue::store::Store;
+use overdue::internals::store::Store;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::DbError;
 

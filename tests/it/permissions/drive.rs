@@ -7,7 +7,7 @@ use lapin::{
     options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions},
     types::FieldTable,
 };
-use overdue::{
+use overdue::internals::{
     broker::{
         Link, Management, PublishError, Publisher, TopologyLock, consume::Subscription, passive,
     },
@@ -90,7 +90,7 @@ pub(crate) async fn prepare_for_worker(world: &World, topology: &Topology) {
         let first = topology.business_queue(timeout);
         let mut queue = objects.queues[&first].clone();
         queue.name = name_of(&first, 2);
-        let create = overdue::plan::Change::CreateQueue(queue);
+        let create = overdue::internals::plan::Change::CreateQueue(queue);
         world.management().apply(&create).await.unwrap();
     }
 }

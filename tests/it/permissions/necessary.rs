@@ -3,7 +3,7 @@
 //! What is taken is the list the expressions are made of, so a right that is printed is a right that is tested.
 
 use futures_util::{StreamExt, stream};
-use overdue::permissions::{Role, Tag};
+use overdue::internals::permissions::{Role, Tag};
 use reqwest::Method;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use overdue::{
+use overdue::internals::{
     permissions::{Role, definitions},
     topology::Topology,
 };

@@ -1,6 +1,6 @@
 //! The rights reach no further: neighbours by name, and objects of the topology that a role has no business with.
 
-use overdue::{
+use overdue::internals::{
     objects::{Objects, Queue},
     plan::Change,
 };

@@ -1,6 +1,6 @@
 //! Rules about objects, each broken by hand on a real broker, through what is not the topology's or is retired.
 
-use overdue::{broker::PublishError, wire::Message};
+use overdue::internals::{broker::PublishError, wire::Message};
 use reqwest::Method;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Objects that are missing or have another shape, on the real broker.
 
-use overdue::topology::Topology;
+use overdue::internals::topology::Topology;
 use serde_json::json;
 
 use super::{applied, empty};
@@ -96,8 +96,8 @@ async fn what_drains_is_a_note() {
     world.apply(&shorter).await;
     let observed = retired.observe().await.unwrap();
     let stats = retired.stats_and_policies().await.unwrap();
-    let found = overdue::verify::findings(&shorter, &observed, &stats);
-    assert!(!overdue::verify::is_wrong(&found), "{found:#?}");
+    let found = overdue::internals::verify::findings(&shorter, &observed, &stats);
+    assert!(!overdue::internals::verify::is_wrong(&found), "{found:#?}");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].subject.to_string(), "queue orders.delay.30m");
     // With the old file the level is missing its binding, and the new one is on its way out.

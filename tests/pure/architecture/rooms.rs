@@ -428,7 +428,7 @@ pub(super) const ROOMS: &[Room] = &[
         name: "main",
         core: false,
         about: "the process, and the map of the library",
-        files: &["main.rs", "lib.rs"],
+        files: &["main.rs", "lib.rs", "internals.rs"],
         imports: &["cli"],
         uses: &["clap", "std::process", "std::thread", "tokio"],
     },

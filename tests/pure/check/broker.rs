@@ -1,6 +1,6 @@
 //! What a broker version cannot do.
 
-use overdue::{
+use overdue::internals::{
     diagnostic::Diagnostic,
     topology::{
         check::{BrokerVersion, Surroundings, lint},

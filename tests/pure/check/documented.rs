@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use overdue::{diagnostic::Severity, topology::check::RULES, verify::rules};
+use overdue::internals::{diagnostic::Severity, topology::check::RULES, verify::rules};
 
 const OF_FILES: &str = include_str!("../../../docs/topology.md");
 const OF_OBJECTS: &str = include_str!("../../../docs/verify.md");

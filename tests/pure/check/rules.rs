@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use overdue::{
+use overdue::internals::{
     diagnostic::{Diagnostic, Severity, counts_by_severity},
     topology::{
         Topology,

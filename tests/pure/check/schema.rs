@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fancy_regex::Regex;
-use overdue::{
+use overdue::internals::{
     diagnostic::Fix,
     topology::{
         Topology,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use overdue::diagnostic::{Severity, Subject};
-use overdue::doctor::{
-    CHECKS, diagnose,
-    facts::{AmqpConnection, ApiFacts, Facts, Gap, Session},
+use overdue::internals::{
+    diagnostic::{Severity, Subject},
+    doctor::{
+        CHECKS, diagnose,
+        facts::{AmqpConnection, ApiFacts, Facts, Gap, Session},
+    },
 };
 
 use super::facts::{silent, table, well};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use overdue::{
+use overdue::internals::{
     doctor::facts::{
         AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Facts, Gap, MachineFacts, Outbox,
         Overview, Permission, Replicas, Server, Session, Skew, Sweep, Table,
@@ -18,7 +18,7 @@ pub(crate) fn well() -> Facts {
         topology: Ok(two_timeouts()),
         connections: 16,
         broker: BrokerFacts {
-            place: "amqps://mq.example:5671 virtual host `shop`".to_owned(),
+            address: "amqps://mq.example:5671 virtual host `shop`".to_owned(),
             user: "overdue".to_owned(),
             virtual_host: "shop".to_owned(),
             tls: true,
@@ -27,7 +27,7 @@ pub(crate) fn well() -> Facts {
             api: api(),
         },
         database: DatabaseFacts {
-            place: "db.example:5432 database `shop`".to_owned(),
+            address: "db.example:5432 database `shop`".to_owned(),
             loopback: false,
             session: Session::Open(server()),
             tables: Ok(["closures", "outbox"].map(|name| table(name, true, &[])).to_vec()),

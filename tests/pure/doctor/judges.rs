@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use overdue::{
+use overdue::internals::{
     diagnostic::{
         Draft, Fix,
         Severity::{Error, Ok as Fine, Warning},
@@ -132,9 +132,9 @@ fn rights_are_those_that_permissions_prints() {
     let judge = |role, own: Option<Permission>| {
         rights::judge_rights(&two_timeouts(), role, "u", own.as_ref(), Draft::error)
     };
-    let roles = overdue::permissions::Role::all(&two_timeouts());
+    let roles = overdue::internals::permissions::Role::all(&two_timeouts());
     for role in roles.iter().filter(|role| role.name != "publisher") {
-        use overdue::permissions::Right::{Configure, Read, Write};
+        use overdue::internals::permissions::Right::{Configure, Read, Write};
         let [configure, write, read] = [Configure, Write, Read].map(|right| role.expression(right));
         assert_eq!(judge(role.name, Some(own(&configure, &write, &read))).severity.unwrap(), Fine);
         assert_eq!(judge(role.name, Some(own(&configure, "^$", &read))).severity.unwrap(), Error);
@@ -234,7 +234,8 @@ fn one_is_no_plural() {
 #[test]
 fn connections_for_one_worker_more() {
     let free = |max_connections, used| {
-        let server = overdue::doctor::facts::Server { max_connections, used, ..server() };
+        let server =
+            overdue::internals::doctor::facts::Server { max_connections, used, ..server() };
         database::judge_connections(&server, 16).severity.unwrap()
     };
     assert_eq!(free(100, 17), Fine);

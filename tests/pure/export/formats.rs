@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use overdue::{
+use overdue::internals::{
     export::{Item, definitions, items, kubernetes, rabbitmqadmin, terraform},
     objects::Argument,
     topology::Topology,

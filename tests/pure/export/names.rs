@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use overdue::{
+use overdue::internals::{
     export::{kubernetes, terraform},
     topology::Topology,
 };

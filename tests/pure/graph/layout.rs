@@ -1,6 +1,6 @@
 //! Nothing in a picture covers anything else, whatever the topology is.
 
-use overdue::{
+use overdue::internals::{
     graph::{
         Graph, Live,
         layout::{Layout, Rect},

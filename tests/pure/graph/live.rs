@@ -1,6 +1,6 @@
 //! What waits, on the picture: the generation in use, and retired queues that drain.
 
-use overdue::{
+use overdue::internals::{
     graph::{Count, Graph, Live, mermaid, svg},
     plan::snapshot::Snapshot,
     topology::{Topology, file::QueueType},
@@ -20,7 +20,7 @@ fn changed() -> (Topology, Snapshot) {
     let now = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
     for (name, queue) in now.objects().queues {
         let name = format!("{name}.2");
-        let renamed = overdue::objects::Queue { name: name.clone(), ..queue };
+        let renamed = overdue::internals::objects::Queue { name: name.clone(), ..queue };
         snapshot.objects.queues.insert(name.clone(), renamed);
         snapshot.messages.insert(name, 0);
     }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use overdue::{
+use overdue::internals::{
     graph::{Graph, dot, mermaid, svg},
     topology::Topology,
 };

@@ -5,7 +5,7 @@ use std::{
     fmt::Write,
 };
 
-use overdue::{
+use overdue::internals::{
     diagnostic::{Diagnostic, Severity},
     objects::{Argument, Binding},
     plan::{diff::diff, snapshot::Snapshot, stats::QueueStats},

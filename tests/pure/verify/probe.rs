@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use overdue::{
+use overdue::internals::{
     plan::snapshot::Snapshot,
     verify::{
         VerifyReport,

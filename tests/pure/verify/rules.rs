@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use overdue::{
+use overdue::internals::{
     diagnostic::{Diagnostic, Target},
     objects::{Argument, Binding, Exchange, Objects, Queue},
     plan::snapshot::Snapshot,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use overdue::{
+use overdue::internals::{
     diagnostic::Severity,
     objects::{Argument, routing::route},
     plan::{snapshot::Snapshot, stats::QueueStats},

@@ -13,7 +13,7 @@ use lapin::{
     BasicProperties, Channel,
     options::{BasicPublishOptions, ConfirmSelectOptions},
 };
-use overdue::broker::{BrokerAddress, Link};
+use overdue::internals::broker::{BrokerAddress, Link};
 use tokio::time::{sleep, timeout};
 
 use crate::storm::{

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use overdue::{
+use overdue::internals::{
     broker::{BrokerAddress, Publisher},
     wire::Message,
 };

@@ -4,7 +4,7 @@ use tokio_postgres::error::SqlState;
 
 /// What is to be done about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FailureKind {
     /// Somebody else was in the way (deadlock, lock time-out, serialisation): the same again.
     Contention,
     /// The database is unavailable, restarting, or read-only: wait, then a new connection.
@@ -21,19 +21,19 @@ pub enum Fault {
 ///
 /// Classes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>
 #[must_use]
-pub fn fault(code: Option<&SqlState>) -> Fault {
-    let Some(code) = code.map(SqlState::code) else { return Fault::Unavailable };
+pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
+    let Some(code) = code.map(SqlState::code) else { return FailureKind::Unavailable };
     match code {
-        "40001" | "40P01" | "55P03" => Fault::Contention,
-        "25P03" | "25006" | "26000" | "0A000" => Fault::Unavailable,
-        "57014" => Fault::Overloaded,
+        "40001" | "40P01" | "55P03" => FailureKind::Contention,
+        "25P03" | "25006" | "26000" | "0A000" => FailureKind::Unavailable,
+        "57014" => FailureKind::Overloaded,
         _ => match code.get(..2).unwrap_or_default() {
-            "53" => Fault::Overloaded,
+            "53" => FailureKind::Overloaded,
             // 09, 27, 44 and P0: what a trigger or a view of the order service refuses.
-            "09" | "22" | "23" | "27" | "44" | "P0" => Fault::Row,
-            "28" | "42" | "3D" | "3F" => Fault::Configuration,
+            "09" | "22" | "23" | "27" | "44" | "P0" => FailureKind::Row,
+            "28" | "42" | "3D" | "3F" => FailureKind::Configuration,
             // 08, 57, and what is unknown to us: neither burn a retry nor park; a person sees it in the log.
-            _ => Fault::Unavailable,
+            _ => FailureKind::Unavailable,
         },
     }
 }
@@ -53,20 +53,20 @@ pub enum StoreError {
     )]
     SearchPath(String),
     /// No connection.
-    #[error("cannot connect to PostgreSQL at {place}")]
-    Connect { place: String, source: tokio_postgres::Error },
+    #[error("cannot connect to PostgreSQL at {address}")]
+    Connect { address: String, source: tokio_postgres::Error },
     /// The pool gave none in time.
-    #[error("no connection to PostgreSQL at {place}: {reason}")]
-    Pool { place: String, reason: String },
+    #[error("no connection to PostgreSQL at {address}: {reason}")]
+    Pool { address: String, reason: String },
     /// It answers, and cannot be written to.
     #[error(
-        "PostgreSQL at {place} takes no writes (a standby, or default_transaction_read_only is on); \
+        "PostgreSQL at {address} takes no writes (a standby, or default_transaction_read_only is on); \
          if there is another host, add target_session_attrs=read-write to database.url"
     )]
-    ReadOnly { place: String },
+    ReadOnly { address: String },
     /// A statement failed.
-    #[error("statement `{statement}` failed at {place}")]
-    Statement { statement: &'static str, place: String, source: tokio_postgres::Error },
+    #[error("statement `{statement}` failed at {address}")]
+    Statement { statement: &'static str, address: String, source: tokio_postgres::Error },
     /// The SQL of an effect has other parameters or columns than it should.
     #[error("the SQL of effect `{effect}` does not fit: {reason}; see docs/effects.md")]
     Effect { effect: String, reason: String },
@@ -75,11 +75,13 @@ pub enum StoreError {
 impl StoreError {
     /// What is to be done about it.
     #[must_use]
-    pub fn fault(&self) -> Fault {
+    pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Address(_) | Self::SearchPath(_) | Self::Effect { .. } => Fault::Configuration,
-            Self::Connect { source, .. } | Self::Statement { source, .. } => fault(source.code()),
-            Self::Pool { .. } | Self::ReadOnly { .. } => Fault::Unavailable,
+            Self::Address(_) | Self::SearchPath(_) | Self::Effect { .. } => {
+                FailureKind::Configuration
+            }
+            Self::Connect { source, .. } | Self::Statement { source, .. } => kind_of(source.code()),
+            Self::Pool { .. } | Self::ReadOnly { .. } => FailureKind::Unavailable,
         }
     }
 

@@ -1,0 +1,38 @@
+//! The program: arguments, runtime, exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::{Cli, exit, report_failure};
+
+/// Runs the command of this process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    // Two workers at least: a busy one must not hold up the heartbeats (default: one per core).
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(cli.run()),
+        Err(error) => Err(exit::Failure::failed(format!("cannot start the runtime: {error}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report_failure(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+/// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means findings here.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Where standard output is closed nobody reads it.
+    let _printed = error.print();
+    if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,239 @@
+//! What the tests of this project need beside the public API. No part of it: it changes without notice.
+
+#![allow(missing_docs, reason = "the items are documented where they are")]
+
+pub mod bench {
+    pub mod change {
+        pub use crate::bench::change::run;
+        pub mod kind {
+            pub use crate::bench::change::kind::ChangeKind;
+        }
+        pub mod measured {
+            pub use crate::bench::change::measured::{AppliedChange, MeasuredChange};
+        }
+        pub mod message_log {
+            pub use crate::bench::change::message_log::{MessageCounts, MessageLog, MessageTag};
+        }
+        pub mod report {
+            pub use crate::bench::change::report::ChangeReport;
+        }
+        pub mod scenario {
+            pub use crate::bench::change::scenario::{MessageRoute, Scenario};
+        }
+        pub mod size {
+            pub use crate::bench::change::size::{ChangeSize, Levels, LevelsError};
+        }
+    }
+}
+pub mod broker {
+    pub use crate::broker::{
+        BrokerAddress, ChangeError, ChangeEvent, Link, LockError, Management, ManagementError,
+        PublishError, Publisher, TopologyChange, TopologyLock,
+    };
+    pub mod apply {
+        pub use crate::broker::apply::{ApplyError, StepError, StepResult, plan};
+    }
+    pub mod consume {
+        pub use crate::broker::consume::Subscription;
+    }
+    pub mod frames {
+        pub use crate::broker::frames::{DROPPED, FrameRepair};
+    }
+    pub mod lock {
+        pub use crate::broker::lock::PURPOSE;
+    }
+    pub mod passive {
+        pub use crate::broker::passive::{exchange_exists, queue_exists};
+    }
+}
+pub mod config {
+    pub use crate::config::{Millis, Settings, WorkerSettings};
+}
+pub mod diagnostic {
+    pub use crate::diagnostic::{
+        Diagnostic, Draft, Fix, Severity, Subject, Target, counts_by_severity,
+    };
+}
+pub mod doctor {
+    pub use crate::doctor::{CHECKS, diagnose};
+    pub mod broker {
+        pub use crate::doctor::broker::{judge_tls, judge_version};
+    }
+    pub mod clocks {
+        pub use crate::doctor::clocks::{between, judge_clock};
+    }
+    pub mod cluster {
+        pub use crate::doctor::cluster::{
+            judge_alarms, judge_feature_flags, judge_plugins, judge_replicas,
+        };
+    }
+    pub mod database {
+        pub use crate::doctor::database::{judge_connections, judge_version};
+    }
+    pub mod facts {
+        pub use crate::doctor::facts::{
+            Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Facts, Gap, MachineFacts,
+            Outbox, Overview, Permission, Replicas, Server, Session, Skew, Sweep, Table,
+            is_loopback,
+        };
+    }
+    pub mod machine {
+        pub use crate::doctor::machine::{judge_cores, judge_open_files};
+    }
+    pub mod rights {
+        pub use crate::doctor::rights::judge_rights;
+    }
+    pub mod tables {
+        pub use crate::doctor::tables::{judge_effects, judge_outbox, judge_sweeps, judge_tables};
+    }
+    pub mod work {
+        pub use crate::doctor::work::{
+            judge_applied, judge_consumers, judge_dead_letters, judge_parked,
+        };
+    }
+}
+pub mod export {
+    pub use crate::export::{Item, items};
+    pub mod definitions {
+        pub use crate::export::definitions::render;
+    }
+    pub mod kubernetes {
+        pub use crate::export::kubernetes::{Target, render};
+    }
+    pub mod rabbitmqadmin {
+        pub use crate::export::rabbitmqadmin::render;
+    }
+    pub mod terraform {
+        pub use crate::export::terraform::render;
+    }
+}
+pub mod graph {
+    pub use crate::graph::{Count, Graph, Live};
+    pub mod dot {
+        pub use crate::graph::dot::render;
+    }
+    pub mod layout {
+        pub use crate::graph::layout::{Layout, Rect};
+    }
+    pub mod mermaid {
+        pub use crate::graph::mermaid::render;
+    }
+    pub mod svg {
+        pub use crate::graph::svg::render;
+    }
+}
+pub mod objects {
+    pub use crate::objects::{Argument, Binding, Exchange, Objects, Queue};
+    pub mod routing {
+        pub use crate::objects::routing::route;
+    }
+    pub mod topic {
+        pub use crate::objects::topic::overlap;
+    }
+}
+pub mod order {
+    pub use crate::order::{MAX_ORDER_ID_BYTES, OrderId, Outcome};
+}
+pub mod permissions {
+    pub use crate::permissions::{Request, Right, Role, Tag};
+    pub mod definitions {
+        pub use crate::permissions::definitions::render;
+    }
+    pub mod rabbitmqctl {
+        pub use crate::permissions::rabbitmqctl::render;
+    }
+}
+pub mod plan {
+    pub use crate::plan::{
+        Change, Contents, Difference, Draining, Drains, Plan, Reason, Refusal, Replaced, Step,
+    };
+    pub mod counts {
+        pub use crate::plan::counts::StatisticsInterval;
+    }
+    pub mod diff {
+        pub use crate::plan::diff::diff;
+    }
+    pub mod generation {
+        pub use crate::plan::generation::{name_of, number_of};
+    }
+    pub mod saved {
+        pub use crate::plan::saved::{
+            BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION,
+        };
+    }
+    pub mod schema {
+        pub use crate::plan::schema::schema;
+    }
+    pub mod snapshot {
+        pub use crate::plan::snapshot::Snapshot;
+    }
+    pub mod stats {
+        pub use crate::plan::stats::QueueStats;
+    }
+    pub mod waiting {
+        pub use crate::plan::waiting::{GaveUp, Next, Waiting};
+    }
+}
+pub mod secret {
+    pub use crate::secret::Secret;
+}
+pub mod shutdown {
+    pub use crate::shutdown::{DrainOverrun, Stop};
+}
+pub mod store {
+    pub use crate::store::{FailureKind, Store};
+    pub mod failure {
+        pub use crate::store::failure::{FailureKind, kind_of};
+    }
+    pub mod orders {
+        pub use crate::store::orders::{ClosingPath, Effect};
+    }
+}
+pub mod topology {
+    pub use crate::topology::{Timeout, Topology};
+    pub mod check {
+        pub use crate::topology::check::{BrokerVersion, RULES, Surroundings, lint};
+    }
+    pub mod file {
+        pub use crate::topology::file::QueueType;
+    }
+    pub mod level {
+        pub use crate::topology::level::{Level, MAX_TTL_MS, Ttl, best_level};
+    }
+    pub mod report {
+        pub use crate::topology::report::{Report, render};
+    }
+    pub mod route {
+        pub use crate::topology::route::{Delay, RouteError};
+    }
+    pub mod schema {
+        pub use crate::topology::schema::schema;
+    }
+}
+pub mod verify {
+    pub use crate::verify::{VerifyReport, findings, is_wrong};
+    pub mod blockers {
+        pub use crate::verify::blockers::blockers;
+    }
+    pub mod probe {
+        pub use crate::verify::probe::{Canaries, Fate, judge};
+    }
+    pub mod rules {
+        pub use crate::verify::rules::{RULES, check};
+    }
+    pub mod stuck {
+        pub use crate::verify::stuck::{findings, suspects};
+    }
+}
+pub mod wire {
+    pub use crate::wire::{DueNotice, MAX_BODY_BYTES, Message, Unreadable};
+}
+pub mod worker {
+    pub use crate::worker::{Counters, Counts, Worker, run};
+    pub mod batch {
+        pub use crate::worker::batch::{Batch, BatchLimits};
+    }
+    pub mod disposition {
+        pub use crate::worker::disposition::{Disposition, Levels, decide};
+    }
+}
