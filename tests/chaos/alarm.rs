@@ -6,7 +6,8 @@ use overdue::internals::broker::PublishError;
 
 use crate::{
     load::{Load, Wave, publish},
-    stage::{Stage, assert_unharmed, until_told},
+    stage::{Stage, assert_unharmed, until_logged},
+    support::Services,
 };
 
 /// The publisher's time-outs, 5 s to send and 15 s to the confirm, and something for a busy machine.
@@ -18,7 +19,7 @@ const LATE: Wave = Wave::of(25, 100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_memory_alarm_blocks_publishers_and_no_worker() {
-    let stage = Stage::new().await;
+    let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
     let load = Load::create(world, &[EARLY, LATE]).await;
     let worker = stage.worker().await;
@@ -34,7 +35,7 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
     };
     assert!(began.elapsed() < PATIENCE, "{:?}: {error}", began.elapsed());
     assert!(is_blocked(&error), "{error}");
-    until_told(&worker, "the relay failed", 1).await;
+    until_logged(&worker, "the relay failed", 1).await;
     world.until_closed(load.len()).await;
     assert_eq!(worker.logged("session ended"), 0, "the alarm took the worker from its messages");
     let doctor = world.overdue(&["doctor"]);

@@ -2,19 +2,20 @@
 
 use crate::{
     load::{EIGHT_SECONDS, Load},
-    stage::{Stage, assert_unharmed, until_told},
+    stage::{Stage, assert_unharmed, until_logged},
+    support::Services,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_are_closed_once_when_broker_and_database_are_killed() {
-    let stage = Stage::new().await;
+    let stage = Stage::on(Services::chaos()).await;
     let load = Load::create(&stage.world, &EIGHT_SECONDS).await;
     let worker = stage.worker().await;
     load.publish(&stage.world).await;
     stage.world.until_closed(50).await;
 
     tokio::join!(stage.broker.kill(), stage.database.kill());
-    until_told(&worker, "session ended", 2).await;
+    until_logged(&worker, "session ended", 2).await;
     tokio::join!(stage.broker.start(), stage.database.start());
 
     load.until_done(&stage.world).await;

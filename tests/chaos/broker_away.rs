@@ -3,6 +3,7 @@
 use crate::{
     load::{EIGHT_SECONDS, Load, Producer, Wave, assert_outage, publish},
     stage::{Stage, assert_unharmed},
+    support::Services,
 };
 
 /// Published through the outage, which takes a while to come.
@@ -23,7 +24,7 @@ async fn orders_are_closed_once_when_the_broker_restarts() {
 }
 
 async fn survives(outage: impl AsyncFnOnce(&Stage)) {
-    let stage = Stage::new().await;
+    let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
     let waves = [&[IN_THE_OUTAGE], &EIGHT_SECONDS[1..]].concat();
     let load = Load::create(world, &waves).await;

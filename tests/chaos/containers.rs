@@ -11,6 +11,8 @@ use crate::support::{Services, wait::within};
 
 /// From `docker start` to an answer; a quarter of it is usual on two busy cores.
 const START: Duration = Duration::from_secs(90);
+/// One that runs answers within; one that is frozen never does.
+const ANSWER: Duration = Duration::from_secs(5);
 /// RabbitMQ's default since 4.0, as a part of the memory.
 const USUAL_WATERMARK: &str = "0.6";
 /// So little that the broker is always above it.
@@ -31,18 +33,24 @@ const MOVE_LEADERS: &str = r#"
 /// The broker's container.
 pub struct Broker {
     services: Services,
-    container: String,
+    /// None where other tests use it, too: it can be asked, not stopped.
+    container: Option<String>,
 }
 
 /// The database's container.
 pub struct Database {
     services: Services,
-    container: String,
+    /// None where other tests use it, too: it can be asked, not stopped.
+    container: Option<String>,
 }
 
 impl Broker {
+    /// The container of the second stack, or a broker that all tests share.
     pub async fn of(services: &Services) -> Self {
-        let container = container(services, "OVERDUE_CHAOS_BROKER_CONTAINER", "rabbitmq").await;
+        let container = match services.has_chaos_broker() {
+            true => Some(container(services, "OVERDUE_CHAOS_BROKER_CONTAINER", "rabbitmq").await),
+            false => None,
+        };
         Self { services: services.clone(), container }
     }
 
@@ -53,42 +61,50 @@ impl Broker {
             Some(names) => {
                 let names = names.into_string().unwrap();
                 let container = names.split(',').nth(index).unwrap().to_owned();
-                Self { services: services.clone(), container }
+                Self { services: services.clone(), container: Some(container) }
             }
         }
     }
 
+    fn container(&self) -> &str {
+        self.container.as_deref().expect("a broker that other tests use is not stopped")
+    }
+
     /// SIGKILL; what it has confirmed is on its disk.
     pub async fn kill(&self) {
-        docker(&["kill", &self.container]).await.unwrap();
+        docker(&["kill", self.container()]).await.unwrap();
     }
 
     /// Starts it, and waits until it serves.
     pub async fn start(&self) {
-        docker(&["start", &self.container]).await.unwrap();
+        docker(&["start", self.container()]).await.unwrap();
         self.until_healthy().await;
     }
 
     /// SIGTERM, which closes every connection with a reason, and a new start.
     pub async fn restart(&self) {
-        docker(&["restart", &self.container]).await.unwrap();
+        docker(&["restart", self.container()]).await.unwrap();
         self.until_healthy().await;
     }
 
     /// Stops every process of it; the network goes on accepting for it.
     pub async fn freeze(&self) {
-        docker(&["pause", &self.container]).await.unwrap();
+        docker(&["pause", self.container()]).await.unwrap();
     }
 
     /// Goes on, and waits until it serves.
     pub async fn thaw(&self) {
-        docker(&["unpause", &self.container]).await.unwrap();
+        docker(&["unpause", self.container()]).await.unwrap();
         self.until_healthy().await;
     }
 
     /// Whatever state it was left in; does not wait until it serves.
     pub async fn set_going(&self) {
-        set_going(&self.container).await;
+        if let Some(container) = &self.container
+            && !timeout(ANSWER, self.health()).await.is_ok_and(|health| health.is_ok())
+        {
+            set_going(container).await;
+        }
     }
 
     /// Leaves it no memory: it blocks every connection that publishes.
@@ -105,6 +121,9 @@ impl Broker {
 
     /// Undoes whatever a test did to it.
     pub async fn heal(&self) {
+        if self.container.is_none() {
+            return;
+        }
         self.set_going().await;
         self.until_healthy().await;
         if self.has_alarm().await == Ok(true) {
@@ -114,7 +133,7 @@ impl Broker {
 
     /// Takes it off the network between the nodes; its clients still reach it.
     pub async fn cut_off(&self) {
-        docker(&["network", "disconnect", &cluster_network(), &self.container]).await.unwrap();
+        docker(&["network", "disconnect", &cluster_network(), self.container()]).await.unwrap();
     }
 
     /// Brings it back to the other nodes, and waits until it serves.
@@ -124,21 +143,21 @@ impl Broker {
     }
 
     async fn connect(&self) -> Result<String, String> {
-        let alias = docker(&["inspect", "--format", NODE_NAME, &self.container]).await?;
+        let alias = docker(&["inspect", "--format", NODE_NAME, self.container()]).await?;
         let network = cluster_network();
-        docker(&["network", "connect", "--alias", &alias, &network, &self.container]).await
+        docker(&["network", "connect", "--alias", &alias, &network, self.container()]).await
     }
 
     /// Gives every quorum queue of a virtual host another leader.
     pub async fn move_leaders(&self, vhost: &str) -> Result<(), String> {
         let move_all = MOVE_LEADERS.replace("$vhost", vhost);
-        let moved = docker(&["exec", &self.container, "rabbitmqctl", "eval", &move_all]).await?;
+        let moved = docker(&["exec", self.container(), "rabbitmqctl", "eval", &move_all]).await?;
         if moved.contains("ok") { Ok(()) } else { Err(format!("no leader was moved: {moved}")) }
     }
 
     async fn set_watermark(&self, part: &str) {
         let command =
-            ["exec", &self.container, "rabbitmqctl", "set_vm_memory_high_watermark", part];
+            ["exec", self.container(), "rabbitmqctl", "set_vm_memory_high_watermark", part];
         docker(&command).await.unwrap();
     }
 
@@ -175,36 +194,44 @@ impl Broker {
 }
 
 impl Database {
+    /// The container of the second stack, or a database that all tests share.
     pub async fn of(services: &Services) -> Self {
-        let container = container(services, "OVERDUE_CHAOS_DATABASE_CONTAINER", "postgres").await;
+        let container = match services.has_chaos_database() {
+            true => Some(container(services, "OVERDUE_CHAOS_DATABASE_CONTAINER", "postgres").await),
+            false => None,
+        };
         Self { services: services.clone(), container }
+    }
+
+    fn container(&self) -> &str {
+        self.container.as_deref().expect("a database that other tests use is not stopped")
     }
 
     /// SIGKILL; what was committed is on its disk.
     pub async fn kill(&self) {
-        docker(&["kill", &self.container]).await.unwrap();
+        docker(&["kill", self.container()]).await.unwrap();
     }
 
     /// Starts it, and waits until it serves.
     pub async fn start(&self) {
-        docker(&["start", &self.container]).await.unwrap();
+        docker(&["start", self.container()]).await.unwrap();
         self.until_healthy().await;
     }
 
     /// A fast shutdown, which ends every session with 57P01, and a new start.
     pub async fn restart(&self) {
-        docker(&["restart", &self.container]).await.unwrap();
+        docker(&["restart", self.container()]).await.unwrap();
         self.until_healthy().await;
     }
 
     /// Stops every process of it; the network goes on accepting for it.
     pub async fn freeze(&self) {
-        docker(&["pause", &self.container]).await.unwrap();
+        docker(&["pause", self.container()]).await.unwrap();
     }
 
     /// Goes on, and waits until it serves.
     pub async fn thaw(&self) {
-        docker(&["unpause", &self.container]).await.unwrap();
+        docker(&["unpause", self.container()]).await.unwrap();
         self.until_healthy().await;
     }
 
@@ -222,7 +249,10 @@ impl Database {
 
     /// Undoes whatever a test did to it.
     pub async fn heal(&self) {
-        set_going(&self.container).await;
+        let Some(container) = &self.container else { return };
+        if !timeout(ANSWER, self.ask("SELECT 1")).await.is_ok_and(|answer| answer.is_ok()) {
+            set_going(container).await;
+        }
         self.until_healthy().await;
         if self.read_only().await.as_deref() == Ok("on") {
             self.accept_writes().await;

@@ -2,15 +2,15 @@
 
 use crate::{
     load::{EIGHT_SECONDS, Load, assert_nothing_parked},
-    stage::{Stage, assert_patient, assert_unharmed, until_told},
-    support::WorkerProcess,
+    stage::{Stage, assert_patient, assert_unharmed, until_logged},
+    support::{Services, WorkerProcess},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_are_closed_once_when_the_database_is_killed() {
     survives(async |stage, worker| {
         stage.database.kill().await;
-        until_told(worker, "session ended", 3).await;
+        until_logged(worker, "session ended", 3).await;
         assert_patient(worker);
         assert_nothing_parked(&stage.world).await;
         stage.database.start().await;
@@ -27,7 +27,7 @@ async fn orders_are_closed_once_when_the_database_restarts() {
 async fn orders_are_closed_once_when_the_database_is_read_only_for_a_while() {
     survives(async |stage, worker| {
         stage.database.refuse_writes().await;
-        until_told(worker, "takes no writes", 2).await;
+        until_logged(worker, "takes no writes", 2).await;
         assert_eq!(worker.logged("worker ready"), 1, "it took messages that it could not close");
         assert_patient(worker);
         assert_nothing_parked(&stage.world).await;
@@ -37,7 +37,7 @@ async fn orders_are_closed_once_when_the_database_is_read_only_for_a_while() {
 }
 
 async fn survives(outage: impl AsyncFnOnce(&Stage, &WorkerProcess)) {
-    let stage = Stage::new().await;
+    let stage = Stage::on(Services::chaos_database()).await;
     let load = Load::create(&stage.world, &EIGHT_SECONDS).await;
     let worker = stage.worker().await;
     load.publish(&stage.world).await;

@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::BTreeSet};
 use crate::{
     load::{Load, Wave},
     stage::{RECOVERY, Stage, assert_unharmed},
-    support::{World, ids, until, wait::within},
+    support::{Services, World, ids, until, wait::within},
 };
 
 /// Where a subscriber collects them; durable, so that they outlive the broker as well.
@@ -17,7 +17,7 @@ const CLAIMED: &str =
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_published_when_the_broker_is_back() {
-    let stage = Stage::new().await;
+    let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
     let waves = [Wave::of(1, 50), Wave::of(2, 50), Wave::of(5, 50)];
     subscribe(world).await;
@@ -45,9 +45,9 @@ async fn events_are_published_when_the_broker_is_back() {
     let rest = async || world.number("SELECT count(*) FROM outbox").await;
     within(RECOVERY, "the outbox is empty", rest, |rest| *rest == 0).await;
     let closed = waves.iter().flat_map(|wave| wave.ids());
-    let told = told(world).await;
+    let announced = announced(world).await;
     let lost: Vec<String> =
-        closed.chain(ids("written", written)).filter(|order| !told.contains(order)).collect();
+        closed.chain(ids("written", written)).filter(|order| !announced.contains(order)).collect();
     assert_eq!(lost, Vec::<String>::new(), "orders whose event was lost");
     assert_unharmed(worker).await;
 }
@@ -73,13 +73,13 @@ async fn subscribe(world: &World) {
     wire.bind(SUBSCRIBER, &world.topology.events_exchange(), "order.*").await;
 }
 
-/// The orders that the subscriber was told about.
-async fn told(world: &World) -> BTreeSet<String> {
+/// The orders whose event the subscriber got.
+async fn announced(world: &World) -> BTreeSet<String> {
     let wire = world.wire().await;
-    let mut told = BTreeSet::new();
+    let mut orders = BTreeSet::new();
     while let Some(event) = wire.take(SUBSCRIBER).await {
         let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
-        told.insert(body["order_id"].as_str().unwrap().to_owned());
+        orders.insert(body["order_id"].as_str().unwrap().to_owned());
     }
-    told
+    orders
 }

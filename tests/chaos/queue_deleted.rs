@@ -2,7 +2,8 @@
 
 use crate::{
     load::{Load, Wave, publish},
-    stage::{Stage, assert_unharmed, until_told},
+    stage::{Stage, assert_unharmed, until_logged},
+    support::Services,
 };
 
 const BEFORE: Wave = Wave::of(1, 50);
@@ -10,7 +11,7 @@ const AFTER: Wave = Wave::of(2, 50);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_consumes_again_when_its_queue_is_back() {
-    let stage = Stage::new().await;
+    let stage = Stage::on(Services::main()).await;
     let world = &stage.world;
     let load = Load::create(world, &[BEFORE, AFTER]).await;
     let worker = stage.worker().await;
@@ -20,7 +21,7 @@ async fn a_worker_consumes_again_when_its_queue_is_back() {
     let queue = world.topology.business_queue(&world.topology.timeouts[0]);
     world.until_empty(&queue).await;
     world.services.api().delete_queue(&world.vhost, &queue, false).await.unwrap();
-    until_told(&worker, "session ended", 1).await;
+    until_logged(&worker, "session ended", 1).await;
     let applied = world.overdue(&["apply", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
     publish(world, AFTER).await;

@@ -1,4 +1,4 @@
-//! A test's world on the second stack, which it has to itself.
+//! A test's world, partly or wholly on the second stack; what is of that stack, it has to itself.
 
 use std::{fs::File, process::Command, thread, time::Duration};
 
@@ -32,12 +32,12 @@ pub struct Stage {
     // In the order in which they go: heal the services, delete the world on them, let the next test in.
     _heal: Heal,
     pub world: World,
-    _alone: File,
+    _alone: Vec<File>,
 }
 
 impl Stage {
-    pub async fn new() -> Self {
-        let services = Services::chaos();
+    /// With services that the test breaks, and those that it shares with all tests.
+    pub async fn on(services: Services) -> Self {
         let alone = alone(&services).await;
         let (broker, database) = (Broker::of(&services).await, Database::of(&services).await);
         // A run that was killed may have left them stopped.
@@ -46,7 +46,7 @@ impl Stage {
         Self { broker, database, _heal: Heal(services), world, _alone: alone }
     }
 
-    /// Starts `overdue run`, which tells everything, and waits until it consumes.
+    /// Starts `overdue run`, which logs everything of ours, and waits until it consumes.
     pub async fn worker(&self) -> WorkerProcess {
         self.worker_with(|_| {}).await
     }
@@ -61,15 +61,26 @@ impl Stage {
     }
 }
 
-/// Tests of one process and of several take turns.
-pub async fn alone(services: &Services) -> File {
-    let name = format!("overdue-{}.lock", services.broker_socket().replace(':', "-"));
-    let path = std::env::temp_dir().join(name);
-    let locked = tokio::task::spawn_blocking(move || {
-        let file = File::options().create(true).append(true).open(path)?;
-        file.lock().map(|()| file)
-    });
-    locked.await.unwrap().unwrap()
+/// Waits until nobody else uses the services of the second pair that are among these, in any process.
+pub async fn alone(services: &Services) -> Vec<File> {
+    let mut sockets = Vec::new();
+    if services.has_chaos_broker() {
+        sockets.push(services.broker_socket());
+    }
+    if services.has_chaos_database() {
+        sockets.push(services.database_socket());
+    }
+    let mut locks = Vec::new();
+    for socket in sockets {
+        let name = format!("overdue-{}.lock", socket.replace(':', "-"));
+        let path = std::env::temp_dir().join(name);
+        let locked = tokio::task::spawn_blocking(move || {
+            let file = File::options().create(true).append(true).open(path)?;
+            file.lock().map(|()| file)
+        });
+        locks.push(locked.await.unwrap().unwrap());
+    }
+    locks
 }
 
 struct Heal(Services);
@@ -92,7 +103,7 @@ impl Drop for Heal {
 }
 
 /// Waits until the worker has said `text` for the `times`-th time.
-pub async fn until_told(worker: &WorkerProcess, text: &str, times: usize) {
+pub async fn until_logged(worker: &WorkerProcess, text: &str, times: usize) {
     let what = format!("`{text}` {times} times in the worker's log");
     within(RECOVERY, &what, async || worker.logged(text), |seen| *seen >= times).await;
 }

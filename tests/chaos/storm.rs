@@ -22,6 +22,8 @@ use std::{env, time::Duration};
 use kind::Kind;
 use run::Storm;
 
+use crate::support::Services;
+
 /// Faults that are over within a second or two.
 const SHORT: [Kind; 8] = [
     Kind::WorkerKilled,
@@ -38,6 +40,8 @@ const SHORT: [Kind; 8] = [
 async fn a_short_storm() {
     let seed = seed();
     let storm = Storm {
+        // None of these faults concerns anybody else at the broker.
+        services: vec![Services::chaos_database()],
         seed,
         length: Duration::from_secs(20),
         kinds: SHORT.to_vec(),
@@ -57,6 +61,7 @@ async fn every_kind_of_fault() {
     let nodes = site::nodes().len();
     let cluster = if nodes > 1 { format!(" CLUSTER={nodes}") } else { String::new() };
     let storm = Storm {
+        services: site::nodes(),
         seed,
         length: Duration::from_mins(minutes),
         kinds: Kind::ALL.to_vec(),

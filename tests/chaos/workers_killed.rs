@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use crate::{
     load::{Load, Wave},
     stage::{RECOVERY, Stage, assert_patient},
-    support::wait::within,
+    support::{Services, wait::within},
 };
 
 const KILLS: usize = 5;
@@ -24,7 +24,7 @@ async fn orders_are_closed_once_when_workers_are_killed() {
     // Shown where the test fails: with it the same workers die at the same counts.
     eprintln!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let stage = Stage::new().await;
+    let stage = Stage::on(Services::main()).await;
     let world = &stage.world;
     let load = Load::create(world, &[Wave::of(1, ORDERS)]).await;
     load.publish(world).await;

@@ -62,39 +62,3 @@ async fn the_proxy_passes_holds_back_cuts_and_refuses() {
     proxy.pass();
     assert!(connect().await.is_some());
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn zz_cost() {
-    let t = std::time::Instant::now();
-    for _ in 0..20 {
-        let _c = reqwest::Client::builder().build().unwrap();
-    }
-    eprintln!("reqwest client {:?} each", t.elapsed() / 20);
-    let t = std::time::Instant::now();
-    for _ in 0..20 {
-        let _c = Services::main().api();
-    }
-    eprintln!("api client {:?} each", t.elapsed() / 20);
-    let address = Services::main().address("/", None);
-    let t = std::time::Instant::now();
-    for _ in 0..20 {
-        let _c = Services::main().management_of(&address);
-    }
-    eprintln!("management {:?} each", t.elapsed() / 20);
-    for _ in 0..3 {
-        let t = std::time::Instant::now();
-        let w = World::empty().await;
-        eprintln!("empty world {:?}", t.elapsed());
-        let t = std::time::Instant::now();
-        drop(w);
-        eprintln!("gone {:?}", t.elapsed());
-        let t = std::time::Instant::now();
-        let w = World::new().await;
-        eprintln!("world {:?}", t.elapsed());
-        let t = std::time::Instant::now();
-        drop(w);
-        eprintln!("gone {:?}", t.elapsed());
-    }
-    let s = std::fs::read_to_string("/proc/self/stat").unwrap();
-    eprintln!("{:?}", s.split(' ').skip(13).take(2).collect::<Vec<_>>());
-}

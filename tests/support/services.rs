@@ -69,6 +69,26 @@ impl Services {
         }
     }
 
+    /// The broker of the second pair, with the database that all tests share: for who stops nothing but a broker.
+    pub fn chaos_broker() -> Self {
+        Self { database: Self::main().database, ..Self::chaos() }
+    }
+
+    /// The database of the second pair, with the broker that all tests share: for who stops nothing but a database.
+    pub fn chaos_database() -> Self {
+        Self { broker: Self::main().broker, management: Self::main().management, ..Self::chaos() }
+    }
+
+    /// Whether the broker is of the second pair.
+    pub fn has_chaos_broker(&self) -> bool {
+        self.broker_socket() == Self::chaos().broker_socket()
+    }
+
+    /// Whether the database is of the second pair.
+    pub fn has_chaos_database(&self) -> bool {
+        self.database_socket() == Self::chaos().database_socket()
+    }
+
     /// The AMQP URI of a virtual host, optionally through another port of this machine.
     pub fn broker_url(&self, vhost: &str, port: Option<u16>) -> String {
         let mut url = through(&self.broker, port);

@@ -35,9 +35,10 @@ impl World {
         self.services.api().declare_permissions(&permissions).await.unwrap();
     }
 
-    /// A new user; its AMQP URI, and the URL of the management API with its credentials.
+    /// A new user, called `<virtual host>-user`; its AMQP URI, and the URL of the management API with its credentials.
     pub async fn broker_user(&self, tags: &str, permissions: Option<[&str; 3]>) -> [String; 2] {
-        let user = self.user(tags).await;
+        let user = format!("{}-user", self.vhost);
+        self.user_named(&user, tags).await;
         if let Some(permissions) = permissions {
             self.permit(&user, permissions).await;
         }

@@ -23,7 +23,7 @@ use super::{
     strike::strike,
     watch::{LATE, Watch},
 };
-use crate::support::overdue;
+use crate::support::{Services, overdue};
 
 const WORKERS: usize = 3;
 /// After so long the next strike comes all the same.
@@ -32,6 +32,8 @@ const STALL: Duration = Duration::from_mins(1);
 const AFTERMATH: Duration = Duration::from_mins(3);
 /// What a storm is made of.
 pub struct Storm {
+    /// The nodes of the broker, all with the same database.
+    pub services: Vec<Services>,
     pub seed: u64,
     /// No strike begins later.
     pub length: Duration,
@@ -50,7 +52,7 @@ impl Storm {
     /// Runs it, and judges what is left. The report is printed and written to `target/chaos`.
     pub async fn run(&self) -> Report {
         eprintln!("storm: seed {}", self.seed);
-        let site = Site::new().await;
+        let site = Site::on(self.services.clone()).await;
         let logs = self.folder();
         prepare(&site).await;
         let service =

@@ -26,6 +26,8 @@ pub struct Site {
     pub database: Database,
     /// Sees the tables of the storm.
     pub store: Store,
+    /// The workers' user of the broker.
+    worker_user: String,
     /// How workers reach each node: AMQP URI and management API, as a user with the least rights.
     pub worker_urls: Vec<[String; 2]>,
     pub worker_database: String,
@@ -33,13 +35,12 @@ pub struct Site {
     _heal: Heal,
     pub world: World,
     services: Vec<Services>,
-    _alone: File,
+    _alone: Vec<File>,
 }
 
 impl Site {
     /// Tables, users and topology on a stack that nothing else uses meanwhile.
-    pub async fn new() -> Self {
-        let services = nodes();
+    pub async fn on(services: Vec<Services>) -> Self {
         let alone = alone(&services[0]).await;
         let (mut nodes, database) = (Vec::new(), Database::of(&services[0]).await);
         for (index, node) in services.iter().enumerate() {
@@ -50,6 +51,7 @@ impl Site {
         let world = World::with(services[0].clone(), TOPOLOGY).await;
         let [first, _] = world.broker_user("management", Some(RIGHTS)).await;
         let first = Url::parse(&first).unwrap();
+        let worker_user = first.username().to_owned();
         let worker_urls = services.iter().map(|node| {
             [node.broker_url(&world.vhost, None), node.management.to_string()].map(|url| {
                 let mut url = Url::parse(&url).unwrap();
@@ -59,6 +61,7 @@ impl Site {
             })
         });
         let site = Self {
+            worker_user,
             worker_urls: worker_urls.collect(),
             worker_database: world.database_user().await,
             store: Store::new(&services[0].database_url(None), &world.schema, CONNECTIONS).unwrap(),
@@ -86,7 +89,7 @@ impl Site {
 
     /// Closes every AMQP connection of the workers.
     pub async fn close_worker_connections(&self) -> Result<(), String> {
-        let (user, why) = (&self.world.vhost, Some("the storm"));
+        let (user, why) = (&self.worker_user, Some("the storm"));
         let mut closed = Err("no node answers".to_owned());
         for node in &self.services {
             let closing = node.api().close_user_connections(user, why, true).await;
@@ -98,7 +101,7 @@ impl Site {
     /// Takes every right of the workers' user at the broker, or gives it back.
     pub async fn set_broker_rights(&self, granted: bool) -> Result<(), String> {
         let [configure, write, read] = if granted { RIGHTS } else { NO_RIGHTS };
-        let (user, vhost) = (self.world.vhost.as_str(), self.world.vhost.as_str());
+        let (user, vhost) = (self.worker_user.as_str(), self.world.vhost.as_str());
         let permissions = Permissions { user, vhost, configure, write, read };
         let mut set = Err("no node answers".to_owned());
         for node in &self.services {

@@ -1,6 +1,9 @@
 //! The schema for editors knows the same keys as the parser, and takes the repository's own file.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{LazyLock, Mutex},
+};
 
 use fancy_regex::Regex;
 use overdue::internals::{
@@ -86,12 +89,18 @@ fn validate(schema: &Value, value: &Value, at: &str) {
     }
 }
 
+/// Compiling an expression takes longer than all else here, and there are few of them.
+fn is_match(regex: &str, text: &str) -> bool {
+    static COMPILED: Mutex<BTreeMap<String, Regex>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().expect("no test panics in here");
+    let compile = || Regex::new(regex).expect("a pattern");
+    let regex = compiled.entry(regex.to_owned()).or_insert_with(compile);
+    regex.is_match(text).expect("a short text")
+}
+
 /// What the schema says about one text.
 fn fits(schema: &Value, text: &str) -> bool {
-    let matches = |pattern: &Value| {
-        let regex = pattern.as_str().map(|pattern| Regex::new(pattern).expect("a pattern"));
-        regex.is_none_or(|regex| regex.is_match(text).expect("a short text"))
-    };
+    let matches = |pattern: &Value| pattern.as_str().is_none_or(|regex| is_match(regex, text));
     let length = text.chars().count() as u64;
     let refused = &schema["not"];
     schema["minLength"].as_u64().is_none_or(|min| length >= min)
@@ -102,9 +111,10 @@ fn fits(schema: &Value, text: &str) -> bool {
 }
 
 fn validate_text(text: &str) {
-    let root = schema::schema();
+    static SCHEMA: LazyLock<Value> = LazyLock::new(schema::schema);
+    let root = &*SCHEMA;
     let file: toml::Value = toml::from_str(text).expect("TOML");
-    validate(&root, &serde_json::to_value(file).expect("JSON"), "topology.toml");
+    validate(root, &serde_json::to_value(file).expect("JSON"), "topology.toml");
 }
 
 #[test]
