@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::StreamExt;
 use lapin::{
     BasicProperties, Channel, Confirmation,
+    message::Delivery,
     options::{
-        BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueBindOptions,
-        QueueDeclareOptions,
+        BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
+        QueueBindOptions, QueueDeclareOptions,
     },
     types::{AMQPValue, FieldTable},
 };
@@ -40,6 +42,19 @@ pub struct Parked {
 }
 
 impl Parked {
+    fn of(delivery: Delivery) -> Self {
+        let properties = &delivery.properties;
+        let headers = properties.headers().iter().flat_map(FieldTable::inner);
+        Self {
+            key: delivery.routing_key.to_string(),
+            message_id: properties.message_id().as_ref().map(ToString::to_string),
+            content_type: properties.content_type().as_ref().map(ToString::to_string),
+            delivery_mode: *properties.delivery_mode(),
+            headers: headers.map(|(key, value)| (key.to_string(), value.clone())).collect(),
+            body: delivery.data,
+        }
+    }
+
     /// A header that is text.
     pub fn header(&self, name: &str) -> Option<String> {
         match self.headers.get(name)? {
@@ -115,17 +130,22 @@ impl Wire {
     /// Takes one message from a queue, if there is one.
     pub async fn take(&self, queue: &str) -> Option<Parked> {
         let options = BasicGetOptions { no_ack: true };
-        let delivery = self.channel.basic_get(queue.into(), options).await.unwrap()?.delivery;
-        let properties = &delivery.properties;
-        let headers = properties.headers().iter().flat_map(FieldTable::inner);
-        Some(Parked {
-            key: delivery.routing_key.to_string(),
-            message_id: properties.message_id().as_ref().map(ToString::to_string),
-            content_type: properties.content_type().as_ref().map(ToString::to_string),
-            delivery_mode: *properties.delivery_mode(),
-            headers: headers.map(|(key, value)| (key.to_string(), value.clone())).collect(),
-            body: delivery.data,
-        })
+        let got = self.channel.basic_get(queue.into(), options).await.unwrap()?;
+        Some(Parked::of(got.delivery))
+    }
+
+    /// Takes every message that is ready in a queue.
+    pub async fn take_all(&self, queue: &str) -> Vec<Parked> {
+        let count = self.ready(queue).await;
+        let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+        let none = FieldTable::default();
+        let consuming = self.channel.basic_consume(queue.into(), "".into(), options, none);
+        let mut consumer = consuming.await.unwrap();
+        let mut taken = Vec::new();
+        while taken.len() < usize::try_from(count).unwrap() {
+            taken.push(Parked::of(consumer.next().await.unwrap().unwrap()));
+        }
+        taken
     }
 
     /// Takes `count` messages from a queue, waiting for them.

@@ -6,7 +6,7 @@ use lapin::types::AMQPValue;
 use overdue::internals::store::Store;
 use tokio_postgres::Row;
 
-use super::judge::{Order, Parked, Shelf};
+use super::judge::{Expected, Order, Parked, Shelf};
 use crate::support::{World, messages};
 
 /// Where a subscriber collects the events.
@@ -101,24 +101,30 @@ pub async fn shelves(store: &Store) -> Vec<Shelf> {
     rows(store, SHELVES).await.iter().map(shelf).collect()
 }
 
-/// Unpaid orders whose deadline has passed, and events that wait.
-pub async fn unfinished(store: &Store) -> [i64; 2] {
-    let row = &rows(
-        store,
-        "SELECT (SELECT count(*) FROM orders WHERE status = 'unpaid'), (SELECT count(*) FROM outbox)",
-    )
-    .await[0];
-    [row.get(0), row.get(1)]
+/// Events that wait to be published.
+pub async fn outbox(store: &Store) -> i64 {
+    rows(store, "SELECT count(*) FROM outbox").await[0].get(0)
+}
+
+/// How much there is still to do: unpaid orders, events, messages in queues or with a worker, and garbage that is
+/// not parked. Nothing where the broker has not counted.
+pub async fn unfinished(
+    store: &Store,
+    world: &World,
+    trash: &BTreeMap<String, Expected>,
+) -> Option<u64> {
+    let unpaid: i64 =
+        rows(store, "SELECT count(*) FROM orders WHERE status = 'unpaid'").await[0].get(0);
+    let rows = (unpaid + outbox(store).await).unsigned_abs();
+    let parked = world.wire().await.ready(&world.topology.parked_queue()).await;
+    let to_park = trash.len().saturating_sub(usize::try_from(parked).unwrap());
+    Some(rows + in_work(world).await? + u64::try_from(to_park).unwrap())
 }
 
 /// Takes everything out of the parking lot.
 pub async fn take_parked(world: &World) -> Vec<Parked> {
-    let wire = world.wire().await;
-    let mut taken = Vec::new();
-    while let Some(message) = wire.take(&world.topology.parked_queue()).await {
-        taken.push(parked(&message));
-    }
-    taken
+    let messages = world.wire().await.take_all(&world.topology.parked_queue()).await;
+    messages.iter().map(parked).collect()
 }
 
 fn parked(message: &messages::Parked) -> Parked {
@@ -141,26 +147,38 @@ fn parked(message: &messages::Parked) -> Parked {
 
 /// Takes every event; the orders that they are about.
 pub async fn take_events(world: &World) -> BTreeSet<String> {
-    let wire = world.wire().await;
-    let mut heard = BTreeSet::new();
-    while let Some(event) = wire.take(SUBSCRIBER).await {
+    let events = world.wire().await.take_all(SUBSCRIBER).await;
+    let order = |event: &messages::Parked| {
         let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
-        heard.insert(body["order_id"].as_str().unwrap().to_owned());
-    }
-    heard
+        body["order_id"].as_str().unwrap().to_owned()
+    };
+    events.iter().map(order).collect()
 }
 
 /// Messages that are ready in levels and business queues.
 pub async fn left(world: &World) -> BTreeMap<String, u32> {
-    let topology = &world.topology;
-    let levels = topology.levels.iter().map(|level| topology.delay_queue(level));
-    let business = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
     let wire = world.wire().await;
     let mut left = BTreeMap::new();
-    for queue in levels.chain(business) {
+    for queue in queues(world) {
         left.insert(queue.clone(), wire.ready(&queue).await);
     }
     left
+}
+
+/// Messages that are in levels and business queues or with a worker, as the broker counted them a moment ago;
+/// nothing where it has not counted.
+async fn in_work(world: &World) -> Option<u64> {
+    let all = world.services.api().list_queues_in(&world.vhost).await.ok()?;
+    let ours = queues(world);
+    let counted = all.iter().filter(|queue| ours.contains(&queue.name));
+    Some(counted.map(|queue| queue.message_count).sum())
+}
+
+fn queues(world: &World) -> Vec<String> {
+    let topology = &world.topology;
+    let levels = topology.levels.iter().map(|level| topology.delay_queue(level));
+    let business = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
+    levels.chain(business).collect()
 }
 
 async fn rows(store: &Store, sql: &str) -> Vec<Row> {

@@ -28,7 +28,7 @@ use crate::support::{Services, overdue};
 const WORKERS: usize = 3;
 /// After so long the next strike comes all the same.
 const STALL: Duration = Duration::from_mins(1);
-/// From the end of the storm until everything is closed and parked.
+/// After the storm, until the order service is done; and then how long nothing may become less of what is left.
 const AFTERMATH: Duration = Duration::from_mins(3);
 /// What a storm is made of.
 pub struct Storm {
@@ -223,10 +223,9 @@ async fn aftermath(
 ) -> (Evidence, Found) {
     eprintln!("storm: over; {} orders", service.created());
     service.finish(AFTERMATH).await;
-    settle(site).await;
+    settle(site, service).await;
     let found = fleet.finish().await;
     let known = service.known();
-    let [_, outbox] = evidence::unfinished(&site.store).await;
     let evidence = Evidence {
         orders: evidence::orders(&site.store).await,
         created: known.created,
@@ -238,21 +237,25 @@ async fn aftermath(
         ends: found.ends.clone(),
         panics: fleet.logged("panicked"),
         left: evidence::left(&site.world).await,
-        outbox,
+        outbox: evidence::outbox(&site.store).await,
         interruptions: strikes.len(),
     };
     (evidence, found)
 }
 
-/// Waits, but not for ever, until nothing is unpaid, in a level, or waits to be published; twice in a row, because
-/// a message that is neither in a level nor in the queue is with a worker.
-async fn settle(site: &Site) {
-    let began = Instant::now();
-    let mut settled = 0;
-    while settled < 2 && began.elapsed() < AFTERMATH {
-        let rows = evidence::unfinished(&site.store).await;
-        let messages: u32 = evidence::left(&site.world).await.values().sum();
-        settled = if rows == [0, 0] && messages == 0 { settled + 1 } else { 0 };
-        sleep(Duration::from_secs(2)).await;
+/// Waits until nothing is unpaid, in a queue, with a worker or still to be parked; for as long as it becomes less.
+/// Several times in a row: the broker's counts are a few seconds old.
+async fn settle(site: &Site, service: &Service) {
+    let (mut least, mut since, mut settled) = (u64::MAX, Instant::now(), 0);
+    while settled < 4 && since.elapsed() < AFTERMATH {
+        if let Some(rest) =
+            evidence::unfinished(&site.store, &site.world, &service.known().trash).await
+        {
+            settled = if rest == 0 { settled + 1 } else { 0 };
+            if rest < least {
+                (least, since) = (rest, Instant::now());
+            }
+        }
+        sleep(Duration::from_secs(1)).await;
     }
 }
