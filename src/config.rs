@@ -5,12 +5,14 @@ mod error;
 mod keys;
 mod layers;
 mod millis;
+mod secret_url;
 mod settings;
 
 use std::path::Path;
 
 pub(crate) use error::SettingsError;
 pub use millis::Millis;
+pub(crate) use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, LogFormat, LogSettings};
 pub use settings::{Settings, WorkerSettings};
 

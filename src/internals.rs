@@ -190,9 +190,9 @@ pub mod store {
     }
 }
 pub mod topology {
-    pub use crate::topology::{Timeout, Topology};
+    pub use crate::topology::{Timeout, Topology, lint};
     pub mod check {
-        pub use crate::topology::check::{BrokerVersion, RULES, Surroundings, lint};
+        pub use crate::topology::check::{BrokerVersion, RULES, Surroundings};
     }
     pub mod file {
         pub use crate::topology::file::QueueType;

@@ -174,8 +174,9 @@ pub use shutdown::{DrainOverrun, Stop};
 pub use store::{Store, StoreError, orders::Effect};
 pub use topology::{
     Timeout, Topology,
-    check::{BrokerVersion, Surroundings, lint},
+    check::{BrokerVersion, Surroundings},
     level::{Level, LevelError, Ttl},
+    lint,
     route::{Delay, Route, RouteError},
 };
 pub use wire::{DueNotice, Message, Unreadable};

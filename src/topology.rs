@@ -55,7 +55,7 @@ impl Topology {
     ///
     /// # Errors
     /// Every error, in the order of the file: keys and values that cannot be used, and what the rules say about the
-    /// rest. Of a text that is not TOML only the mistakes in its syntax. Warnings are not errors: [`check::lint`] has
+    /// rest. Of a text that is not TOML only the mistakes in its syntax. Warnings are not errors: [`lint`] has
     /// them.
     pub fn parse(text: &str) -> Result<Self, Vec<Diagnostic>> {
         let (file, mut findings) = checked(text, &Surroundings::default());
@@ -130,4 +130,16 @@ fn checked(text: &str, surroundings: &Surroundings) -> (Option<TopologyFile>, Ve
     let mut findings: Vec<Diagnostic> = unusable.chain(ruled).collect();
     findings.sort_by_key(check::start);
     (reading.file, findings)
+}
+
+/// Everything there is to say about the text of a `topology.toml`, in the order of the file.
+#[must_use]
+pub fn lint(text: &str, surroundings: &Surroundings) -> Vec<Diagnostic> {
+    let (file, mut findings) = checked(text, surroundings);
+    let Some(file) = file else { return findings };
+    if findings.iter().all(|finding| finding.severity < Severity::Error) {
+        findings.extend(Topology::from_file(&file).err().into_iter().flatten());
+    }
+    findings.sort_by_key(check::start);
+    findings
 }

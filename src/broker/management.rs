@@ -17,8 +17,8 @@ use rabbitmq_http_client::{
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use error::ApiFailure;
 pub use error::ManagementError;
+use error::{ApiFailure, Caller};
 
 use super::{
     BrokerAddress, ConnectError, Link,
@@ -317,6 +317,12 @@ impl Management {
             400 => Ok(false),
             _ => response.error_for_status().map(|_| true).map_err(failed),
         }
+    }
+
+    /// What a failure of the HTTP client means, in `step`.
+    pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
+        let caller = Caller { address: &self.display, user: &self.user, vhost: &self.vhost };
+        caller.explain(step, error)
     }
 
     /// A connection with the credentials of `broker.url`, for what only AMQP can answer.

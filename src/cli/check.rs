@@ -14,7 +14,8 @@ use crate::{
     text::counted,
     topology::{
         Topology,
-        check::{self, BrokerVersion, Surroundings},
+        check::{BrokerVersion, Surroundings},
+        lint,
         report::{self, Report},
     },
 };
@@ -45,7 +46,7 @@ impl Check {
             broker: self.broker,
             effects: settings.effects.keys().cloned().collect(),
         };
-        let findings = check::lint(&text, &surroundings);
+        let findings = lint(&text, &surroundings);
         match self.output {
             Output::Json => print_json(&Report::new(&text, &findings))?,
             Output::Text => {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     broker::{BrokerAddress, Management},
-    config::{EffectSettings, Settings},
+    config::{EffectSettings, SecretUrl, Settings},
     plan::counts::StatisticsInterval,
     shutdown::Stop,
     store::{Store, orders::Effect},
@@ -33,7 +33,10 @@ pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
 }
 
 pub(super) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
-    Ok(BrokerAddress::parse(&settings.broker.url, settings.broker.management_url.as_deref())?)
+    Ok(BrokerAddress::parse(
+        settings.broker.url.expose(),
+        settings.broker.management_url.as_ref().map(SecretUrl::expose),
+    )?)
 }
 
 /// The management API, with the age that its counts have at the most.
@@ -44,7 +47,7 @@ pub(super) fn management(settings: &Settings) -> Result<Management, Failure> {
 
 pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
     let database = &settings.database;
-    Ok(Store::new(&database.url, &database.search_path, database.connections)?)
+    Ok(Store::new(database.url.expose(), &database.search_path, database.connections)?)
 }
 
 /// A stop that the first SIGTERM or SIGINT requests; the second one ends the process.
@@ -100,11 +103,15 @@ fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {
 /// The settings in effect, without passwords.
 pub(super) fn show(settings: &Settings) -> Result<(), Failure> {
     let mut shown = settings.clone();
-    shown.broker.url = without_password(&shown.broker.url);
-    shown.broker.management_url = shown.broker.management_url.as_deref().map(without_password);
-    shown.database.url = without_password(&shown.database.url);
+    shown.broker.url = masked(&shown.broker.url);
+    shown.broker.management_url = shown.broker.management_url.as_ref().map(masked);
+    shown.database.url = masked(&shown.database.url);
     let text = toml::to_string(&shown).map_err(|error| Failure::failed(error.to_string()))?;
     print(text.trim_end())
+}
+
+fn masked(url: &SecretUrl) -> SecretUrl {
+    without_password(url.expose()).into()
 }
 
 /// A URL with `***` for its password; a text that is not a URL is not shown at all, it may hold one.

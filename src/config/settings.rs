@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::millis::Millis;
+use super::{millis::Millis, secret_url::SecretUrl};
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -29,9 +29,9 @@ pub struct Settings {
 #[serde(deny_unknown_fields)]
 pub struct BrokerSettings {
     /// AMQP URI with user, password and virtual host.
-    pub url: String,
+    pub url: SecretUrl,
     /// Management API; by default the same host and credentials on port 15672.
-    pub management_url: Option<String>,
+    pub management_url: Option<SecretUrl>,
     /// How often the broker takes its statistics: the longer of its `collect_statistics_interval` and
     /// `quorum_tick_interval`.
     pub statistics_interval: Millis,
@@ -42,7 +42,7 @@ pub struct BrokerSettings {
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSettings {
     /// PostgreSQL URL with user, password and database.
-    pub url: String,
+    pub url: SecretUrl,
     /// Schemas, comma-separated: the first holds what is ours, the order tables are found along it.
     pub search_path: String,
     /// Most connections.
@@ -102,12 +102,12 @@ impl Default for Settings {
         Self {
             topology: "topology.toml".into(),
             broker: BrokerSettings {
-                url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned(),
+                url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned().into(),
                 management_url: None,
                 statistics_interval: Millis(5_000),
             },
             database: DatabaseSettings {
-                url: "postgres://postgres@127.0.0.1:5432/postgres".to_owned(),
+                url: "postgres://postgres@127.0.0.1:5432/postgres".to_owned().into(),
                 search_path: "overdue,public".to_owned(),
                 connections: 16,
             },

@@ -94,6 +94,12 @@ impl StoreError {
         }
     }
 
+    /// Whether a lock was not available within `lock_timeout`.
+    #[must_use]
+    pub fn is_lock_timeout(&self) -> bool {
+        self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+    }
+
     /// Whether login or a permission is what is missing.
     #[must_use]
     pub fn is_permission(&self) -> bool {

@@ -11,7 +11,7 @@ mod surroundings;
 
 mod version;
 
-use super::{Topology, file::TopologyFile};
+use super::file::TopologyFile;
 use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
 pub use surroundings::Surroundings;
 pub use version::BrokerVersion;
@@ -73,18 +73,6 @@ pub(crate) fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Dia
         drafts.map(move |draft| draft.complete(name, severity, whole()))
     };
     let mut findings: Vec<Diagnostic> = RULES.iter().flat_map(named).collect();
-    findings.sort_by_key(start);
-    findings
-}
-
-/// Everything there is to say about the text of a `topology.toml`, in the order of the file.
-#[must_use]
-pub fn lint(text: &str, surroundings: &Surroundings) -> Vec<Diagnostic> {
-    let (file, mut findings) = super::checked(text, surroundings);
-    let Some(file) = file else { return findings };
-    if findings.iter().all(|finding| finding.severity < Severity::Error) {
-        findings.extend(Topology::from_file(&file).err().into_iter().flatten());
-    }
     findings.sort_by_key(start);
     findings
 }

@@ -162,7 +162,7 @@ static RETRY: Section = Section {
     }],
 };
 
-/// For each unit the number has as many digits as ten years take, and the first of the longest is no higher than
+/// For each unit the number has as many digits as ten years take, and the first digit of the longest is at most
 /// theirs; the rest of the limit is for `overdue check`.
 const LEVEL_PATTERN: &str = concat!(
     "^(([1-9][0-9]{0,10}|[1-3][0-9]{11})ms",

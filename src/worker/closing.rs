@@ -2,8 +2,6 @@
 
 use std::{ops::Range, time::Duration};
 
-use tokio_postgres::error::SqlState;
-
 use crate::{
     order::{OrderId, Outcome},
     store::{
@@ -56,7 +54,7 @@ fn is_of_rows(error: &StoreError) -> bool {
 /// A deadlock is over when it is reported; a lock that was waited for in vain is still held, so the batch is
 /// split at once and the others do not wait for it again.
 fn is_worth_repeating(error: &StoreError) -> bool {
-    error.kind() == FailureKind::Contention && error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE)
+    error.kind() == FailureKind::Contention && !error.is_lock_timeout()
 }
 
 async fn attempt(

@@ -47,9 +47,10 @@ pub struct Database {
 impl Broker {
     /// The container of the second stack, or a broker that all tests share.
     pub async fn of(services: &Services) -> Self {
-        let container = match services.has_chaos_broker() {
-            true => Some(container(services, "OVERDUE_CHAOS_BROKER_CONTAINER", "rabbitmq").await),
-            false => None,
+        let container = if services.has_chaos_broker() {
+            Some(container(services, "OVERDUE_CHAOS_BROKER_CONTAINER", "rabbitmq").await)
+        } else {
+            None
         };
         Self { services: services.clone(), container }
     }
@@ -196,9 +197,10 @@ impl Broker {
 impl Database {
     /// The container of the second stack, or a database that all tests share.
     pub async fn of(services: &Services) -> Self {
-        let container = match services.has_chaos_database() {
-            true => Some(container(services, "OVERDUE_CHAOS_DATABASE_CONTAINER", "postgres").await),
-            false => None,
+        let container = if services.has_chaos_database() {
+            Some(container(services, "OVERDUE_CHAOS_DATABASE_CONTAINER", "postgres").await)
+        } else {
+            None
         };
         Self { services: services.clone(), container }
     }

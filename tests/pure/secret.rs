@@ -67,3 +67,10 @@ fn no_error_about_an_address_quotes_its_password() {
         assert_hidden(&format!("{error} {error:?}"));
     }
 }
+
+#[test]
+fn settings_are_printed_without_their_urls() {
+    let settings = format!("{:?}", overdue::Settings::default());
+    assert!(settings.contains("***"), "{settings}");
+    assert!(!settings.contains("guest"), "{settings}");
+}

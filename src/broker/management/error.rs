@@ -2,8 +2,6 @@
 
 use rabbitmq_http_client::error::Error as ApiError;
 
-use super::Management;
-
 pub(in crate::broker) type ApiFailure = rabbitmq_http_client::api::HttpClientError;
 
 /// Why the management API did not do what was asked.
@@ -62,24 +60,29 @@ pub enum ManagementError {
     },
 }
 
-impl Management {
-    pub(in crate::broker) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
-        let address = self.display.clone();
-        let user = self.user.clone();
+/// Whose call failed: what every error of this API names.
+pub(super) struct Caller<'a> {
+    pub(super) address: &'a str,
+    pub(super) user: &'a str,
+    pub(super) vhost: &'a str,
+}
+
+impl Caller<'_> {
+    /// What a failure of the HTTP client means, in `step`.
+    pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
+        let address = self.address.to_owned();
+        let user = self.user.to_owned();
+        let vhost = || self.vhost.to_owned();
         let step = step.to_owned();
         match error {
-            ApiError::NotFound => {
-                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
-            }
+            ApiError::NotFound => ManagementError::NoVirtualHost { address, vhost: vhost(), user },
             ApiError::ClientErrorResponse { status_code, body, error_details, .. } => {
                 let details =
                     error_details.as_ref().and_then(|details| details.reason().map(str::to_owned));
                 let reason = details.or(body).unwrap_or_else(|| status_code.to_string());
                 let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
                 match status_code.as_u16() {
-                    404 => {
-                        ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
-                    }
+                    404 => ManagementError::NoVirtualHost { address, vhost: vhost(), user },
                     401 | 403 => ManagementError::NotPermitted { address, user, step, reason },
                     _ if refused => ManagementError::NotPermitted { address, user, step, reason },
                     _ => ManagementError::Refused { address, step, reason },

@@ -31,7 +31,7 @@ pub(in crate::cli) struct Close {
 impl Close {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let schema = format!("overdue_bench_{}", std::process::id());
-        let store = Store::new(&settings.database.url, &schema, IN_FLIGHT)?;
+        let store = Store::new(settings.database.url.expose(), &schema, IN_FLIGHT)?;
         let stop = setup::stop_on_signals()?;
         let measured = tokio::select! {
             measured = self.measure(&store, &schema) => measured,

@@ -122,7 +122,8 @@ impl RunOptions {
         let queue = worker.topology.business_queue(timeout);
         let database = &settings.database;
         let payment_connections = usize::from(self.payers);
-        let payments = Store::new(&database.url, &database.search_path, payment_connections)?;
+        let payments =
+            Store::new(database.url.expose(), &database.search_path, payment_connections)?;
         Ok(DemoSetup {
             orders: OrderService::new(worker.store.clone(), run.clone()),
             payments: OrderService::new(payments, run.clone()),

@@ -209,7 +209,9 @@ impl House {
         let mut found = BTreeSet::new();
         found.extend(self.files_without_a_room(rooms));
         found.extend(self.entries_without_a_file(rooms));
-        found.extend(self.sources.iter().flat_map(|(file, source)| {
+        // The list of what tests use has the shape of the rooms.
+        let sources = self.sources.iter().filter(|(file, _)| file.as_str() != "internals.rs");
+        found.extend(sources.flat_map(|(file, source)| {
             let modules = source.inline_modules.iter().cloned();
             modules.map(|module| Violation::InlineModule { file: file.clone(), module })
         }));

@@ -3,8 +3,8 @@
 use overdue::internals::{
     diagnostic::Diagnostic,
     topology::{
-        check::{BrokerVersion, Surroundings, lint},
-        report,
+        check::{BrokerVersion, Surroundings},
+        lint, report,
     },
 };
 

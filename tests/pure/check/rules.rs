@@ -6,7 +6,8 @@ use overdue::internals::{
     diagnostic::{Diagnostic, Severity, counts_by_severity},
     topology::{
         Topology,
-        check::{Surroundings, lint},
+        check::Surroundings,
+        lint,
         report::{self, Report},
     },
 };
