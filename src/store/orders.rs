@@ -91,7 +91,7 @@ impl Store {
     /// comes twice is closed once. Ids without a row in the result are [`Outcome::Unknown`].
     ///
     /// # Errors
-    /// The statement failed; [`StoreError::fault`] says what to do.
+    /// The statement failed; [`StoreError::kind`] says what to do.
     pub async fn run_effect(
         &self,
         effect: &Effect,
