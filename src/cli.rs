@@ -21,11 +21,11 @@ mod setup;
 mod unblock;
 mod verify;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Flags, LogSettings, Settings};
+use crate::config::{Flags, LogSettings, SecretUrl, Settings};
 use exit::Failure;
 pub use program::main;
 
@@ -43,7 +43,7 @@ pub(crate) struct Cli {
 /// of a command that asks nobody.
 const CONNECTIONS: &str = "Connections (for commands that ask broker or database)";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Global {
     /// The topology file [default: topology.toml]
     #[arg(long, global = true, value_name = "FILE")]
@@ -53,13 +53,13 @@ struct Global {
     config: Option<PathBuf>,
     /// AMQP URI of the broker, also OVERDUE_BROKER__URL
     #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
-    broker_url: Option<String>,
+    broker_url: Option<SecretUrl>,
     /// URL of the management API, also OVERDUE_BROKER__MANAGEMENT_URL
     #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
-    management_url: Option<String>,
+    management_url: Option<SecretUrl>,
     /// URL of the database, also OVERDUE_DATABASE__URL
     #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
-    database_url: Option<String>,
+    database_url: Option<SecretUrl>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -148,18 +148,9 @@ impl Cli {
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
-        let global = &self.global;
-        let given = |pairs: [(&'static str, &Option<String>); 2]| -> BTreeMap<_, _> {
-            pairs.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect()
-        };
-        let flags = Flags {
-            topology: global.topology.clone(),
-            broker: given([
-                ("url", &global.broker_url),
-                ("management_url", &global.management_url),
-            ]),
-            database: given([("url", &global.database_url), ("", &None)]),
-        };
-        Ok(Settings::load(global.config.as_deref(), &flags)?)
+        let Global { topology, config, broker_url, management_url, database_url } =
+            self.global.clone();
+        let flags = Flags { topology, broker_url, management_url, database_url };
+        Ok(Settings::load(config.as_deref(), &flags)?)
     }
 }

@@ -102,33 +102,6 @@ fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {
 
 /// The settings in effect, without passwords.
 pub(super) fn show(settings: &Settings) -> Result<(), Failure> {
-    let mut shown = settings.clone();
-    shown.broker.url = masked(&shown.broker.url);
-    shown.broker.management_url = shown.broker.management_url.as_ref().map(masked);
-    shown.database.url = masked(&shown.database.url);
-    let text = toml::to_string(&shown).map_err(|error| Failure::failed(error.to_string()))?;
+    let text = toml::to_string(settings).map_err(|error| Failure::failed(error.to_string()))?;
     print(text.trim_end())
-}
-
-fn masked(url: &SecretUrl) -> SecretUrl {
-    without_password(url.expose()).into()
-}
-
-/// A URL with `***` for its password; a text that is not a URL is not shown at all, it may hold one.
-fn without_password(url: &str) -> String {
-    let Ok(mut parsed) = url::Url::parse(url) else { return "***".to_owned() };
-    if parsed.password().is_some() && parsed.set_password(Some("***")).is_err() {
-        return "***".to_owned();
-    }
-    // PostgreSQL takes it as a parameter as well.
-    if parsed.query_pairs().any(|(key, _)| key == "password") {
-        let pairs: Vec<_> = parsed
-            .query_pairs()
-            .map(|(key, value)| if key == "password" { (key, "***".into()) } else { (key, value) })
-            .collect();
-        let query =
-            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-        parsed.set_query(Some(&query));
-    }
-    parsed.to_string()
 }

@@ -20,21 +20,45 @@ use crate::document;
 
 /// Read when it is there; another one is named with `--config`.
 const SETTINGS_FILE: &str = "overdue.toml";
+const BROKER_URL: &str = "broker.url";
+const MANAGEMENT_URL: &str = "broker.management_url";
+const DATABASE_URL: &str = "database.url";
 
 pub(super) fn read(file: Option<&Path>, flags: &Flags) -> Result<Settings, SettingsError> {
     let mut mistakes = Vec::new();
-    let mut layers = Figment::from(Serialized::defaults(Settings::default()));
+    let mut layers = defaults();
     if let Some(path) = path(file)? {
         layers = layers.merge(Serialized::defaults(from_file(&path, &mut mistakes)?));
     }
     let environment = environment::read(variables(), &mut mistakes);
-    layers = layers.merge(Serialized::defaults(environment)).merge(Serialized::defaults(flags));
+    layers = with_flags(layers.merge(Serialized::defaults(environment)), flags);
     mistakes.extend(effects_without_sql(&layers));
     if !mistakes.is_empty() {
         return Err(SettingsError::Mistakes(mistakes));
     }
     // Every value was checked where it came from; this reads what is left.
     layers.extract().map_err(|error| SettingsError::Unusable(error.kind.to_string()))
+}
+
+/// URLs serialize without their passwords, so their defaults are merged as they are.
+fn defaults() -> Figment {
+    let settings = Settings::default();
+    Figment::from(Serialized::defaults(&settings))
+        .merge(Serialized::default(BROKER_URL, settings.broker.url.expose()))
+        .merge(Serialized::default(DATABASE_URL, settings.database.url.expose()))
+}
+
+fn with_flags(layers: Figment, flags: &Flags) -> Figment {
+    let Flags { topology, broker_url, management_url, database_url } = flags;
+    let urls =
+        [(BROKER_URL, broker_url), (MANAGEMENT_URL, management_url), (DATABASE_URL, database_url)];
+    let given = urls.into_iter().filter_map(|(key, url)| Some((key, url.as_ref()?)));
+    let layers = given
+        .fold(layers, |layers, (key, url)| layers.merge(Serialized::default(key, url.expose())));
+    match topology {
+        Some(path) => layers.merge(Serialized::default("topology", path)),
+        None => layers,
+    }
 }
 
 /// The file that was named, or the one in this folder or the nearest above it.

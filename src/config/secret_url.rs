@@ -1,8 +1,12 @@
 //! A URL among the settings, with or without a password in it.
 
 use serde::{Deserialize, Serialize, Serializer};
+use url::{Url, form_urlencoded};
 
 use crate::secret::Secret;
+
+/// Stands for the password where a URL is shown.
+const HIDDEN: &str = "***";
 
 /// A URL that may hold a password; its `Debug` is `***`.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,9 +27,29 @@ impl From<String> for SecretUrl {
     }
 }
 
-/// As it was written: the layers of settings are put together in this form. Whoever shows settings masks them first.
+/// For people: a URL without its password, and nothing of any other text. It cannot be read back.
 impl Serialize for SecretUrl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.expose())
+        let shown = without_password(self.expose());
+        serializer.serialize_str(shown.as_deref().unwrap_or(HIDDEN))
     }
+}
+
+/// `None` for a text that is not a URL: all of it may be a password.
+fn without_password(url: &str) -> Option<String> {
+    let mut url = Url::parse(url).ok()?;
+    if url.password().is_some() {
+        url.set_password(Some(HIDDEN)).ok()?;
+    }
+    // PostgreSQL takes it as a parameter as well.
+    if url.query_pairs().any(|(key, _)| key == "password") {
+        let pairs = url.query_pairs();
+        let shown = pairs.map(|(key, value)| match &*key {
+            "password" => (key, HIDDEN.into()),
+            _ => (key, value),
+        });
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(shown).finish();
+        url.set_query(Some(&query));
+    }
+    Some(url.to_string())
 }

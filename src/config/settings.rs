@@ -127,15 +127,14 @@ impl Default for Settings {
 }
 
 /// Settings given as flags; they beat everything else.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `--topology`
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<PathBuf>,
-    /// `--broker-url`, `--management-url`
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub broker: BTreeMap<&'static str, String>,
+    /// `--broker-url`
+    pub broker_url: Option<SecretUrl>,
+    /// `--management-url`
+    pub management_url: Option<SecretUrl>,
     /// `--database-url`
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub database: BTreeMap<&'static str, String>,
+    pub database_url: Option<SecretUrl>,
 }

@@ -118,6 +118,22 @@ fn what_config_shows_can_be_used_as_a_settings_file() {
 }
 
 #[test]
+fn a_password_in_the_wrong_place_of_the_file_is_not_quoted() {
+    for file in [
+        "broker = \"amqp://worker:s3cret@host\"",
+        "[broker]\nurl = \"amqp://worker:s3cret@host",
+        "[broker]\nurl = [\"amqp://worker:s3cret@host\"]",
+        "[broker]\nurl = amqp://worker:s3cret@host",
+        "[worker]\nbatch_size = \"postgres://worker:s3cret@host\"",
+        "[broker]\npassword = \"s3cret\"",
+    ] {
+        let run = Folder::with(&[("overdue.toml", file)]).run(&["config"], &[]);
+        assert_eq!(run.code, Some(78), "{file}: {run}");
+        assert!(!run.stderr.contains("s3cret"), "{file}: {run}");
+    }
+}
+
+#[test]
 fn config_shows_no_password_wherever_it_stands() {
     let folder = Folder::with(&[]);
     let environment = [

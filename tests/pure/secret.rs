@@ -2,6 +2,7 @@
 
 use overdue::internals::{
     broker::{BrokerAddress, Management},
+    config::Settings,
     secret::Secret,
     store::Store,
 };
@@ -33,6 +34,26 @@ fn what_holds_a_password_can_be_shown() {
     let store = Store::new(&database, "public", 2).unwrap();
     assert_hidden(&format!("{store:?}"));
     assert!(format!("{store:?}").contains("database `shop`"));
+}
+
+#[test]
+fn settings_are_shown_without_their_passwords() {
+    let mut settings = Settings::default();
+    settings.broker.url = format!("amqp://worker:{PASSWORD}@broker/shop").into();
+    // Not a URL: all of it may be a password.
+    settings.broker.management_url = Some(PASSWORD.to_owned().into());
+    let database = format!("postgres://worker:{PASSWORD}@database/shop?password={PASSWORD}&a=b");
+    settings.database.url = database.into();
+    assert_hidden(&format!("{settings:?}"));
+    let shown = toml::to_string(&settings).unwrap();
+    assert_hidden(&shown);
+    for url in [
+        "\"amqp://worker:***@broker/shop\"",
+        "management_url = \"***\"",
+        "\"postgres://worker:***@database/shop?password=***&a=b\"",
+    ] {
+        assert!(shown.contains(url), "no {url} in: {shown}");
+    }
 }
 
 #[test]

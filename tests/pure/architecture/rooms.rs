@@ -237,7 +237,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "settings in layers",
         files: &["config.rs", "config/"],
         imports: &["text", "document", "secret", "topology"],
-        uses: &["figment", "std::env", "std::fs", "toml"],
+        uses: &["figment", "std::env", "std::fs", "toml", "url"],
     },
     Room {
         name: "telemetry",
@@ -412,7 +412,6 @@ pub(super) const ROOMS: &[Room] = &[
             "std::thread",
             "tokio",
             "toml",
-            "url",
         ],
     },
     Room {
