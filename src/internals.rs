@@ -236,4 +236,7 @@ pub mod worker {
     pub mod disposition {
         pub use crate::worker::disposition::{Disposition, Levels, decide};
     }
+    pub mod tags {
+        pub use crate::worker::tags::{Ack, Tags};
+    }
 }

@@ -26,6 +26,7 @@ mod session;
 mod session_end;
 pub(crate) mod settle;
 pub(crate) mod sweep;
+pub(crate) mod tags;
 
 use std::{
     sync::Arc,

@@ -90,6 +90,15 @@ impl Subscription {
         self.settled("ack", self.channel.basic_ack(tag, options)).await
     }
 
+    /// Acks one delivery.
+    ///
+    /// # Errors
+    /// The channel is gone; the delivery comes again.
+    pub async fn ack(&self, tag: u64) -> Result<(), ConsumeError> {
+        let options = BasicAckOptions { multiple: false };
+        self.settled("ack", self.channel.basic_ack(tag, options)).await
+    }
+
     /// Gives one delivery back to the queue.
     ///
     /// # Errors

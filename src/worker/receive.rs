@@ -1,23 +1,23 @@
 //! One timeout's loop: receive, flush, settle, drain.
 
 use std::{
-    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinHandle;
 
 use super::{
     batch::Batch, closing, context::ConsumerContext, counters::count, due::Due, limits,
-    session_end::SessionEnd, settle,
+    session_end::SessionEnd, settle, tags::Tags,
 };
 use crate::{
     broker::consume::Subscription, order::Outcome, shutdown::Stop, store::orders::ClosingPath,
     telemetry,
 };
 
-/// A batch that is being closed. Batches are settled in the order they came, because an ack covers all before it.
+/// A batch that is being closed.
 type Closing = JoinHandle<Result<Vec<(Due, Option<Outcome>)>, SessionEnd>>;
 
 /// Consumes until a stop is asked for or something breaks; then gives back what is unsettled.
@@ -40,47 +40,41 @@ async fn work(
 ) -> Result<(), SessionEnd> {
     let settings = &context.worker.settings;
     let mut batch: Batch<Due> = Batch::new(limits::batch(settings));
-    let mut closing: VecDeque<Closing> = VecDeque::new();
+    let mut tags = Tags::default();
+    // Settled as they are done: one that waits for a lock holds up no other.
+    let mut closing: FuturesUnordered<Closing> = FuturesUnordered::new();
     loop {
         let room = closing.len() < settings.in_flight;
         let deadline = batch.deadline().map(tokio::time::Instant::from_std);
         tokio::select! {
             biased;
             () = stop.requested() => break,
-            closed = oldest(&mut closing), if !closing.is_empty() => {
-                closing.pop_front();
-                settle::settle(context, subscription, closed?).await?;
+            Some(closed) = closing.next() => {
+                settle::settle(context, subscription, &mut tags, joined(closed)?).await?;
             }
             delivery = subscription.next(), if room => {
-                if let Some(full) = batch.push(Due::read(delivery?), Instant::now()) {
-                    closing.push_back(close(context, full));
+                let due = Due::read(delivery?);
+                tags.receive(due.tag());
+                if let Some(full) = batch.push(due, Instant::now()) {
+                    closing.push(close(context, full));
                 }
             }
             // Nothing more is ready and the database is idle: waiting for company would only make it late.
             () = std::future::ready(()), if closing.is_empty() && !batch.is_empty() => {
-                closing.push_back(close(context, batch.take()));
+                closing.push(close(context, batch.take()));
             }
             () = sleep_until(deadline), if room && !batch.is_empty() => {
-                closing.push_back(close(context, batch.take()));
+                closing.push(close(context, batch.take()));
             }
         }
     }
     if !batch.is_empty() {
-        closing.push_back(close(context, batch.take()));
+        closing.push(close(context, batch.take()));
     }
-    while let Some(next) = closing.pop_front() {
-        settle::settle(context, subscription, joined(next.await)?).await?;
+    while let Some(closed) = closing.next().await {
+        settle::settle(context, subscription, &mut tags, joined(closed)?).await?;
     }
     Ok(())
-}
-
-async fn oldest(
-    closing: &mut VecDeque<Closing>,
-) -> Result<Vec<(Due, Option<Outcome>)>, SessionEnd> {
-    match closing.front_mut() {
-        Some(oldest) => joined(oldest.await),
-        None => std::future::pending().await,
-    }
 }
 
 fn joined<T>(

@@ -1,10 +1,14 @@
-//! What follows a commit: put back, park, and then ack with `multiple`. The only place that settles.
+//! What follows a commit: put back, park, and then ack. The only place that settles.
 
 use futures_util::future::join_all;
 
 use super::{
-    context::ConsumerContext, counters::count, disposition::Disposition, due::Due,
+    context::ConsumerContext,
+    counters::count,
+    disposition::Disposition,
+    due::Due,
     session_end::SessionEnd,
+    tags::{Ack, Tags},
 };
 use crate::{broker::consume::Subscription, order::Outcome, telemetry};
 
@@ -16,6 +20,7 @@ use crate::{broker::consume::Subscription, order::Outcome, telemetry};
 pub(super) async fn settle(
     context: &ConsumerContext,
     subscription: &Subscription,
+    tags: &mut Tags,
     batch: Vec<(Due, Option<Outcome>)>,
 ) -> Result<(), SessionEnd> {
     let settled = join_all(batch.iter().map(|(due, outcome)| async move {
@@ -25,23 +30,31 @@ pub(super) async fn settle(
     }))
     .await;
     report_parked(context, &settled);
-    let mut last_done = None;
     let mut failure = None;
     for (due, _, result) in settled {
         let tag = due.tag();
         match result {
-            Ok(()) => last_done = last_done.max(Some(tag)),
+            Ok(()) => tags.finish(tag),
             Err(error) => {
-                // Before the ack, which would cover it.
-                subscription.give_back(tag).await?;
+                if tags.forget(tag) {
+                    subscription.give_back(tag).await?;
+                }
                 failure = Some(error);
             }
         }
     }
-    if let Some(tag) = last_done {
-        subscription.ack_through(tag).await?;
-    }
+    ack(subscription, tags).await?;
     failure.map_or(Ok(()), Err)
+}
+
+async fn ack(subscription: &Subscription, tags: &mut Tags) -> Result<(), SessionEnd> {
+    for frame in tags.acks() {
+        match frame {
+            Ack::Through(tag) => subscription.ack_through(tag).await?,
+            Ack::One(tag) => subscription.ack(tag).await?,
+        }
+    }
+    Ok(())
 }
 
 /// One line for all that this batch has parked.

@@ -1,5 +1,6 @@
 //! One order of a batch that fails, or is held by somebody else: it stands alone, the others are closed.
 
+use overdue::internals::config::WorkerSettings;
 use tokio_postgres::error::SqlState;
 
 use crate::support::{World, hold, until, worker::settings, world::TOPOLOGY};
@@ -173,5 +174,27 @@ async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
     world.until_closed(10).await;
     assert_eq!(wire.ready(&along).await, 0);
     assert_eq!(worker.stop().await.parked, 0);
+    world.assert_invariants().await;
+}
+
+/// Batches are settled as they are done: one that waits for a lock takes one place of `in_flight`, not all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_waits_for_a_lock_holds_up_no_other_batch() {
+    let world = World::new().await;
+    let orders = world.orders("o", 40, 0).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold(&mut client, "o-0").await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    // Longer than the test takes: nobody gives up waiting.
+    let patient = format!("{}?options=-c%20lock_timeout%3D50s", world.services.database_url(None));
+    let few = WorkerSettings { batch_size: 1, in_flight: 3, ..settings() };
+    let worker = world.worker_at(world.address(), &patient, few);
+    world.until_closed(39).await;
+    assert_eq!(world.status("o-0").await, "unpaid");
+    held.commit().await.unwrap();
+    world.until_closed(40).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (40, 0, 0));
     world.assert_invariants().await;
 }

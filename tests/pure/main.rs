@@ -12,6 +12,7 @@ mod batch_and_disposition;
 mod bench_change;
 mod broker_model;
 mod check;
+mod delivery_tags;
 mod doctor;
 mod documents;
 mod export;

@@ -183,8 +183,8 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         name: "decisions",
         core: true,
-        about: "when a batch is full, and what becomes of each message",
-        files: &["worker/batch.rs", "worker/disposition.rs"],
+        about: "when a batch is full, what becomes of each message, which acks settle them",
+        files: &["worker/batch.rs", "worker/disposition.rs", "worker/tags.rs"],
         imports: &["order", "topology"],
         uses: &["std::time::Instant"],
     },
