@@ -36,10 +36,10 @@ struct Channel {
 }
 
 impl Channel {
-    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
             Step::Receive(count) => {
-                for _ in 0..count {
+                for _ in 0..*count {
                     self.last += 1;
                     self.tags.receive(self.last);
                     self.unsettled.insert(self.last);
@@ -47,14 +47,14 @@ impl Channel {
                 }
             }
             Step::Finish(index) => {
-                if let Some(tag) = self.pick(index) {
+                if let Some(tag) = self.pick(*index) {
                     self.tags.finish(tag);
                     self.open.remove(&tag);
                     self.finished.insert(tag);
                 }
             }
             Step::GiveBack(index) => {
-                if let Some(tag) = self.pick(index) {
+                if let Some(tag) = self.pick(*index) {
                     prop_assert!(self.tags.forget(tag));
                     prop_assert!(!self.tags.forget(tag), "given back twice");
                     self.open.remove(&tag);
@@ -101,7 +101,7 @@ proptest! {
     #[test]
     fn each_finished_tag_is_acked_once_and_no_open_one_is_ever_covered(steps in steps()) {
         let mut channel = Channel::default();
-        for step in steps {
+        for step in &steps {
             channel.step(step)?;
         }
         for tag in channel.open.clone() {
