@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::diagnostic::{
     Diagnostic, Draft, Rendered, Severity, Subject, Target, counts_by_severity,
 };
+use crate::text::one_line;
 use facts::Facts;
 
 /// Version of `doctor -o json`.
@@ -124,9 +125,9 @@ impl fmt::Display for DoctorReport {
                 writeln!(f, "{subject}")?;
                 before = Some(subject);
             }
-            writeln!(f, "  {severity:7}  {rule:width$}  {message}")?;
+            writeln!(f, "  {severity:7}  {rule:width$}  {}", one_line(message))?;
             if let Some(fix) = fix {
-                writeln!(f, "  {:7}  {:width$}  fix: {fix}", "", "")?;
+                writeln!(f, "  {:7}  {:width$}  fix: {}", "", "", one_line(fix))?;
             }
         }
         f.write_str(&self.summary)

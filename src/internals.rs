@@ -189,6 +189,9 @@ pub mod store {
         pub use crate::store::orders::{ClosingPath, Effect};
     }
 }
+pub mod text {
+    pub use crate::text::{one_line, printable, printable_json};
+}
 pub mod topology {
     pub use crate::topology::{Timeout, Topology, lint};
     pub mod check {

@@ -1,14 +1,17 @@
 //! Every event of the program, by name: a message for people, fields for queries, the unit in the field's name.
 
 use std::{
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     time::Duration,
 };
 
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogFormat, LogSettings};
+use crate::{
+    config::{LogFormat, LogSettings},
+    text::printable_json,
+};
 
 /// Installs the subscriber; log lines go to standard error.
 ///
@@ -28,10 +31,24 @@ pub(crate) fn install(settings: &LogSettings) -> Result<(), String> {
         .log_internal_errors(false);
     let installed = match settings.format {
         LogFormat::Text => subscriber.with_target(false).try_init(),
-        LogFormat::Json => subscriber.json().try_init(),
+        LogFormat::Json => subscriber.json().with_writer(|| JsonLines(io::stderr())).try_init(),
     };
     // A test process installs it more than once.
     installed.or(Ok(()))
+}
+
+/// A log of JSON lines, in which orders and brokers put what they like: safe for a terminal as well.
+struct JsonLines<W>(W);
+
+impl<W: Write> Write for JsonLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write_all(printable_json(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// The worker has its connections and consumes.

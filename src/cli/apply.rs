@@ -13,13 +13,14 @@ use clap::Args;
 
 use super::{exit::Failure, output::print, plan::Discard, setup};
 use crate::{
-    broker::{Management, TopologyChange},
+    broker::TopologyChange,
     config::Settings,
     plan::{
         Plan,
         saved::{BrokerIdentity, PlanFileError, SavedPlan},
         snapshot::Snapshot,
     },
+    text::printable,
     topology::{Topology, level::Ttl},
 };
 
@@ -60,10 +61,12 @@ impl Apply {
             topology: &topology,
             discard: self.discard.names(),
         };
-        let saved = self.saved(&management).await?;
+        let identity = management.identity().await?;
+        let heading = identity.heading(&topology);
+        let saved = self.saved(identity)?;
         let (plan, observed) = change.plan().await?;
         let plan = chosen(saved.as_ref(), plan, &observed, &topology)?;
-        print(&plan)?;
+        print(format!("{heading}\n{plan}"))?;
         self.discard.note(&plan);
         if self.dry_run {
             return accepted(&plan);
@@ -90,7 +93,7 @@ impl Apply {
         Ok(())
     }
 
-    async fn saved(&self, management: &Management) -> Result<Option<Saved>, Failure> {
+    fn saved(&self, broker: BrokerIdentity) -> Result<Option<Saved>, Failure> {
         let Some(path) = &self.saved else { return Ok(None) };
         let unreadable = |reason: String| {
             Failure::configuration(format!(
@@ -103,7 +106,7 @@ impl Apply {
             PlanFileError::Version(stale) => stale.into(),
             PlanFileError::NotAPlan(_) => unreadable(error.to_string()),
         })?;
-        Ok(Some(Saved { plan, broker: management.identity().await? }))
+        Ok(Some(Saved { plan, broker }))
     }
 
     /// Nobody is asked about a plan that was saved and looked at, nor, in a pipeline, about one that only adds.
@@ -149,7 +152,7 @@ fn confirmed(broker: &str) -> Result<bool, Failure> {
     let unreadable =
         |error: std::io::Error| Failure::failed(format!("cannot read the answer: {error}"));
     let mut stderr = std::io::stderr();
-    write!(stderr, "apply this at {broker}? [y/N] ").map_err(unreadable)?;
+    write!(stderr, "apply this at {}? [y/N] ", printable(broker)).map_err(unreadable)?;
     stderr.flush().map_err(unreadable)?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(unreadable)?;

@@ -12,6 +12,7 @@ use crate::{
     plan::saved::StalePlan,
     shutdown::DrainOverrun,
     store::{FailureKind, StoreError},
+    text::{error_chain, one_line},
     topology::route::RouteError,
 };
 
@@ -67,8 +68,14 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
+    /// In one line: broker and database put names and texts of others into what they answer.
     fn of(code: u8, error: &dyn std::error::Error) -> Self {
-        Self { code, text: crate::text::error_chain(error) }
+        Self { code, text: one_line(error_chain(error)) }
+    }
+
+    /// An error whose text is ours and has lines of its own.
+    fn of_lines(code: u8, error: &dyn std::error::Error) -> Self {
+        Self { code, text: error_chain(error) }
     }
 }
 
@@ -80,7 +87,7 @@ impl fmt::Display for Failure {
 
 impl From<SettingsError> for Failure {
     fn from(error: SettingsError) -> Self {
-        Self::of(CONFIGURATION, &error)
+        Self::of_lines(CONFIGURATION, &error)
     }
 }
 
@@ -123,7 +130,7 @@ impl From<ApplyError> for Failure {
     fn from(error: ApplyError) -> Self {
         match error {
             ApplyError::First(error) => error.into(),
-            ApplyError::Refused(_) => Self::of(FAILED, &error),
+            ApplyError::Refused(_) => Self::of_lines(FAILED, &error),
             ApplyError::Partly { .. } => Self::of(PARTLY, &error),
         }
     }

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::exit::Failure;
+use crate::text::{printable, printable_json};
 
 /// The form of the answer on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -29,7 +30,7 @@ impl Output {
     }
 }
 
-/// Writes text to standard output, with a line break at its end.
+/// Writes text to standard output, safe for a terminal, with a line break at its end.
 ///
 /// Whoever read it may be gone (`overdue check | head -1`): then nobody wants the rest, and the command goes on to
 /// its own end and exit code. `println!` would panic there.
@@ -37,7 +38,8 @@ impl Output {
 /// # Errors
 /// It cannot be written for another reason, e.g. on a full disk.
 pub(super) fn print(text: impl Display) -> Result<(), Failure> {
-    let mut text = text.to_string();
+    let text = text.to_string();
+    let mut text = printable(&text).into_owned();
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -57,7 +59,7 @@ pub(super) fn print(text: impl Display) -> Result<(), Failure> {
 pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(answer)
         .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-    print(json)
+    print(printable_json(&json))
 }
 
 /// Writes to standard error what is being done now.
@@ -65,7 +67,7 @@ pub(super) fn report_step(step: &str) {
     report(format!("{step} …"));
 }
 
-/// Writes a line to standard error: progress, notes. A line that cannot be written there is dropped.
+/// Writes a line to standard error, safe for a terminal: progress, notes. A line that cannot be written there is dropped.
 pub(super) fn report(text: impl Display) {
-    let _nobody_reads = writeln!(io::stderr().lock(), "{text}");
+    let _nobody_reads = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
 }

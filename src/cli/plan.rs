@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     exit::{self, Failure},
-    output::{Output, print, report},
+    output::{Output, print, print_json, report},
     setup,
 };
 use crate::{
@@ -64,13 +64,13 @@ impl PlanArgs {
         let management = setup::management(settings)?;
         let (plan, observed) = apply::plan(&management, &topology, &self.discard.names()).await?;
         let saved = SavedPlan::new(&topology, management.identity().await?, plan, &observed);
-        let json = serde_json::to_string_pretty(&saved)
-            .map_err(|error| Failure::failed(error.to_string()))?;
         match self.output {
-            Output::Text => print(&saved.plan)?,
-            Output::Json => print(&json)?,
+            Output::Text => print(format!("{}\n{}", saved.broker.heading(&topology), saved.plan))?,
+            Output::Json => print_json(&saved)?,
         }
         if let Some(path) = &self.out {
+            let json = serde_json::to_string_pretty(&saved)
+                .map_err(|error| Failure::failed(error.to_string()))?;
             fs::write(path, json + "\n").map_err(|error| {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
             })?;

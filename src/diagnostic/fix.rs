@@ -1,6 +1,9 @@
 //! What to do about a diagnostic.
 
-use crate::{objects::Binding, text::shell::quote};
+use crate::{
+    objects::Binding,
+    text::{one_line, shell::quote},
+};
 
 /// What to do, without the virtual host and the topology's name, which only a command knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,10 +66,14 @@ fn policies(policy: Option<&str>, operator: Option<&str>, target: &Target<'_>) -
 
 fn unbind(binding: &Binding, target: &Target<'_>) -> String {
     let Binding { source, destination, to_queue, routing_key, arguments } = binding;
+    let by_hand =
+        |why: &str| format!("delete the binding of {destination} in the management UI ({why})");
     if !arguments.is_empty() {
-        return format!(
-            "delete the binding of {destination} in the management UI (it has arguments)"
-        );
+        return by_hand("it has arguments");
+    }
+    // Its escapes are no names, so the command would not be one that can be copied.
+    if [source, destination, routing_key].into_iter().any(|name| one_line(name) != *name) {
+        return by_hand("its names have control characters");
     }
     let kind = if *to_queue { "queue" } else { "exchange" };
     format!(

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Change, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
-use crate::{objects::Objects, topology::Topology};
+use crate::{objects::Objects, text::one_line, topology::Topology};
 
 /// Version of the file and of `plan -o json`: it changes when a field gets another meaning or goes.
 pub const VERSION: u32 = 2;
@@ -21,6 +21,14 @@ pub struct BrokerIdentity {
     pub cluster: String,
     /// The virtual host.
     pub virtual_host: String,
+}
+
+impl BrokerIdentity {
+    /// Where a plan for `topology` is carried out, as its first line says it.
+    #[must_use]
+    pub(crate) fn heading(&self, topology: &Topology) -> String {
+        one_line(format!("topology `{}` in {self}", topology.name))
+    }
 }
 
 impl fmt::Display for BrokerIdentity {

@@ -1,12 +1,15 @@
 //! A plan as a person reads it: sections and signs that need no colour, and a one-line summary.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+};
 
 use super::{
     Change, Contents, Difference, Draining, Drains, Plan, Reason, Refusal, Replaced, Step,
     count_of, waiting::Progress,
 };
-use crate::objects::Argument;
+use crate::{objects::Argument, text::OneLine};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,6 +126,7 @@ impl fmt::Display for Step {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
         match self {
             Self::Missing => f.write_str("it is missing"),
             Self::Replaces(Replaced { queue, .. }) => {
@@ -148,6 +152,7 @@ impl fmt::Display for Reason {
 /// The end of a sentence about a queue.
 impl fmt::Display for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
         match self {
             Self::Empty => Ok(()),
             Self::Discarded { messages } => {
@@ -163,6 +168,7 @@ impl fmt::Display for Contents {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
         match self {
             Self::CreateExchange(exchange) => {
                 write!(f, "+ exchange  {}  ({}", exchange.name, exchange.kind)?;
@@ -188,11 +194,11 @@ impl fmt::Display for Change {
     }
 }
 
-fn key(f: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
+fn key(f: &mut impl Write, key: &str) -> fmt::Result {
     if key.is_empty() { Ok(()) } else { write!(f, "  ({key})") }
 }
 
-fn arguments(f: &mut fmt::Formatter<'_>, arguments: &BTreeMap<String, Argument>) -> fmt::Result {
+fn arguments(f: &mut impl Write, arguments: &BTreeMap<String, Argument>) -> fmt::Result {
     for (key, value) in arguments {
         write!(f, ", {key}={value}")?;
     }
@@ -201,6 +207,7 @@ fn arguments(f: &mut fmt::Formatter<'_>, arguments: &BTreeMap<String, Argument>)
 
 impl fmt::Display for Draining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
         write!(f, "~ queue     {}  {} {}", self.queue, count_of(self.messages), self.drains)
     }
 }
@@ -208,6 +215,7 @@ impl fmt::Display for Draining {
 /// Reads on after a count: `3 messages to come out …`.
 impl fmt::Display for Drains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
         match self {
             Self::WhenDue { within } => write!(f, "to come out when due, the last within {within}"),
             Self::Consumed => f.write_str("for the workers to consume"),
@@ -271,6 +279,7 @@ impl fmt::Display for Refusal {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
         let show = |value: &Option<Argument>| {
             value.as_ref().map_or_else(|| "not set".to_owned(), ToString::to_string)
         };

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
+use super::printable_json;
+
 /// `{"name": "orders.in", "type": "topic"}`
 pub(crate) fn object<const N: usize>(fields: [(&str, Value); N]) -> String {
     let fields = fields.map(|(key, value)| format!("{}: {value}", Value::from(key)));
-    format!("{{{}}}", fields.join(", "))
+    printable_json(&format!("{{{}}}", fields.join(", "))).into_owned()
 }
 
 /// An object of lists, each entry on a line of its own.

@@ -47,7 +47,9 @@ impl Foreign<'_> {
             (true, true) if *to_queue && !self.is_current(destination) => None,
             (true, true) => Some(self.additional(binding)),
             (true, false) if *source == self.topology.events_exchange() => None,
-            (true, false) if *to_queue && is_probe(self.topology, destination) => None,
+            (true, false) if *to_queue && is_probe(self.topology, self.observed, destination) => {
+                None
+            }
             (true, false) => Some(self.subscriber(binding)),
             (false, true) => Some(self.publisher(binding)),
             (false, false) => None,

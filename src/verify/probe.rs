@@ -8,6 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::routing::route,
     plan::{generation::number_of, snapshot::Snapshot},
+    text::one_line,
     topology::{Topology, level::Level},
 };
 
@@ -272,7 +273,7 @@ impl fmt::Display for Line {
         match (self.late_ms, &self.refused) {
             (Some(late), _) if late < 0 => write!(f, "{} ms EARLY", late.unsigned_abs())?,
             (Some(late), _) => write!(f, "{late} ms late")?,
-            (None, Some(reason)) => write!(f, "REFUSED: {reason}")?,
+            (None, Some(reason)) => write!(f, "REFUSED: {}", one_line(reason))?,
             (None, None) => write!(f, "LOST")?,
         }
         match (is_level, self.bound.is_empty()) {

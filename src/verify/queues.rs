@@ -25,8 +25,10 @@ pub(crate) fn queues_of(topology: &Topology, observed: &Snapshot) -> Vec<String>
     ours.map(|queue| queue.name.clone()).collect()
 }
 
-/// Whether a probe made this queue for itself.
-pub(super) fn is_probe(topology: &Topology, queue: &str) -> bool {
+/// Whether this is the queue of a probe that runs: its name is one, and it is exclusive to a connection. One that has
+/// come since the queues were listed passes for one; the next reading shows what it is.
+pub(super) fn is_probe(topology: &Topology, observed: &Snapshot, queue: &str) -> bool {
     let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix(".probe."));
-    rest.is_some_and(|rest| !rest.is_empty())
+    let exclusive = |name| observed.objects.queues.get(name).is_none_or(|queue| queue.exclusive);
+    rest.is_some_and(|rest| !rest.is_empty()) && exclusive(queue)
 }

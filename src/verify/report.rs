@@ -8,7 +8,7 @@ use super::{probe::Probe, queues::queues_of};
 use crate::{
     diagnostic::{Diagnostic, Rendered, Severity, Target, counts_by_severity},
     plan::snapshot::Snapshot,
-    text::counted,
+    text::{counted, one_line},
     topology::Topology,
 };
 
@@ -75,10 +75,10 @@ fn summary(topology: &Topology, observed: &Snapshot, found: &[Diagnostic], ok: b
 impl fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Rendered { severity, subject, message, reason, fix, .. } in &self.findings {
-            writeln!(f, "{severity:7}  {subject}: {message}")?;
+            writeln!(f, "{severity:7}  {}: {}", one_line(subject), one_line(message))?;
             for (title, text) in [("why", reason), ("fix", fix)] {
                 if let Some(text) = text {
-                    writeln!(f, "         {title}: {text}")?;
+                    writeln!(f, "         {title}: {}", one_line(text))?;
                 }
             }
             writeln!(f)?;

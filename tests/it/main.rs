@@ -29,6 +29,7 @@ mod retire;
 mod shutdown;
 mod small_loops;
 mod sweep;
+mod terminal;
 mod topology;
 mod unreadable;
 mod verify;

@@ -20,6 +20,7 @@ use crate::{
         Plan,
         waiting::{Next, Progress, Waiting},
     },
+    text::one_line,
 };
 
 /// How often it looks; the broker's counts are older than that.
@@ -77,7 +78,7 @@ impl ProgressReport {
         if let Some(bar) = &self.bar {
             bar.set_length(progress.most);
             bar.set_position(progress.drained);
-            bar.set_message(progress.to_string());
+            bar.set_message(one_line(progress));
         } else if self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             report(format!("waiting: {progress}"));
             self.reported = Some(Instant::now());

@@ -244,7 +244,7 @@ pub(super) const ROOMS: &[Room] = &[
         core: false,
         about: "every log event, from plain data",
         files: &["telemetry.rs"],
-        imports: &["config"],
+        imports: &["text", "config"],
         uses: &["std::env", "tracing", "tracing_subscriber"],
     },
     Room {
@@ -420,6 +420,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "the process, and the map of the library",
         files: &["main.rs", "lib.rs", "internals.rs"],
         imports: &[
+            "text",
             "secret",
             "objects",
             "diagnostic",

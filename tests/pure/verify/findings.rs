@@ -85,9 +85,26 @@ fn a_probe_that_runs_is_no_foreign_subscriber() {
         "#.canary0badcafe",
     ));
     assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new()), []);
+    let mut probe = observed.objects.queues["orders.unpaid"].clone();
+    probe.name = "orders.probe.canary0badcafe".to_owned();
+    probe.exclusive = true;
+    observed.objects.queues.insert(probe.name.clone(), probe);
+    assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new()), []);
     let objects = &mut observed.objects;
     objects.bindings.insert(binding("orders.dlx", "orders.probes", "#"));
     assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new()).len(), 1);
+}
+
+/// Somebody else's queue under such a name: it blocks the levels like any other.
+#[test]
+fn what_is_not_exclusive_is_no_probe() {
+    let mut observed = Snapshot::of(&two_timeouts());
+    let mut queue = observed.objects.queues["orders.unpaid"].clone();
+    queue.name = "orders.probe.x".to_owned();
+    observed.objects.queues.insert(queue.name.clone(), queue);
+    observed.objects.bindings.insert(binding("orders.dlx", "orders.probe.x", "#"));
+    let found = findings(&two_timeouts(), &observed, &BTreeMap::new());
+    assert_eq!(found.iter().map(|f| f.rule).collect::<Vec<_>>(), ["foreign-subscriber"]);
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! What somebody else puts into names on the broker does nothing to the terminal of who reads about it.
+
+use lapin::{
+    ExchangeKind,
+    options::{ExchangeDeclareOptions, QueueBindOptions},
+    types::FieldTable,
+};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::{
+    support::{Run, World},
+    verify::applied,
+};
+
+/// Clears the screen, and turns round what follows.
+const NAME: &str = "x\u{1b}[2J\u{9b}2J\u{202e}y";
+/// Begins a line as well. The broker takes no line breaks in names, but in routing keys and arguments.
+const KEY: &str = "x\u{1b}[2J\n  error    forged\r\u{202e}y";
+
+/// A line that begins as those of a report do.
+fn assert_safe(run: &Run) {
+    for text in [&run.stdout, &run.stderr] {
+        let harms = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.contains(harms), "{text:?}");
+        let forged = |line: &&str| line.trim_start().starts_with("error    forged");
+        assert_eq!(text.lines().find(forged), None, "{text}");
+    }
+}
+
+async fn hostile() -> World {
+    let world = applied().await;
+    // Over AMQP: the management API takes no such names in a path.
+    let wire = world.wire().await;
+    wire.queue(NAME, &[]).await;
+    let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+    let topic = ExchangeKind::Topic;
+    let none = FieldTable::default;
+    wire.channel.exchange_declare(NAME.into(), topic, durable, none()).await.unwrap();
+    for (exchange, queue) in
+        [("orders.dlx", NAME), ("orders.in", "orders.delay.30m"), (NAME, "orders.unpaid")]
+    {
+        let options = QueueBindOptions::default();
+        let (queue, exchange) = (queue.into(), exchange.into());
+        wire.channel.queue_bind(queue, exchange, KEY.into(), options, none()).await.unwrap();
+    }
+    world.delete("queues", "orders.delay.3s").await;
+    world.queue("orders.delay.3s", json!({ "x-dead-letter-exchange": KEY })).await;
+    let policy = json!({ "name": NAME, "pattern": r"^orders\.", "apply-to": "queues",
+        "priority": 0, "definition": { "message-ttl": 1 } });
+    world.call(Method::POST, "definitions", &[], json!({ "policies": [policy] })).await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_on_a_broker_clear_no_screen_and_forge_no_line() {
+    let world = hostile().await;
+    let commands: &[&[&str]] = &[
+        &["plan"],
+        &["plan", "-o", "json"],
+        &["apply", "--dry-run"],
+        &["verify"],
+        &["verify", "-o", "json"],
+        &["doctor"],
+        &["doctor", "-o", "json"],
+        &["graph", "--live", "--format", "mermaid"],
+        &["graph", "--live", "--format", "dot"],
+        &["graph", "--live"],
+        &["unblock", NAME],
+        &["run"],
+        &["apply", "--yes"],
+        &["verify"],
+    ];
+    for command in commands {
+        assert_safe(&world.overdue(command));
+    }
+    let shown = world.overdue(&["verify"]);
+    assert!(shown.stdout.contains(r"x\u{1b}[2J\u{9b}2J"), "{shown}");
+    // Data for programs stays what it is.
+    let found = world.overdue(&["verify", "-o", "json"]).findings();
+    assert!(found.iter().any(|finding| finding.contains('\u{1b}')), "{found:?}");
+}
+
+/// Both commands say first where they work.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_begins_with_where_it_is_carried_out() {
+    let world = applied().await;
+    let cluster = world.management().identity().await.unwrap().cluster;
+    let place =
+        format!("topology `orders` in virtual host `{}` of cluster `{cluster}`\n", world.vhost);
+    for command in [&["plan"][..], &["apply"], &["apply", "--dry-run"]] {
+        let run = world.overdue(command);
+        assert!(run.stdout.starts_with(&place), "{run}");
+    }
+}
