@@ -148,7 +148,7 @@ pub mod plan {
         Change, Contents, Difference, Draining, Drains, Plan, Reason, Refusal, Replaced, Step,
     };
     pub mod counts {
-        pub use crate::plan::counts::StatisticsInterval;
+        pub use crate::plan::counts::{CountReport, CountReports, StatisticsInterval};
     }
     pub mod diff {
         pub use crate::plan::diff::diff;

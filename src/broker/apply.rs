@@ -3,18 +3,15 @@
 mod deletion;
 mod step;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use super::{Management, ManagementError, TopologyLock, passive};
 use crate::{
     plan::{Change, Plan, Step, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
-use deletion::Deletion;
+use deletion::{Counted, Deletion, LOOK_EVERY};
 pub use step::{StepError, StepResult};
-
-/// How soon a lost lock is noticed while nothing else is asked of the broker.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +78,7 @@ pub(super) async fn carry_out(
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(plan.clone()));
     }
-    let mut steps = Steps { management, lock, deletion: Deletion::new(management) };
+    let mut steps = Steps { management, lock, deletion: Deletion::new(management, plan) };
     for (done, step) in plan.steps.iter().enumerate() {
         let result = steps.carry_out(&step.change).await.map_err(|source| match done {
             0 => ApplyError::First(source),
@@ -103,7 +100,9 @@ impl Steps<'_> {
     async fn carry_out(&mut self, change: &Change) -> Result<StepResult, StepError> {
         self.lock.check().await?;
         if let Change::DeleteQueue { queue, lost } = change {
-            self.until_counts_settle().await?;
+            if !self.until_counted(queue).await? {
+                return Ok(StepResult::NotCounted);
+            }
             return self.deletion.delete(queue, *lost).await;
         }
         self.management.apply(change).await?;
@@ -113,14 +112,15 @@ impl Steps<'_> {
         Ok(StepResult::Done)
     }
 
-    /// The lock is to be held when the queue is deleted, not seconds before.
-    async fn until_counts_settle(&self) -> Result<(), StepError> {
+    /// False if the counts of the queue do not become newer. The lock is to be held when it is deleted, not seconds
+    /// before.
+    async fn until_counted(&mut self, queue: &str) -> Result<bool, StepError> {
         loop {
-            let left = self.deletion.counts_settle_in();
-            if left.is_zero() {
-                return Ok(());
+            match self.deletion.look(queue).await? {
+                Counted::Yes => return Ok(true),
+                Counted::Never => return Ok(false),
+                Counted::NotYet => tokio::time::sleep(LOOK_EVERY).await,
             }
-            tokio::time::sleep(left.min(CHECK_EVERY)).await;
             self.lock.check().await?;
         }
     }

@@ -156,6 +156,21 @@ impl Management {
         response.json().await.map_err(failed)
     }
 
+    /// `None` where there is no such object.
+    pub(super) async fn find<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Option<T>, ManagementError> {
+        let failed = |error: reqwest::Error| self.explain(&reading(path), error.into());
+        let response = self.respond(path, query).await?;
+        if response.status() == reqwest::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let response = response.error_for_status().map_err(failed)?;
+        response.json().await.map(Some).map_err(failed)
+    }
+
     /// The whole response to a GET, whatever its status.
     pub(super) async fn respond(
         &self,

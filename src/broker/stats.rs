@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::{Management, ManagementError};
+use crate::plan::counts::CountReport;
 pub(crate) use crate::plan::stats::QueueStats;
 
 const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
@@ -13,6 +14,14 @@ const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged
 #[derive(Deserialize)]
 struct Named {
     name: String,
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    leader: Option<String>,
+    reductions: Option<u64>,
 }
 
 impl Management {
@@ -35,5 +44,37 @@ impl Management {
         let queues: Vec<QueueStats> =
             self.get(&["queues", self.virtual_host()], &[("columns", COLUMNS)]).await?;
         Ok(queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect())
+    }
+
+    /// The numbers of one queue, from no cache; changes nothing.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(crate) async fn stats_of(
+        &self,
+        queue: &str,
+    ) -> Result<Option<QueueStats>, ManagementError> {
+        self.find(&["queues", self.virtual_host(), queue], &[("columns", COLUMNS)]).await
+    }
+
+    /// Which report its counts come from, of a quorum queue; `None` for another one, and where there is no report yet.
+    ///
+    /// Asks for this queue alone, because the broker answers for a list of them from a cache.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(crate) async fn count_report(
+        &self,
+        queue: &str,
+    ) -> Result<Option<CountReport>, ManagementError> {
+        let columns = [("columns", "type,leader,reductions")];
+        let reported: Option<Reported> =
+            self.find(&["queues", self.virtual_host(), queue], &columns).await?;
+        let Some(Reported { kind, leader, reductions }) = reported else { return Ok(None) };
+        // A classic queue does not report while nothing happens in it.
+        if kind.as_deref() != Some("quorum") {
+            return Ok(None);
+        }
+        Ok(leader.zip(reductions).map(|(leader, reductions)| CountReport { leader, reductions }))
     }
 }

@@ -22,8 +22,8 @@ impl Default for StatisticsInterval {
 }
 
 impl StatisticsInterval {
-    /// A broker that takes its statistics every `interval`. One that is too short here deletes nothing wrongly that
-    /// is ready in a queue, but may miss what is unacked or on its way to the dead letter exchange.
+    /// A broker that takes its statistics every `interval`. One that is too short here makes `verify` and `--wait`
+    /// judge too early; nothing is deleted for it.
     #[must_use]
     pub const fn new(interval: Duration) -> Self {
         Self(interval)
@@ -41,6 +41,12 @@ impl StatisticsInterval {
         self.oldest_count() + READING
     }
 
+    /// The same for a decision that cannot be taken back: an interval shorter than the default may be a mistake.
+    #[must_use]
+    pub fn surely_settle(self) -> Duration {
+        Self(self.0.max(Self::default().0)).counts_settle()
+    }
+
     /// A queue that has not been counted for so long is one that cannot be counted: statistics are off, or it has no
     /// leader.
     #[must_use]
@@ -53,5 +59,49 @@ impl StatisticsInterval {
     #[must_use]
     pub fn stuck_after(self) -> Duration {
         3 * self.oldest_count()
+    }
+}
+
+/// Tells from a quorum queue's own reports, whatever the intervals are, that its counts are newer than some event.
+///
+/// The process of such a queue reports its counts together with its reductions (the work it has done so far), which
+/// grow with each report. The second report that is *seen* for the first time after the event was made after it: the
+/// one seen before it was collected after the event, so what replaced that was made later still.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountReports {
+    last: Option<CountReport>,
+    new: u8,
+}
+
+/// One report of a queue, told from the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountReport {
+    /// The node whose process reported.
+    pub leader: String,
+    /// The work that process had done.
+    pub reductions: u64,
+}
+
+impl CountReports {
+    /// The report that is to be seen now, after the event.
+    pub fn seen(&mut self, report: CountReport) {
+        match &self.last {
+            Some(last) if last.leader != report.leader => self.new = 0,
+            Some(last) if *last != report => self.new = self.new.saturating_add(1),
+            Some(_) | None => {}
+        }
+        self.last = Some(report);
+    }
+
+    /// True if any report was seen at all.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// True if what was seen last was counted after the event.
+    #[must_use]
+    pub fn are_newer(&self) -> bool {
+        self.new >= 2
     }
 }

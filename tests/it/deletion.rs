@@ -1,20 +1,21 @@
 //! A retired queue is deleted only when nothing is in it and nothing comes in, whatever the statistics say.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lapin::{
     BasicProperties,
+    message::BasicGetMessage,
     options::{BasicGetOptions, BasicNackOptions},
     types::FieldTable,
 };
 use overdue::internals::{
-    broker::{ChangeError, ChangeEvent, TopologyChange, apply::StepResult},
+    broker::{ChangeError, ChangeEvent, Management, TopologyChange, apply::StepResult},
     plan::{Change, Plan, counts::StatisticsInterval},
     topology::Topology,
 };
 use tokio::{runtime::Handle, task::block_in_place};
 
-use crate::support::{World, process::finish, until};
+use crate::support::{Wire, World, until};
 
 const BEFORE: &str = r#"
 name = "orders"
@@ -67,6 +68,15 @@ impl World {
         plan: &Plan,
         meanwhile: impl Future<Output = ()>,
     ) -> Vec<(Change, StepResult)> {
+        self.carry_out_with(&self.management(), plan, meanwhile).await
+    }
+
+    async fn carry_out_with(
+        &self,
+        management: &Management,
+        plan: &Plan,
+        meanwhile: impl Future<Output = ()>,
+    ) -> Vec<(Change, StepResult)> {
         let mut meanwhile = Some(Box::pin(meanwhile));
         let mut ends = Vec::new();
         let on_event = |event: ChangeEvent<'_>| {
@@ -77,10 +87,26 @@ impl World {
             }
             ends.push((step.change.clone(), result));
         };
-        let management = self.management();
-        let change = TopologyChange::new(&management, &self.topology);
+        let change = TopologyChange::new(management, &self.topology);
         change.make::<ChangeError>(|_, _| Ok(plan.clone()), on_event).await.unwrap();
         ends.split_off(2)
+    }
+}
+
+impl Wire {
+    /// Publishes a message and holds it, unacked.
+    async fn hold(&self, queue: &str) -> BasicGetMessage {
+        self.publish_all("", queue, &["held".to_owned()]).await;
+        let got = self.channel.basic_get(queue.into(), BasicGetOptions::default()).await;
+        let held = got.unwrap().unwrap();
+        assert_eq!(self.ready(queue).await, 0);
+        held
+    }
+
+    async fn give_back(&self, queue: &str, held: BasicGetMessage) {
+        let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+        held.delivery.acker.nack(requeue).await.unwrap();
+        until("given back", async || self.ready(queue).await, |ready| *ready == 1).await;
     }
 }
 
@@ -89,39 +115,52 @@ fn persistent() -> BasicProperties {
 }
 
 /// The statistics say that it is empty, and will for seconds.
+async fn got_a_message_a_moment_ago(text: &str) {
+    let (world, plan) = World::about_to_delete(text).await;
+    let wire = world.wire().await;
+    let late = async {
+        let sent = wire.publish("", "orders.delay.40m", persistent(), b"late").await;
+        assert!(sent.is_ack());
+    };
+    let ends = world.carry_out(&plan, late).await;
+    let expected = [
+        (deletion("orders.delay.30m"), StepResult::Done),
+        (deletion("orders.delay.40m"), StepResult::NotEmpty),
+    ];
+    assert_eq!(ends, expected);
+    assert_eq!(wire.take("orders.delay.40m").await.unwrap().text(), "late");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_got_a_message_a_moment_ago_is_kept() {
-    for text in [BEFORE.to_owned(), BEFORE.replace("quorum", "classic")] {
-        let (world, plan) = World::about_to_delete(&text).await;
+    got_a_message_a_moment_ago(BEFORE).await;
+}
+
+/// It has no reports to go by: the broker's default intervals have to pass, whatever the setting says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_classic_queue_is_deleted_when_the_default_intervals_have_passed() {
+    let began = Instant::now();
+    got_a_message_a_moment_ago(&BEFORE.replace("quorum", "classic")).await;
+    assert!(began.elapsed() >= StatisticsInterval::default().counts_settle());
+}
+
+/// What is counted when is seen from the queue's own reports: no setting makes a deletion early.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_setting_makes_counts_believed_that_are_older_than_the_unbinding() {
+    for interval in [Duration::from_millis(1), Duration::from_hours(1)] {
+        let (world, plan) = World::about_to_delete(BEFORE).await;
         let wire = world.wire().await;
-        let late = async {
-            let sent = wire.publish("", "orders.delay.40m", persistent(), b"late").await;
-            assert!(sent.is_ack());
-        };
-        let ends = world.carry_out(&plan, late).await;
+        let held = wire.hold("orders.delay.40m").await;
+        let statistics = StatisticsInterval::new(interval);
+        let management = world.management().with_statistics_interval(statistics);
+        let ends = world.carry_out_with(&management, &plan, async {}).await;
         let expected = [
             (deletion("orders.delay.30m"), StepResult::Done),
             (deletion("orders.delay.40m"), StepResult::NotEmpty),
         ];
-        assert_eq!(ends, expected);
-        assert_eq!(wire.take("orders.delay.40m").await.unwrap().text(), "late");
+        assert_eq!(ends, expected, "{interval:?}");
+        wire.give_back("orders.delay.40m", held).await;
     }
-}
-
-/// Whoever sets nothing has a broker with the default intervals: what was there before has been counted after both.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_setting_nothing_is_deleted_before_five_second_counts_have_settled() {
-    let (world, _) = World::about_to_delete(BEFORE).await;
-    let mut command = world.command(&["apply", "--yes"]);
-    command.env_remove("OVERDUE_BROKER__STATISTICS_INTERVAL");
-    let began = Instant::now();
-    let run = finish(command, None);
-    assert_eq!(run.code, Some(0), "{run}");
-    assert!(began.elapsed() >= StatisticsInterval::default().counts_settle(), "{run}");
-    let queues = world.management().observe().await.unwrap().objects.queues;
-    assert!(
-        ["30m", "40m"].iter().all(|level| !queues.contains_key(&format!("orders.delay.{level}")))
-    );
 }
 
 /// By somebody with the old topology, for example.
@@ -139,16 +178,10 @@ async fn a_queue_that_was_bound_again_is_kept() {
 async fn a_queue_with_an_unacked_message_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
     let wire = world.wire().await;
-    wire.publish_all("", "orders.delay.40m", &["held".to_owned()]).await;
-    let got = wire.channel.basic_get("orders.delay.40m".into(), BasicGetOptions::default()).await;
-    let held = got.unwrap().unwrap();
-    assert_eq!(wire.ready("orders.delay.40m").await, 0);
+    let held = wire.hold("orders.delay.40m").await;
     let ends = world.carry_out(&plan, async {}).await;
     assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
-    let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
-    held.delivery.acker.nack(requeue).await.unwrap();
-    let look = async || wire.ready("orders.delay.40m").await;
-    until("given back", look, |ready| *ready == 1).await;
+    wire.give_back("orders.delay.40m", held).await;
 }
 
 /// Due, and no queue takes it: the level holds it, and it is neither ready nor unacked.

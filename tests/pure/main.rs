@@ -22,6 +22,7 @@ mod graph;
 mod order_wire;
 mod permissions;
 mod plan_conflicts;
+mod plan_counts;
 mod plan_properties;
 mod plan_safety;
 mod plan_saved;

@@ -1,47 +1,83 @@
 //! Deleting a queue only when nothing is in it: a question that no single call of the broker answers.
 //!
 //! A quorum queue cannot be deleted `if-empty`. What is ready in it, it says itself (a passive declare). What is
-//! unacked, or on its way to the dead letter exchange, only the statistics say, and they are late.
+//! unacked, or on its way to the dead letter exchange, only the statistics say, and they are late: they are believed when
+//! the queue has reported twice since it was taken out of use.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use super::{
-    super::{Link, Management, passive},
+    super::{Link, Management, ManagementError, passive},
     step::{COUNTING, StepError, StepResult},
 };
-use crate::plan::Change;
+use crate::plan::{Change, Plan, counts::CountReports};
+
+/// How often the reports of the queues are looked at.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Deletes queues, over one connection that is opened when it is needed.
 pub(super) struct Deletion<'a> {
     management: &'a Management,
     link: Option<Link>,
     unbound: Instant,
+    /// Of every queue that the plan deletes: they are watched together, so that they are waited for once.
+    reports: BTreeMap<String, CountReports>,
+}
+
+/// Whether the counts of a queue are newer than its last binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    Yes,
+    NotYet,
+    Never,
 }
 
 impl<'a> Deletion<'a> {
-    pub(super) fn new(management: &'a Management) -> Self {
-        Self { management, link: None, unbound: Instant::now() }
+    pub(super) fn new(management: &'a Management, plan: &Plan) -> Self {
+        let deleted = plan.steps.iter().filter_map(|step| match &step.change {
+            Change::DeleteQueue { queue, .. } => Some((queue.clone(), CountReports::default())),
+            _ => None,
+        });
+        Self { management, link: None, unbound: Instant::now(), reports: deleted.collect() }
     }
 
     /// A queue was taken out of use a moment ago.
     pub(super) fn unbound(&mut self) {
         self.unbound = Instant::now();
+        self.reports.values_mut().for_each(|reports| *reports = CountReports::default());
     }
 
-    /// How long it takes until the counts have seen everything that was in the queue that was unbound last.
-    pub(super) fn counts_settle_in(&self) -> Duration {
-        let settle = self.management.statistics_interval().counts_settle();
-        settle.saturating_sub(self.unbound.elapsed())
+    /// Looks whether the counts have seen everything that was in `queue` when the last queue was unbound.
+    pub(super) async fn look(&mut self, queue: &str) -> Result<Counted, ManagementError> {
+        for (queue, reports) in self.reports.iter_mut().filter(|(_, reports)| !reports.are_newer())
+        {
+            if let Some(report) = self.management.count_report(queue).await? {
+                reports.seen(report);
+            }
+        }
+        let statistics = self.management.statistics_interval();
+        let waited = self.unbound.elapsed();
+        let reported = self.reports.get(queue).filter(|reports| reports.any());
+        Ok(match reported {
+            Some(reports) if reports.are_newer() => Counted::Yes,
+            Some(_) if waited > statistics.uncounted_at_most() => Counted::Never,
+            None if waited >= statistics.surely_settle() => Counted::Yes,
+            Some(_) | None => Counted::NotYet,
+        })
     }
 
-    /// Deletes `queue` if it holds no more than is given up with it; the counts have settled.
+    /// Deletes `queue` if it holds no more than is given up with it; the counts are newer than its last binding.
     pub(super) async fn delete(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {
         // Bindings before counts: what comes in after this look comes through the default exchange.
         if self.management.is_bound(queue).await? {
             return Ok(StepResult::Bound);
         }
-        let mut stats = self.management.queue_stats().await?;
-        let Some(stats) = stats.remove(queue) else { return Ok(StepResult::Done) };
+        let Some(stats) = self.management.stats_of(queue).await? else {
+            return Ok(StepResult::Done);
+        };
         let Some(ready) = passive::ready(self.link().await?, queue).await? else {
             return Ok(StepResult::Done);
         };

@@ -29,6 +29,8 @@ pub enum StepResult {
     Done,
     /// The queue holds more than the plan gives up: a later apply deletes it.
     NotEmpty,
+    /// The broker does not count what is in the queue: a later apply deletes it.
+    NotCounted,
     /// Somebody has bound the queue again: it is in use.
     Bound,
 }

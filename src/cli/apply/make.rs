@@ -25,6 +25,9 @@ pub(super) async fn make(
         }
         ChangeEvent::Step(_, StepResult::Done) => done += 1,
         ChangeEvent::Step(step, StepResult::NotEmpty) => keep(step, "messages have come in"),
+        ChangeEvent::Step(step, StepResult::NotCounted) => {
+            keep(step, "the broker does not count what is in it");
+        }
         ChangeEvent::Step(step, StepResult::Bound) => keep(step, "somebody has bound it again"),
     };
     change.make(decide, on_event).await?;
