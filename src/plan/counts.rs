@@ -62,7 +62,7 @@ impl StatisticsInterval {
     }
 }
 
-/// Tells from a quorum queue's own reports, whatever the intervals are, that its counts are newer than some event.
+/// Shows from a quorum queue's own reports, whatever the intervals are, that its counts are newer than some event.
 ///
 /// The process of such a queue reports its counts together with its reductions (the work it has done so far), which
 /// grow with each report. The second report that is *seen* for the first time after the event was made after it: the
@@ -73,7 +73,7 @@ pub struct CountReports {
     new: u8,
 }
 
-/// One report of a queue, told from the others.
+/// One report of a queue, as it differs from the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountReport {
     /// The node whose process reported.
