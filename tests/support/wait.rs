@@ -7,8 +7,10 @@ use std::{
 
 /// Generous, because it is only ever used up by a test that fails.
 pub const DEADLINE: Duration = Duration::from_mins(1);
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks: a tenth of what was waited already, so that long waits do not take the time of the other tests.
+fn pause(waited: Duration) -> Duration {
+    (waited / 10).clamp(Duration::from_millis(10), Duration::from_millis(500))
+}
 
 /// Looks until `enough` says yes, and returns what was seen then.
 ///
@@ -35,7 +37,8 @@ pub async fn within<T: Debug>(
         if enough(&seen) {
             return seen;
         }
-        assert!(began.elapsed() < deadline, "{what}: not within {deadline:?}; last seen: {seen:?}");
-        tokio::time::sleep(PAUSE).await;
+        let waited = began.elapsed();
+        assert!(waited < deadline, "{what}: not within {deadline:?}; last seen: {seen:?}");
+        tokio::time::sleep(pause(waited)).await;
     }
 }
