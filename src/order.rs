@@ -74,8 +74,18 @@ pub enum Outcome {
     },
     /// The database does not know it: not committed yet, or never.
     Unknown,
-    /// The row itself makes the statement fail; the text says why.
+    /// Somebody else holds a lock that closing it needs. It is tried again until the lock is free: at once, then at
+    /// most every second. That burns no retry.
+    Busy,
+    /// The order itself makes the effect fail; the others do not.
     Failed {
+        /// What is the same for all orders that fail like this one, e.g. the SQLSTATE.
+        cause: String,
+        /// What PostgreSQL said.
+        reason: String,
+    },
+    /// It failed, and probably not through any fault of its own. It is tried again much later, which burns no retry.
+    Postponed {
         /// What PostgreSQL said.
         reason: String,
     },

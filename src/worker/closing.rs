@@ -34,8 +34,7 @@ pub(crate) async fn outcomes(
             Ok(part) => outcomes[range].clone_from_slice(&part),
             Err(error) if !is_of_rows(&error) => return Err(error),
             Err(error) if range.len() == 1 => {
-                outcomes[range.start] =
-                    Outcome::Failed { reason: crate::text::error_chain(&error) };
+                outcomes[range.start] = of_one(&error);
             }
             Err(_) => {
                 let middle = range.start + range.len() / 2;
@@ -45,6 +44,19 @@ pub(crate) async fn outcomes(
         }
     }
     Ok(outcomes)
+}
+
+/// What a failure says about the only order that was asked for.
+fn of_one(error: &StoreError) -> Outcome {
+    let reason = crate::text::error_chain(error);
+    match error.kind() {
+        FailureKind::Contention => Outcome::Busy,
+        FailureKind::Row => {
+            let cause = error.code().map_or("", |code| code.code()).to_owned();
+            Outcome::Failed { cause, reason }
+        }
+        _ => Outcome::Postponed { reason },
+    }
 }
 
 fn is_of_rows(error: &StoreError) -> bool {

@@ -37,15 +37,25 @@ pub struct Levels<'a> {
 
 /// Decides about a delivery that was tried `attempt` times before.
 ///
-/// An order that is not due keeps its attempt: waiting does not fail.
+/// An order that is not due, locked by somebody else, or stopped by a fault that is not its own keeps its attempt:
+/// waiting does not fail.
 #[must_use]
 pub fn decide(outcome: &Outcome, attempt: u32, levels: Levels<'_>) -> Disposition {
     match outcome {
         Outcome::Closed { .. } | Outcome::AlreadyFinal => Disposition::Ack,
         Outcome::NotDue { remaining } => wait(*remaining, attempt, levels),
         Outcome::Unknown => retry("the database does not know this order", attempt, levels),
-        Outcome::Failed { reason } => retry(reason, attempt, levels),
+        Outcome::Failed { reason, .. } => retry(reason, attempt, levels),
+        Outcome::Busy => wait(Duration::ZERO, attempt, levels),
+        Outcome::Postponed { .. } => wait(longest_retry(levels.retry), attempt, levels),
     }
+}
+
+/// How long a failure that is nobody's fault waits where no level is for retries.
+const POSTPONED: Duration = Duration::from_secs(60);
+
+fn longest_retry(retry: &[Level]) -> Duration {
+    retry.iter().map(|level| level.ttl().as_duration()).max().unwrap_or(POSTPONED)
 }
 
 fn wait(remaining: Duration, attempt: u32, levels: Levels<'_>) -> Disposition {

@@ -89,7 +89,10 @@ async fn carry_out(
         Disposition::Delay { level, attempt } => {
             publisher.publish(due.received.put_back(topology, timeout, level, *attempt)).await?;
             telemetry::delayed(&due.label(), level.name(), *attempt);
-            let waits = matches!(outcome, Some(Outcome::NotDue { .. }));
+            let waits = matches!(
+                outcome,
+                Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. })
+            );
             count(if waits { &counters.put_back } else { &counters.retried }, 1);
         }
         Disposition::Park { reason } => {

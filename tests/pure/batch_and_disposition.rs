@@ -129,7 +129,7 @@ proptest! {
         known in any::<bool>(),
     ) {
         let outcome =
-            if known { Outcome::Failed { reason: "a check".to_owned() } } else { Outcome::Unknown };
+            if known { Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() } } else { Outcome::Unknown };
         let given = Levels { all: &[], retry: &retry };
         for (attempt, level) in (0_u32..).zip(&retry) {
             let expected = Disposition::Delay { level: level.clone(), attempt: attempt + 1 };
@@ -170,7 +170,9 @@ fn each_outcome_has_its_disposition() {
     let all = levels(&["1s", "1m", "30m", "1d"]);
     let retry = levels(&["5s", "1m"]);
     let waits = |seconds| Outcome::NotDue { remaining: Duration::from_secs(seconds) };
-    let failed = Outcome::Failed { reason: "violates check \"available\"".to_owned() };
+    let reason = "violates check \"available\"".to_owned();
+    let failed = Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() };
+    let postponed = Outcome::Postponed { reason };
     let table = [
         (Outcome::Closed { late: Duration::ZERO }, 0, Disposition::Ack),
         (Outcome::Closed { late: Duration::from_secs(9) }, 7, Disposition::Ack),
@@ -187,6 +189,10 @@ fn each_outcome_has_its_disposition() {
             2,
             park("the database does not know this order; given up after 2 retries"),
         ),
+        (Outcome::Busy, 0, delay("1s", 0)),
+        (Outcome::Busy, 2, delay("1s", 2)),
+        (postponed.clone(), 0, delay("1m", 0)),
+        (postponed, 9, delay("1m", 9)),
         (failed.clone(), 0, delay("5s", 1)),
         (failed, 2, park("violates check \"available\"; given up after 2 retries")),
     ];
