@@ -236,6 +236,12 @@ pub mod worker {
     pub mod batch {
         pub use crate::worker::batch::{Batch, BatchLimits};
     }
+    pub mod blame {
+        pub use crate::worker::blame::{Blame, MANY};
+    }
+    pub mod splitting {
+        pub use crate::worker::splitting::Splitting;
+    }
     pub mod disposition {
         pub use crate::worker::disposition::{Disposition, Levels, decide};
     }

@@ -1,10 +1,15 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
+mod cancel;
+pub(crate) mod database_time;
+pub(crate) mod effect;
 pub(crate) mod failure;
 pub(crate) mod health;
 pub(crate) mod init;
 pub(crate) mod orders;
 pub(crate) mod outbox;
+pub(crate) mod overdue;
+mod row;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,6 +18,7 @@ use deadpool_postgres::{
 };
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio_postgres::{config::SslMode, types::ToSql};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use failure::{FailureKind, StoreError};
 
@@ -30,6 +36,8 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct Store {
     pool: Pool,
     address: Arc<str>,
+    /// For what needs a connection of its own; none where connections are in plain text.
+    tls: Option<MakeRustlsConnect>,
 }
 
 impl fmt::Debug for Store {
@@ -64,7 +72,8 @@ impl Store {
             .tcp_user_timeout(TCP_USER_TIMEOUT)
             .keepalives_idle(Duration::from_secs(10));
         let address = address_of(&config);
-        let manager = manager(config)?;
+        let tls = tls(&config)?;
+        let manager = manager(config, tls.clone());
         let pool = Pool::builder(manager)
             .max_size(connections)
             .runtime(Runtime::Tokio1)
@@ -72,7 +81,7 @@ impl Store {
             .create_timeout(Some(CONNECT_TIMEOUT * 2))
             .build()
             .map_err(|error| StoreError::Address(error.to_string()))?;
-        Ok(Self { pool, address: address.into() })
+        Ok(Self { pool, address: address.into(), tls })
     }
 
     /// Where the database is, without the password, for messages.
@@ -149,19 +158,25 @@ impl Store {
     }
 }
 
-fn manager(config: tokio_postgres::Config) -> Result<Manager, StoreError> {
+fn manager(config: tokio_postgres::Config, tls: Option<MakeRustlsConnect>) -> Manager {
     // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    match tls {
+        Some(tls) => Manager::from_config(config, tls, recycling),
+        None => Manager::from_config(config, tokio_postgres::NoTls, recycling),
+    }
+}
+
+fn tls(config: &tokio_postgres::Config) -> Result<Option<MakeRustlsConnect>, StoreError> {
     if config.get_ssl_mode() == SslMode::Disable {
-        return Ok(Manager::from_config(config, tokio_postgres::NoTls, recycling));
+        return Ok(None);
     }
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     // Installed already by somebody else in this process: as good.
     let _installed = provider.install_default();
     let tls = rustls::ClientConfig::with_platform_verifier()
         .map_err(|error| StoreError::Address(format!("no TLS roots on this machine: {error}")))?;
-    let connector = tokio_postgres_rustls::MakeRustlsConnect::new(tls);
-    Ok(Manager::from_config(config, connector, recycling))
+    Ok(Some(MakeRustlsConnect::new(tls)))
 }
 
 fn address_of(config: &tokio_postgres::Config) -> String {

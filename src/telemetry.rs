@@ -108,6 +108,28 @@ pub(crate) fn batch_parked(timeout: &str, messages: usize, first_order: &str, fi
     warn!(timeout, messages, first_order, first_reason, "parked");
 }
 
+/// Orders fail, and probably not through any fault of their own.
+pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_reason: &str) {
+    warn!(
+        effect,
+        orders,
+        first_order,
+        first_reason,
+        "orders fail in the same way and none is closed: it is not their fault, they are tried again later"
+    );
+}
+
+/// `overdue_sql` found rows that are no orders of ours.
+pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str) {
+    error!(
+        effect,
+        file,
+        rows,
+        example,
+        "overdue_sql gave ids that cannot be order ids: these rows are never swept"
+    );
+}
+
 /// The sweep closed orders that no message came for.
 pub(crate) fn swept(effect: &str, closed: usize) {
     warn!(

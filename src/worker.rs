@@ -12,6 +12,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod batch;
+pub(crate) mod blame;
 pub(crate) mod closing;
 mod context;
 mod counters;
@@ -25,6 +26,7 @@ pub(crate) mod relay;
 mod session;
 mod session_end;
 pub(crate) mod settle;
+pub(crate) mod splitting;
 pub(crate) mod sweep;
 pub(crate) mod tags;
 

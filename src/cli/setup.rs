@@ -78,7 +78,9 @@ pub(super) fn one_effect(
         Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
             name: name.to_owned(),
             sql: read_sql(name, sql)?,
+            sql_file: sql.display().to_string(),
             overdue_sql: overdue_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
+            overdue_file: overdue_sql.as_deref().unwrap_or(Path::new("")).display().to_string(),
         }),
         None if name == "close" => Ok(Effect::close()),
         None => Err(Failure::configuration(format!(

@@ -1,6 +1,6 @@
 //! What a PostgreSQL failure means for the one who asked.
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 /// What is to be done about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,13 +11,16 @@ pub enum FailureKind {
     Unavailable,
     /// It is overloaded (disk, memory, connections, statement time-out): wait longer.
     Overloaded,
-    /// A row of the batch breaks a rule: find it, leave the others alone.
+    /// A row of the batch can be what fails: find it, leave the others alone.
     Row,
     /// Login, permissions, missing or other tables: a person has to change something.
     Configuration,
 }
 
 /// Sorts an SQLSTATE; no code at all means that the connection broke.
+///
+/// What is listed is what can be nobody's fault. Everything else, codes that an order service has made up included, can
+/// be the fault of a single row.
 ///
 /// Classes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>
 #[must_use]
@@ -27,13 +30,12 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
         "40001" | "40P01" | "55P03" => FailureKind::Contention,
         "25P03" | "25006" | "26000" | "0A000" => FailureKind::Unavailable,
         "57014" => FailureKind::Overloaded,
+        _ if code.starts_with("57P0") => FailureKind::Unavailable,
         _ => match code.get(..2).unwrap_or_default() {
+            "08" => FailureKind::Unavailable,
             "53" => FailureKind::Overloaded,
-            // 09, 27, 44 and P0: what a trigger or a view of the order service refuses.
-            "09" | "22" | "23" | "27" | "44" | "P0" => FailureKind::Row,
             "28" | "42" | "3D" | "3F" => FailureKind::Configuration,
-            // 08, 57, and what is unknown to us: neither burn a retry nor park; a person sees it in the log.
-            _ => FailureKind::Unavailable,
+            _ => FailureKind::Row,
         },
     }
 }
@@ -68,8 +70,8 @@ pub enum StoreError {
     #[error("statement `{statement}` failed at {address}")]
     Statement { statement: &'static str, address: String, source: tokio_postgres::Error },
     /// The SQL of an effect has other parameters or columns than it should.
-    #[error("the SQL of effect `{effect}` does not fit: {reason}; see docs/effects.md")]
-    Effect { effect: String, reason: String },
+    #[error("the SQL of effect `{effect}` ({file}) does not fit: {reason}; see docs/effects.md")]
+    Effect { effect: String, file: String, reason: String },
 }
 
 impl StoreError {
@@ -92,6 +94,36 @@ impl StoreError {
             Self::Connect { source, .. } | Self::Statement { source, .. } => source.code(),
             _ => None,
         }
+    }
+
+    /// Whether the server has answered with an error and the connection goes on. Only then it can be about a row: a
+    /// trigger may raise any SQLSTATE there is.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        let Self::Statement { source, .. } = self else { return false };
+        source.as_db_error().is_some_and(|error| {
+            !matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
+        })
+    }
+
+    /// Whether what was prepared on the connection is of no more use: tables have changed, or a pooler between has
+    /// given the session to somebody else.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.is_answer() && self.code().is_some_and(|code| matches!(code.code(), "0A000" | "26000"))
+    }
+
+    /// Whether the SQL of an effect is not as agreed.
+    pub(crate) const fn is_misfit(&self) -> bool {
+        matches!(self, Self::Effect { .. })
+    }
+
+    /// What the server said, without where it was asked.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let Self::Statement { source, .. } = self else { return crate::text::error_chain(self) };
+        let code = source.code().map_or("none", SqlState::code);
+        format!("SQLSTATE {code}: {}", crate::text::error_chain(source))
     }
 
     /// Whether a lock was not available within `lock_timeout`.

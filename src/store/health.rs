@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use deadpool_postgres::Object;
+use deadpool_postgres::{Object, Transaction};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::{Row, SimpleQueryMessage};
@@ -111,11 +111,15 @@ impl Store {
         let transaction = self.named(name, client.transaction().await)?;
         let prepare = format!(
             "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;\n\
-             PREPARE doctor_sweep (bigint, bigint) AS {}",
+             PREPARE doctor_sweep AS {}",
             sql.trim().trim_end_matches(';')
         );
         self.named(name, transaction.batch_execute(&prepare).await)?;
-        let explain = "EXPLAIN (FORMAT json) EXECUTE doctor_sweep (500, 60000)";
+        let explain = if self.named(name, parameters(&transaction).await)? > 2 {
+            "EXPLAIN (FORMAT json) EXECUTE doctor_sweep (500, 60000, '-infinity', '')"
+        } else {
+            "EXPLAIN (FORMAT json) EXECUTE doctor_sweep (500, 60000)"
+        };
         let answer = self.named(name, transaction.simple_query(explain).await)?;
         self.named(name, transaction.rollback().await)?;
         let rows = answer.iter().filter_map(|message| match message {
@@ -125,6 +129,7 @@ impl Store {
         let plan: String = rows.collect();
         let plan: Value = serde_json::from_str(&plan).map_err(|error| StoreError::Effect {
             effect: effect.name.clone(),
+            file: effect.overdue_file.clone(),
             reason: format!("its plan cannot be read: {error}"),
         })?;
         let mut scans = Vec::new();
@@ -136,6 +141,12 @@ impl Store {
         let client = self.client().await?;
         self.named(name, client.query_one(sql, &[]).await)
     }
+}
+
+/// How many parameters the prepared statement takes: its types follow from their use.
+async fn parameters(transaction: &Transaction<'_>) -> Result<i64, tokio_postgres::Error> {
+    const SQL: &str = "SELECT cardinality(parameter_types)::bigint FROM pg_prepared_statements WHERE name = 'doctor_sweep'";
+    transaction.query_one(SQL, &[]).await?.try_get(0)
 }
 
 /// Every table that a plan scans, at whatever depth.

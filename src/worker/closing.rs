@@ -1,88 +1,187 @@
 //! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
+//!
+//! Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any order as
+//! well. Everything else is, whatever its SQLSTATE: a trigger may raise any.
 
-use std::{ops::Range, time::Duration};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
+use super::{
+    blame::{Blame, MANY},
+    splitting::Splitting,
+};
 use crate::{
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,
         orders::{ClosingPath, Effect},
     },
+    telemetry,
 };
 
-/// Attempts at the same range before a lock or deadlock is looked for row by row.
+/// Attempts at the same part before a deadlock is looked for row by row.
 const ATTEMPTS: u32 = 3;
 /// Longest random wait between them.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Orders that fail alone, each after the statement time-out, before the database is called overloaded.
+const SLOW: usize = 3;
+/// SQLSTATE of a statement that was cancelled, as the statement time-out does.
+const CANCELLED: &str = "57014";
 
-/// What became of each of `ids`, in the same order; everything that says so is committed.
-///
-/// # Errors
-/// The database is unavailable, overloaded or set up wrongly. Parts of the batch may be committed by then;
-/// asking again is safe.
-pub(crate) async fn outcomes(
-    store: &Store,
-    effect: &Effect,
-    ids: &[OrderId],
-    path: ClosingPath,
-) -> Result<Vec<Outcome>, StoreError> {
-    let mut outcomes = vec![Outcome::Unknown; ids.len()];
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    ranges.extend((!ids.is_empty()).then_some(0..ids.len()));
-    while let Some(range) = ranges.pop() {
-        match attempt(store, effect, &ids[range.clone()], path).await {
-            Ok(part) => outcomes[range].clone_from_slice(&part),
-            Err(error) if !is_of_rows(&error) => return Err(error),
-            Err(error) if range.len() == 1 => {
-                outcomes[range.start] = of_one(&error);
+/// Closes batches with one effect, and remembers what happened to those before.
+#[derive(Debug)]
+pub(crate) struct Closer {
+    store: Store,
+    effect: Effect,
+    blame: Mutex<Blame>,
+}
+
+impl Closer {
+    pub(crate) fn new(store: Store, effect: Effect) -> Self {
+        Self { store, effect, blame: Mutex::default() }
+    }
+
+    pub(crate) const fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// What became of each of `ids`, in the same order; everything that says so is committed.
+    ///
+    /// # Errors
+    /// The database is unavailable, overloaded or set up wrongly. Parts of the batch may be committed by then;
+    /// asking again is safe.
+    pub(crate) async fn outcomes(
+        &self,
+        ids: &[OrderId],
+        path: ClosingPath,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let mut splitting = Splitting::new(ids.len());
+        let mut works_without_orders = false;
+        while let Some(part) = splitting.next_part() {
+            let error = match self.attempt(&ids[part.clone()], path).await {
+                Ok(outcomes) => {
+                    splitting.answered(part, outcomes);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if !error.is_answer() {
+                return Err(error);
             }
-            Err(_) => {
-                let middle = range.start + range.len() / 2;
-                ranges.push(range.start..middle);
-                ranges.push(middle..range.end);
+            if !works_without_orders && error.kind() != FailureKind::Contention {
+                self.try_without_orders(&error, path).await?;
+                works_without_orders = true;
+            }
+            let alone = of_one(&error);
+            if part.len() == 1 && path == ClosingPath::Message {
+                self.blame().failed(&ids[part.start], &alone);
+            }
+            splitting.failed(part, alone);
+            if splitting.failures() >= bearable(&error) && !splitting.has_closed() {
+                return Err(error);
+            }
+        }
+        Ok(self.judged(ids, splitting, path))
+    }
+
+    /// # Errors
+    /// It fails in the same way: then it is nothing that a row does.
+    async fn try_without_orders(
+        &self,
+        failure: &StoreError,
+        path: ClosingPath,
+    ) -> Result<(), StoreError> {
+        match self.attempt(&[], path).await {
+            Err(error) if !error.is_answer() || error.code() == failure.code() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Which failures are the orders' own.
+    fn judged(&self, ids: &[OrderId], splitting: Splitting, path: ClosingPath) -> Vec<Outcome> {
+        let others_closed = splitting.has_closed();
+        let mut outcomes = splitting.into_outcomes();
+        if !others_closed {
+            // Where nothing else works either it can be the database that is slow.
+            for outcome in &mut outcomes {
+                postpone_cancelled(outcome);
+            }
+        }
+        // What the sweep finds was often parked long ago: it says nothing about the orders of today.
+        if path == ClosingPath::Message {
+            self.blame().judge(ids, &mut outcomes);
+        }
+        self.report_postponed(ids, &outcomes);
+        outcomes
+    }
+
+    fn blame(&self) -> MutexGuard<'_, Blame> {
+        self.blame.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report_postponed(&self, ids: &[OrderId], outcomes: &[Outcome]) {
+        let mut postponed = ids.iter().zip(outcomes).filter_map(|(id, outcome)| match outcome {
+            Outcome::Postponed { reason } => Some((id, reason)),
+            _ => None,
+        });
+        if let Some((id, reason)) = postponed.next() {
+            let orders = 1 + postponed.count();
+            telemetry::postponed(&self.effect.name, orders, id.as_str(), reason);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        ids: &[OrderId],
+        path: ClosingPath,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let mut tries = 1;
+        loop {
+            match self.store.run_effect(&self.effect, ids, path).await {
+                Err(error) if is_worth_repeating(&error) && tries < ATTEMPTS => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE.mul_f64(rand::random::<f64>())).await;
+                }
+                result => return result,
             }
         }
     }
-    Ok(outcomes)
 }
 
 /// What a failure says about the only order that was asked for.
 fn of_one(error: &StoreError) -> Outcome {
-    let reason = crate::text::error_chain(error);
+    let (reason, cause) = (error.answer(), error.code().map_or("", |code| code.code()).to_owned());
     match error.kind() {
         FailureKind::Contention => Outcome::Busy,
-        FailureKind::Row => {
-            let cause = error.code().map_or("", |code| code.code()).to_owned();
-            Outcome::Failed { cause, reason }
-        }
-        _ => Outcome::Postponed { reason },
+        FailureKind::Row | FailureKind::Configuration => Outcome::Failed { cause, reason },
+        FailureKind::Overloaded if cause == CANCELLED => Outcome::Failed { cause, reason },
+        FailureKind::Overloaded | FailureKind::Unavailable => Outcome::Postponed { reason },
     }
 }
 
-fn is_of_rows(error: &StoreError) -> bool {
-    matches!(error.kind(), FailureKind::Row | FailureKind::Contention)
+fn postpone_cancelled(outcome: &mut Outcome) {
+    if let Outcome::Failed { cause, reason } = outcome
+        && cause == CANCELLED
+    {
+        *outcome = Outcome::Postponed { reason: std::mem::take(reason) };
+    }
 }
 
-/// A deadlock is over when it is reported; a lock that was waited for in vain is still held, so the batch is
-/// split at once and the others do not wait for it again.
+/// So many orders may fail alone like this, and none be closed, before the database is what fails: disk, memory, time.
+fn bearable(error: &StoreError) -> usize {
+    match error.kind() {
+        FailureKind::Overloaded if error.code().is_some_and(|code| code.code() == CANCELLED) => {
+            SLOW
+        }
+        FailureKind::Overloaded | FailureKind::Unavailable => MANY,
+        FailureKind::Contention | FailureKind::Row | FailureKind::Configuration => usize::MAX,
+    }
+}
+
+/// A deadlock is over when it is reported, and what was prepared on a stale connection is gone with it. A lock that
+/// was waited for in vain is still held, so the batch is split at once and the others do not wait for it again.
 fn is_worth_repeating(error: &StoreError) -> bool {
-    error.kind() == FailureKind::Contention && !error.is_lock_timeout()
-}
-
-async fn attempt(
-    store: &Store,
-    effect: &Effect,
-    ids: &[OrderId],
-    path: ClosingPath,
-) -> Result<Vec<Outcome>, StoreError> {
-    let mut tries = 1;
-    loop {
-        match store.run_effect(effect, ids, path).await {
-            Err(error) if is_worth_repeating(&error) && tries < ATTEMPTS => {
-                tries += 1;
-                tokio::time::sleep(PAUSE.mul_f64(rand::random::<f64>())).await;
-            }
-            result => return result,
-        }
-    }
+    error.is_stale() || error.kind() == FailureKind::Contention && !error.is_lock_timeout()
 }

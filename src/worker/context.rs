@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::sync::Notify;
 
-use super::counters::Counters;
+use super::{closing::Closer, counters::Counters};
 use crate::{
     broker::{BrokerAddress, Management, Publisher},
     config::WorkerSettings,
@@ -24,6 +24,8 @@ pub struct Worker {
     pub topology: Topology,
     /// The SQL of each effect the topology names.
     pub effects: BTreeMap<String, Effect>,
+    /// Runs them, one per effect.
+    pub(crate) closers: BTreeMap<String, Closer>,
     /// Batches, time-outs, sweep.
     pub settings: WorkerSettings,
     /// Counted since the worker was made, over all of its sessions.
@@ -44,7 +46,9 @@ impl Worker {
         settings: WorkerSettings,
     ) -> Self {
         let (counters, events) = (Counters::default(), Notify::new());
-        Self { address, management, store, topology, effects, settings, counters, events }
+        let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone());
+        let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
+        Self { address, management, store, topology, effects, closers, settings, counters, events }
     }
 }
 

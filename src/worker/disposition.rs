@@ -52,7 +52,7 @@ pub fn decide(outcome: &Outcome, attempt: u32, levels: Levels<'_>) -> Dispositio
 }
 
 /// How long a failure that is nobody's fault waits where no level is for retries.
-const POSTPONED: Duration = Duration::from_secs(60);
+const POSTPONED: Duration = Duration::from_mins(1);
 
 fn longest_retry(retry: &[Level]) -> Duration {
     retry.iter().map(|level| level.ttl().as_duration()).max().unwrap_or(POSTPONED)

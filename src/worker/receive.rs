@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinHandle;
 
 use super::{
-    batch::Batch, closing, context::ConsumerContext, counters::count, due::Due, limits,
+    batch::Batch, context::ConsumerContext, counters::count, due::Due, limits,
     session_end::SessionEnd, settle, tags::Tags,
 };
 use crate::{
@@ -97,8 +97,8 @@ fn close(context: &Arc<ConsumerContext>, batch: Vec<Due>) -> Closing {
         let began = Instant::now();
         let worker = &context.worker;
         let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
-        let effect = &worker.effects[&context.timeout.effect];
-        let outcomes = closing::outcomes(&worker.store, effect, &ids, ClosingPath::Message).await?;
+        let closer = &worker.closers[&context.timeout.effect];
+        let outcomes = closer.outcomes(&ids, ClosingPath::Message).await?;
         report(&context, &outcomes, began.elapsed());
         let mut outcomes = outcomes.into_iter();
         let pair = |due: Due| {

@@ -4,13 +4,16 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{closing, context::Worker, counters::count, jitter, session_end::SessionEnd};
+use tokio::task::JoinSet;
+
+use super::{closing::Closer, context::Worker, counters::count, jitter, session_end::SessionEnd};
 use crate::{
     order::{OrderId, Outcome},
     shutdown::Stop,
     store::{
         StoreError,
         orders::{ClosingPath, Effect},
+        overdue::{OverdueKey, OverduePage},
     },
     telemetry,
     text::error_chain,
@@ -18,51 +21,147 @@ use crate::{
 
 /// Orders closed in one transaction by the sweep.
 const SWEEP_SIZE: i64 = 500;
+/// Orders that cannot be closed and are passed over at the most, where `overdue_sql` takes no key.
+const PASSED_OVER: usize = 5_000;
 
-/// Looks at once and then after every interval, until a stop is asked for.
+/// Looks at once and then after every interval, until a stop is asked for: what runs is cancelled then.
 ///
 /// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
-/// the next interval: it does not end the session.
+/// the next interval: it does not end the session, and no effect waits for another.
 pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
+    let mut sweeps = JoinSet::new();
+    for effect in worker.closers.keys() {
+        sweeps.spawn(keep_sweeping(Arc::clone(&worker), effect.clone(), stop.clone()));
+    }
+    while let Some(ended) = sweeps.join_next().await {
+        ended.map_err(|panic| SessionEnd::Panicked(panic.to_string()))?;
+    }
+    Ok(())
+}
+
+async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
     let interval = worker.settings.sweep_every.as_duration();
     loop {
-        for effect in worker.effects.values() {
-            if let Err(error) = sweep_effect(&worker, effect, &stop).await {
-                telemetry::sweep_failed(&effect.name, &error_chain(&error));
-            }
+        let mut sweep = Sweep::new(&worker, &worker.closers[&effect]);
+        // A statement that runs when the stop comes is dropped, and so cancelled.
+        let swept = tokio::select! {
+            biased;
+            () = stop.requested() => Ok(()),
+            swept = sweep.run() => swept,
+        };
+        sweep.report();
+        if let Err(error) = &swept {
+            telemetry::sweep_failed(&effect, &error_chain(error));
         }
         tokio::select! {
-            () = stop.requested() => return Ok(()),
+            biased;
+            () = stop.requested() => return,
             () = tokio::time::sleep(jitter::up_to(interval)) => {}
         }
     }
 }
 
-async fn sweep_effect(worker: &Worker, effect: &Effect, stop: &Stop) -> Result<(), StoreError> {
-    let grace = worker.settings.sweep_grace.as_duration();
-    let mut swept = 0;
-    // Rows that fail stay the oldest: what was looked at once is passed over, or 500 of them would hide the others.
-    let mut stuck: HashSet<OrderId> = HashSet::new();
-    while !stop.is_requested() {
-        let limit = SWEEP_SIZE.saturating_add_unsigned(stuck.len().try_into().unwrap_or(u64::MAX));
-        let mut ids = worker.store.overdue_ids(effect, limit, grace).await?;
-        ids.retain(|id| !stuck.contains(id));
-        if ids.is_empty() {
-            break;
+/// One look at everything that is overdue.
+struct Sweep<'a> {
+    worker: &'a Worker,
+    closer: &'a Closer,
+    swept: usize,
+    refused: usize,
+    /// Why the first of them was refused.
+    example: Option<String>,
+}
+
+impl<'a> Sweep<'a> {
+    const fn new(worker: &'a Worker, closer: &'a Closer) -> Self {
+        Self { worker, closer, swept: 0, refused: 0, example: None }
+    }
+
+    /// Page by page: what cannot be closed is passed over, and hides nothing behind it.
+    async fn run(&mut self) -> Result<(), StoreError> {
+        let (effect, grace) = (self.closer.effect(), self.worker.settings.sweep_grace);
+        let mut position = Position::default();
+        loop {
+            let (key, limit) = (&position.key, position.limit());
+            let pages = self.worker.store.overdue_page(effect, key, limit, grace.as_duration());
+            let Some(mut page) = pages.await? else { return Ok(()) };
+            self.example = self.example.take().or_else(|| page.refused.first().cloned());
+            let ids: Vec<_> = page.ids.drain(..).filter(|id| position.is_new(id)).collect();
+            let is_new = !ids.is_empty();
+            let left = self.close(ids).await?;
+            let refused = page.refused.len();
+            // Without a key the page begins with those that were refused before.
+            self.refused = if page.next.is_some() { self.refused + refused } else { refused };
+            if !position.advance(&page, left, is_new) {
+                return Ok(());
+            }
         }
-        let outcomes = closing::outcomes(&worker.store, effect, &ids, ClosingPath::Sweep).await?;
+    }
+
+    /// Those that it could not close.
+    async fn close(&mut self, ids: Vec<OrderId>) -> Result<Vec<OrderId>, StoreError> {
+        let outcomes = self.closer.outcomes(&ids, ClosingPath::Sweep).await?;
         let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
         let closed = outcomes.iter().filter(|outcome| is_closed(outcome)).count();
         if closed > 0 {
-            swept += closed;
-            worker.events.notify_one();
+            self.swept += closed;
+            count(&self.worker.counters.swept, closed);
+            self.worker.events.notify_one();
         }
         let looked_at = ids.into_iter().zip(&outcomes);
-        stuck.extend(looked_at.filter(|(_, outcome)| !is_closed(outcome)).map(|(id, _)| id));
+        Ok(looked_at.filter(|(_, outcome)| !is_closed(outcome)).map(|(id, _)| id).collect())
     }
-    if swept > 0 {
-        count(&worker.counters.swept, swept);
-        telemetry::swept(&effect.name, swept);
+
+    fn report(&self) {
+        let Effect { name, overdue_file, .. } = self.closer.effect();
+        if self.swept > 0 {
+            telemetry::swept(name, self.swept);
+        }
+        if let Some(example) = &self.example {
+            telemetry::sweep_refused(name, overdue_file, self.refused, example);
+        }
     }
-    Ok(())
+}
+
+/// Where a sweep is.
+struct Position {
+    key: OverdueKey,
+    /// Where `overdue_sql` takes no key: what stays the oldest, because it could not be closed.
+    passed: HashSet<OrderId>,
+    refused: usize,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self { key: OverdueKey::first(), passed: HashSet::new(), refused: 0 }
+    }
+}
+
+impl Position {
+    fn limit(&self) -> i64 {
+        let passed_over = i64::try_from(self.passed.len() + self.refused).unwrap_or(0);
+        SWEEP_SIZE.saturating_add(passed_over)
+    }
+
+    fn is_new(&self, id: &OrderId) -> bool {
+        !self.passed.contains(id)
+    }
+
+    /// Whether there can be more. `left` of the page could not be closed; `is_new` where an order was asked for.
+    fn advance(&mut self, page: &OverduePage, left: Vec<OrderId>, is_new: bool) -> bool {
+        let limit = self.limit();
+        if i64::try_from(page.rows).is_ok_and(|rows| rows < limit) {
+            return false;
+        }
+        if let Some(next) = &page.next {
+            let is_further = *next != self.key;
+            self.key = next.clone();
+            return is_further;
+        }
+        if !is_new && self.refused == page.refused.len() {
+            return false;
+        }
+        self.passed.extend(left);
+        self.refused = page.refused.len();
+        self.passed.len() + self.refused <= PASSED_OVER
+    }
 }

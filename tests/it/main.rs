@@ -8,6 +8,7 @@
 mod support;
 
 mod bad_input;
+mod bad_rows;
 mod batches;
 mod changes;
 mod deletion;

@@ -33,6 +33,7 @@ mod printable;
 #[path = "../support/samples.rs"]
 mod samples;
 mod secret;
+mod splitting;
 mod sqlstate;
 mod topology_errors;
 mod topology_objects;

@@ -49,6 +49,11 @@ const TABLE: &[(&str, &str, FailureKind)] = &[
     ("44000", "with_check_option_violation", FailureKind::Row),
     ("P0001", "raise_exception, in a trigger of the order service", FailureKind::Row),
     ("P0004", "assert_failure", FailureKind::Row),
+    ("21000", "cardinality_violation", FailureKind::Row),
+    ("38000", "external_routine_exception", FailureKind::Row),
+    ("57000", "operator_intervention", FailureKind::Row),
+    ("XX000", "internal_error, also of a PL/Python function", FailureKind::Row),
+    ("OS001", "a code that an order service has made up", FailureKind::Row),
     ("28000", "invalid_authorization_specification", FailureKind::Configuration),
     ("28P01", "invalid_password", FailureKind::Configuration),
     ("42501", "insufficient_privilege", FailureKind::Configuration),
@@ -72,7 +77,14 @@ fn a_broken_connection_has_no_code() {
 }
 
 proptest! {
-    /// A code we never heard of neither parks a message nor burns a retry.
+    /// Nothing but what is listed ends a batch unsplit.
+    #[test]
+    fn a_code_that_nobody_knows_can_be_of_a_row(code in "[0-9A-Z]{5}") {
+        const LISTED: &[&str] = &["08", "28", "42", "3D", "3F", "53", "57", "25", "26", "0A", "40", "55"];
+        prop_assume!(!LISTED.contains(&&code[..2]));
+        prop_assert_eq!(sorted(&code), FailureKind::Row);
+    }
+
     #[test]
     fn a_whole_class_means_the_same(rest in "[0-9A-Z]{3}") {
         prop_assert_eq!(sorted(&format!("08{rest}")), FailureKind::Unavailable);
@@ -81,7 +93,7 @@ proptest! {
         prop_assert_eq!(sorted(&format!("23{rest}")), FailureKind::Row);
         prop_assert_eq!(sorted(&format!("28{rest}")), FailureKind::Configuration);
         prop_assert_eq!(sorted(&format!("42{rest}")), FailureKind::Configuration);
-        prop_assert_eq!(sorted(&format!("XX{rest}")), FailureKind::Unavailable);
+        prop_assert_eq!(sorted(&format!("XX{rest}")), FailureKind::Row);
     }
 }
 
@@ -89,6 +101,6 @@ proptest! {
 #[test]
 fn what_is_no_code_is_no_panic() {
     for code in ["", "4", "é", "1é", "40001 and more"] {
-        assert_eq!(sorted(code), FailureKind::Unavailable, "{code:?}");
+        assert_eq!(sorted(code), FailureKind::Row, "{code:?}");
     }
 }

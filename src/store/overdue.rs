@@ -1,0 +1,141 @@
+//! What the sweep asks: overdue orders, page by page.
+
+use std::time::Duration;
+
+use tokio_postgres::{Column, Row, Statement, types::Type};
+
+use super::{
+    Store, StoreError,
+    database_time::DatabaseTime,
+    effect::Effect,
+    row::{cell, excerpt},
+};
+use crate::order::OrderId;
+
+/// `$3` and `$4` say after which order a page begins; an effect without them is asked for the oldest again and again.
+const PAGED: ([Type; 4], [Type; 2]) =
+    ([Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT], [Type::TEXT, Type::TIMESTAMPTZ]);
+const OLDEST: ([Type; 2], [Type; 1]) = ([Type::INT8, Type::INT8], [Type::TEXT]);
+
+/// The place of an order among those that are overdue: by deadline, then by id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OverdueKey {
+    due_at: DatabaseTime,
+    order_id: String,
+}
+
+impl OverdueKey {
+    /// Before all orders.
+    pub(crate) const fn first() -> Self {
+        Self { due_at: DatabaseTime::FIRST, order_id: String::new() }
+    }
+}
+
+/// What `overdue_sql` found.
+#[derive(Debug)]
+pub(crate) struct OverduePage {
+    /// Orders that can be asked for.
+    pub(crate) ids: Vec<OrderId>,
+    /// Rows whose id is none that a message could carry, and why.
+    pub(crate) refused: Vec<String>,
+    /// Rows in all.
+    pub(crate) rows: usize,
+    /// Where the next page begins; none where `overdue_sql` takes no key.
+    pub(crate) next: Option<OverdueKey>,
+}
+
+impl Store {
+    /// Orders past their deadline by more than `grace`, oldest first, at most `limit`; none without `overdue_sql`.
+    ///
+    /// # Errors
+    /// The statement failed, or its rows say not where the next page begins.
+    pub(crate) async fn overdue_page(
+        &self,
+        effect: &Effect,
+        after: &OverdueKey,
+        limit: i64,
+        grace: Duration,
+    ) -> Result<Option<OverduePage>, StoreError> {
+        let Some(sql) = &effect.overdue_sql else { return Ok(None) };
+        let client = self.cancellable().await?;
+        let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
+        check_shape(effect, &statement)?;
+        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        let OverdueKey { due_at, order_id } = after;
+        let is_paged = is_paged(&statement);
+        let rows = if is_paged {
+            client.query(&statement, &[&limit, &grace_ms, due_at, order_id]).await
+        } else {
+            client.query(&statement, &[&limit, &grace_ms]).await
+        };
+        let rows = self.named("overdue_ids", rows)?;
+        client.done();
+        let next = is_paged.then(|| next(effect, after, &rows)).transpose()?;
+        Ok(Some(page(&rows, next)))
+    }
+}
+
+impl Store {
+    pub(super) async fn explain_overdue(&self, sql: &str) -> Result<(), StoreError> {
+        let client = self.client().await?;
+        let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
+        let (none, after) = (0_i64, OverdueKey::first());
+        if is_paged(&statement) {
+            let OverdueKey { due_at, order_id } = &after;
+            self.explain("overdue_ids", sql, &[&none, &none, due_at, order_id]).await
+        } else {
+            self.explain("overdue_ids", sql, &[&none, &none]).await
+        }
+    }
+}
+
+fn page(rows: &[Row], next: Option<OverdueKey>) -> OverduePage {
+    let mut page = OverduePage { ids: Vec::new(), refused: Vec::new(), rows: rows.len(), next };
+    for row in rows {
+        match order_id(row) {
+            Ok(id) => page.ids.push(id),
+            Err(reason) => page.refused.push(reason),
+        }
+    }
+    page
+}
+
+fn order_id(row: &Row) -> Result<OrderId, String> {
+    let id: &str = cell(row, 0)?;
+    OrderId::parse(id).map_err(|error| format!("{error}: `{}`", excerpt(id)))
+}
+
+/// The last row that can be a key. A page that ends where it began would come again for ever.
+fn next(effect: &Effect, after: &OverdueKey, rows: &[Row]) -> Result<OverdueKey, StoreError> {
+    let Some(key) = rows.iter().rev().find_map(key) else { return Ok(after.clone()) };
+    if key == *after || key.due_at < after.due_at {
+        let reason = "it gives orders that are not after $3 and $4".to_owned();
+        return Err(misfit(effect, reason));
+    }
+    Ok(key)
+}
+
+fn key(row: &Row) -> Option<OverdueKey> {
+    let order_id = cell::<&str>(row, 0).ok()?.to_owned();
+    Some(OverdueKey { due_at: cell(row, 1).ok()?, order_id })
+}
+
+fn is_paged(statement: &Statement) -> bool {
+    statement.params().len() == PAGED.0.len()
+}
+
+pub(super) fn check_shape(effect: &Effect, statement: &Statement) -> Result<(), StoreError> {
+    let columns: Vec<Type> = statement.columns().iter().map(Column::type_).cloned().collect();
+    let is =
+        |parameters: &[Type], given: &[Type]| statement.params() == parameters && columns == given;
+    if is(&PAGED.0, &PAGED.1) || is(&OLDEST.0, &OLDEST.1) {
+        return Ok(());
+    }
+    let reason = "overdue_sql has to take $1 bigint, $2 bigint, $3 timestamptz, $4 text and give order_id text, due_at \
+                  timestamptz; or to take $1 bigint, $2 bigint and give order_id text";
+    Err(misfit(effect, reason.to_owned()))
+}
+
+fn misfit(effect: &Effect, reason: String) -> StoreError {
+    StoreError::Effect { effect: effect.name.clone(), file: effect.overdue_file.clone(), reason }
+}

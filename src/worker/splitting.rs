@@ -1,0 +1,68 @@
+//! A batch that fails is halved until what fails stands alone. The caller asks the database.
+
+use std::ops::Range;
+
+use crate::order::Outcome;
+
+/// The parts of a batch that are still to be asked for, and the outcomes so far.
+#[derive(Debug)]
+pub struct Splitting {
+    parts: Vec<Range<usize>>,
+    outcomes: Vec<Outcome>,
+    has_closed: bool,
+    failed: usize,
+}
+
+impl Splitting {
+    /// All of `len` orders in one part; none where there are no orders.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        let mut parts = Vec::new();
+        parts.extend((len > 0).then_some(0..len));
+        Self { parts, outcomes: vec![Outcome::Unknown; len], has_closed: false, failed: 0 }
+    }
+
+    /// The next part to ask for; each has at least one order.
+    #[must_use]
+    pub fn next_part(&mut self) -> Option<Range<usize>> {
+        self.parts.pop()
+    }
+
+    /// A part was answered, in its order.
+    pub fn answered(&mut self, part: Range<usize>, outcomes: Vec<Outcome>) {
+        self.has_closed |= outcomes.iter().any(|outcome| matches!(outcome, Outcome::Closed { .. }));
+        for (place, outcome) in self.outcomes[part].iter_mut().zip(outcomes) {
+            *place = outcome;
+        }
+    }
+
+    /// A part failed: its halves are to be asked for, and a single order has this outcome.
+    pub fn failed(&mut self, part: Range<usize>, alone: Outcome) {
+        if part.len() > 1 {
+            let middle = part.start + part.len() / 2;
+            self.parts.push(middle..part.end);
+            self.parts.push(part.start..middle);
+        } else {
+            self.failed += 1;
+            self.outcomes[part].fill(alone);
+        }
+    }
+
+    /// Whether an order was closed.
+    #[must_use]
+    pub const fn has_closed(&self) -> bool {
+        self.has_closed
+    }
+
+    /// Single orders that failed.
+    #[must_use]
+    pub const fn failures(&self) -> usize {
+        self.failed
+    }
+
+    /// The outcome of each order, in the order of the batch.
+    #[must_use]
+    pub fn into_outcomes(self) -> Vec<Outcome> {
+        self.outcomes
+    }
+}

@@ -1,0 +1,106 @@
+//! A batch with bad rows is split until each stands alone; who is to blame when nothing works.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use overdue::internals::{
+    order::{OrderId, Outcome},
+    worker::{
+        blame::{Blame, MANY},
+        splitting::Splitting,
+    },
+};
+use proptest::prelude::*;
+
+const CLOSED: Outcome = Outcome::Closed { late: Duration::ZERO };
+
+fn failed(cause: &str) -> Outcome {
+    Outcome::Failed { cause: cause.to_owned(), reason: "refused".to_owned() }
+}
+
+/// A database in which a part with a bad order in it fails. The outcomes, and the statements that it took.
+fn close(len: usize, bad: &BTreeSet<usize>) -> (Vec<Outcome>, usize) {
+    let mut splitting = Splitting::new(len);
+    let mut statements = 0;
+    while let Some(part) = splitting.next_part() {
+        assert!(!part.is_empty());
+        statements += 1;
+        if part.clone().any(|order| bad.contains(&order)) {
+            splitting.failed(part, failed("OS001"));
+        } else {
+            let outcomes = vec![CLOSED; part.len()];
+            splitting.answered(part, outcomes);
+        }
+    }
+    assert_eq!(splitting.has_closed(), bad.len() < len);
+    assert_eq!(splitting.failures(), bad.len());
+    (splitting.into_outcomes(), statements)
+}
+
+proptest! {
+    #[test]
+    fn exactly_the_bad_orders_fail(len in 0_usize..300, seed in prop::collection::btree_set(0_usize..300, 0..40)) {
+        let bad: BTreeSet<usize> = seed.into_iter().filter(|order| *order < len).collect();
+        let (outcomes, statements) = close(len, &bad);
+        for (order, outcome) in outcomes.iter().enumerate() {
+            prop_assert_eq!(outcome == &CLOSED, !bad.contains(&order));
+        }
+        let depth = usize::try_from(len.max(1).next_power_of_two().ilog2()).unwrap();
+        prop_assert!(statements <= (1 + 2 * depth * bad.len()).min((2 * len).max(1)), "{} statements", statements);
+    }
+
+    /// However the failures are spread over batches: few are the orders' own, many are not.
+    #[test]
+    fn many_orders_that_fail_alike_and_none_that_works_are_not_at_fault(sizes in prop::collection::vec(1_usize..9, 1..12)) {
+        let mut blame = Blame::new();
+        let mut seen = 0;
+        for size in sizes {
+            let ids: Vec<OrderId> = (seen..seen + size).map(id).collect();
+            seen += size;
+            let mut outcomes = vec![failed("42P01"); size];
+            blame.judge(&ids, &mut outcomes);
+            let postponed = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Postponed { .. }));
+            prop_assert_eq!(postponed, seen >= MANY);
+        }
+    }
+}
+
+fn id(n: usize) -> OrderId {
+    OrderId::parse(&format!("o-{n}")).unwrap()
+}
+
+fn judged(blame: &mut Blame, first: usize, outcomes: &[Outcome]) -> Vec<Outcome> {
+    let ids: Vec<OrderId> = (first..first + outcomes.len()).map(id).collect();
+    let mut outcomes = outcomes.to_vec();
+    blame.judge(&ids, &mut outcomes);
+    outcomes
+}
+
+#[test]
+fn one_that_is_closed_shows_that_the_others_are_at_fault() {
+    let mut blame = Blame::new();
+    let mut batch = vec![failed("OS001"); 3 * MANY];
+    batch.push(CLOSED);
+    assert_eq!(judged(&mut blame, 0, &batch), batch);
+    // And what failed before counts no more.
+    let few = vec![failed("OS001"); MANY - 1];
+    assert_eq!(judged(&mut blame, 0, &few), few);
+    assert_eq!(judged(&mut blame, 900, &[CLOSED]), [CLOSED]);
+    assert_eq!(judged(&mut blame, 100, &few), few);
+}
+
+#[test]
+fn the_same_order_again_and_again_is_one() {
+    let mut blame = Blame::new();
+    for _ in 0..3 * MANY {
+        assert_eq!(judged(&mut blame, 0, &[failed("OS001")]), [failed("OS001")]);
+    }
+}
+
+#[test]
+fn orders_that_fail_in_different_ways_are_at_fault() {
+    let mut blame = Blame::new();
+    for n in 0..3 * MANY {
+        let cause = if n % 2 == 0 { "OS001" } else { "OS002" };
+        assert_eq!(judged(&mut blame, n, &[failed(cause)]), [failed(cause)]);
+    }
+}
