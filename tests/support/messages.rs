@@ -152,7 +152,11 @@ impl Wire {
     pub async fn take_many(&self, queue: &str, count: usize) -> Vec<Parked> {
         let mut taken = Vec::new();
         let look = async || {
-            taken.extend(self.take(queue).await);
+            while taken.len() < count
+                && let Some(message) = self.take(queue).await
+            {
+                taken.push(message);
+            }
             taken.len()
         };
         until(&format!("{count} messages in {queue}"), look, |seen| *seen == count).await;
