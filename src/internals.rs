@@ -243,7 +243,10 @@ pub mod worker {
         pub use crate::worker::splitting::Splitting;
     }
     pub mod disposition {
-        pub use crate::worker::disposition::{Disposition, Levels, decide};
+        pub use crate::worker::disposition::{Disposition, Levels, Tries, decide};
+    }
+    pub mod schedule {
+        pub use crate::worker::schedule::Schedule;
     }
     pub mod tags {
         pub use crate::worker::tags::{Ack, Tags};

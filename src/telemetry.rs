@@ -70,9 +70,69 @@ pub(crate) fn waiting_for_lock() {
     info!("another overdue is changing the topology: waiting until it is done");
 }
 
-/// Another generation of a queue is there; the worker begins anew with all of them.
-pub(crate) fn queues_changed() {
-    info!("the queues have changed: consuming from what is there now");
+/// Queues are there that were not there before, or that could not be consumed.
+pub(crate) fn queues_changed(queues: &[String]) {
+    info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
+}
+
+/// A queue cannot be consumed at present; the others can.
+pub(crate) fn queue_lost(queue: &str, reason: &str) {
+    warn!(
+        queue,
+        reason, "this queue is not consumed at present: it is tried again, the others go on"
+    );
+}
+
+/// A timeout of the topology file has no queue, for example because `overdue apply` has removed it.
+pub(crate) fn queue_missing(timeout: &str, queue: &str) {
+    warn!(
+        timeout,
+        queue, "this timeout has no queue: it is looked for again, the other timeouts go on"
+    );
+}
+
+/// An effect cannot be used as it is; the timeouts with other effects go on.
+pub(crate) fn effect_unusable(effect: &str, reason: &str) {
+    error!(
+        effect,
+        reason, "this effect cannot be used: the messages of its timeouts wait, the others go on"
+    );
+}
+
+/// The database closes none of a timeout's orders.
+pub(crate) fn closing_failed(timeout: &str, orders: usize, reason: &str, retry_in: Duration) {
+    error!(
+        timeout,
+        orders,
+        reason,
+        retry_in_ms = millis(retry_in),
+        "orders cannot be closed; their messages are kept and tried again"
+    );
+}
+
+/// The database closes orders again.
+pub(crate) fn closing_again(timeout: &str) {
+    info!(timeout, "orders can be closed again");
+}
+
+/// Copies for a level or the parking lot are not confirmed; what needs no copy goes on.
+pub(crate) fn copies_wait(timeout: &str, messages: usize, reason: &str) {
+    warn!(timeout, messages, reason, "messages wait until they can be put back or parked");
+}
+
+/// Overdue orders that the effect says are not due.
+pub(crate) fn guarded(timeout: &str, orders: usize, first_order: &str) {
+    warn!(
+        timeout,
+        orders,
+        first_order,
+        "overdue, and the effect says not_due: their messages come back after the retry levels"
+    );
+}
+
+/// An order cannot be closed because somebody else has locked it, or what it needs, for long.
+pub(crate) fn locked(timeout: &str, order: &str, since: Duration) {
+    warn!(timeout, order, since_ms = millis(since), "still locked by somebody else");
 }
 
 /// A batch was committed.
@@ -162,6 +222,8 @@ pub(crate) fn stopping(deadline: Duration) {
 pub(crate) struct Stopped {
     pub closed: u64,
     pub already_final: u64,
+    pub held: u64,
+    pub guarded: u64,
     pub put_back: u64,
     pub retried: u64,
     pub parked: u64,
@@ -173,6 +235,8 @@ pub(crate) fn stopped(work: Stopped) {
     info!(
         closed = work.closed,
         already_final = work.already_final,
+        held = work.held,
+        guarded = work.guarded,
         put_back = work.put_back,
         retried = work.retried,
         parked = work.parked,

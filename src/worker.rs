@@ -1,11 +1,11 @@
 //! The worker: consumes what is due, closes it in the database, settles. Commit always precedes settle.
 //!
-//! A session is one set of connections. Whatever breaks ends the session: everything unsettled goes back to
-//! its queue, and after a back-off a new session begins. Nothing of an outage burns a retry or parks a message.
+//! A session is one connection to the broker. When it breaks, everything unsettled goes back to its queue, and after a
+//! back-off a new session begins. A database that closes nothing, a queue that is gone and a copy that is not confirmed
+//! stop only what needs them. Nothing of an outage burns a retry or parks a message.
 //!
 //! ```text
-//! session ─▶ receive (one per queue) ─▶ batch ─▶ closing ─▶ disposition ─▶ settle
-//!         ├▶ queues  ends the session when another generation of a queue is there
+//! session ─▶ consumers ─▶ receive (one per queue) ─▶ batch ─▶ closing ─▶ disposition ─▶ settle ─▶ ack | held | copies
 //!         ├▶ sweep   finds in the database what no message came for
 //!         └▶ relay   publishes the outbox
 //! ```
@@ -13,16 +13,23 @@
 pub(crate) mod backoff;
 pub(crate) mod batch;
 pub(crate) mod blame;
+mod channels;
 pub(crate) mod closing;
+mod consumers;
 mod context;
+mod copies;
+mod copy_publisher;
 mod counters;
 pub(crate) mod disposition;
 mod due;
 mod jitter;
 mod limits;
+mod outage;
+mod parked;
 pub(crate) mod queues;
 pub(crate) mod receive;
 pub(crate) mod relay;
+pub(crate) mod schedule;
 mod session;
 mod session_end;
 pub(crate) mod settle;
@@ -68,13 +75,8 @@ async fn sessions(worker: &Arc<Worker>, stop: &Stop) {
         if began.elapsed() >= GOOD_SESSION {
             backoff = Backoff::default();
         }
-        match end {
-            SessionEnd::QueuesChanged => {
-                telemetry::queues_changed();
-                continue;
-            }
-            SessionEnd::Store(_) => worker.store.drop_connections(),
-            _ => {}
+        if matches!(end, SessionEnd::Store(_)) {
+            worker.store.drop_connections();
         }
         let pause = backoff.pause();
         telemetry::session_ended(&error_chain(&end), pause);

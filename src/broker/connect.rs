@@ -12,7 +12,7 @@ use std::{
 
 use async_compat::CompatExt;
 use lapin::{
-    Channel, Connection, ConnectionProperties, ErrorKind,
+    Channel, Connection, ConnectionProperties, ConnectionStatus, ErrorKind,
     protocol::{AMQPErrorKind, AMQPHardError},
     tcp::{AsyncTcpStream, RustlsConnectorConfig},
     uri::{AMQPScheme, AMQPUri},
@@ -123,6 +123,11 @@ impl Link {
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.connection.status().blocked()
+    }
+
+    /// What the connection knows of itself, also for who does not hold it.
+    pub(super) fn status(&self) -> ConnectionStatus {
+        self.connection.status().clone()
     }
 
     /// Whether the connection still stands.

@@ -7,7 +7,8 @@ use lapin::{
     Channel, Consumer,
     message::Delivery,
     options::{
-        BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
+        BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions,
+        BasicQosOptions, BasicRejectOptions,
     },
     types::FieldTable,
 };
@@ -31,6 +32,9 @@ pub enum ConsumeError {
         "the broker cancelled the consumer of queue `{queue}` (queue deleted, or consumer time-out)"
     )]
     Cancelled { queue: String },
+    /// The channel or the connection ended while nothing was asked of it.
+    #[error("the channel of queue `{queue}` has ended")]
+    Ended { queue: String },
     /// The connection no longer takes frames.
     #[error("queue `{queue}`: the connection took no {step} within {} s", SETTLE_TIMEOUT.as_secs())]
     Stuck { queue: String, step: &'static str },
@@ -81,6 +85,17 @@ impl Subscription {
         }
     }
 
+    /// Whether the channel still stands. Who does not wait for deliveries hears of its end no other way.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(crate) fn check(&self) -> Result<(), ConsumeError> {
+        if self.channel.status().connected() {
+            return Ok(());
+        }
+        Err(ConsumeError::Ended { queue: self.queue.clone() })
+    }
+
     /// Acks every unsettled delivery up to and including `tag`.
     ///
     /// # Errors
@@ -99,14 +114,32 @@ impl Subscription {
         self.settled("ack", self.channel.basic_ack(tag, options)).await
     }
 
-    /// Gives one delivery back to the queue.
+    /// Gives one delivery up: the broker dead-letters it, untouched, to the parking lot.
     ///
     /// # Errors
-    /// The channel is gone; then it goes back by itself.
-    pub async fn give_back(&self, tag: u64) -> Result<(), ConsumeError> {
-        // nack, not reject: RabbitMQ 4.3 does not count it against the delivery limit.
-        let options = BasicNackOptions { requeue: true, multiple: false };
-        self.settled("nack", self.channel.basic_nack(tag, options)).await
+    /// The channel is gone; the delivery comes again.
+    pub(crate) async fn dead_letter(&self, tag: u64) -> Result<(), ConsumeError> {
+        let options = BasicRejectOptions { requeue: false };
+        self.settled("reject", self.channel.basic_reject(tag, options)).await
+    }
+
+    /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet.
+    ///
+    /// # Errors
+    /// The channel is gone; then everything goes back by itself.
+    pub(crate) async fn cancel(&mut self) -> Result<Vec<Received>, ConsumeError> {
+        let options = BasicCancelOptions::default();
+        self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
+        let mut rest = Vec::new();
+        // A cancelled consumer ends after what it has.
+        while let Some(delivery) = self.consumer.next().await {
+            rest.push(received(delivery.map_err(|source| ConsumeError::Channel {
+                queue: self.queue.clone(),
+                step: "receive",
+                source,
+            })?));
+        }
+        Ok(rest)
     }
 
     /// Stops deliveries and gives back everything unsettled.

@@ -17,7 +17,7 @@ pub use error::PublishError;
 
 use super::{BrokerAddress, ConnectError, Link};
 use crate::wire::Message;
-use task::Request;
+use task::{Request, WhileBlocked};
 
 /// A handle to the task that publishes; cheap to clone, usable from many tasks.
 #[derive(Clone)]
@@ -33,13 +33,33 @@ impl Publisher {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
+        Self::open(address, purpose, WhileBlocked::Fail).await
+    }
+
+    /// Like [`Publisher::connect`]; while the broker blocks the connection, messages wait for their confirm, so that
+    /// none is published twice because of an alarm.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub(crate) async fn connect_patient(
+        address: &BrokerAddress,
+        purpose: &str,
+    ) -> Result<Self, ConnectError> {
+        Self::open(address, purpose, WhileBlocked::Wait).await
+    }
+
+    async fn open(
+        address: &BrokerAddress,
+        purpose: &str,
+        while_blocked: WhileBlocked,
+    ) -> Result<Self, ConnectError> {
         let link = Link::open(address, purpose).await?;
         let unreachable =
             |source| ConnectError::Unreachable { address: address.to_string(), source };
         let channel = link.channel().await.map_err(unreachable)?;
         channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(unreachable)?;
         let (requests, inbox) = mpsc::channel(task::WINDOW);
-        tokio::spawn(task::serve(link, channel, inbox));
+        tokio::spawn(task::serve(link, channel, inbox, while_blocked));
         Ok(Self { requests })
     }
 

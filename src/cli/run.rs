@@ -1,6 +1,6 @@
 //! `overdue run`: check everything once, declare the topology, then work until a signal.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use clap::Args;
 
@@ -9,6 +9,7 @@ use crate::{
     broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
     config::Settings,
     plan::{Plan, Step},
+    store::{FailureKind, Store, orders::Effect},
     telemetry,
     topology::Topology,
     worker::{self, Worker},
@@ -47,9 +48,7 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
     let address = setup::address(settings)?;
     let store = setup::store(settings)?;
     store.ping().await?;
-    for effect in effects.values() {
-        store.check_effect(effect).await?;
-    }
+    check_effects(&store, &effects).await?;
     store.check_outbox().await?;
     let management = setup::management(settings)?;
     let management = match declaring {
@@ -65,6 +64,24 @@ pub(super) async fn prepare(settings: &Settings, declaring: Declaring) -> Result
         }
     };
     Ok(Worker::new(address, management, store, topology, effects, settings.worker.clone()))
+}
+
+/// A wrong effect concerns its own timeouts; where none is right there is nothing to do.
+async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    for effect in effects.values() {
+        if let Err(error) = store.check_effect(effect).await {
+            wrong.push((&effect.name, error));
+        }
+    }
+    let all_wrong = wrong.len() == effects.len();
+    for (effect, error) in wrong {
+        if all_wrong || error.kind() != FailureKind::Configuration {
+            return Err(error.into());
+        }
+        telemetry::effect_unusable(effect, &crate::text::error_chain(&error));
+    }
+    Ok(())
 }
 
 /// Adds what is missing. Most of the time nothing is, and nobody has to wait for the lock.

@@ -100,6 +100,12 @@ static WORKER: Section = Section {
             "4",
         ),
         key(
+            "hold",
+            "The longest rest of a deadline that is waited for with the message in hand, at most 5m.",
+            Kind::Text(&HOLD),
+            "\"2s\"",
+        ),
+        key(
             "drain",
             "Time to finish after SIGTERM what was begun before it.",
             Kind::Text(&DURATION),
@@ -161,6 +167,16 @@ static DURATION: Text = Text { check: Some(duration), ..ANY };
 
 /// A duration that is not zero.
 static INTERVAL: Text = Text { check: Some(interval), ..ANY };
+
+/// The broker takes a message back that is unacked for long (`consumer_timeout`, 30 minutes by default).
+static HOLD: Text = Text { check: Some(hold), ..ANY };
+
+fn hold(text: &str) -> Result<(), String> {
+    match Millis::try_from(text.to_owned())? {
+        Millis(..=300_000) => Ok(()),
+        Millis(_) => Err(format!("`{text}` is too long: it has to be 5m or less")),
+    }
+}
 
 fn duration(text: &str) -> Result<(), String> {
     Millis::try_from(text.to_owned()).map(|_| ())

@@ -59,6 +59,8 @@ pub struct WorkerSettings {
     pub batch_age: Millis,
     /// Batches being closed at the same time, per timeout.
     pub in_flight: usize,
+    /// The longest rest of a deadline that is waited for with the message in hand.
+    pub hold: Millis,
     /// Time to finish what is in hand after SIGTERM.
     pub drain: Millis,
     /// How often the sweep looks for orders that no message came for.
@@ -116,6 +118,7 @@ impl Default for Settings {
                 batch_size: 500,
                 batch_age: Millis(20),
                 in_flight: 4,
+                hold: Millis(2_000),
                 drain: Millis(20_000),
                 sweep_every: Millis(60_000),
                 sweep_grace: Millis(60_000),

@@ -4,6 +4,8 @@ use lapin::types::{AMQPValue, FieldTable, LongString};
 
 /// How often a message was tried again, as an integer.
 pub(crate) const ATTEMPT: &str = "x-attempt";
+/// How often in a row the order was overdue and guarded by its effect, as an integer.
+pub(crate) const GUARDED: &str = "x-guarded";
 /// Why a message is in the parking lot.
 pub(crate) const PARK_REASON: &str = "x-park-reason";
 /// The timeout that a message in the parking lot came from.
@@ -19,13 +21,23 @@ const MAX_REASON_CHARS: usize = 1_000;
 /// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
 #[must_use]
 pub(crate) fn attempt(headers: &FieldTable) -> u32 {
-    let attempt = match headers.inner().get(ATTEMPT) {
+    number(headers, ATTEMPT)
+}
+
+/// How often in a row its order was overdue and guarded.
+#[must_use]
+pub(crate) fn guarded(headers: &FieldTable) -> u32 {
+    number(headers, GUARDED)
+}
+
+fn number(headers: &FieldTable, name: &str) -> u32 {
+    let number = match headers.inner().get(name) {
         Some(AMQPValue::LongInt(n)) => u32::try_from(*n).ok(),
         Some(AMQPValue::LongLongInt(n)) => u32::try_from(*n).ok(),
         Some(AMQPValue::LongUInt(n)) => Some(*n),
         _ => None,
     };
-    attempt.filter(|attempt| *attempt <= MAX_ATTEMPT).unwrap_or(0)
+    number.filter(|number| *number <= MAX_ATTEMPT).unwrap_or(0)
 }
 
 /// Whether a message is a canary, with whatever value.
@@ -53,8 +65,11 @@ pub(super) fn kept(headers: &FieldTable) -> FieldTable {
     kept
 }
 
-pub(super) fn set_attempt(headers: &mut FieldTable, attempt: u32) {
+pub(super) fn set_tries(headers: &mut FieldTable, attempt: u32, guarded: u32) {
     headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(i64::from(attempt)));
+    if guarded > 0 {
+        headers.insert(GUARDED.into(), AMQPValue::LongLongInt(i64::from(guarded)));
+    }
 }
 
 pub(super) fn set_parked(headers: &mut FieldTable, timeout: &str, reason: &str) {
@@ -76,5 +91,8 @@ fn text(text: &str) -> AMQPValue {
 fn is_dropped(header: &str) -> bool {
     const PREFIXES: [&str; 4] = ["x-death", "x-first-death-", "x-last-death-", "x-delivery-count"];
     PREFIXES.iter().any(|prefix| header.starts_with(prefix))
-        || matches!(header, "x-acquired-count" | "CC" | "BCC" | PARK_REASON | PARK_TIMEOUT)
+        || matches!(
+            header,
+            "x-acquired-count" | "CC" | "BCC" | PARK_REASON | PARK_TIMEOUT | GUARDED
+        )
 }

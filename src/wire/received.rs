@@ -43,9 +43,10 @@ impl Received {
         timeout: &Timeout,
         level: &Level,
         attempt: u32,
+        guarded: u32,
     ) -> Message {
         let mut copy = self.copy(topology.entry_exchange(), Topology::routing_key(level, timeout));
-        headers::set_attempt(&mut copy.headers, attempt);
+        headers::set_tries(&mut copy.headers, attempt, guarded);
         copy
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// The waits between attempts. There is no limit to their number: an outage ends when it ends.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long to wait before the next attempt: up to 0.2 s at first, up to 30 s in the end.
+    /// How long to wait before the next attempt: up to 0.2 s at first, up to 5 s in the end.
     pub(crate) fn pause(&mut self) -> Duration {
         let wait = self.bound.mul_f64(rand::random::<f64>());
         self.bound = (self.bound * 2).min(LONGEST);

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::sync::Notify;
 
-use super::{closing::Closer, counters::Counters};
+use super::{closing::Closer, copy_publisher::CopyPublisher, counters::Counters};
 use crate::{
-    broker::{BrokerAddress, Management, Publisher},
+    broker::{BrokerAddress, Management},
     config::WorkerSettings,
     store::{Store, orders::Effect},
     topology::{Timeout, Topology},
@@ -56,5 +56,7 @@ impl Worker {
 pub(crate) struct ConsumerContext {
     pub(crate) worker: Arc<Worker>,
     pub(crate) timeout: Timeout,
-    pub(crate) publisher: Publisher,
+    pub(super) copies: Arc<CopyPublisher>,
+    /// Unsettled deliveries per channel.
+    pub(super) prefetch: u16,
 }

@@ -9,7 +9,9 @@ use crate::telemetry;
 pub struct Counters {
     pub(super) closed: AtomicU64,
     pub(super) already_final: AtomicU64,
+    pub(super) held: AtomicU64,
     pub(super) put_back: AtomicU64,
+    pub(super) guarded: AtomicU64,
     pub(super) retried: AtomicU64,
     pub(super) parked: AtomicU64,
     pub(super) swept: AtomicU64,
@@ -22,8 +24,12 @@ pub struct Counts {
     pub closed: u64,
     /// Messages whose order was settled already.
     pub already_final: u64,
-    /// Messages that came early and wait again.
+    /// Messages kept unacked for a short while: early by less than `worker.hold`, or their order was locked.
+    pub held: u64,
+    /// Messages that came early and wait again in a level.
     pub put_back: u64,
+    /// Times that an overdue order was not closed because the effect's own rule guards it.
+    pub guarded: u64,
     /// Messages tried again through a retry level.
     pub retried: u64,
     /// Messages in the parking lot.
@@ -40,7 +46,9 @@ impl Counters {
         Counts {
             closed: get(&self.closed),
             already_final: get(&self.already_final),
+            held: get(&self.held),
             put_back: get(&self.put_back),
+            guarded: get(&self.guarded),
             retried: get(&self.retried),
             parked: get(&self.parked),
             swept: get(&self.swept),
@@ -50,8 +58,9 @@ impl Counters {
 
 impl From<Counts> for telemetry::Stopped {
     fn from(counts: Counts) -> Self {
-        let Counts { closed, already_final, put_back, retried, parked, swept } = counts;
-        Self { closed, already_final, put_back, retried, parked, swept }
+        let Counts { closed, already_final, held, put_back, guarded, retried, parked, swept } =
+            counts;
+        Self { closed, already_final, held, guarded, put_back, retried, parked, swept }
     }
 }
 

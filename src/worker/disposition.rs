@@ -7,17 +7,30 @@ use crate::{
     topology::level::{Level, best_level},
 };
 
+/// The first wait for an order that somebody else has locked; it doubles.
+const FIRST_BUSY: Duration = Duration::from_millis(10);
+/// The longest one.
+const LONGEST_BUSY: Duration = Duration::from_secs(1);
+/// How long an order waits that somebody guards, or that failed through no fault of its own, where no level is for
+/// retries.
+const LONG: Duration = Duration::from_mins(1);
+
 /// What the worker does with one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Done with it.
     Ack,
+    /// Keep it unacked, and look its order up again.
+    Hold {
+        /// After so long.
+        wait: Duration,
+    },
     /// Publish it again through a level, await the confirm, then ack.
     Delay {
         /// The level.
         level: Level,
-        /// Value of `x-attempt` on the copy.
-        attempt: u32,
+        /// What the copy says of itself.
+        tries: Tries,
     },
     /// Publish it to the parking lot, await the confirm, then ack.
     Park {
@@ -26,51 +39,93 @@ pub enum Disposition {
     },
 }
 
-/// The levels a message can be put back through.
+/// How often a delivery was tried before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tries {
+    /// Retries, `x-attempt`: they end in the parking lot.
+    pub attempt: u32,
+    /// Times in a row that its order was overdue and guarded, `x-guarded`: they never end.
+    pub guarded: u32,
+    /// Times in a row that somebody else held a lock; known only while the delivery is held.
+    pub busy: u32,
+}
+
+/// Where a message can wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels<'a> {
     /// Every level, for the rest of a deadline.
     pub all: &'a [Level],
     /// The retry levels, in order.
     pub retry: &'a [Level],
+    /// The longest rest that is waited for here, unacked; zero where there is no room.
+    pub hold: Duration,
 }
 
-/// Decides about a delivery that was tried `attempt` times before.
+/// Decides about a delivery.
 ///
-/// An order that is not due, locked by somebody else, or stopped by a fault that is not its own keeps its attempt:
-/// waiting does not fail.
+/// An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
+/// attempt: waiting does not fail.
 #[must_use]
-pub fn decide(outcome: &Outcome, attempt: u32, levels: Levels<'_>) -> Disposition {
+pub fn decide(outcome: &Outcome, tries: Tries, levels: Levels<'_>) -> Disposition {
     match outcome {
         Outcome::Closed { .. } | Outcome::AlreadyFinal => Disposition::Ack,
-        Outcome::NotDue { remaining } => wait(*remaining, attempt, levels),
-        Outcome::Unknown => retry("the database does not know this order", attempt, levels),
-        Outcome::Failed { reason, .. } => retry(reason, attempt, levels),
-        Outcome::Busy => wait(Duration::ZERO, attempt, levels),
-        Outcome::Postponed { .. } => wait(longest_retry(levels.retry), attempt, levels),
+        Outcome::NotDue { remaining } if remaining.is_zero() => guard(tries, levels),
+        Outcome::NotDue { remaining } => wait(*remaining, tries, levels),
+        Outcome::Unknown => retry("the database does not know this order", tries, levels),
+        Outcome::Failed { reason, .. } => retry(reason, tries, levels),
+        Outcome::Busy => busy(tries, levels),
+        Outcome::Postponed { .. } => {
+            let levels = Levels { hold: Duration::ZERO, ..levels };
+            wait(longest_retry(levels.retry), tries, levels)
+        }
     }
 }
 
-/// How long a failure that is nobody's fault waits where no level is for retries.
-const POSTPONED: Duration = Duration::from_mins(1);
-
 fn longest_retry(retry: &[Level]) -> Duration {
-    retry.iter().map(|level| level.ttl().as_duration()).max().unwrap_or(POSTPONED)
+    retry.iter().map(|level| level.ttl().as_duration()).max().unwrap_or(LONG)
 }
 
-fn wait(remaining: Duration, attempt: u32, levels: Levels<'_>) -> Disposition {
+/// A short rest is waited for here, so that the order is closed at its deadline.
+fn wait(remaining: Duration, tries: Tries, levels: Levels<'_>) -> Disposition {
+    if remaining <= levels.hold {
+        return Disposition::Hold { wait: remaining };
+    }
     best_level(levels.all, remaining).map_or_else(
         || Disposition::Park { reason: "not due, and there is no level to wait in".to_owned() },
-        |level| Disposition::Delay { level: level.clone(), attempt },
+        |level| delay(level, Tries { guarded: 0, ..tries }),
     )
 }
 
-fn retry(reason: &str, attempt: u32, levels: Levels<'_>) -> Disposition {
+/// Overdue, and the effect says that it is not: its own rule guards the order, for nobody knows how long.
+fn guard(tries: Tries, levels: Levels<'_>) -> Disposition {
+    let next = usize::try_from(tries.guarded).ok().and_then(|guarded| levels.retry.get(guarded));
+    let level = next
+        .or_else(|| levels.retry.iter().max_by_key(|level| level.ttl()))
+        .or_else(|| best_level(levels.all, LONG));
+    match level {
+        Some(level) => delay(level, Tries { guarded: tries.guarded.saturating_add(1), ..tries }),
+        None => Disposition::Hold { wait: LONGEST_BUSY },
+    }
+}
+
+/// Locks are held for milliseconds as a rule. Where there is no room to wait, a level of about a second does as well.
+fn busy(tries: Tries, levels: Levels<'_>) -> Disposition {
+    let wait = FIRST_BUSY.saturating_mul(1 << tries.busy.min(10)).min(LONGEST_BUSY);
+    match best_level(levels.all, LONGEST_BUSY).filter(|_| levels.hold.is_zero()) {
+        Some(level) => delay(level, tries),
+        None => Disposition::Hold { wait },
+    }
+}
+
+fn retry(reason: &str, tries: Tries, levels: Levels<'_>) -> Disposition {
+    let attempt = tries.attempt;
     let next = usize::try_from(attempt).ok().and_then(|attempt| levels.retry.get(attempt));
     match next {
-        Some(level) => {
-            Disposition::Delay { level: level.clone(), attempt: attempt.saturating_add(1) }
-        }
+        Some(level) => delay(level, Tries { attempt: attempt.saturating_add(1), ..tries }),
         None => Disposition::Park { reason: format!("{reason}; given up after {attempt} retries") },
     }
+}
+
+fn delay(level: &Level, tries: Tries) -> Disposition {
+    Disposition::Delay { level: level.clone(), tries }
 }

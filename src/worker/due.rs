@@ -1,30 +1,36 @@
 //! A delivery and what was read in it.
 
-use super::disposition::{Disposition, Levels, decide};
+use std::time::{Duration, Instant};
+
+use super::{
+    channels::Source,
+    disposition::{Disposition, Levels, Tries, decide},
+};
 use crate::{
     order::{OrderId, Outcome},
     topology::Topology,
     wire::{DueNotice, Received, Unreadable, headers},
 };
 
-/// A delivery that has to be settled, which only [`settle`](super::settle::settle) does.
+/// A delivery that has to be settled.
 #[must_use]
 pub(super) struct Due {
     pub(super) received: Received,
+    pub(super) source: Source,
     notice: Result<DueNotice, Unreadable>,
     /// A message of `overdue verify --probe`: it is about no order.
     is_canary: bool,
+    /// Times in a row that its order was locked by somebody else.
+    pub(super) busy: u32,
+    /// Since when that is so.
+    pub(super) busy_since: Option<Instant>,
 }
 
 impl Due {
-    pub(super) fn read(received: Received) -> Self {
+    pub(super) fn read(source: Source, received: Received) -> Self {
         let notice = received.notice();
         let is_canary = headers::is_canary(&received.headers);
-        Self { received, notice, is_canary }
-    }
-
-    pub(super) const fn tag(&self) -> u64 {
-        self.received.tag
+        Self { received, source, notice, is_canary, busy: 0, busy_since: None }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.
@@ -37,21 +43,26 @@ impl Due {
         self.order_id().map_or_else(|| "unreadable message".to_owned(), ToString::to_string)
     }
 
-    /// `None` as outcome is a body that could not be read.
+    /// `None` as outcome is a body that could not be read. `hold` is the longest rest to wait for unacked.
     pub(super) fn disposition(
         &self,
         outcome: Option<&Outcome>,
         topology: &Topology,
+        hold: Duration,
     ) -> Disposition {
         if self.is_canary {
             return Disposition::Ack;
         }
-        let levels = Levels { all: &topology.levels, retry: &topology.retry };
-        let attempt = headers::attempt(&self.received.headers);
+        let levels = Levels { all: &topology.levels, retry: &topology.retry, hold };
+        let tries = Tries {
+            attempt: headers::attempt(&self.received.headers),
+            guarded: headers::guarded(&self.received.headers),
+            busy: self.busy,
+        };
         match (&self.notice, outcome) {
             (Err(unreadable), _) => Disposition::Park { reason: unreadable.to_string() },
-            (Ok(_), Some(outcome)) => decide(outcome, attempt, levels),
-            (Ok(_), None) => decide(&Outcome::Unknown, attempt, levels),
+            (Ok(_), Some(outcome)) => decide(outcome, tries, levels),
+            (Ok(_), None) => decide(&Outcome::Unknown, tries, levels),
         }
     }
 }

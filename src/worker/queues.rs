@@ -1,12 +1,11 @@
-//! Which queues a timeout has: more than one while a retired generation drains.
+//! Which queues a timeout has: more than one while a retired generation drains, none where it was removed.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
-use super::{context::Worker, jitter, session_end::SessionEnd};
+use super::context::Worker;
 use crate::{
-    broker::{Link, Management, passive},
+    broker::{Link, Management, consume::ConsumeError, passive},
     plan::generation::{name_of, number_of},
-    shutdown::Stop,
     topology::Timeout,
 };
 
@@ -20,22 +19,29 @@ const PROBED: u32 = 9;
 /// The names of the queues of each timeout.
 pub(super) type ByTimeout<'a> = Vec<(&'a Timeout, BTreeSet<String>)>;
 
-/// The queues to consume from, oldest generation first; the plain name where there is none yet.
-pub(super) async fn find<'a>(worker: &'a Worker, link: &Link) -> Result<ByTimeout<'a>, SessionEnd> {
+/// The queues that are there. Of `consumed` it is known without a question; timeouts in `missing` are not asked for
+/// again where all queues can be listed.
+///
+/// Where the broker does not say whether a queue is there, it is taken for being there: consuming shows it.
+pub(super) async fn find<'a>(
+    worker: &'a Worker,
+    link: &Link,
+    consumed: &BTreeSet<String>,
+    missing: &BTreeSet<String>,
+) -> ByTimeout<'a> {
     let listed = listed(worker).await;
     let mut queues = Vec::new();
     for timeout in &worker.topology.timeouts {
         let base = worker.topology.business_queue(timeout);
-        let mut found = match &listed {
-            Some(names) => generations(names, &base),
-            None => probed(link, &base).await?,
+        let found = match &listed {
+            Some(names) if is_known(names, &base) || missing.contains(&timeout.name) => {
+                generations(names, &base)
+            }
+            _ => probed_new(link, &base, generations(consumed, &base)).await,
         };
-        if found.is_empty() {
-            found.insert(base);
-        }
         queues.push((timeout, found));
     }
-    Ok(queues)
+    queues
 }
 
 /// All queues of the virtual host. `None` where the management API does not answer, or is not asked: that must not
@@ -48,7 +54,12 @@ fn generations(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
     names.iter().filter(|name| number_of(base, name).is_some()).cloned().collect()
 }
 
-pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, SessionEnd> {
+fn is_known(names: &BTreeSet<String>, base: &str) -> bool {
+    names.iter().any(|name| number_of(base, name).is_some())
+}
+
+/// The generations of a queue, asked for one by one.
+pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, ConsumeError> {
     let mut found = BTreeSet::new();
     for name in (1..=PROBED).map(|number| name_of(base, number)) {
         if passive::queue_exists(link, &name).await? {
@@ -58,53 +69,22 @@ pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, 
     Ok(found)
 }
 
-/// Ends the session when a queue came, so that the next one consumes from it, too.
-pub(super) async fn watch(
-    worker: Arc<Worker>,
-    link: Arc<Link>,
-    consumed: BTreeSet<String>,
-    stop: Stop,
-) -> Result<(), SessionEnd> {
-    let longest = worker.management.as_ref().map_or(PROBE_EVERY, look_every);
-    loop {
-        tokio::select! {
-            () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(jitter::up_to(longest)) => {}
-        }
-        let came = match worker.management {
-            Some(_) => listed_new(&worker, &consumed).await,
-            None => probed_new(&worker, &link, &consumed).await?,
-        };
-        if came {
-            return Err(SessionEnd::QueuesChanged);
-        }
+/// Those that are consumed, and the one after them.
+async fn probed_new(link: &Link, base: &str, mut consumed: BTreeSet<String>) -> BTreeSet<String> {
+    if consumed.is_empty() {
+        return probed(link, base).await.unwrap_or_else(|_| BTreeSet::from([base.to_owned()]));
     }
-}
-
-/// Without an answer nothing has changed.
-async fn listed_new(worker: &Worker, consumed: &BTreeSet<String>) -> bool {
-    let Some(names) = listed(worker).await else { return false };
-    let mut bases = worker.topology.timeouts.iter().map(|t| worker.topology.business_queue(t));
-    bases.any(|base| !generations(&names, &base).is_subset(consumed))
-}
-
-async fn probed_new(
-    worker: &Worker,
-    link: &Link,
-    consumed: &BTreeSet<String>,
-) -> Result<bool, SessionEnd> {
-    for timeout in &worker.topology.timeouts {
-        let base = worker.topology.business_queue(timeout);
-        if passive::queue_exists(link, &next_generation(&base, consumed)).await? {
-            return Ok(true);
-        }
+    let next = next_generation(base, &consumed);
+    if passive::queue_exists(link, &next).await.unwrap_or(false) {
+        consumed.insert(next);
     }
-    Ok(false)
+    consumed
 }
 
 /// Twice before `overdue apply` deletes the old queue, so that its consumer is not cancelled.
-fn look_every(management: &Management) -> Duration {
-    LOOK_EVERY.min(management.statistics_interval().counts_settle() / 2)
+pub(super) fn look_every(worker: &Worker) -> Duration {
+    let settles = |management: &Management| management.statistics_interval().counts_settle() / 2;
+    worker.management.as_ref().map_or(PROBE_EVERY, |api| LOOK_EVERY.min(settles(api)))
 }
 
 /// The name that the queue of the next `overdue apply` would have.

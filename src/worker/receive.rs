@@ -1,4 +1,4 @@
-//! One timeout's loop: receive, flush, settle, drain.
+//! One queue's loop: receive, close, settle. What waits, for whatever, is kept beside it.
 
 use std::{
     sync::Arc,
@@ -6,107 +6,208 @@ use std::{
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
-    batch::Batch, context::ConsumerContext, counters::count, due::Due, limits,
-    session_end::SessionEnd, settle, tags::Tags,
+    batch::Batch, channels::Channels, context::ConsumerContext, copies::Copies, counters::count,
+    due::Due, limits, outage::Outage, parked::Parked, schedule::Schedule, session_end::SessionEnd,
 };
 use crate::{
-    broker::consume::Subscription, order::Outcome, shutdown::Stop, store::orders::ClosingPath,
+    order::Outcome,
+    shutdown::Stop,
+    store::{StoreError, orders::ClosingPath},
     telemetry,
 };
 
-/// A batch that is being closed.
-type Closing = JoinHandle<Result<Vec<(Due, Option<Outcome>)>, SessionEnd>>;
+/// How often it is looked whether something is stuck.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After a stop was asked for; what is not confirmed by then is given back.
+const LAST_CONFIRMS: Duration = Duration::from_secs(2);
 
-/// Consumes until a stop is asked for or something breaks; then gives back what is unsettled.
+/// A batch, and what the database said of it. `None` is a body that could not be read.
+pub(super) struct Closed {
+    pub(super) batch: Vec<Due>,
+    pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
+}
+
+/// What one queue's loop works with.
+pub(super) struct Consumer {
+    pub(super) context: Arc<ConsumerContext>,
+    pub(super) channels: Channels,
+    batch: Batch<Due>,
+    closing: FuturesUnordered<JoinHandle<Closed>>,
+    /// Looked up again at an instant.
+    pub(super) held: Schedule<Due>,
+    pub(super) copies: Copies,
+    pub(super) outage: Outage,
+    pub(super) parked: Parked,
+}
+
+/// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
 pub(super) async fn receive(
     context: ConsumerContext,
-    mut subscription: Subscription,
+    channels: Channels,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let context = Arc::new(context);
-    let worked = work(&context, &mut subscription, &stop).await;
+    let copies = Copies::new(Arc::clone(&context.copies));
+    let batch = Batch::new(limits::batch(&context.worker.settings));
+    let mut consumer = Consumer {
+        context: Arc::new(context),
+        channels,
+        batch,
+        closing: FuturesUnordered::new(),
+        held: Schedule::default(),
+        copies,
+        outage: Outage::default(),
+        parked: Parked::default(),
+    };
+    let worked = match consumer.work(&stop).await {
+        Ok(()) => consumer.drain().await,
+        Err(error) => Err(error),
+    };
+    consumer.parked.report(&consumer.context.timeout.name);
     // Where the channel is gone, the broker gives back by itself.
-    let given_back = subscription.give_back_all().await;
+    let given_back = consumer.channels.give_back_all().await;
     worked.and(given_back.map_err(SessionEnd::from))
 }
 
-async fn work(
-    context: &Arc<ConsumerContext>,
-    subscription: &mut Subscription,
-    stop: &Stop,
-) -> Result<(), SessionEnd> {
-    let settings = &context.worker.settings;
-    let mut batch: Batch<Due> = Batch::new(limits::batch(settings));
-    let mut tags = Tags::default();
-    // Settled as they are done: one that waits for a lock holds up no other.
-    let mut closing: FuturesUnordered<Closing> = FuturesUnordered::new();
-    loop {
-        let room = closing.len() < settings.in_flight;
-        let deadline = batch.deadline().map(tokio::time::Instant::from_std);
-        tokio::select! {
-            biased;
-            () = stop.requested() => break,
-            Some(closed) = closing.next() => {
-                settle::settle(context, subscription, &mut tags, joined(closed)?).await?;
-            }
-            delivery = subscription.next(), if room => {
-                let due = Due::read(delivery?);
-                tags.receive(due.tag());
-                if let Some(full) = batch.push(due, Instant::now()) {
-                    closing.push(close(context, full));
+impl Consumer {
+    async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let (room, receiving) = (self.has_room(), self.may_receive());
+            let flush_at = self.batch.deadline();
+            let (look_up_at, send_at) = (self.held_until(), self.copies.next_try());
+            tokio::select! {
+                biased;
+                () = stop.requested() => return Ok(()),
+                Some(closed) = self.closing.next() => self.settle(joined(closed)?).await?,
+                Some((confirmed, failure)) = self.copies.confirmed() => {
+                    self.copied(confirmed, failure.as_ref());
                 }
+                () = sleep_until(send_at) => self.copies.send_again(Instant::now()),
+                () = sleep_until(look_up_at), if room => self.look_up_held(),
+                delivery = self.channels.next(), if receiving => {
+                    let (source, received) = delivery?;
+                    self.add(Due::read(source, received));
+                }
+                // Nothing more is ready and the database is idle: waiting for company would only make it late.
+                () = std::future::ready(()), if self.closing.is_empty() && !self.batch.is_empty() => {
+                    self.flush();
+                }
+                () = sleep_until(flush_at), if room => self.flush(),
+                _ = look.tick() => self.look()?,
             }
-            // Nothing more is ready and the database is idle: waiting for company would only make it late.
-            () = std::future::ready(()), if closing.is_empty() && !batch.is_empty() => {
-                closing.push(close(context, batch.take()));
-            }
-            () = sleep_until(deadline), if room && !batch.is_empty() => {
-                closing.push(close(context, batch.take()));
+            self.channels.send_acks().await?;
+            if self.may_receive() && self.channels.is_short() && self.channels.may_replace() {
+                for (source, received) in self.channels.replace().await? {
+                    self.add(Due::read(source, received));
+                }
             }
         }
     }
-    if !batch.is_empty() {
-        closing.push(close(context, batch.take()));
+
+    /// Finishes what is in hand: batches are closed and settled, copies confirmed. What waits is given back.
+    async fn drain(&mut self) -> Result<(), SessionEnd> {
+        self.flush();
+        while let Some(closed) = self.closing.next().await {
+            self.settle(joined(closed)?).await?;
+        }
+        self.channels.send_acks().await?;
+        let last = tokio::time::Instant::now() + LAST_CONFIRMS;
+        while self.copies.is_sending() {
+            tokio::select! {
+                Some((confirmed, failure)) = self.copies.confirmed() => {
+                    self.copied(confirmed, failure.as_ref());
+                }
+                () = tokio::time::sleep_until(last) => break,
+            }
+        }
+        Ok(self.channels.send_acks().await?)
     }
-    while let Some(closed) = closing.next().await {
-        settle::settle(context, subscription, &mut tags, joined(closed)?).await?;
+
+    fn has_room(&self) -> bool {
+        let in_flight = self.context.worker.settings.in_flight;
+        self.closing.len() < if self.outage.lasts() { 1 } else { in_flight }
     }
-    Ok(())
+
+    /// Copies that are on their way may become no more than this, as long as they get through.
+    pub(super) fn bearable_copies(&self) -> usize {
+        usize::from(self.context.prefetch).div_ceil(4)
+    }
+
+    fn may_receive(&self) -> bool {
+        let copies_wait = self.copies.len() >= self.bearable_copies() && !self.copies.are_stuck();
+        self.has_room() && !self.outage.lasts() && !copies_wait
+    }
+
+    fn held_until(&self) -> Option<Instant> {
+        let next = self.held.next()?;
+        Some(self.outage.until().map_or(next, |until| until.max(next)))
+    }
+
+    fn look_up_held(&mut self) {
+        let size = self.context.worker.settings.batch_size;
+        for due in self.held.take_due(Instant::now(), size) {
+            self.channels.waits(due.source, false);
+            self.add(due);
+        }
+    }
+
+    fn add(&mut self, due: Due) {
+        if let Some(full) = self.batch.push(due, Instant::now()) {
+            self.close(full);
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.batch.is_empty() {
+            let batch = self.batch.take();
+            self.close(batch);
+        }
+    }
+
+    /// Closes a batch in a task of its own, so that several are on their way while this loop receives.
+    fn close(&self, batch: Vec<Due>) {
+        let context = Arc::clone(&self.context);
+        self.closing.push(tokio::spawn(async move {
+            let outcomes = outcomes(&context, &batch).await;
+            Closed { batch, outcomes }
+        }));
+    }
+
+    /// # Errors
+    /// A channel has ended, and nothing was being received that would have said so.
+    fn look(&mut self) -> Result<(), SessionEnd> {
+        self.parked.report(&self.context.timeout.name);
+        Ok(self.channels.check()?)
+    }
 }
 
-fn joined<T>(
-    joined: Result<Result<T, SessionEnd>, tokio::task::JoinError>,
-) -> Result<T, SessionEnd> {
-    joined.unwrap_or_else(|panic| Err(SessionEnd::Panicked(panic.to_string())))
+async fn outcomes(
+    context: &ConsumerContext,
+    batch: &[Due],
+) -> Result<Vec<Option<Outcome>>, StoreError> {
+    let began = Instant::now();
+    let worker = &context.worker;
+    let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
+    let closer = &worker.closers[&context.timeout.effect];
+    let outcomes = closer.outcomes(&ids, ClosingPath::Message).await?;
+    report(context, &outcomes, began.elapsed());
+    let mut outcomes = outcomes.into_iter();
+    Ok(batch.iter().map(|due| due.order_id().and_then(|_| outcomes.next())).collect())
 }
 
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+fn joined<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, SessionEnd> {
+    joined.map_err(|panic| SessionEnd::Panicked(panic.to_string()))
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
-}
-
-/// Closes a batch in a task of its own, so that several are on their way while this loop receives.
-fn close(context: &Arc<ConsumerContext>, batch: Vec<Due>) -> Closing {
-    let context = Arc::clone(context);
-    tokio::spawn(async move {
-        let began = Instant::now();
-        let worker = &context.worker;
-        let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
-        let closer = &worker.closers[&context.timeout.effect];
-        let outcomes = closer.outcomes(&ids, ClosingPath::Message).await?;
-        report(&context, &outcomes, began.elapsed());
-        let mut outcomes = outcomes.into_iter();
-        let pair = |due: Due| {
-            let outcome = due.order_id().is_some().then(|| outcomes.next()).flatten();
-            (due, outcome)
-        };
-        Ok(batch.into_iter().map(pair).collect())
-    })
 }
 
 fn report(context: &ConsumerContext, outcomes: &[Outcome], took: Duration) {

@@ -1,20 +1,11 @@
-//! One set of connections, and the tasks that work with it.
+//! One connection for consuming, and the tasks that work with it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{
-    context::{ConsumerContext, Worker},
-    limits, queues, receive, relay,
-    session_end::SessionEnd,
-    sweep,
-};
-use crate::{
-    broker::{Link, Publisher, consume::Subscription},
-    shutdown::Stop,
-    telemetry,
-};
+use super::{consumers, context::Worker, relay, session_end::SessionEnd, sweep};
+use crate::{broker::Link, shutdown::Stop};
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
 
@@ -26,45 +17,16 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     // The database first: without it there is no point in taking messages.
     worker.store.ping().await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: consuming").await?);
-    let publisher = Publisher::connect(&worker.address, "overdue worker: publishing").await?;
     let session = stop.child();
     let mut tasks = Tasks::new();
-    let consumed = consume(&mut tasks, worker, &link, publisher, &session).await?;
-    let names: Vec<String> = consumed.iter().cloned().collect();
-    tasks.spawn(queues::watch(Arc::clone(worker), Arc::clone(&link), consumed, session.clone()));
+    tasks.spawn(consumers::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
     tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
     tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
-    telemetry::worker_ready(&names, &worker.address.to_string(), worker.store.address());
     let result = finish(tasks, &session).await;
     if let Some(link) = Arc::into_inner(link) {
         link.close().await;
     }
     result
-}
-
-/// Starts a consumer for each queue of each timeout, and says which queues these are.
-async fn consume(
-    tasks: &mut Tasks,
-    worker: &Arc<Worker>,
-    link: &Link,
-    publisher: Publisher,
-    session: &Stop,
-) -> Result<BTreeSet<String>, SessionEnd> {
-    let prefetch = limits::prefetch(&worker.settings);
-    let mut consumed = BTreeSet::new();
-    for (timeout, queues) in queues::find(worker, link).await? {
-        for queue in queues {
-            let subscription = Subscription::open(link, &queue, prefetch).await?;
-            consumed.insert(queue);
-            let context = ConsumerContext {
-                worker: Arc::clone(worker),
-                timeout: timeout.clone(),
-                publisher: publisher.clone(),
-            };
-            tasks.spawn(receive::receive(context, subscription, session.clone()));
-        }
-    }
-    Ok(consumed)
 }
 
 /// Waits for every task; the first that fails stops the others.

@@ -1,105 +1,183 @@
-//! What follows a commit: put back, park, and then ack. The only place that settles.
+//! What follows a commit: ack, hold, put back or park. The only place that decides how a delivery is settled.
 
-use futures_util::future::join_all;
+use std::time::{Duration, Instant};
 
 use super::{
-    context::ConsumerContext,
+    copies::{Copy, Purpose},
+    copy_publisher::CopyError,
     counters::count,
-    disposition::Disposition,
+    disposition::{Disposition, Tries},
     due::Due,
+    receive::{Closed, Consumer},
     session_end::SessionEnd,
-    tags::{Ack, Tags},
 };
-use crate::{broker::consume::Subscription, order::Outcome, telemetry};
+use crate::{
+    order::Outcome,
+    store::{FailureKind, StoreError},
+    telemetry,
+    text::error_chain,
+    topology::level::Level,
+};
 
-/// Settles a committed batch. `None` as outcome is a body that could not be read.
-///
-/// # Errors
-/// A copy was not confirmed: that delivery is given back, the others are acked, and the session is to end.
-/// Or the channel is gone: then all of them come again, and find their orders final.
-pub(super) async fn settle(
-    context: &ConsumerContext,
-    subscription: &Subscription,
-    tags: &mut Tags,
-    batch: Vec<(Due, Option<Outcome>)>,
-) -> Result<(), SessionEnd> {
-    let settled = join_all(batch.iter().map(|(due, outcome)| async move {
-        let disposition = due.disposition(outcome.as_ref(), &context.worker.topology);
-        let result = carry_out(context, due, outcome.as_ref(), &disposition).await;
-        (due, disposition, result)
-    }))
-    .await;
-    report_parked(context, &settled);
-    let mut failure = None;
-    for (due, _, result) in settled {
-        let tag = due.tag();
-        match result {
-            Ok(()) => tags.finish(tag),
+/// Below a timer's precision.
+const SHORTEST_HOLD: Duration = Duration::from_millis(1);
+/// An order that is locked for so long is worth a line in the log.
+const LONG_BUSY: Duration = Duration::from_secs(10);
+
+impl Consumer {
+    /// Settles a batch, or keeps it where the database did not close it.
+    ///
+    /// # Errors
+    /// The channel is gone: then all of them come again, and find their orders final.
+    pub(super) async fn settle(&mut self, closed: Closed) -> Result<(), SessionEnd> {
+        let Closed { batch, outcomes } = closed;
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
             Err(error) => {
-                if tags.forget(tag) {
-                    subscription.give_back(tag).await?;
+                self.keep(batch, &error);
+                return Ok(());
+            }
+        };
+        if outcomes.iter().any(Option::is_some) && self.outage.ended() {
+            telemetry::closing_again(&self.context.timeout.name);
+        }
+        self.report_guarded(&batch, &outcomes);
+        let now = Instant::now();
+        for (due, outcome) in batch.into_iter().zip(outcomes) {
+            self.settle_one(due, outcome.as_ref(), now).await?;
+        }
+        Ok(())
+    }
+
+    /// The database closes nothing at present: the messages stay here, unacked, until it does.
+    fn keep(&mut self, batch: Vec<Due>, error: &StoreError) {
+        let now = Instant::now();
+        if let Some(until) = self.outage.failed(now) {
+            let reason = error_chain(error);
+            let timeout = &self.context.timeout.name;
+            telemetry::closing_failed(timeout, batch.len(), &reason, until.duration_since(now));
+            if error.kind() == FailureKind::Unavailable {
+                self.context.worker.store.drop_connections();
+            }
+        }
+        for due in batch {
+            self.hold(due, now);
+        }
+    }
+
+    async fn settle_one(
+        &mut self,
+        due: Due,
+        outcome: Option<&Outcome>,
+        now: Instant,
+    ) -> Result<(), SessionEnd> {
+        let (worker, timeout) = (&self.context.worker, &self.context.timeout);
+        let may_wait = self.channels.may_wait();
+        let hold = if may_wait { worker.settings.hold.as_duration() } else { Duration::ZERO };
+        match due.disposition(outcome, &worker.topology, hold) {
+            Disposition::Ack => {
+                if outcome == Some(&Outcome::AlreadyFinal) {
+                    count(&worker.counters.already_final, 1);
                 }
-                failure = Some(error);
+                self.channels.finish(due.source);
+            }
+            Disposition::Hold { wait } => {
+                count(&worker.counters.held, usize::from(due.busy == 0));
+                let due = if outcome == Some(&Outcome::Busy) {
+                    busier(due, timeout.name.as_str(), now)
+                } else {
+                    due
+                };
+                self.hold(due, now + wait.max(SHORTEST_HOLD));
+            }
+            Disposition::Delay { level, tries } => self.delay(due, outcome, &level, tries),
+            Disposition::Park { reason } => self.park(due, reason).await?,
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, due: Due, until: Instant) {
+        self.channels.waits(due.source, true);
+        self.held.add(until, due);
+    }
+
+    fn delay(&mut self, due: Due, outcome: Option<&Outcome>, level: &Level, tries: Tries) {
+        let waits = matches!(
+            outcome,
+            Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. })
+        );
+        let purpose = if waits { Purpose::Wait } else { Purpose::Retry };
+        let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
+        let message = due.received.put_back(topology, timeout, level, tries.attempt, tries.guarded);
+        telemetry::delayed(&due.label(), level.name(), tries.attempt);
+        self.copy(due, purpose, message);
+    }
+
+    /// Where copies do not get through and many wait, the broker parks the original itself, without a reason.
+    async fn park(&mut self, due: Due, reason: String) -> Result<(), SessionEnd> {
+        let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
+        if topology.dead_letters_at_least_once()
+            && self.copies.parking_is_stuck(self.bearable_copies())
+        {
+            self.channels.dead_letter(due.source).await?;
+            self.was_parked(&due, reason);
+            return Ok(());
+        }
+        let message = due.received.park(topology, timeout, &reason);
+        self.copy(due, Purpose::Park(reason), message);
+        Ok(())
+    }
+
+    fn copy(&mut self, due: Due, purpose: Purpose, message: crate::wire::Message) {
+        self.channels.waits(due.source, true);
+        self.copies.publish(due, purpose, message);
+    }
+
+    /// What was confirmed is done with; what was not is tried again.
+    pub(super) fn copied(&mut self, confirmed: Vec<Copy>, failure: Option<&CopyError>) {
+        if let Some(failure) = failure
+            && self.copies.is_to_be_reported()
+        {
+            let timeout = &self.context.timeout.name;
+            telemetry::copies_wait(timeout, self.copies.len(), &error_chain(failure));
+        }
+        for Copy { due, purpose, .. } in confirmed {
+            self.channels.waits(due.source, false);
+            self.channels.finish(due.source);
+            let counters = &self.context.worker.counters;
+            match purpose {
+                Purpose::Wait => count(&counters.put_back, 1),
+                Purpose::Retry => count(&counters.retried, 1),
+                Purpose::Park(reason) => self.was_parked(&due, reason),
             }
         }
     }
-    ack(subscription, tags).await?;
-    failure.map_or(Ok(()), Err)
-}
 
-async fn ack(subscription: &Subscription, tags: &mut Tags) -> Result<(), SessionEnd> {
-    for frame in tags.acks() {
-        match frame {
-            Ack::Through(tag) => subscription.ack_through(tag).await?,
-            Ack::One(tag) => subscription.ack(tag).await?,
-        }
+    fn was_parked(&mut self, due: &Due, reason: String) {
+        count(&self.context.worker.counters.parked, 1);
+        self.parked.add(due.label(), reason);
     }
-    Ok(())
-}
 
-/// One line for all that this batch has parked.
-fn report_parked(
-    context: &ConsumerContext,
-    settled: &[(&Due, Disposition, Result<(), SessionEnd>)],
-) {
-    let mut parked = settled.iter().filter_map(|settled| match settled {
-        (due, Disposition::Park { reason }, Ok(())) => Some((due, reason)),
-        _ => None,
-    });
-    if let Some((first, reason)) = parked.next() {
-        let messages = 1 + parked.count();
-        telemetry::batch_parked(&context.timeout.name, messages, &first.label(), reason);
+    /// One line for all orders of a batch that are overdue and that the effect does not close.
+    fn report_guarded(&self, batch: &[Due], outcomes: &[Option<Outcome>]) {
+        let is_guarded = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::NotDue { remaining }) if remaining.is_zero());
+        let mut guarded = batch.iter().zip(outcomes).filter(|(_, outcome)| is_guarded(outcome));
+        if let Some((first, _)) = guarded.next() {
+            let orders = 1 + guarded.count();
+            count(&self.context.worker.counters.guarded, orders);
+            telemetry::guarded(&self.context.timeout.name, orders, &first.label());
+        }
     }
 }
 
-async fn carry_out(
-    context: &ConsumerContext,
-    due: &Due,
-    outcome: Option<&Outcome>,
-    disposition: &Disposition,
-) -> Result<(), SessionEnd> {
-    let ConsumerContext { worker, timeout, publisher } = context;
-    let (topology, counters) = (&worker.topology, &worker.counters);
-    match disposition {
-        Disposition::Ack => {
-            if outcome == Some(&Outcome::AlreadyFinal) {
-                count(&counters.already_final, 1);
-            }
-        }
-        Disposition::Delay { level, attempt } => {
-            publisher.publish(due.received.put_back(topology, timeout, level, *attempt)).await?;
-            telemetry::delayed(&due.label(), level.name(), *attempt);
-            let waits = matches!(
-                outcome,
-                Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. })
-            );
-            count(if waits { &counters.put_back } else { &counters.retried }, 1);
-        }
-        Disposition::Park { reason } => {
-            publisher.publish(due.received.park(topology, timeout, reason)).await?;
-            telemetry::parked(&due.label(), reason);
-            count(&counters.parked, 1);
-        }
+/// Once more in a row locked by somebody else.
+fn busier(mut due: Due, timeout: &str, now: Instant) -> Due {
+    let since = *due.busy_since.get_or_insert(now);
+    let before = due.busy;
+    due.busy = due.busy.saturating_add(1);
+    // At the longest wait one look is a second: this is the tenth such look, and every sixtieth after it.
+    if now.duration_since(since) >= LONG_BUSY && before % 60 == 17 {
+        telemetry::locked(timeout, &due.label(), now.duration_since(since));
     }
-    Ok(())
+    due
 }

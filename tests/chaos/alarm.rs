@@ -7,7 +7,7 @@ use overdue::internals::broker::PublishError;
 use crate::{
     load::{Load, Wave, publish},
     stage::{Stage, assert_unharmed, until_logged},
-    support::Services,
+    support::{Services, until},
 };
 
 /// The publisher's time-outs, 5 s to send and 15 s to the confirm, and something for a busy machine.
@@ -48,6 +48,33 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
     publish(world, EARLY).await;
     load.until_done(world).await;
     assert_unharmed(worker).await;
+}
+
+/// Ghosts go through retry levels to the parking lot: each of them needs a copy, and the broker takes none.
+const GHOSTS: usize = 300;
+const GOOD: Wave = Wave::of(7, 2_000);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_memory_alarm_stops_only_the_messages_that_need_a_copy() {
+    let stage = Stage::on(Services::chaos_broker()).await;
+    let world = &stage.world;
+    let load = Load::create(world, &[GOOD]).await;
+    let worker = stage.worker().await;
+    let ghosts: Vec<String> = (0..GHOSTS).map(|n| format!("ghost-{n}")).collect();
+    world.publish("5s", &ghosts).await;
+    load.publish(world).await;
+
+    stage.broker.raise_memory_alarm().await;
+    world.until_closed(load.len()).await;
+    let unacked = async || world.count("orders.unpaid", "messages").await;
+    until("all but the ghosts acked", unacked, |left| left.is_some_and(|left| left <= 300)).await;
+    assert_eq!(worker.logged("session ended"), 0, "the alarm took the worker from its messages");
+    stage.broker.clear_memory_alarm().await;
+
+    // Each once: what was on its way under the alarm is not sent again.
+    assert_eq!(world.parked(GHOSTS).await.len(), GHOSTS);
+    world.until_empty("orders.unpaid").await;
+    assert_eq!(worker.logged("session ended"), 0);
 }
 
 fn is_blocked(error: &PublishError) -> bool {

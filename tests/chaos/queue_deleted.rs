@@ -21,12 +21,13 @@ async fn a_worker_consumes_again_when_its_queue_is_back() {
     let queue = world.topology.business_queue(&world.topology.timeouts[0]);
     world.until_empty(&queue).await;
     world.services.api().delete_queue(&world.vhost, &queue, false).await.unwrap();
-    until_logged(&worker, "session ended", 1).await;
+    until_logged(&worker, "this queue is not consumed", 1).await;
     let applied = world.overdue(&["apply", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
     publish(world, AFTER).await;
 
     load.until_done(world).await;
     assert!(worker.log().contains("the broker cancelled the consumer of queue `orders.unpaid`"));
+    assert_eq!(worker.logged("session ended"), 0);
     assert_unharmed(worker).await;
 }

@@ -7,7 +7,8 @@ use overdue::internals::{
     topology::level::{Level, best_level},
     worker::{
         batch::{Batch, BatchLimits},
-        disposition::{Disposition, Levels, decide},
+        disposition::{Disposition, Levels, Tries, decide},
+        schedule::Schedule,
     },
 };
 use proptest::{collection, prelude::*};
@@ -20,8 +21,12 @@ fn levels(texts: &[&str]) -> Vec<Level> {
     texts.iter().map(|text| level(text)).collect()
 }
 
+fn tries(attempt: u32) -> Tries {
+    Tries { attempt, ..Tries::default() }
+}
+
 fn delay(text: &str, attempt: u32) -> Disposition {
-    Disposition::Delay { level: level(text), attempt }
+    Disposition::Delay { level: level(text), tries: tries(attempt) }
 }
 
 fn park(reason: &str) -> Disposition {
@@ -100,20 +105,28 @@ proptest! {
     fn waiting_ends_after_the_deadline_and_before_one_more_shortest_level(
         levels in any_levels(),
         times_shortest in 0_u32..2_000,
-        extra_ms in 0_u64..10_000,
+        extra_ms in 1_u64..10_000,
         attempt in 0_u32..9,
+        hold_ms in 0_u64..3_000,
     ) {
+        let hold = Duration::from_millis(hold_ms);
         let shortest = levels.iter().map(|level| level.ttl().as_duration()).min().expect("levels");
         let deadline = shortest * times_shortest + Duration::from_millis(extra_ms).min(shortest);
         let mut waited = Duration::ZERO;
         loop {
             let outcome = Outcome::NotDue { remaining: deadline.saturating_sub(waited) };
-            let Disposition::Delay { level, attempt: next } =
-                decide(&outcome, attempt, Levels { all: &levels, retry: &[] }) else {
-                return Err(TestCaseError::fail("parked while waiting"));
-            };
-            prop_assert_eq!(next, attempt, "waiting is no failure");
-            waited += level.ttl().as_duration();
+            match decide(&outcome, tries(attempt), Levels { all: &levels, retry: &[], hold }) {
+                Disposition::Delay { level, tries: next } => {
+                    prop_assert_eq!(next, tries(attempt), "waiting is no failure");
+                    waited += level.ttl().as_duration();
+                }
+                Disposition::Hold { wait } => {
+                    prop_assert!(wait <= hold);
+                    waited += wait;
+                    prop_assert_eq!(waited, deadline, "what is held is closed at its deadline");
+                }
+                other => return Err(TestCaseError::fail(format!("{other:?} while waiting"))),
+            }
             if waited >= deadline {
                 break;
             }
@@ -130,14 +143,14 @@ proptest! {
     ) {
         let outcome =
             if known { Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() } } else { Outcome::Unknown };
-        let given = Levels { all: &[], retry: &retry };
+        let given = Levels { all: &[], retry: &retry, hold: Duration::ZERO };
         for (attempt, level) in (0_u32..).zip(&retry) {
-            let expected = Disposition::Delay { level: level.clone(), attempt: attempt + 1 };
-            prop_assert_eq!(decide(&outcome, attempt, given), expected);
+            let expected = Disposition::Delay { level: level.clone(), tries: tries(attempt + 1) };
+            prop_assert_eq!(decide(&outcome, tries(attempt), given), expected);
         }
         let last = u32::try_from(retry.len())?;
         for attempt in [last, last + 1, u32::MAX] {
-            let parked = matches!(decide(&outcome, attempt, given), Disposition::Park { .. });
+            let parked = matches!(decide(&outcome, tries(attempt), given), Disposition::Park { .. });
             prop_assert!(parked, "attempt {} of {}", attempt, last);
         }
     }
@@ -177,7 +190,6 @@ fn each_outcome_has_its_disposition() {
         (Outcome::Closed { late: Duration::ZERO }, 0, Disposition::Ack),
         (Outcome::Closed { late: Duration::from_secs(9) }, 7, Disposition::Ack),
         (Outcome::AlreadyFinal, 7, Disposition::Ack),
-        (waits(0), 0, delay("1s", 0)),
         (waits(59), 1, delay("1s", 1)),
         (waits(60), 2, delay("1m", 2)),
         (waits(1_799), 0, delay("1m", 0)),
@@ -189,7 +201,6 @@ fn each_outcome_has_its_disposition() {
             2,
             park("the database does not know this order; given up after 2 retries"),
         ),
-        (Outcome::Busy, 0, delay("1s", 0)),
         (Outcome::Busy, 2, delay("1s", 2)),
         (postponed.clone(), 0, delay("1m", 0)),
         (postponed, 9, delay("1m", 9)),
@@ -197,16 +208,104 @@ fn each_outcome_has_its_disposition() {
         (failed, 2, park("violates check \"available\"; given up after 2 retries")),
     ];
     for (outcome, attempt, expected) in table {
-        let decided = decide(&outcome, attempt, Levels { all: &all, retry: &retry });
+        let levels = Levels { all: &all, retry: &retry, hold: Duration::ZERO };
+        let decided = decide(&outcome, tries(attempt), levels);
         assert_eq!(decided, expected, "{outcome:?}, attempt {attempt}");
     }
 }
 
 #[test]
 fn without_levels_what_has_to_wait_is_parked_with_the_cause() {
-    let none = Levels { all: &[], retry: &[] };
+    let none = Levels { all: &[], retry: &[], hold: Duration::ZERO };
     let early = Outcome::NotDue { remaining: Duration::from_secs(1) };
-    assert_eq!(decide(&early, 3, none), park("not due, and there is no level to wait in"));
-    let unknown = decide(&Outcome::Unknown, 0, none);
+    assert_eq!(decide(&early, tries(3), none), park("not due, and there is no level to wait in"));
+    let unknown = decide(&Outcome::Unknown, tries(0), none);
     assert_eq!(unknown, park("the database does not know this order; given up after 0 retries"));
+}
+
+/// `not_due` with no time left: the effect's own rule guards the order, for nobody knows how long.
+#[test]
+fn an_overdue_order_that_is_guarded_backs_off_burns_no_retry_and_is_never_parked() {
+    let all = levels(&["1s", "1m", "30m", "1d"]);
+    let retry = levels(&["5s", "1m"]);
+    let guarded = Outcome::NotDue { remaining: Duration::ZERO };
+    let given = Levels { all: &all, retry: &retry, hold: Duration::from_secs(2) };
+    let mut now = tries(1);
+    for expected in ["5s", "1m", "1m", "1m"] {
+        let Disposition::Delay { level, tries: next } = decide(&guarded, now, given) else {
+            panic!("it is put back");
+        };
+        assert_eq!(level.name(), expected);
+        assert_eq!(next, Tries { guarded: now.guarded + 1, ..now });
+        now = next;
+    }
+    let forged = Tries { guarded: u32::MAX, ..tries(9) };
+    assert!(
+        matches!(decide(&guarded, forged, given), Disposition::Delay { level, .. } if level.name() == "1m")
+    );
+
+    let without_retry = Levels { retry: &[], ..given };
+    let first = decide(&guarded, tries(0), without_retry);
+    assert!(matches!(first, Disposition::Delay { level, .. } if level.name() == "1m"));
+    let without_levels = Levels { all: &[], ..without_retry };
+    assert!(matches!(decide(&guarded, tries(0), without_levels), Disposition::Hold { .. }));
+    // A deadline that was extended is no guard.
+    let extended = Outcome::NotDue { remaining: Duration::from_secs(90) };
+    assert_eq!(decide(&extended, now, given), delay("1m", 1));
+}
+
+#[test]
+fn a_short_rest_is_held_and_a_longer_one_takes_a_level() {
+    let all = levels(&["1s", "1m"]);
+    let given = Levels { all: &all, retry: &[], hold: Duration::from_secs(2) };
+    let rest =
+        |ms| decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(4), given);
+    for ms in [1, 100, 2_000] {
+        assert_eq!(rest(ms), Disposition::Hold { wait: Duration::from_millis(ms) });
+    }
+    assert_eq!(rest(2_001), delay("1s", 4));
+}
+
+/// 10 ms, doubling, at most a second; without room to wait through a level of about a second.
+#[test]
+fn a_locked_order_is_held_for_longer_and_longer_and_burns_no_retry() {
+    let all = levels(&["100ms", "1s", "1m"]);
+    let given = Levels { all: &all, retry: &[], hold: Duration::from_secs(2) };
+    let waits: Vec<u128> = (0..9)
+        .map(|busy| match decide(&Outcome::Busy, Tries { busy, ..tries(1) }, given) {
+            Disposition::Hold { wait } => wait.as_millis(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]);
+    let full = Levels { hold: Duration::ZERO, ..given };
+    assert_eq!(decide(&Outcome::Busy, tries(1), full), delay("1s", 1));
+}
+
+proptest! {
+    /// Items are taken once, when they are due, earliest first, and those of one instant in the order they came.
+    #[test]
+    fn a_schedule_gives_what_is_due_and_nothing_before_it(
+        offsets_ms in collection::vec(0_u64..50, 0..40),
+        looks_ms in collection::vec(0_u64..60, 0..10),
+        limit in 1_usize..9,
+    ) {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        for (number, offset_ms) in offsets_ms.iter().enumerate() {
+            schedule.add(start + Duration::from_millis(*offset_ms), (*offset_ms, number));
+        }
+        let mut expected: Vec<_> = offsets_ms.iter().enumerate().map(|(n, ms)| (*ms, n)).collect();
+        expected.sort_unstable();
+        for look_ms in looks_ms {
+            let first = schedule.next().map(|at| at - start);
+            prop_assert_eq!(first, expected.first().map(|(ms, _)| Duration::from_millis(*ms)));
+            let due = expected.iter().filter(|(ms, _)| *ms <= look_ms).count().min(limit);
+            let taken = schedule.take_due(start + Duration::from_millis(look_ms), limit);
+            prop_assert_eq!(taken, expected.drain(..due).collect::<Vec<_>>());
+            prop_assert_eq!(schedule.len(), expected.len());
+            prop_assert_eq!(schedule.is_empty(), expected.is_empty());
+        }
+        prop_assert_eq!(schedule.iter().copied().collect::<Vec<_>>(), expected);
+    }
 }

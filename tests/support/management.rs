@@ -126,3 +126,14 @@ impl World {
         self.call(Method::GET, "queues", &[queue], Value::Null).await[field].as_u64()
     }
 }
+
+impl World {
+    /// Waits until a policy is in effect on a queue.
+    pub async fn until_policy(&self, queue: &str, policy: &str) {
+        let look = async || {
+            let queue = self.call(Method::GET, "queues", &[queue], Value::Null).await;
+            queue["policy"].as_str().unwrap_or_default().to_owned()
+        };
+        super::until(&format!("policy {policy} on {queue}"), look, |seen| seen == policy).await;
+    }
+}

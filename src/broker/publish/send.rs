@@ -1,6 +1,6 @@
 //! Handing a message to the connection.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use lapin::{BasicProperties, Channel, options::BasicPublishOptions};
 use tokio::time::timeout;
@@ -18,6 +18,7 @@ pub(super) async fn send(
     link: &Link,
     channel: &Channel,
     message: Message,
+    waits_while_blocked: impl Fn() -> bool,
 ) -> Result<lapin::PublisherConfirm, PublishError> {
     let Message { exchange, routing_key, message_id, content_type, headers, body } = message;
     let mut properties = BasicProperties::default()
@@ -29,9 +30,20 @@ pub(super) async fn send(
     }
     // Mandatory: without it an unroutable message is acked and gone.
     let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-    let publishing =
-        channel.basic_publish(exchange.into(), routing_key.into(), options, &body, properties);
-    match timeout(PUBLISH_TIMEOUT, publishing).await {
+    let mut publishing = pin!(channel.basic_publish(
+        exchange.into(),
+        routing_key.into(),
+        options,
+        &body,
+        properties
+    ));
+    let sent = loop {
+        let sent = timeout(PUBLISH_TIMEOUT, &mut publishing).await;
+        if sent.is_ok() || !(link.is_blocked() && link.is_connected() && waits_while_blocked()) {
+            break sent;
+        }
+    };
+    match sent {
         Ok(Ok(confirm)) => Ok(confirm),
         Ok(Err(error)) => Err(PublishError::Disconnected { message_id, reason: error.to_string() }),
         Err(_elapsed) if link.is_blocked() => Err(PublishError::Blocked { message_id }),

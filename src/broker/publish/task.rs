@@ -1,12 +1,12 @@
 //! The task that owns connection and channel.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use lapin::Channel;
+use lapin::{Channel, Confirmation, ConnectionStatus, PublisherConfirm};
 use tokio::{
     sync::mpsc,
-    time::{MissedTickBehavior, timeout},
+    time::{MissedTickBehavior, error::Elapsed, timeout},
 };
 
 use super::{
@@ -28,13 +28,29 @@ pub(super) struct Request {
     pub(super) answer: Answer,
 }
 
+/// What becomes of messages while the broker blocks the connection (memory or disk alarm).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WhileBlocked {
+    /// After a while they fail.
+    Fail,
+    /// They wait until it is over.
+    Wait,
+}
+
 /// Publishes what comes in, until nobody holds a handle any more or the connection is gone.
-pub(super) async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receiver<Request>) {
+pub(super) async fn serve(
+    link: Link,
+    channel: Channel,
+    mut inbox: mpsc::Receiver<Request>,
+    while_blocked: WhileBlocked,
+) {
     let mut pending = FuturesUnordered::new();
     let mut returns = Returns::default();
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let waits = while_blocked == WhileBlocked::Wait;
     let alive = loop {
+        let is_held_up = waits && link.is_blocked();
         tokio::select! {
             biased;
             Some(first) = pending.next(), if !pending.is_empty() => {
@@ -44,11 +60,14 @@ pub(super) async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receive
                 }
                 returns.answer(confirmed, link.is_blocked());
             }
-            request = inbox.recv(), if pending.len() < WINDOW => {
+            request = inbox.recv(), if pending.len() < WINDOW && !is_held_up => {
                 let Some(Request { message, answer }) = request else { break true };
                 let sent = Sent::of(&message, answer);
-                match send(&link, &channel, message).await {
-                    Ok(confirm) => pending.push(async move { (sent, timeout(CONFIRM_TIMEOUT, confirm).await) }),
+                match send(&link, &channel, message, || waits && !inbox.is_closed()).await {
+                    Ok(confirm) => {
+                        let status = link.status();
+                        pending.push(async move { (sent, confirmed(confirm, waits, &status).await) });
+                    }
                     Err(error) => {
                         sent.answer(Err(error));
                         break false;
@@ -56,6 +75,10 @@ pub(super) async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receive
                 }
             }
             _ = look.tick() => {}
+        }
+        // Nobody waits for what a blocked connection still has.
+        if is_held_up && inbox.is_closed() {
+            break false;
         }
         if !channel.status().connected() {
             break false;
@@ -75,5 +98,20 @@ pub(super) async fn serve(link: Link, channel: Channel, mut inbox: mpsc::Receive
     }
     if let Some(link) = link {
         link.close().await;
+    }
+}
+
+/// Waits for a confirm; with `waits` longer, for as long as the broker blocks the connection.
+async fn confirmed(
+    confirm: PublisherConfirm,
+    waits: bool,
+    status: &ConnectionStatus,
+) -> Result<Result<Confirmation, lapin::Error>, Elapsed> {
+    let mut confirm = pin!(confirm);
+    loop {
+        let confirmed = timeout(CONFIRM_TIMEOUT, &mut confirm).await;
+        if confirmed.is_ok() || !(waits && status.connected() && status.blocked()) {
+            return confirmed;
+        }
     }
 }

@@ -188,6 +188,7 @@ pub(super) const ROOMS: &[Room] = &[
             "worker/batch.rs",
             "worker/blame.rs",
             "worker/disposition.rs",
+            "worker/schedule.rs",
             "worker/splitting.rs",
             "worker/tags.rs",
         ],

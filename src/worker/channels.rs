@@ -1,0 +1,177 @@
+//! The channels on which one queue is consumed: one receives, those before it only keep what waits.
+//!
+//! A prefetch count is a channel's, and quorum queues take no more than 2,000. Where most of it waits (for a deadline, a
+//! lock, a confirm), another channel is opened, so that what waits never limits what is received.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::tags::{Ack, Tags};
+use crate::{
+    broker::{
+        Link,
+        consume::{ConsumeError, Subscription},
+    },
+    wire::Received,
+};
+
+/// Bounds what one queue's consumer keeps in memory.
+const MAX_CHANNELS: usize = 16;
+
+/// Where a delivery came from, and by which it is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    channel: u64,
+    tag: u64,
+}
+
+struct Channel {
+    subscription: Subscription,
+    tags: Tags,
+    /// Deliveries that wait for something.
+    waiting: usize,
+}
+
+/// The newest receives.
+pub(super) struct Channels {
+    link: Arc<Link>,
+    queue: String,
+    prefetch: u16,
+    opened: u64,
+    receiving: Channel,
+    keeping: BTreeMap<u64, Channel>,
+}
+
+impl Channels {
+    /// # Errors
+    /// See [`Subscription::open`].
+    pub(super) async fn open(
+        link: &Arc<Link>,
+        queue: &str,
+        prefetch: u16,
+    ) -> Result<Self, ConsumeError> {
+        Ok(Self {
+            link: Arc::clone(link),
+            queue: queue.to_owned(),
+            prefetch,
+            opened: 0,
+            receiving: Channel::open(link, queue, prefetch).await?,
+            keeping: BTreeMap::new(),
+        })
+    }
+
+    /// The next delivery; waits until there is one.
+    ///
+    /// # Errors
+    /// The subscription ended; everything unsettled goes back to the queue by itself.
+    pub(super) async fn next(&mut self) -> Result<(Source, Received), ConsumeError> {
+        let received = self.receiving.subscription.next().await?;
+        Ok((self.received(&received), received))
+    }
+
+    fn received(&mut self, received: &Received) -> Source {
+        self.receiving.tags.receive(received.tag);
+        Source { channel: self.opened, tag: received.tag }
+    }
+
+    /// Nothing is left to be done with a delivery but the ack.
+    pub(super) fn finish(&mut self, source: Source) {
+        if let Some(channel) = self.channel(source) {
+            channel.tags.finish(source.tag);
+        }
+    }
+
+    /// A delivery waits for something, or no longer does.
+    pub(super) fn waits(&mut self, source: Source, waits: bool) {
+        if let Some(channel) = self.channel(source) {
+            let waiting = channel.waiting;
+            channel.waiting = if waits { waiting + 1 } else { waiting.saturating_sub(1) };
+        }
+    }
+
+    /// Leaves a delivery to the broker, which puts it into the parking lot as it is.
+    pub(super) async fn dead_letter(&mut self, source: Source) -> Result<(), ConsumeError> {
+        if let Some(channel) = self.channel(source)
+            && channel.tags.forget(source.tag)
+        {
+            channel.subscription.dead_letter(source.tag).await?;
+        }
+        Ok(())
+    }
+
+    /// Acks what is done, and closes channels that keep nothing any more.
+    pub(super) async fn send_acks(&mut self) -> Result<(), ConsumeError> {
+        self.receiving.send_acks().await?;
+        for channel in self.keeping.values_mut() {
+            channel.send_acks().await?;
+        }
+        for (_, empty) in self.keeping.extract_if(.., |_, channel| channel.tags.unsettled() == 0) {
+            empty.subscription.give_back_all().await?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// One of them has ended; what it kept is back in the queue.
+    pub(super) fn check(&self) -> Result<(), ConsumeError> {
+        self.receiving.subscription.check()?;
+        self.keeping.values().try_for_each(|channel| channel.subscription.check())
+    }
+
+    /// Whether so much of the prefetch count waits that little is left to receive with.
+    pub(super) fn is_short(&self) -> bool {
+        self.receiving.waiting >= usize::from(self.prefetch).div_ceil(4) * 3
+    }
+
+    /// Whether what waits may become more.
+    pub(super) fn may_wait(&self) -> bool {
+        self.keeping.len() + 1 < MAX_CHANNELS || !self.is_short()
+    }
+
+    pub(super) fn may_replace(&self) -> bool {
+        self.keeping.len() + 1 < MAX_CHANNELS
+    }
+
+    /// Goes on receiving on another channel; what the old one has prefetched and nobody has seen yet.
+    pub(super) async fn replace(&mut self) -> Result<Vec<(Source, Received)>, ConsumeError> {
+        let next = Channel::open(&self.link, &self.queue, self.prefetch).await?;
+        let rest = self.receiving.subscription.cancel().await?;
+        let rest = rest.into_iter().map(|received| (self.received(&received), received)).collect();
+        let old = std::mem::replace(&mut self.receiving, next);
+        self.keeping.insert(self.opened, old);
+        self.opened += 1;
+        Ok(rest)
+    }
+
+    /// Stops deliveries and gives back everything unsettled.
+    pub(super) async fn give_back_all(self) -> Result<(), ConsumeError> {
+        let mut result = self.receiving.subscription.give_back_all().await;
+        for channel in self.keeping.into_values() {
+            result = result.and(channel.subscription.give_back_all().await);
+        }
+        result
+    }
+
+    fn channel(&mut self, source: Source) -> Option<&mut Channel> {
+        if source.channel == self.opened {
+            return Some(&mut self.receiving);
+        }
+        self.keeping.get_mut(&source.channel)
+    }
+}
+
+impl Channel {
+    async fn open(link: &Link, queue: &str, prefetch: u16) -> Result<Self, ConsumeError> {
+        let subscription = Subscription::open(link, queue, prefetch).await?;
+        Ok(Self { subscription, tags: Tags::default(), waiting: 0 })
+    }
+
+    async fn send_acks(&mut self) -> Result<(), ConsumeError> {
+        for frame in self.tags.acks() {
+            match frame {
+                Ack::Through(tag) => self.subscription.ack_through(tag).await?,
+                Ack::One(tag) => self.subscription.ack(tag).await?,
+            }
+        }
+        Ok(())
+    }
+}

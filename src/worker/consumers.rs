@@ -1,0 +1,187 @@
+//! A consumer for each queue of each timeout. What happens to one queue concerns no other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::{
+    backoff::Backoff,
+    channels::Channels,
+    context::{ConsumerContext, Worker},
+    copy_publisher::CopyPublisher,
+    jitter, limits, queues, receive,
+    session_end::SessionEnd,
+};
+use crate::{broker::Link, shutdown::Stop, telemetry, text::error_chain, topology::Timeout};
+
+/// While a queue is being deleted, subscribing to it ends the whole connection (`INTERNAL_ERROR`).
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// A consumer that lasted so long was a good one.
+const GOOD: Duration = Duration::from_secs(10);
+
+type Ended = Result<(Id, Result<(), SessionEnd>), JoinError>;
+
+/// The consumers of a session.
+struct Consumers {
+    worker: Arc<Worker>,
+    link: Arc<Link>,
+    copies: Arc<CopyPublisher>,
+    stop: Stop,
+    tasks: JoinSet<Result<(), SessionEnd>>,
+    running: BTreeMap<String, (Id, Instant)>,
+    /// Queues that could not be consumed, and when it is tried again.
+    troubled: BTreeMap<String, (Backoff, Instant)>,
+    /// Timeouts without a queue.
+    missing: BTreeSet<String>,
+}
+
+/// Consumes from every queue that is there, and from those that come, until a stop is asked for.
+///
+/// # Errors
+/// The connection is gone.
+pub(super) async fn consume(
+    worker: Arc<Worker>,
+    link: Arc<Link>,
+    stop: Stop,
+) -> Result<(), SessionEnd> {
+    let copies = Arc::new(CopyPublisher::new(worker.address.clone()));
+    let mut consumers = Consumers {
+        worker,
+        link,
+        copies,
+        stop,
+        tasks: JoinSet::new(),
+        running: BTreeMap::new(),
+        troubled: BTreeMap::new(),
+        missing: BTreeSet::new(),
+    };
+    consumers.look().await?;
+    consumers.report_ready();
+    consumers.watch().await?;
+    consumers.finish().await
+}
+
+impl Consumers {
+    async fn watch(&mut self) -> Result<(), SessionEnd> {
+        let longest = queues::look_every(&self.worker);
+        loop {
+            let next_try = self.troubled.values().map(|(_, at)| *at).min();
+            let regular = Instant::now() + jitter::up_to(longest);
+            let next_look = next_try.map_or(regular, |next_try| next_try.min(regular));
+            tokio::select! {
+                () = self.stop.requested() => return Ok(()),
+                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
+                () = tokio::time::sleep_until(next_look.into()) => {
+                    let started = self.look().await?;
+                    if !started.is_empty() {
+                        telemetry::queues_changed(&started);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts consumers for queues that have none; their names.
+    async fn look(&mut self) -> Result<Vec<String>, SessionEnd> {
+        let worker = Arc::clone(&self.worker);
+        let consumed = self.running.keys().cloned().collect();
+        let missing = self.missing.clone();
+        let mut started = Vec::new();
+        for (timeout, found) in queues::find(&worker, &self.link, &consumed, &missing).await {
+            if !found.is_empty() {
+                self.missing.remove(&timeout.name);
+            } else if self.missing.insert(timeout.name.clone()) {
+                let queue = worker.topology.business_queue(timeout);
+                telemetry::queue_missing(&timeout.name, &queue);
+            }
+            // What is no longer there is not tried again.
+            let base = worker.topology.business_queue(timeout);
+            self.troubled.retain(|queue, _| !is_of(&base, queue) || found.contains(queue));
+            for queue in found {
+                if self.may_start(&queue) && self.start(timeout, &queue).await? {
+                    started.push(queue);
+                }
+            }
+        }
+        Ok(started)
+    }
+
+    fn may_start(&self, queue: &str) -> bool {
+        let waits = self.troubled.get(queue).is_some_and(|(_, at)| *at > Instant::now());
+        !self.running.contains_key(queue) && !waits
+    }
+
+    /// Whether it could be started; a queue that cannot be consumed is left for a while.
+    async fn start(&mut self, timeout: &Timeout, queue: &str) -> Result<bool, SessionEnd> {
+        let prefetch = limits::prefetch(&self.worker.settings);
+        let channels = match Channels::open(&self.link, queue, prefetch).await {
+            Ok(channels) => channels,
+            Err(error) => return self.in_trouble(queue, error.into()).map(|()| false),
+        };
+        let context = ConsumerContext {
+            worker: Arc::clone(&self.worker),
+            timeout: timeout.clone(),
+            copies: Arc::clone(&self.copies),
+            prefetch,
+        };
+        let task = self.tasks.spawn(receive::receive(context, channels, self.stop.clone()));
+        self.running.insert(queue.to_owned(), (task.id(), Instant::now()));
+        Ok(true)
+    }
+
+    fn ended(&mut self, ended: Ended) -> Result<(), SessionEnd> {
+        let (id, result) = match ended {
+            Ok((id, result)) => (id, result),
+            Err(panic) => (panic.id(), Err(SessionEnd::Panicked(panic.to_string()))),
+        };
+        let queue = self.running.iter().find(|(_, (task, _))| *task == id);
+        let Some((queue, began)) = queue.map(|(queue, (_, began))| (queue.clone(), *began)) else {
+            return Ok(());
+        };
+        self.running.remove(&queue);
+        if began.elapsed() >= GOOD {
+            self.troubled.remove(&queue);
+        }
+        match result {
+            Ok(()) => Ok(()),
+            Err(error) => self.in_trouble(&queue, error),
+        }
+    }
+
+    /// # Errors
+    /// The connection is gone, so it is not this queue's trouble.
+    fn in_trouble(&mut self, queue: &str, error: SessionEnd) -> Result<(), SessionEnd> {
+        if !self.link.is_connected() {
+            return Err(error);
+        }
+        let (mut backoff, _) = self.troubled.remove(queue).unwrap_or_else(|| {
+            telemetry::queue_lost(queue, &error_chain(&error));
+            (Backoff::default(), Instant::now())
+        });
+        let next = Instant::now() + SHORTEST_PAUSE + backoff.pause();
+        self.troubled.insert(queue.to_owned(), (backoff, next));
+        Ok(())
+    }
+
+    fn report_ready(&self) {
+        let names: Vec<String> = self.running.keys().cloned().collect();
+        let (broker, database) = (self.worker.address.to_string(), self.worker.store.address());
+        telemetry::worker_ready(&names, &broker, database);
+    }
+
+    /// Waits until every consumer has given back what it has not finished.
+    async fn finish(&mut self) -> Result<(), SessionEnd> {
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            self.ended(ended)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_of(base: &str, queue: &str) -> bool {
+    crate::plan::generation::number_of(base, queue).is_some()
+}

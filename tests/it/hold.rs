@@ -1,0 +1,152 @@
+//! Early is held, not sent round; and what somebody guards backs off.
+
+use overdue::internals::{config::WorkerSettings, store::orders::Effect};
+
+use crate::support::{
+    Orders, World, until,
+    wait::within,
+    worker::{millis, settings},
+};
+
+/// The rest of the wait is spent in the worker: no second hop through a level, and no level's length of lateness.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_that_comes_early_is_closed_at_its_deadline_without_a_second_hop() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let worker = world.worker();
+    let first = world.orders("first", 1, 0).await;
+    world.publish("100ms", &first).await;
+    world.until_closed(1).await;
+    let along = wire.listen("orders.in", "#").await;
+    let orders = world.orders("o", 50, 1_500).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(51).await;
+    world.assert_invariants().await;
+    let late = "SELECT max(extract(epoch FROM closed_at - due_at) * 1000)::bigint FROM closures \
+        WHERE order_id LIKE 'o-%'";
+    let late_ms = world.number(late).await;
+    assert!(late_ms < 1_500, "closed {late_ms} ms late, which another hop could have taken");
+    let counts = worker.stop().await;
+    assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
+    assert!(counts.held >= 50, "{counts:?}");
+    assert_eq!(wire.ready(&along).await, 50, "hops");
+}
+
+/// Far more than one channel may have unacked: they wait, and what is due behind them is closed at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_limits_nothing_that_is_due() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let early = world.orders("early", 3_000, 3_600_000).await;
+    let due = world.orders("due", 500, 0).await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &early).await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &due).await;
+    let few = WorkerSettings { batch_size: 100, in_flight: 2, hold: millis("2h"), ..settings() };
+    let worker = world.worker_with(few);
+    world.until_closed(500).await;
+    let counts = worker.counts();
+    assert_eq!((counts.held, counts.put_back, counts.parked), (3_000, 0, 0));
+    assert_eq!(wire.ready("orders.unpaid").await, 0);
+    worker.stop().await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    until("all given back", ready, |ready| *ready == 3_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_gives_back_what_is_held() {
+    let world = World::new().await;
+    let orders = world.orders("o", 30, 3_600_000).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let worker = world.worker_with(WorkerSettings { hold: millis("2h"), ..settings() });
+    let held = async || worker.counts().held;
+    until("all held", held, |held| *held == 30).await;
+    assert_eq!(wire.ready("orders.unpaid").await, 0);
+    worker.stop().await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    until("all given back", ready, |ready| *ready == 30).await;
+}
+
+const GUARDED: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "500ms", "2s"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+effect = "guarded"
+
+[retry]
+after = ["500ms", "2s"]
+"#;
+
+/// Answers `not_due` for an order that is overdue, as long as somebody guards it.
+fn guarded() -> Effect {
+    let close = Effect::close();
+    let sql = close.sql.replace(
+        "asked.due_at <= now()",
+        "asked.due_at <= now() AND asked.id NOT IN (SELECT id FROM guards)",
+    );
+    assert_ne!(sql, close.sql, "the guard is in the statement");
+    Effect { name: "guarded".to_owned(), sql, overdue_sql: None, ..close }
+}
+
+/// It backs off, is not parked, and is in nobody's way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_level() {
+    let world = World::of(GUARDED).await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 1_000, 0).await;
+    world.sql("CREATE TABLE guards AS SELECT id FROM orders").await;
+    let worker = world.worker_of(guarded(), settings());
+    let began = std::time::Instant::now();
+    wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
+    let seen = async || worker.counts().guarded;
+    until("guarded three times each", seen, |seen| *seen >= 3_000).await;
+    let due = world.orders("due", 100, 0).await;
+    wire.publish_all("orders.dlx", "100ms.unpaid", &due).await;
+    world.until_closed(100).await;
+
+    let (seen, elapsed) = (worker.counts().guarded, began.elapsed().as_secs());
+    // At once, after 500 ms, and then every 2 s.
+    let most = 1_000 * (3 + elapsed / 2);
+    assert!(seen <= most, "{seen} circles in {elapsed} s are more than {most}");
+    assert_eq!((worker.counts().retried, worker.counts().parked), (0, 0));
+    world.sql("DELETE FROM guards").await;
+    within(
+        std::time::Duration::from_secs(30),
+        "all closed",
+        async || world.closed().await,
+        |closed| *closed == 1_100,
+    )
+    .await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.retried, counts.parked), (0, 0));
+    world.assert_invariants().await;
+}
+
+/// A locked order is tried again until the lock is gone, however long that takes: no retry, no parking lot, no hop.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_order_is_tried_again_until_it_is_free() {
+    let world = World::new().await;
+    let ids = vec!["locked".to_owned()];
+    world.create(Orders { ids: &ids, due_in_ms: 0, category: "x" }).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = crate::support::hold(&mut client, "locked").await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &ids).await;
+    let url = format!("{}?options=-c%20lock_timeout%3D50ms", world.services.database_url(None));
+    let worker = world.worker_at(world.address(), &url, settings());
+    let kept = async || worker.counts().held;
+    until("kept", kept, |held| *held >= 1).await;
+    let others = world.orders("o", 100, 0).await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &others).await;
+    let unlocked = "SELECT count(*) FROM orders WHERE id <> 'locked' AND status = 'closed'";
+    until("the others closed", async || world.number(unlocked).await, |n| *n == 100).await;
+    held.rollback().await.unwrap();
+    world.until_closed(101).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
+}

@@ -1,0 +1,121 @@
+//! A queue, an effect or a table of one timeout that is wrong concerns no other timeout.
+
+use crate::support::{World, until};
+
+const TWO: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "500ms"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+
+[[timeout]]
+name = "unshipped"
+after = "500ms"
+effect = "ship"
+
+[retry]
+after = ["100ms"]
+"#;
+
+/// The second effect, with the text of a statement.
+fn effect(world: &World, sql: &str) {
+    std::fs::write(world.dir.path().join("ship.sql"), sql).unwrap();
+    let settings = "[effects.ship]\nsql = \"ship.sql\"\n";
+    std::fs::write(world.dir.path().join("overdue.toml"), settings).unwrap();
+}
+
+const CLOSE: &str = include_str!("../../sql/close.sql");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
+    let world = World::of(TWO).await;
+    effect(&world, CLOSE);
+    let wire = world.wire().await;
+    let mut process = world.started(|_| {}).await;
+    let first = world.orders("first", 20, 0).await;
+    world.publish("100ms", &first).await;
+    world.until_closed(20).await;
+
+    world.delete("queues", "orders.unshipped").await;
+    process.until_logged("this timeout has no queue").await;
+    let second = world.orders("second", 20, 0).await;
+    world.publish("100ms", &second).await;
+    world.until_closed(40).await;
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+    assert_eq!(process.logged("this timeout has no queue"), 1, "{}", process.log());
+
+    // It comes back, and is taken up without a restart.
+    world.apply(&world.topology).await;
+    let third = world.orders("third", 20, 0).await;
+    wire.publish_all("orders.dlx", "100ms.unshipped", &third).await;
+    world.until_closed(60).await;
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+    assert_eq!(process.logged("worker ready"), 1, "{}", process.log());
+    world.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
+    let world = World::of(TWO).await;
+    effect(&world, &CLOSE.replace("closures", "closures_of_tomorrow"));
+    let wire = world.wire().await;
+    let mut process = world.started(|_| {}).await;
+    assert_eq!(process.logged("this effect cannot be used"), 1, "{}", process.log());
+    let wrong = world.orders("wrong", 20, 0).await;
+    wire.publish_all("orders.dlx", "100ms.unshipped", &wrong).await;
+    process.until_logged("orders cannot be closed").await;
+    let good = world.orders("good", 300, 0).await;
+    world.publish("100ms", &good).await;
+    world.until_closed(300).await;
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+
+    world.sql("CREATE TABLE closures_of_tomorrow (LIKE closures INCLUDING ALL)").await;
+    let left = async || world.number("SELECT count(*) FROM orders WHERE status = 'unpaid'").await;
+    until("all closed", left, |left| *left == 0).await;
+    world.parked(0).await;
+    assert!(process.is_running());
+}
+
+/// Nobody gives messages back meanwhile: before RabbitMQ 4.3 each time counts towards the delivery limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let url = world.database_user().await;
+    let user = world.schema.clone();
+    let grant = format!(
+        "GRANT ALL ON ALL TABLES IN SCHEMA {user} TO {user}; \
+                         GRANT ALL ON ALL SEQUENCES IN SCHEMA {user} TO {user}"
+    );
+    world.sql(&grant).await;
+    let mut process = world
+        .started(|command| {
+            command.env("OVERDUE_DATABASE__URL", url).env("OVERDUE_WORKER__BATCH_SIZE", "20");
+        })
+        .await;
+    world.sql(&format!("REVOKE UPDATE ON orders FROM {user}")).await;
+    let orders = world.orders("o", 200, 0).await;
+    wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    let failures = async || {
+        assert!(wire.ready("orders.unpaid").await + 100 <= 200, "given back");
+        process.logged("orders cannot be closed")
+    };
+    until("the prefetched ones taken", ready, |ready| *ready <= 100).await;
+    until("four attempts", failures, |count| *count >= 4).await;
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+    assert_eq!(world.closed().await, 0);
+    world.sql(&grant).await;
+    world.until_closed(200).await;
+    world.until_empty("orders.unpaid").await;
+    process.signal("TERM");
+    let status = process.ended(std::time::Duration::from_secs(20)).await;
+    assert!(status.success(), "{}", process.log());
+    assert!(process.log().contains("retried=0 parked=0"), "{}", process.log());
+    world.parked(0).await;
+    world.assert_invariants().await;
+}

@@ -1,0 +1,74 @@
+//! A level or a parking lot that takes nothing stops only the messages that have to go there.
+
+use serde_json::json;
+
+use crate::support::{World, until};
+
+const TOPOLOGY: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "1m"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+
+[retry]
+after = ["100ms"]
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
+    let world = World::of(TOPOLOGY).await;
+    let wire = world.wire().await;
+    let early = world.orders("early", 600, 90_000).await;
+    let good = world.orders("good", 2_000, 0).await;
+    world.policy("policies", "full", r"^orders\.delay\.1m$", json!({ "max-length": 5 })).await;
+    world.until_policy("orders.delay.1m", "full").await;
+    let mut process = world.started(|_| {}).await;
+    wire.publish_all("orders.dlx", "1m.unpaid", &early).await;
+    process.until_logged("messages wait until they can be put back").await;
+    wire.publish_all("orders.dlx", "1m.unpaid", &good).await;
+    world.until_closed(2_000).await;
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+
+    world.delete("policies", "full").await;
+    let waiting = async || wire.ready("orders.delay.1m").await;
+    until("all early ones in the level", waiting, |waiting| *waiting == 600).await;
+    process.signal("TERM");
+    let status = process.ended(std::time::Duration::from_secs(20)).await;
+    assert!(status.success(), "{}", process.log());
+    let log = process.log();
+    assert!(log.contains("put_back=600 retried=0 parked=0"), "{log}");
+    assert_eq!(log.matches("session ended").count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_parking_lot_stops_only_the_messages_that_have_to_be_parked() {
+    let world = World::of(TOPOLOGY).await;
+    let wire = world.wire().await;
+    let good = world.orders("good", 1_000, 0).await;
+    let full = json!({ "max-length": 10, "overflow": "reject-publish" });
+    world.policy("policies", "full", r"^orders\.parked$", full).await;
+    world.until_policy("orders.parked", "full").await;
+    let process = world.started(|_| {}).await;
+    let garbage: Vec<String> = (0..1_000).map(|n| format!("{{garbage {n}")).collect();
+    wire.publish_all("orders.dlx", "1m.unpaid", &garbage).await;
+    wire.publish_all("orders.dlx", "1m.unpaid", &good).await;
+    world.until_closed(1_000).await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    until("all received", ready, |ready| *ready == 0).await;
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+
+    world.delete("policies", "full").await;
+    // What the broker itself parks it tries again when the queue's policy changes, or after three minutes.
+    let parked = async || {
+        let nudge = json!({ "max-length": 1_000_000 + rand::random_range(0..1_000) });
+        world.policy("policies", "nudge", r"^orders\.unpaid$", nudge).await;
+        wire.ready("orders.parked").await
+    };
+    until("all garbage parked", parked, |parked| *parked >= 1_000).await;
+    world.parked(1_000).await;
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+}
