@@ -236,6 +236,12 @@ pub mod worker {
     pub mod batch {
         pub use crate::worker::batch::{Batch, BatchLimits};
     }
+    pub mod busy {
+        pub use crate::worker::busy::{BusyOrders, Held, REPORT_AFTER};
+    }
+    pub mod contention {
+        pub use crate::worker::contention::{Contention, LASTS, Manner};
+    }
     pub mod blame {
         pub use crate::worker::blame::{Blame, MANY};
     }

@@ -1,5 +1,6 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
+pub(crate) mod blocker;
 mod cancel;
 pub(crate) mod database_time;
 pub(crate) mod effect;
@@ -9,6 +10,7 @@ pub(crate) mod init;
 pub(crate) mod orders;
 pub(crate) mod outbox;
 pub(crate) mod overdue;
+pub(crate) mod patience;
 mod row;
 
 use std::{fmt, sync::Arc, time::Duration};

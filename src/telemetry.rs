@@ -179,6 +179,18 @@ pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_re
     );
 }
 
+/// Orders have been locked by somebody else for long.
+pub(crate) fn held(effect: &str, orders: usize, example: &str, longest: Duration, blocker: &str) {
+    warn!(
+        effect,
+        orders,
+        example,
+        longest_ms = millis(longest),
+        blocker,
+        "orders are locked by somebody else: they are tried again until they are free"
+    );
+}
+
 /// `overdue_sql` found rows that are no orders of ours.
 pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str) {
     error!(

@@ -13,9 +13,11 @@
 pub(crate) mod backoff;
 pub(crate) mod batch;
 pub(crate) mod blame;
+pub(crate) mod busy;
 mod channels;
 pub(crate) mod closing;
 mod consumers;
+pub(crate) mod contention;
 mod context;
 mod copies;
 mod copy_publisher;

@@ -4,6 +4,9 @@ use tokio_postgres::{Statement, types::Type};
 
 use super::StoreError;
 
+const CLOSE: &str = include_str!("../../sql/close.sql");
+const CLOSE_CONTENDED: &str = include_str!("../../sql/close_contended.sql");
+
 /// The SQL of a timeout's effect: one statement, so it is its own transaction.
 #[derive(Clone, Debug)]
 pub struct Effect {
@@ -21,12 +24,17 @@ pub struct Effect {
 }
 
 impl Effect {
+    /// The same effect in a statement that waits for no lock, where there is one.
+    pub(crate) fn contended_sql(&self) -> Option<&'static str> {
+        (self.sql == CLOSE).then_some(CLOSE_CONTENDED)
+    }
+
     /// The built-in effect on the reference schema: `sql/close.sql`.
     #[must_use]
     pub fn close() -> Self {
         Self {
             name: "close".to_owned(),
-            sql: include_str!("../../sql/close.sql").to_owned(),
+            sql: CLOSE.to_owned(),
             sql_file: "built in, sql/close.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/overdue_ids.sql".to_owned(),

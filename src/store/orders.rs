@@ -3,10 +3,10 @@
 mod answer;
 
 use deadpool_postgres::Object;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, Statement};
 
 pub use super::effect::{ClosingPath, Effect};
-use super::{Store, StoreError, effect, overdue};
+use super::{Store, StoreError, effect, overdue, patience::Patience};
 use crate::order::{OrderId, Outcome};
 use answer::Answer;
 
@@ -51,8 +51,28 @@ impl Store {
         ids: &[OrderId],
         path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
+        self.run_patiently(effect, &effect.sql, ids, path, Patience::LONG).await
+    }
+
+    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, and no more than so much patience.
+    pub(crate) async fn run_patiently(
+        &self,
+        effect: &Effect,
+        sql: &str,
+        ids: &[OrderId],
+        path: ClosingPath,
+        patience: Patience,
+    ) -> Result<Vec<Outcome>, StoreError> {
         let client = self.cancellable().await?;
-        let result = self.execute(&client, effect, ids, path).await;
+        let statement = self.named("effect", client.prepare_cached(sql).await);
+        // Before it commits something that cannot be read.
+        let result = match statement.and_then(|statement| {
+            effect::check_shape(effect, &statement)?;
+            Ok(statement)
+        }) {
+            Ok(statement) => self.execute(&client, &statement, ids, path, patience).await,
+            Err(error) => Err(error),
+        };
         if !result.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
             // Otherwise the next attempt prepares anew, on another connection.
             client.done();
@@ -62,18 +82,23 @@ impl Store {
         Ok(ids.iter().map(|id| answer.take(id.as_str())).collect())
     }
 
+    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
     async fn execute(
         &self,
         client: &Object,
-        effect: &Effect,
+        statement: &Statement,
         ids: &[OrderId],
         path: ClosingPath,
+        patience: Patience,
     ) -> Result<Vec<Row>, StoreError> {
-        let statement = self.named("effect", client.prepare_cached(&effect.sql).await)?;
-        // Before it commits something that cannot be read.
-        effect::check_shape(effect, &statement)?;
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        let rows = client.query(&statement, &[&texts, &path.as_str()]).await;
-        self.named("effect", rows)
+        let (begin, path) = (patience.begin(), path.as_str());
+        let (limited, rows, committed) = tokio::join!(
+            biased;
+            client.batch_execute(&begin),
+            async { client.query(statement, &[&texts, &path]).await },
+            client.batch_execute("COMMIT"),
+        );
+        self.named("effect", limited.and(rows).and_then(|rows| committed.map(|()| rows)))
     }
 }

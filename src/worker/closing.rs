@@ -1,22 +1,27 @@
 //! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
 //!
-//! Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any order as
+//! Nobody waits for what somebody else holds: after a short lock time-out a statement takes what is free, and the rest is
+//! busy. Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any order as
 //! well. Everything else is, whatever its SQLSTATE: a trigger may raise any.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{
     blame::{Blame, MANY},
+    busy::{BusyOrders, Held},
+    contention::{Contention, Manner},
     splitting::Splitting,
 };
 use crate::{
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,
+        blocker::Blocker,
         orders::{ClosingPath, Effect},
+        patience::Patience,
     },
     telemetry,
 };
@@ -27,6 +32,11 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Orders that fail alone, each after the statement time-out, before the database is called overloaded.
 const SLOW: usize = 3;
+/// Others hold the stock of an order for milliseconds, other batches of this worker too: waiting for them costs less than
+/// to come again. Whoever holds it longer holds up only their own orders.
+const LOCK: Duration = Duration::from_millis(100);
+/// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
+const PART: Duration = Duration::from_secs(3);
 /// SQLSTATE of a statement that was cancelled, as the statement time-out does.
 const CANCELLED: &str = "57014";
 
@@ -36,11 +46,22 @@ pub(crate) struct Closer {
     store: Store,
     effect: Effect,
     blame: Mutex<Blame>,
+    contention: Mutex<Contention>,
+    busy: Mutex<BusyOrders>,
+    /// Batches that pass over what is locked would pass over each other's stock.
+    one_at_a_time: tokio::sync::Mutex<()>,
 }
 
 impl Closer {
     pub(crate) fn new(store: Store, effect: Effect) -> Self {
-        Self { store, effect, blame: Mutex::default() }
+        Self {
+            store,
+            effect,
+            blame: Mutex::default(),
+            contention: Mutex::default(),
+            busy: Mutex::default(),
+            one_at_a_time: tokio::sync::Mutex::default(),
+        }
     }
 
     pub(crate) const fn effect(&self) -> &Effect {
@@ -59,8 +80,9 @@ impl Closer {
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut splitting = Splitting::new(ids.len());
         let mut works_without_orders = false;
+        let mut limit = None;
         while let Some(part) = splitting.next_part() {
-            let error = match self.attempt(&ids[part.clone()], path).await {
+            let error = match self.attempt(&ids[part.clone()], path, limit).await {
                 Ok(outcomes) => {
                     splitting.answered(part, outcomes);
                     continue;
@@ -70,20 +92,32 @@ impl Closer {
             if !error.is_answer() {
                 return Err(error);
             }
-            if !works_without_orders && error.kind() != FailureKind::Contention {
-                self.try_without_orders(&error, path).await?;
+            if !works_without_orders {
+                if let Err(whole) = self.try_without_orders(&error, path).await {
+                    if !whole.is_lock_timeout() {
+                        return Err(whole);
+                    }
+                    // A whole table is locked: none of them can be closed now.
+                    splitting.give_up(part, &Outcome::Busy);
+                    continue;
+                }
                 works_without_orders = true;
+            }
+            if is_cancelled(&error) {
+                limit = Some(PART);
             }
             let alone = of_one(&error);
             if part.len() == 1 && path == ClosingPath::Message {
-                self.blame().failed(&ids[part.start], &alone);
+                lock(&self.blame).failed(&ids[part.start], &alone);
             }
             splitting.failed(part, alone);
             if splitting.failures() >= bearable(&error) && !splitting.has_closed() {
                 return Err(error);
             }
         }
-        Ok(self.judged(ids, splitting, path))
+        let outcomes = self.judged(ids, splitting, path);
+        self.report_held(ids, &outcomes).await;
+        Ok(outcomes)
     }
 
     /// # Errors
@@ -93,7 +127,7 @@ impl Closer {
         failure: &StoreError,
         path: ClosingPath,
     ) -> Result<(), StoreError> {
-        match self.attempt(&[], path).await {
+        match self.attempt(&[], path, Some(PART)).await {
             Err(error) if !error.is_answer() || error.code() == failure.code() => Err(error),
             _ => Ok(()),
         }
@@ -111,14 +145,25 @@ impl Closer {
         }
         // What the sweep finds was often parked long ago: it says nothing about the orders of today.
         if path == ClosingPath::Message {
-            self.blame().judge(ids, &mut outcomes);
+            lock(&self.blame).judge(ids, &mut outcomes);
         }
         self.report_postponed(ids, &outcomes);
         outcomes
     }
 
-    fn blame(&self) -> MutexGuard<'_, Blame> {
-        self.blame.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Who holds orders for long.
+    async fn report_held(&self, ids: &[OrderId], outcomes: &[Outcome]) {
+        let held = lock(&self.busy).observe(ids, outcomes, Instant::now());
+        let Some(Held { orders, example, since }) = held else { return };
+        let blocker = match self.store.blocker().await {
+            Ok(Some(Blocker { pid, application_name, state, age })) => {
+                format!(
+                    "probably pid {pid}, {application_name}, {state}, in a transaction for {age:?}"
+                )
+            }
+            Ok(None) | Err(_) => "not visible to this user".to_owned(),
+        };
+        telemetry::held(&self.effect.name, orders, example.as_str(), since, &blocker);
     }
 
     fn report_postponed(&self, ids: &[OrderId], outcomes: &[Outcome]) {
@@ -136,10 +181,11 @@ impl Closer {
         &self,
         ids: &[OrderId],
         path: ClosingPath,
+        limit: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut tries = 1;
         loop {
-            match self.store.run_effect(&self.effect, ids, path).await {
+            match self.once(ids, path, limit).await {
                 Err(error) if is_worth_repeating(&error) && tries < ATTEMPTS => {
                     tries += 1;
                     tokio::time::sleep(PAUSE.mul_f64(rand::random::<f64>())).await;
@@ -148,6 +194,35 @@ impl Closer {
             }
         }
     }
+
+    /// Waits for locks as long as nobody holds one for long; passes over what is locked after that.
+    async fn once(
+        &self,
+        ids: &[OrderId],
+        path: ClosingPath,
+        statement: Option<Duration>,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let patience = Patience { lock: LOCK, statement };
+        let run = |sql| self.store.run_patiently(&self.effect, sql, ids, path, patience);
+        let Some(contended_sql) = self.effect.contended_sql() else {
+            return run(&self.effect.sql).await;
+        };
+        let manner = lock(&self.contention).manner(Instant::now());
+        if manner != Manner::PassOver {
+            let result = run(&self.effect.sql).await;
+            if !result.as_ref().is_err_and(StoreError::is_lock_timeout) {
+                lock(&self.contention).got_through(manner);
+                return result;
+            }
+            lock(&self.contention).waited_in_vain(Instant::now());
+        }
+        let _turn = self.one_at_a_time.lock().await;
+        run(contended_sql).await
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a failure says about the only order that was asked for.
@@ -161,6 +236,10 @@ fn of_one(error: &StoreError) -> Outcome {
     }
 }
 
+fn is_cancelled(error: &StoreError) -> bool {
+    error.code().is_some_and(|code| code.code() == CANCELLED)
+}
+
 fn postpone_cancelled(outcome: &mut Outcome) {
     if let Outcome::Failed { cause, reason } = outcome
         && cause == CANCELLED
@@ -172,9 +251,7 @@ fn postpone_cancelled(outcome: &mut Outcome) {
 /// So many orders may fail alone like this, and none be closed, before the database is what fails: disk, memory, time.
 fn bearable(error: &StoreError) -> usize {
     match error.kind() {
-        FailureKind::Overloaded if error.code().is_some_and(|code| code.code() == CANCELLED) => {
-            SLOW
-        }
+        FailureKind::Overloaded if is_cancelled(error) => SLOW,
         FailureKind::Overloaded | FailureKind::Unavailable => MANY,
         FailureKind::Contention | FailureKind::Row | FailureKind::Configuration => usize::MAX,
     }

@@ -48,6 +48,14 @@ impl Splitting {
         }
     }
 
+    /// Neither this part nor any other that is left will be asked for: all of it has this outcome.
+    pub fn give_up(&mut self, part: Range<usize>, outcome: &Outcome) {
+        self.parts.push(part);
+        for part in std::mem::take(&mut self.parts) {
+            self.outcomes[part].fill(outcome.clone());
+        }
+    }
+
     /// Whether an order was closed.
     #[must_use]
     pub const fn has_closed(&self) -> bool {

@@ -3,7 +3,7 @@
 use overdue::internals::config::WorkerSettings;
 use tokio_postgres::error::SqlState;
 
-use crate::support::{World, hold, until, worker::settings, world::TOPOLOGY};
+use crate::support::{World, hold, until, worker::settings};
 
 /// One order whose SKU has less reserved than the order holds: releasing it would break a CHECK.
 async fn break_stock(world: &World, id: &str) {
@@ -101,11 +101,6 @@ async fn many_rows_that_fail_leave_the_others_alone() {
     assert_eq!((counts.closed, counts.retried, counts.parked), (48, 36, 12));
 }
 
-/// A database URL whose lock time-out is a test's, not production's five seconds.
-fn impatient(world: &World) -> String {
-    format!("{}?options=-c%20lock_timeout%3D100ms", world.services.database_url(None))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
     let world = World::new().await;
@@ -126,34 +121,33 @@ async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
         .await;
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
-    let worker = world.worker_at(world.address(), &impatient(&world), settings());
+    let worker = world.worker();
     until("the others closed", async || world.closed().await, |closed| *closed == 15).await;
     assert_eq!(others.len(), 15);
 
     payment.commit().await.unwrap();
     let counts = async || worker.counts();
-    until("settled or parked", counts, |c| c.already_final + c.parked == 1).await;
+    until("settled", counts, |c| c.already_final == 1).await;
     assert_eq!(world.status("o-5").await, "paid");
-    worker.stop().await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.retried, counts.parked), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_that_holds_its_row_for_long_and_gives_up_leaves_the_order_to_be_closed() {
-    // So that the payment gives up long before the retries do.
-    let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["2s", "2s", "2s"]"#];
-    let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
-    assert_eq!(world.topology.retry[0].to_string(), "2s");
+    let world = World::new().await;
     let orders = world.orders("o", 8, 0).await;
     let mut client = world.store.client().await.unwrap();
     let payment = hold(&mut client, "o-5").await;
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
-    let worker = world.worker_at(world.address(), &impatient(&world), settings());
+    let worker = world.worker();
     until("the others closed", async || world.closed().await, |closed| *closed == 7).await;
     payment.rollback().await.unwrap();
     world.until_closed(8).await;
     world.assert_invariants().await;
-    assert_eq!(worker.stop().await.parked, 0);
+    let counts = worker.stop().await;
+    assert_eq!((counts.retried, counts.parked), (0, 0));
 }
 
 /// Tables that vanish in mid-run are a person's business: no retry is burned and nothing is parked meanwhile.
@@ -177,19 +171,17 @@ async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
     world.assert_invariants().await;
 }
 
-/// Batches are settled as they are done: one that waits for a lock takes one place of `in_flight`, not all of them.
+/// Batches are settled as they are done: one that takes long takes one place of `in_flight`, not all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_that_waits_for_a_lock_holds_up_no_other_batch() {
+async fn a_batch_that_takes_long_holds_up_no_other_batch() {
     let world = World::new().await;
     let orders = world.orders("o", 40, 0).await;
     let mut client = world.store.client().await.unwrap();
-    let held = hold(&mut client, "o-0").await;
+    let held = world.stall(&mut client, "o-0").await;
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
-    // Longer than the test takes: nobody gives up waiting.
-    let patient = format!("{}?options=-c%20lock_timeout%3D50s", world.services.database_url(None));
     let few = WorkerSettings { batch_size: 1, in_flight: 3, ..settings() };
-    let worker = world.worker_at(world.address(), &patient, few);
+    let worker = world.worker_with(few);
     world.until_closed(39).await;
     assert_eq!(world.status("o-0").await, "unpaid");
     held.commit().await.unwrap();

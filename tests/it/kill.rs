@@ -3,7 +3,7 @@
 //! The worker reaches broker and database through proxies, which hold back what it says or hears: so it can be
 //! killed after the commit and before the ack, without a seam in the program.
 
-use crate::support::{Proxy, RunningWorker, WorkerProcess, World, hold, until};
+use crate::support::{Proxy, RunningWorker, WorkerProcess, World, until};
 
 struct Behind {
     broker: Proxy,
@@ -86,7 +86,7 @@ async fn killed_while_the_answer_of_the_commit_is_on_its_way() {
     let behind = Behind::new(&world).await;
     let orders = world.orders("o", 100, 0).await;
     let mut client = world.store.client().await.unwrap();
-    let held = hold(&mut client, "o-0").await;
+    let held = world.stall(&mut client, "o-0").await;
     let mut process = behind.worker(&world).await;
     world.publish("100ms", &orders).await;
     world.until_somebody_waits().await;

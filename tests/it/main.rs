@@ -22,6 +22,7 @@ mod interrupted;
 mod kill;
 mod languages;
 mod lock;
+mod locks;
 mod management;
 mod outage;
 mod outcomes;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::support::{Proxy, WorkerProcess, World, hold, until};
+use crate::support::{Proxy, WorkerProcess, World, until};
 
 struct Run {
     world: World,
@@ -61,14 +61,15 @@ impl Run {
         world.until_empty("orders.unpaid").await;
         assert!(process.is_running());
         world.assert_invariants().await;
-        // Nothing went through a level again, and nothing was given up.
+        // Nothing was retried, and nothing was given up.
         assert!(!process.log().contains("parked"), "{}", process.log());
         world.parked(0).await;
         process.signal("TERM");
         let status = process.ended(std::time::Duration::from_secs(20)).await;
         assert_eq!(status.code(), Some(0), "{}", process.log());
         let log = process.log();
-        assert!(log.contains("put_back=0 retried=0 parked=0"), "{log}");
+        // Put back may be what the statements of a session before still hold.
+        assert!(log.contains("retried=0 parked=0"), "{log}");
     }
 }
 
@@ -121,7 +122,7 @@ async fn while_the_database_is_away_messages_stay_unacked_and_nobody_gives_them_
 async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twice() {
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
-    let held = hold(&mut client, "o-0").await;
+    let held = run.world.stall(&mut client, "o-0").await;
     run.publish().await;
     run.world.until_somebody_waits().await;
     run.database.freeze_to_program();
@@ -159,7 +160,7 @@ async fn both_away_and_back_in_either_order() {
 async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
-    let held = hold(&mut client, "o-0").await;
+    let held = run.world.stall(&mut client, "o-0").await;
     run.publish().await;
     run.world.until_somebody_waits().await;
     assert!(run.world.terminate_waiting().await > 0);

@@ -17,37 +17,41 @@ const PAY: &str = include_str!("../../sql/pay.sql");
 const CLOSE: &str = include_str!("../../sql/close.sql");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_that_commits_while_the_close_waits_for_it_wins() {
+async fn a_payment_that_commits_while_the_order_is_being_tried_wins() {
     let world = World::new().await;
-    let orders = world.orders("o", 1, 0).await;
+    let orders = world.orders("o", 3, 0).await;
     let mut client = world.store.client().await.unwrap();
     let payment = client.transaction().await.unwrap();
     assert!(payment.query_opt(PAY, &[&orders[0]]).await.unwrap().is_some());
     let worker = world.worker();
-    world.publish("100ms", &orders).await;
-    world.until_somebody_waits().await;
+    // The last one shares no stock with the first: it is closed with the same batch, or after it.
+    world.publish("100ms", &[orders[0].clone(), orders[2].clone()]).await;
+    world.until_closed(1).await;
+    assert_eq!(world.status("o-0").await, "unpaid");
     payment.commit().await.unwrap();
     let counts = async || worker.counts();
     until("already final", counts, |counts| counts.already_final == 1).await;
     assert_eq!(world.status("o-0").await, "paid");
     world.assert_invariants().await;
-    assert_eq!(worker.stop().await.closed, 0);
+    assert_eq!(worker.stop().await.closed, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_that_rolls_back_while_the_close_waits_for_it_loses() {
+async fn a_payment_that_rolls_back_while_the_order_is_being_tried_loses() {
     let world = World::new().await;
-    let orders = world.orders("o", 1, 0).await;
+    let orders = world.orders("o", 3, 0).await;
     let mut client = world.store.client().await.unwrap();
     let payment = client.transaction().await.unwrap();
     assert!(payment.query_opt(PAY, &[&orders[0]]).await.unwrap().is_some());
     let worker = world.worker();
-    world.publish("100ms", &orders).await;
-    world.until_somebody_waits().await;
-    payment.rollback().await.unwrap();
+    // The last one shares no stock with the first: it is closed with the same batch, or after it.
+    world.publish("100ms", &[orders[0].clone(), orders[2].clone()]).await;
     world.until_closed(1).await;
+    assert_eq!(world.status("o-0").await, "unpaid");
+    payment.rollback().await.unwrap();
+    world.until_closed(2).await;
     world.assert_invariants().await;
-    assert_eq!(worker.stop().await.closed, 1);
+    assert_eq!(worker.stop().await.closed, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
-use crate::support::{Proxy, WorkerProcess, World, hold, ids, until};
+use crate::support::{Proxy, WorkerProcess, World, ids, until};
 
 /// 100 due orders in the queue; a worker with small batches waits for the row of the first one, which a test holds.
 async fn busy_worker(world: &World, drain: &str) -> WorkerProcess {
@@ -30,7 +30,7 @@ async fn sigterm_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
         let world = World::new().await;
         world.orders("o", 100, 0).await;
         let mut client = world.store.client().await.unwrap();
-        let held = hold(&mut client, "o-0").await;
+        let held = world.stall(&mut client, "o-0").await;
         let mut process = busy_worker(&world, "20s").await;
 
         process.signal(signal);
@@ -61,7 +61,7 @@ async fn a_drain_that_takes_longer_than_its_deadline_ends_with_1_and_loses_nothi
     let world = World::new().await;
     world.orders("o", 100, 0).await;
     let mut client = world.store.client().await.unwrap();
-    let held = hold(&mut client, "o-0").await;
+    let held = world.stall(&mut client, "o-0").await;
     let mut process = busy_worker(&world, "500ms").await;
     process.signal("TERM");
     let status = process.ended(Duration::from_secs(10)).await;
@@ -80,7 +80,7 @@ async fn a_second_signal_exits_at_once_with_130() {
     let world = World::new().await;
     world.orders("o", 100, 0).await;
     let mut client = world.store.client().await.unwrap();
-    let held = hold(&mut client, "o-0").await;
+    let held = world.stall(&mut client, "o-0").await;
     let mut process = busy_worker(&world, "20s").await;
     process.signal("TERM");
     process.until_logged("stopping").await;

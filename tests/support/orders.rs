@@ -137,7 +137,26 @@ impl World {
         .await;
     }
 
-    /// Waits until a statement of somebody else waits for a lock on the world's tables.
+    /// Stops every statement that closes the order in its middle, until the transaction ends. It waits for no lock: a
+    /// lock is passed over.
+    pub async fn stall<'a>(&self, client: &'a mut Object, id: &str) -> Transaction<'a> {
+        let key = format!("hashtext('{}')", self.schema);
+        self.sql(&format!(
+            "CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 WHILE NOT pg_try_advisory_xact_lock_shared({key}) LOOP PERFORM pg_sleep(0.01); END LOOP;
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER stall BEFORE UPDATE ON orders FOR EACH ROW
+             WHEN (NEW.id = '{id}' AND NEW.status = 'closed') EXECUTE FUNCTION stall()"
+        ))
+        .await;
+        let transaction = client.transaction().await.unwrap();
+        transaction.batch_execute(&format!("SELECT pg_advisory_xact_lock({key})")).await.unwrap();
+        transaction
+    }
+
+    /// Waits until a statement of somebody else waits for a lock on the world's tables, or is stalled.
     pub async fn until_somebody_waits(&self) {
         let sql = format!("SELECT count(*) FROM ({}) waiting", self.waiting());
         until("somebody waits for a lock", async || self.number(&sql).await, |count| *count > 0)
@@ -153,7 +172,7 @@ impl World {
 
     fn waiting(&self) -> String {
         format!(
-            "SELECT pid FROM pg_stat_activity a WHERE wait_event_type = 'Lock' AND EXISTS (
+            "SELECT pid FROM pg_stat_activity a WHERE (wait_event_type = 'Lock' OR wait_event = 'PgSleep') AND EXISTS (
                  SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
                  WHERE l.pid = a.pid AND c.relnamespace = '{}'::regnamespace)",
             self.schema

@@ -187,6 +187,8 @@ pub(super) const ROOMS: &[Room] = &[
         files: &[
             "worker/batch.rs",
             "worker/blame.rs",
+            "worker/busy.rs",
+            "worker/contention.rs",
             "worker/disposition.rs",
             "worker/schedule.rs",
             "worker/splitting.rs",

@@ -1,0 +1,204 @@
+//! Rows that somebody keeps locked: the others go on, and the locked ones are tried again until they are free.
+
+use deadpool_postgres::{Object, Transaction};
+use overdue::internals::{config::WorkerSettings, store::orders::Effect};
+
+use crate::support::{
+    World, hold, ids, until,
+    worker::{millis, settings},
+    world::TOPOLOGY,
+};
+
+/// Locks one SKU until the transaction ends.
+async fn hold_stock<'a>(client: &'a mut Object, sku: &str) -> Transaction<'a> {
+    let transaction = client.transaction().await.unwrap();
+    let sql = "SELECT sku FROM stock WHERE sku = $1 FOR UPDATE";
+    assert!(transaction.query_opt(sql, &[&sku]).await.unwrap().is_some());
+    transaction
+}
+
+/// All are due, and their messages are there.
+async fn due(world: &World, count: usize) {
+    let orders = world.orders("o", count, 0).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locked_orders_hold_up_nobody_and_burn_no_retry() {
+    let world = World::new().await;
+    due(&world, 2_000).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = client.transaction().await.unwrap();
+    let few = "SELECT FROM orders WHERE id = ANY ($1) FOR UPDATE";
+    assert_eq!(held.execute(few, &[&ids("o", 20)]).await.unwrap(), 20);
+    let worker = world.worker();
+    world.until_closed(1_980).await;
+    held.rollback().await.unwrap();
+    world.until_closed(2_000).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (2_000, 0, 0));
+    world.assert_invariants().await;
+}
+
+/// Two of five orders need the SKU.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_others() {
+    let world = World::new().await;
+    due(&world, 2_000).await;
+    world.orders("paying", 5, 3_600_000).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold_stock(&mut client, "sku-0").await;
+    let worker = world.worker();
+    world.until_closed(1_200).await;
+    // `paying-0` to `paying-2` need other stock.
+    for n in 0..=2 {
+        assert!(world.pay(&format!("paying-{n}")).await);
+    }
+    assert_eq!(world.closed().await, 1_200);
+    held.rollback().await.unwrap();
+    world.until_closed(2_000).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (2_000, 0, 0));
+    world.assert_invariants().await;
+}
+
+/// Another effect knows nothing of `busy`: its statement waits for a short while, and is split.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_waits_for_locks_is_split_around_them() {
+    let world = World::new().await;
+    due(&world, 200).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold(&mut client, "o-17").await;
+    let sql = Effect::close().sql.replacen(" SKIP LOCKED", "", 1);
+    assert_ne!(sql, Effect::close().sql);
+    let worker = world.worker_of(Effect { sql, ..Effect::close() }, settings());
+    world.until_closed(199).await;
+    held.rollback().await.unwrap();
+    world.until_closed(200).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (200, 0, 0));
+    world.assert_invariants().await;
+}
+
+/// Somebody alters the table: nothing can be closed meanwhile, and nothing is anybody's fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_table_burns_no_retry() {
+    let world = World::new().await;
+    let orders = world.orders("o", 300, 0).await;
+    let worker = world.worker();
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders[..100]).await;
+    world.until_closed(100).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders[100..]).await;
+    world.until_somebody_waits().await;
+    let counts = async || worker.counts();
+    until("given up for now", counts, |counts| counts.held + counts.put_back >= 200).await;
+    held.rollback().await.unwrap();
+    world.until_closed(300).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (300, 0, 0));
+}
+
+/// Neither do the sweeps of two workers wait for what somebody holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweep_passes_over_what_is_locked() {
+    let world = World::new().await;
+    world.orders("o", 1_200, -10_000).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold(&mut client, "o-17").await;
+    let sweeping =
+        || WorkerSettings { sweep_every: millis("200ms"), sweep_grace: millis("1s"), ..settings() };
+    let workers = [world.worker_with(sweeping()), world.worker_with(sweeping())];
+    world.until_closed(1_199).await;
+    held.rollback().await.unwrap();
+    world.until_closed(1_200).await;
+    world.assert_invariants().await;
+    let [a, b] = workers;
+    assert_eq!(a.stop().await.swept + b.stop().await.swept, 1_200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_does_not_wait_for_a_lock() {
+    let world = World::new().await;
+    due(&world, 100).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold_stock(&mut client, "sku-0").await;
+    let worker = world.worker();
+    world.until_closed(60).await;
+    // Fails after the drain deadline.
+    worker.stop().await;
+    held.rollback().await.unwrap();
+    let _next = world.worker();
+    world.until_closed(100).await;
+    world.assert_invariants().await;
+}
+
+/// Orders of one measured round.
+const ROUND: usize = 100;
+
+/// How late orders are closed, in microseconds, where they become due one after the other.
+async fn lateness(world: &World, orders: &[String]) -> Vec<i64> {
+    let wire = world.wire().await;
+    for id in orders {
+        world.sql(&format!("UPDATE orders SET due_at = clock_timestamp() WHERE id = '{id}'")).await;
+        wire.publish_all("orders.dlx", "1s.unpaid", std::slice::from_ref(id)).await;
+    }
+    let client = world.store.client().await.unwrap();
+    let count = "SELECT count(*) FROM closures WHERE order_id = ANY ($1)";
+    let closed = async || client.query_one(count, &[&orders]).await.unwrap().get::<_, i64>(0);
+    let all = i64::try_from(orders.len()).unwrap();
+    until("the round closed", closed, |closed| *closed == all).await;
+    let late = "SELECT (extract(epoch FROM closed_at - due_at) * 1000000)::bigint
+                FROM closures WHERE order_id = ANY ($1)";
+    client.query(late, &[&orders]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+/// Rounds with and without locks take turns, so that a machine that is busy is so for both. While there are locks, 20
+/// orders are locked, and 20 others need a SKU that is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_closed_at_their_usual_pace_while_rows_are_locked() {
+    // What is locked is tried again every second.
+    let levels = [
+        (r#"["100ms", "200ms", "300ms", "500ms", "1s", "2s", "30m"]"#, r#"["1s", "2s", "30m"]"#),
+        (r#"{ virtual = "500ms" }"#, r#"{ virtual = "1s" }"#),
+        (r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s"]"#),
+    ];
+    let text =
+        levels.iter().fold(TOPOLOGY.to_owned(), |text, (from, to)| text.replacen(from, to, 1));
+    let world = World::of(&text).await;
+    let all = world.orders("o", 5 * 8 * ROUND, 3_600_000).await;
+    // Every fifth order needs neither `sku-0`, nor what a locked order needs.
+    let others: Vec<String> = all.iter().skip(2).step_by(5).cloned().collect();
+    let wanting: Vec<String> = all.iter().skip(4).step_by(5).cloned().collect();
+    let locked: Vec<String> = all.iter().step_by(5).take(20).cloned().collect();
+    let wire = world.wire().await;
+    let mut client = world.store.client().await.unwrap();
+    let worker = world.worker();
+    let (mut usual, mut beside) = (Vec::new(), Vec::new());
+    for (pair, wanting) in others.chunks(2 * ROUND).zip(wanting.chunks(20)) {
+        usual.extend(lateness(&world, &pair[..ROUND]).await);
+        let held = client.transaction().await.unwrap();
+        let due = "UPDATE orders SET due_at = now() WHERE status = 'unpaid' AND id = ANY ($1)";
+        world.store.client().await.unwrap().execute(due, &[&wanting]).await.unwrap();
+        held.execute(due, &[&locked]).await.unwrap();
+        held.execute("SELECT FROM stock WHERE sku = 'sku-0' FOR UPDATE", &[]).await.unwrap();
+        for stuck in [&locked[..], wanting] {
+            wire.publish_all("orders.dlx", "1s.unpaid", stuck).await;
+        }
+        beside.extend(lateness(&world, &pair[ROUND..]).await);
+        held.rollback().await.unwrap();
+    }
+    usual.sort_unstable();
+    beside.sort_unstable();
+    let at = |sorted: &[i64], percent: usize| sorted[sorted.len() * percent / 100];
+    let [p50, p99] = [50, 99].map(|percent| (at(&usual, percent), at(&beside, percent)));
+    let measured = format!("µs without and with locks: p50 {p50:?}, p99 {p99:?}");
+    println!("{measured}");
+    assert!(p50.1 <= 3 * p50.0, "{measured}");
+    let counts = worker.stop().await;
+    assert_eq!((counts.retried, counts.parked), (0, 0));
+    world.assert_invariants().await;
+}
