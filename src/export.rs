@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::{
-    objects::{Binding, Exchange, Queue, arguments_json},
+    objects::{Binding, Exchange, Queue, arguments_json, mark::mark},
     plan::{Change, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
@@ -34,14 +34,17 @@ pub enum Item {
 #[must_use]
 pub fn items(topology: &Topology) -> Vec<Item> {
     let plan = diff(topology, &Snapshot::default(), &BTreeSet::new());
-    let item = |change| match change {
-        Change::CreateExchange(exchange) => Some(Item::Exchange(exchange)),
-        Change::CreateQueue(queue) => Some(Item::Queue(queue)),
-        Change::Bind(binding) => Some(Item::Binding(binding)),
+    let items = |change| match change {
+        Change::CreateExchange(exchange) => vec![Item::Exchange(exchange)],
+        Change::CreateQueue(queue) => {
+            let mark = mark(&topology.name, &queue.name).map(Item::Binding);
+            std::iter::once(Item::Queue(queue)).chain(mark).collect()
+        }
+        Change::Bind(binding) => vec![Item::Binding(binding)],
         // There is nothing yet that could be deleted.
-        Change::Unbind(_) | Change::DeleteQueue { .. } => None,
+        Change::Unbind(_) | Change::DeleteQueue { .. } => Vec::new(),
     };
-    plan.steps.into_iter().filter_map(|step| item(step.change)).collect()
+    plan.steps.into_iter().flat_map(|step| items(step.change)).collect()
 }
 
 /// `queue` or `exchange`.

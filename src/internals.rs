@@ -123,7 +123,7 @@ pub mod graph {
     }
 }
 pub mod objects {
-    pub use crate::objects::{Argument, Binding, Exchange, Objects, Queue};
+    pub use crate::objects::{Argument, Binding, Exchange, Objects, Queue, mark::mark};
     pub mod routing {
         pub use crate::objects::routing::route;
     }
@@ -145,7 +145,7 @@ pub mod permissions {
 }
 pub mod plan {
     pub use crate::plan::{
-        Change, Contents, Difference, Draining, Drains, Plan, Reason, Refusal, Replaced, Step,
+        Change, Contents, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Replaced, Step,
     };
     pub mod counts {
         pub use crate::plan::counts::{CountReport, CountReports, StatisticsInterval};

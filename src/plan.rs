@@ -5,6 +5,8 @@ pub(crate) mod diff;
 pub(crate) mod difference;
 pub(crate) mod drains;
 pub(crate) mod generation;
+mod note;
+pub(crate) mod ownership;
 pub(crate) mod reason;
 mod retirement;
 pub(crate) mod saved;
@@ -24,11 +26,13 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     difference::Difference,
     drains::Drains,
+    note::Note,
     reason::{Contents, Reason, Replaced},
 };
 use crate::{
     objects::{Binding, Exchange, Queue},
     text::counted,
+    topology::Topology,
 };
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
@@ -40,6 +44,9 @@ pub struct Plan {
     pub draining: Vec<Draining>,
     /// While there is one, nothing is carried out.
     pub refusals: Vec<Refusal>,
+    /// What it leaves alone, and a person should know of.
+    #[serde(default)]
+    pub notes: Vec<Note>,
 }
 
 /// One change and why.
@@ -151,11 +158,15 @@ impl Plan {
             _ => None,
         });
         let draining = self.draining.iter().map(|draining| &draining.queue);
+        let consumed = self.notes.iter().filter_map(|note| match note {
+            Note::Consumed { queue, .. } => Some(queue),
+            Note::Unmarked { .. } | Note::Unused { .. } => None,
+        });
         let refused = self.refusals.iter().filter_map(|refusal| match refusal {
             Refusal::Occupied { queue, .. } => Some(queue),
             Refusal::Exchange { .. } | Refusal::Kept { .. } => None,
         });
-        steps.chain(draining).chain(refused).cloned().collect()
+        steps.chain(draining).chain(refused).chain(consumed).cloned().collect()
     }
 
     /// What it does, without the reasons, which have counts in them.
@@ -175,6 +186,16 @@ impl Plan {
 }
 
 impl Step {
+    /// Whether it only says whose the topology's queues are.
+    #[must_use]
+    pub(crate) fn marks(&self, topology: &Topology) -> bool {
+        match &self.change {
+            Change::CreateExchange(exchange) => exchange.name == topology.mark_exchange(),
+            Change::Bind(binding) => binding.mark_of().is_some(),
+            _ => false,
+        }
+    }
+
     /// Whether it only adds what is missing: an exchange, a binding, a queue that replaces none.
     #[must_use]
     pub fn adds(&self) -> bool {

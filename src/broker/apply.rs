@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{Management, ManagementError, TopologyLock, passive};
 use crate::{
+    objects::mark::mark,
     plan::{Change, Plan, Step, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
@@ -49,6 +50,12 @@ pub async fn plan(
     if leaving.is_empty() {
         return Ok((plan, observed));
     }
+    for queue in &leaving {
+        let consumers = management.foreign_consumers(queue).await?;
+        if consumers > 0 {
+            observed.foreign_consumers.insert(queue.clone(), consumers);
+        }
+    }
     count(management, leaving, &mut observed).await;
     Ok((diff(topology, &observed, discard), observed))
 }
@@ -71,6 +78,7 @@ async fn count(management: &Management, queues: BTreeSet<String>, observed: &mut
 /// See [`ApplyError`].
 pub(super) async fn carry_out(
     management: &Management,
+    topology: &Topology,
     lock: &TopologyLock,
     plan: &Plan,
     mut on_step: impl FnMut(&Step, StepResult),
@@ -78,7 +86,8 @@ pub(super) async fn carry_out(
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(plan.clone()));
     }
-    let mut steps = Steps { management, lock, deletion: Deletion::new(management, plan) };
+    let deletion = Deletion::new(management, plan);
+    let mut steps = Steps { management, topology, lock, deletion };
     for (done, step) in plan.steps.iter().enumerate() {
         let result = steps.carry_out(&step.change).await.map_err(|source| match done {
             0 => ApplyError::First(source),
@@ -92,6 +101,7 @@ pub(super) async fn carry_out(
 
 struct Steps<'a> {
     management: &'a Management,
+    topology: &'a Topology,
     lock: &'a TopologyLock,
     deletion: Deletion<'a>,
 }
@@ -103,9 +113,18 @@ impl Steps<'_> {
             if !self.until_counted(queue).await? {
                 return Ok(StepResult::NotCounted);
             }
+            if self.management.foreign_consumers(queue).await? > 0 {
+                return Ok(StepResult::Consumed);
+            }
             return self.deletion.delete(queue, *lost).await;
         }
         self.management.apply(change).await?;
+        if let Change::CreateQueue(queue) = change {
+            // Stopped in between, the queue is exactly as we make it, and a later apply adopts it.
+            if let Some(mark) = mark(&self.topology.name, &queue.name) {
+                self.management.apply(&Change::Bind(mark)).await?;
+            }
+        }
         if matches!(change, Change::Unbind(_)) {
             self.deletion.unbound();
         }

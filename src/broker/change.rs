@@ -97,7 +97,7 @@ impl<'a> TopologyChange<'a> {
         let (plan, observed) = self.plan().await.map_err(ChangeError::from)?;
         let plan = decide(plan, &observed)?;
         let on_step = |step: &Step, result| on_event(ChangeEvent::Step(step, result));
-        let carried = apply::carry_out(self.management, lock, &plan, on_step).await;
+        let carried = apply::carry_out(self.management, self.topology, lock, &plan, on_step).await;
         carried.map_err(ChangeError::from)?;
         Ok(plan)
     }

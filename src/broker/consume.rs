@@ -20,6 +20,9 @@ use crate::wire::Received;
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The tag of our consumers: by it a plan knows them from those of somebody else. It is unique only in its channel.
+pub(crate) const CONSUMER_TAG: &str = "overdue";
+
 /// Why a subscription ended.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
@@ -64,8 +67,9 @@ impl Subscription {
         let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false }).await;
         qos.map_err(failed("set the prefetch"))?;
         let options = BasicConsumeOptions::default();
-        let consumer =
-            channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await;
+        let consumer = channel
+            .basic_consume(queue.into(), CONSUMER_TAG.into(), options, FieldTable::default())
+            .await;
         let consumer = consumer.map_err(failed("subscribe"))?;
         Ok(Self { queue: queue.to_owned(), channel, consumer })
     }

@@ -214,7 +214,10 @@ impl Management {
         let queues = queues.map_err(|error| self.explain("list the queues", error))?;
         let bindings = self.client.list_bindings_in(&self.vhost).await;
         let bindings = bindings.map_err(|error| self.explain("list the bindings", error))?;
-        let stats = self.queue_stats().await?.into_values();
+        let stats = self.queue_stats().await?;
+        let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
+        let consumed = used.map(|queue| queue.name.clone()).collect();
+        let stats = stats.into_values();
         let messages = stats.filter_map(|queue| Some((queue.name, queue.messages?))).collect();
         let exchanges = exchanges.into_iter().map(exchange_of);
         let queues = queues.into_iter().map(queue_of);
@@ -223,7 +226,7 @@ impl Management {
             queues: queues.map(|queue| (queue.name.clone(), queue)).collect(),
             bindings: bindings.into_iter().map(binding_of).collect(),
         };
-        Ok(Snapshot { objects, messages })
+        Ok(Snapshot { objects, messages, consumed, ..Snapshot::default() })
     }
 
     /// Why the exchanges cannot be listed. A virtual host that the user may not use is not there for this API on
@@ -304,13 +307,17 @@ impl Management {
         })
     }
 
-    /// Whether anything but the default exchange is bound to `queue`.
+    /// Whether anything but the default exchange and a mark is bound to `queue`.
     ///
     /// # Errors
     /// See [`ManagementError`].
     pub(super) async fn is_bound(&self, queue: &str) -> Result<bool, ManagementError> {
         match self.client.list_queue_bindings(&self.vhost, queue).await {
-            Ok(bindings) => Ok(bindings.iter().any(|binding| !binding.source.is_empty())),
+            Ok(bindings) => {
+                let mut bindings = bindings.into_iter().map(binding_of);
+                Ok(bindings
+                    .any(|binding| !binding.source.is_empty() && binding.mark_of().is_none()))
+            }
             Err(ApiError::NotFound) => Ok(false),
             Err(error) => Err(self.explain(&format!("list the bindings of {queue}"), error)),
         }

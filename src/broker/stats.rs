@@ -4,12 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Management, ManagementError};
+use super::{Management, ManagementError, consume::CONSUMER_TAG};
 use crate::plan::counts::CountReport;
 pub(crate) use crate::plan::stats::QueueStats;
 
 const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
                        message_bytes,consumers,policy,operator_policy,effective_policy_definition";
+
+#[derive(Deserialize)]
+struct Consumed {
+    #[serde(default)]
+    consumer_details: Vec<ConsumerDetails>,
+}
+
+#[derive(Deserialize)]
+struct ConsumerDetails {
+    consumer_tag: String,
+}
 
 #[derive(Deserialize)]
 struct Named {
@@ -34,6 +45,24 @@ impl Management {
             [("disable_stats", "true"), ("enable_queue_totals", "false"), ("columns", "name")];
         let queues: Vec<Named> = self.get(&["queues", self.virtual_host()], &query).await?;
         Ok(queues.into_iter().map(|queue| queue.name).collect())
+    }
+
+    /// How many consumers of `queue` are not workers of ours; none where the broker does not say.
+    ///
+    /// The list of all consumers shows a user without the tag `monitoring` only its own; this shows all.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(super) async fn foreign_consumers(&self, queue: &str) -> Result<u64, ManagementError> {
+        let path = ["queues", self.virtual_host(), queue];
+        let response = self.respond(&path, &[("columns", "consumer_details")]).await?;
+        // Somebody has deleted it meanwhile, or the path cannot be written: then nothing is done about it either.
+        if !response.status().is_success() {
+            return Ok(0);
+        }
+        let Ok(consumed) = response.json::<Consumed>().await else { return Ok(0) };
+        let foreign = consumed.consumer_details.iter().filter(|it| it.consumer_tag != CONSUMER_TAG);
+        Ok(u64::try_from(foreign.count()).unwrap_or(u64::MAX))
     }
 
     /// The numbers of every queue of the virtual host, by name; changes nothing.

@@ -61,10 +61,10 @@ impl Apply {
             topology: &topology,
             discard: self.discard.names(),
         };
+        let (plan, observed) = change.plan().await?;
         let identity = management.identity().await?;
         let heading = identity.heading(&topology);
         let saved = self.saved(identity)?;
-        let (plan, observed) = change.plan().await?;
         let plan = chosen(saved.as_ref(), plan, &observed, &topology)?;
         print(format!("{heading}\n{plan}"))?;
         self.discard.note(&plan);

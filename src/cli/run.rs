@@ -88,7 +88,7 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
 async fn declare(management: &Management, topology: &Topology) -> Result<(), Failure> {
     let change = TopologyChange::new(management, topology);
     let (plan, _) = change.plan().await?;
-    if additions(plan)?.steps.is_empty() {
+    if additions(topology, plan)?.steps.is_empty() {
         return Ok(());
     }
     let on_event = |event: ChangeEvent<'_>| {
@@ -96,7 +96,7 @@ async fn declare(management: &Management, topology: &Topology) -> Result<(), Fai
             telemetry::waiting_for_lock();
         }
     };
-    change.make(|plan, _| additions(plan), on_event).await.map(drop)
+    change.make(|plan, _| additions(topology, plan), on_event).await.map(drop)
 }
 
 /// Whether the exchanges a worker publishes to are there; its queues are looked for when it consumes.
@@ -128,7 +128,7 @@ fn missing(address: &BrokerAddress, object: &str, name: &str) -> Failure {
 }
 
 /// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.
-fn additions(mut plan: Plan) -> Result<Plan, Failure> {
+fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
     if !plan.refusals.is_empty() || plan.retires() {
         return Err(Failure::configuration(format!(
             "the broker has another topology than the file, and a worker only adds. Nothing was changed; look at \
@@ -136,5 +136,9 @@ fn additions(mut plan: Plan) -> Result<Plan, Failure> {
         )));
     }
     plan.steps.retain(Step::adds);
+    // Marks alone are no reason to need rights that a worker did not need before: `overdue apply` sets them.
+    if plan.steps.iter().all(|step| step.marks(topology)) {
+        plan.steps.clear();
+    }
     Ok(plan)
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::Count;
 use crate::{
     plan::{
-        generation::{Kind, kind, number_of, resolve},
+        generation::{Kind, number_of, resolve},
+        ownership::kind,
         snapshot::Snapshot,
     },
     topology::{Topology, level::Level},
@@ -45,7 +46,7 @@ impl Live {
         let mut delays = Vec::new();
         for queue in observed.filter(|queue| !resolved.queues.contains_key(&queue.name)) {
             let found = (queue.name.clone(), count(&queue.name));
-            match kind(topology, queue) {
+            match kind(topology, &snapshot.objects, queue) {
                 Some(Kind::Delay(level)) => {
                     delays.push((level.parse::<Level>().map(|level| level.ttl()).ok(), found));
                 }

@@ -78,7 +78,9 @@ pub(crate) fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BT
         return BTreeSet::from([key]);
     }
     let bindings = objects.bindings.iter();
-    let own = bindings.filter(|binding| binding.to_queue && binding.destination == queue.name);
+    let own = bindings.filter(|binding| {
+        binding.to_queue && binding.destination == queue.name && binding.mark_of().is_none()
+    });
     let keys = own.filter_map(|binding| {
         // The default exchange binds every queue by its name.
         let source = objects.exchanges.get(&binding.source).filter(|x| !x.name.is_empty())?;

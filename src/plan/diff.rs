@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use super::{
     Change, Difference, Plan, Reason, Refusal,
-    generation::{Resolved, kind, resolve},
+    generation::{Resolved, named, resolve},
+    note,
+    ownership::{Owner, owner},
     retirement::Retirement,
     snapshot::Snapshot,
     stage::Order,
 };
 use crate::topology::Topology;
 
-/// The plan that brings `observed` to `topology`. Foreign objects are not looked at.
+/// The plan that brings `observed` to `topology`. Foreign objects are not touched.
 ///
 /// `discard` names business queues that may be deleted with their messages.
 ///
@@ -25,15 +27,21 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
     additions(observed, &resolved, &mut plan);
     for queue in observed.objects.queues.values() {
         let wanted = resolved.objects.queues.contains_key(&queue.name);
-        let kind = kind(topology, queue).filter(|_| !wanted);
-        let retirement = kind.map(|kind| Retirement {
+        let kind = named(topology, queue).filter(|_| !wanted);
+        let owned = kind.map(|kind| (kind, owner(topology, &observed.objects, queue, kind)));
+        let ours = owned.filter(|(_, owner)| *owner != Owner::Foreign);
+        let retirement = ours.map(|(kind, owner)| Retirement {
             topology,
             observed,
             resolved: &resolved,
             discard,
             queue,
             kind,
+            owner,
         });
+        if owned.is_some() && ours.is_none() {
+            plan.notes.extend(note::unmarked(topology, &observed.objects, queue));
+        }
         if discard.contains(&queue.name) && !retirement.as_ref().is_some_and(Retirement::removed) {
             plan.refusals.push(Refusal::Kept { queue: queue.name.clone() });
         }
@@ -41,6 +49,7 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
             retirement.plan(&mut plan);
         }
     }
+    plan.notes.extend(note::unused(topology, observed));
     // Stable: within a stage and a TTL the order is the one of the maps, so the same input gives the same plan.
     let order = Order::of(topology, &resolved, observed);
     plan.steps.sort_by_key(|step| order.place(&step.change));
@@ -69,6 +78,13 @@ fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
         }
     }
     for binding in resolved.objects.bindings.difference(&observed.objects.bindings) {
-        plan.step(Change::Bind(binding.clone()), Reason::Missing);
+        match binding.mark_of() {
+            None => plan.step(Change::Bind(binding.clone()), Reason::Missing),
+            // A queue that is created is marked with it.
+            Some(_) if observed.objects.queues.contains_key(&binding.destination) => {
+                plan.step(Change::Bind(binding.clone()), Reason::Adopted);
+            }
+            Some(_) => {}
+        }
     }
 }

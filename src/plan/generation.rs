@@ -92,11 +92,10 @@ pub(crate) enum Kind<'a> {
     Parked,
 }
 
-/// Separates queues that this program made from queues that only share the prefix, by name and dead letter exchange.
+/// What a queue is by its name and its dead letter exchange; whose it is, [`owner`](super::ownership::owner) says.
 ///
 /// A queue that has the very name of a desired one is in its place, whatever it dead-letters to.
-/// `None` is a foreign queue: it is never touched, whatever its name begins with.
-pub(crate) fn kind<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
+pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
     let name = queue.name.as_str();
     let rest = name.strip_prefix(&topology.name)?.strip_prefix('.')?;
     let dead_letters = queue.arguments.get("x-dead-letter-exchange");
@@ -113,6 +112,13 @@ pub(crate) fn kind<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>
     let wanted = topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == name);
     let ours = number_of(word, rest).is_some() && dead_letters_to(topology.park_exchange());
     (wanted || ours).then_some(Kind::Business)
+}
+
+/// Whether a queue has the very name of a desired one.
+pub(crate) fn in_place(topology: &Topology, queue: &str) -> bool {
+    queue == topology.parked_queue()
+        || topology.delay_queues().any(|(_, name)| name == queue)
+        || topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == queue)
 }
 
 /// The level in `delay.30m` or `delay.30m.2`.

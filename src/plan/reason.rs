@@ -11,6 +11,8 @@ use super::{difference::Difference, drains::Drains};
 pub enum Reason {
     /// It is not on the broker.
     Missing,
+    /// The queue was there without a mark, in exactly the form that we give; from now on it has one.
+    Adopted,
     /// The new queue takes the place of one that has other properties and cannot be changed.
     Replaces(Replaced),
     /// Another queue takes the place of this one.

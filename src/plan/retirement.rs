@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Change, Contents, Draining, Drains, Plan, Reason, Refusal,
+    Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal, Step,
     generation::{Kind, Resolved, message_ttl, number_of},
+    ownership::Owner,
     snapshot::Snapshot,
 };
 use crate::{
-    objects::{Binding, Queue},
+    objects::{Binding, Queue, mark::mark},
     topology::Topology,
 };
 
@@ -20,11 +21,17 @@ pub(super) struct Retirement<'a> {
     pub(super) discard: &'a BTreeSet<String>,
     pub(super) queue: &'a Queue,
     pub(super) kind: Kind<'a>,
+    pub(super) owner: Owner,
 }
 
 impl Retirement<'_> {
     pub(super) fn plan(&self, plan: &mut Plan) {
         let name = &self.queue.name;
+        // What somebody else reads is in use, whatever the topology says.
+        if let Some(consumers) = self.observed.foreign_consumers.get(name).copied() {
+            plan.notes.push(Note::Consumed { queue: name.clone(), consumers });
+            return;
+        }
         let messages = self.observed.messages_in(name);
         // What nobody has counted is not given up for lost.
         let discarded =
@@ -34,6 +41,12 @@ impl Retirement<'_> {
         if self.removed() && self.incoming().next().is_some() && messages != Some(0) && !discarded {
             plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
             return;
+        }
+        if self.owner == Owner::Recognized {
+            let mark = mark(&self.topology.name, name);
+            plan.steps.extend(
+                mark.map(|mark| Step { change: Change::Bind(mark), reason: Reason::Adopted }),
+            );
         }
         for binding in self.incoming() {
             plan.step(Change::Unbind(binding.clone()), self.reason());
@@ -55,31 +68,28 @@ impl Retirement<'_> {
 
     /// Bindings through which messages of this topology come in.
     fn incoming(&self) -> impl Iterator<Item = &Binding> {
-        let ours = [
-            self.topology.entry_exchange(),
-            self.topology.due_exchange(),
-            self.topology.park_exchange(),
-        ];
-        let bindings = self.observed.objects.bindings.iter();
-        bindings.filter(move |binding| {
-            binding.to_queue
-                && binding.destination == self.queue.name
-                && ours.contains(&binding.source)
-        })
+        self.bindings().filter(|binding| self.is_ours(&binding.source))
     }
 
     /// An exchange of somebody else that is bound to it: deleting the queue would lose what comes that way.
     fn foreign_source(&self) -> Option<&str> {
-        let prefix = format!("{}.", self.topology.name);
-        let mut bindings = self.observed.objects.bindings.iter();
-        let foreign = bindings.find(|binding| {
-            let default_exchange = binding.source.is_empty();
+        let foreign = self.bindings().find(|binding| !self.is_ours(&binding.source));
+        foreign.map(|binding| binding.source.as_str())
+    }
+
+    /// Its bindings through which something can come in: not the one that every queue has, and no mark.
+    fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.observed.objects.bindings.iter().filter(|binding| {
             binding.to_queue
                 && binding.destination == self.queue.name
-                && !default_exchange
-                && !binding.source.starts_with(&prefix)
-        });
-        foreign.map(|binding| binding.source.as_str())
+                && !binding.source.is_empty()
+                && binding.mark_of().is_none()
+        })
+    }
+
+    /// A name that begins as ours do is not enough: `orders.legacy` is somebody else's.
+    fn is_ours(&self, exchange: &str) -> bool {
+        self.resolved.objects.exchanges.contains_key(exchange)
     }
 
     /// The queue that took its place, if any.

@@ -92,6 +92,15 @@ pub enum StalePlan {
         "the broker has changed since the plan was made ({0}); make it again with `overdue plan --out`"
     )]
     Changed(String),
+    /// Somebody else reads what the plan takes out of use.
+    #[error(
+        "somebody else consumes from queue {queue} by now, and the plan takes it out of use; make it again with \
+         `overdue plan --out`"
+    )]
+    Consumed {
+        /// The queue.
+        queue: String,
+    },
     /// More would be lost than was agreed to.
     #[error(
         "queue {queue} holds {} by now, and the plan gives up {}; make it again with `overdue plan --out`",
@@ -185,11 +194,24 @@ impl SavedPlan {
         if let Some(what) = changed(&self.observed, &now.relevant_to(topology)) {
             return Err(StalePlan::Changed(what));
         }
-        self.fuller(topology, now).map_or(Ok(()), Err)
+        self.consumed(now).or_else(|| self.fuller(topology, now)).map_or(Ok(()), Err)
     }
 }
 
 impl SavedPlan {
+    /// A queue that the plan takes out of use, and that somebody else consumes from.
+    fn consumed(&self, now: &Snapshot) -> Option<StalePlan> {
+        self.plan.changes().find_map(|change| {
+            let queue = match change {
+                Change::Unbind(binding) => &binding.destination,
+                Change::DeleteQueue { queue, .. } => queue,
+                _ => return None,
+            };
+            let consumed = now.foreign_consumers.contains_key(queue);
+            consumed.then(|| StalePlan::Consumed { queue: queue.clone() })
+        })
+    }
+
     /// A queue that the plan gives up, and that holds more than it did.
     fn fuller(&self, topology: &Topology, now: &Snapshot) -> Option<StalePlan> {
         let given_up = |change: &Change| match change {

@@ -1,10 +1,14 @@
 //! What a broker has, as data: the objects of one virtual host and what waits in its queues.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{objects::Objects, topology::Topology};
+use super::{generation::number_of, ownership::kind};
+use crate::{
+    objects::{Binding, Objects, Queue},
+    topology::Topology,
+};
 
 /// One reading of a virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +19,12 @@ pub struct Snapshot {
     /// Up to ten seconds old (a queue reports every five, and the reports are collected every five); the broker has
     /// none for a queue it knows nothing of yet.
     pub messages: BTreeMap<String, u64>,
+    /// Queues that somebody consumes from, as late as the counts.
+    #[serde(default)]
+    pub consumed: BTreeSet<String>,
+    /// Consumers that are not workers of ours, of the queues that a plan takes out of use; none is not in it.
+    #[serde(default)]
+    pub foreign_consumers: BTreeMap<String, u64>,
 }
 
 impl Snapshot {
@@ -23,7 +33,7 @@ impl Snapshot {
     pub fn of(topology: &Topology) -> Self {
         let objects = topology.objects();
         let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
-        Self { objects, messages }
+        Self { objects, messages, ..Self::default() }
     }
 
     /// Messages in `queue`; `None` where the broker does not say, which does not mean zero.
@@ -43,19 +53,27 @@ impl Snapshot {
     /// The part of it that a plan for `topology` depends on; foreign objects may come and go.
     #[must_use]
     pub fn relevant_to(&self, topology: &Topology) -> Objects {
-        let prefix = format!("{}.", topology.name);
-        let lock = topology.lock_queue();
-        let inside = |name: &str| name.starts_with(&prefix) && name != lock;
+        let wanted = topology.objects();
         let Objects { exchanges, queues, bindings } = &self.objects;
+        let ours = |name: &String| wanted.exchanges.contains_key(name);
+        // What stands in the way of a generation counts, whosesoever it is.
+        let numbered =
+            |name: &str| wanted.queues.keys().any(|base| number_of(base, name).is_some());
+        let relevant = queues.iter().filter(|(name, queue)| {
+            numbered(name) || kind(topology, &self.objects, queue).is_some()
+        });
+        let queues: BTreeMap<String, Queue> = relevant.map(cloned).collect();
+        let leads_in = |binding: &&Binding| {
+            let Binding { source, destination, to_queue, .. } = binding;
+            let inside =
+                if *to_queue { queues.contains_key(destination) } else { ours(destination) };
+            // What comes in from elsewhere counts: it keeps a retired queue from being deleted.
+            inside && !source.is_empty()
+        };
         Objects {
-            exchanges: exchanges.iter().filter(|(name, _)| inside(name)).map(cloned).collect(),
-            queues: queues.iter().filter(|(name, _)| inside(name)).map(cloned).collect(),
-            bindings: bindings
-                .iter()
-                // What comes in from elsewhere counts: it keeps a retired queue from being deleted.
-                .filter(|binding| inside(&binding.destination) && !binding.source.is_empty())
-                .cloned()
-                .collect(),
+            exchanges: exchanges.iter().filter(|(name, _)| ours(name)).map(cloned).collect(),
+            bindings: bindings.iter().filter(leads_in).cloned().collect(),
+            queues,
         }
     }
 }

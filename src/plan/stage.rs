@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Change,
-    generation::{Kind, Resolved, kind, number_of},
+    generation::{Kind, Resolved, number_of},
+    ownership::kind,
     snapshot::Snapshot,
 };
 use crate::{
@@ -16,7 +17,8 @@ use crate::{
 /// message finds its way whatever stage the plan is stopped in; taken away is what nothing leads to any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
-    /// The exchange in front of the parking lot: the way out for everything that has no other.
+    /// The exchange of the marks, and the one in front of the parking lot: the way out for everything that has no
+    /// other.
     ParkExchange,
     /// The parking lot.
     ParkingLot,
@@ -34,6 +36,8 @@ pub(super) enum Stage {
     EntryExchange,
     /// Delay queues are bound: the levels are open.
     EntryBindings,
+    /// Marks of queues that were there without one.
+    Adoption,
     /// Bindings of queues that are taken out of use; what takes their place is bound by now.
     Unbind,
     /// Queues that nothing comes into any more.
@@ -43,6 +47,7 @@ pub(super) enum Stage {
 /// Where each change of a plan stands.
 pub(super) struct Order {
     park_exchange: String,
+    mark_exchange: String,
     entry_exchange: String,
     parked_queue: String,
     /// TTL of each delay queue, so that a plan lists the shortest first.
@@ -51,19 +56,22 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn of(topology: &Topology, resolved: &Resolved, observed: &Snapshot) -> Self {
-        let ttl = |queue: &Queue| {
-            let delays = matches!(kind(topology, queue), Some(Kind::Delay(_)));
+        let ttl = |objects, queue: &Queue| {
+            let delays = matches!(kind(topology, objects, queue), Some(Kind::Delay(_)));
             delays.then(|| (queue.name.clone(), queue.message_ttl_ms().unwrap_or_default()))
         };
         let parked = topology.parked_queue();
-        let queues = observed.objects.queues.values().chain(resolved.objects.queues.values());
+        let both = [&observed.objects, &resolved.objects].into_iter();
+        let queues =
+            both.flat_map(|objects| objects.queues.values().map(move |queue| (objects, queue)));
         let mut names = resolved.objects.queues.keys();
         let parked_queue = names.find(|name| number_of(&parked, name).is_some()).cloned();
         Self {
             park_exchange: topology.park_exchange(),
+            mark_exchange: topology.mark_exchange(),
             entry_exchange: topology.entry_exchange(),
             parked_queue: parked_queue.unwrap_or(parked),
-            ttl_ms: queues.filter_map(ttl).collect(),
+            ttl_ms: queues.filter_map(|(objects, queue)| ttl(objects, queue)).collect(),
         }
     }
 
@@ -80,7 +88,7 @@ impl Order {
     fn stage(&self, change: &Change) -> Stage {
         match change {
             Change::CreateExchange(Exchange { name, .. }) => {
-                if *name == self.park_exchange {
+                if *name == self.park_exchange || *name == self.mark_exchange {
                     Stage::ParkExchange
                 } else if *name == self.entry_exchange {
                     Stage::EntryExchange
@@ -98,7 +106,9 @@ impl Order {
                 }
             }
             Change::Bind(Binding { source, .. }) => {
-                if *source == self.park_exchange {
+                if *source == self.mark_exchange {
+                    Stage::Adoption
+                } else if *source == self.park_exchange {
                     Stage::ParkBinding
                 } else if *source == self.entry_exchange {
                     Stage::EntryBindings

@@ -6,26 +6,37 @@ use std::{
 };
 
 use super::{
-    Change, Contents, Difference, Draining, Drains, Plan, Reason, Refusal, Replaced, Step,
+    Change, Contents, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Replaced, Step,
     count_of, waiting::Progress,
 };
-use crate::{objects::Argument, text::OneLine};
+use crate::{
+    objects::Argument,
+    text::{OneLine, counted, one_line},
+};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let adopts = |step: &&Step| matches!(step.reason, Reason::Adopted);
         let creates = |step: &&Step| {
-            matches!(
+            let made = matches!(
                 step.change,
                 Change::CreateExchange(_) | Change::CreateQueue(_) | Change::Bind(_)
-            )
+            );
+            made && !adopts(step)
         };
         let unbinds = |step: &&Step| matches!(step.change, Change::Unbind(_));
         let deletes = |step: &&Step| matches!(step.change, Change::DeleteQueue { .. });
         section(f, "Create", self.steps.iter().filter(creates))?;
+        section(
+            f,
+            "Adopt (from now on marked as queues of this topology)",
+            self.steps.iter().filter(adopts),
+        )?;
         section(f, "Retire", self.steps.iter().filter(unbinds))?;
         section(f, "Delete", self.steps.iter().filter(deletes))?;
         section(f, "Draining (deleted by a later apply, once empty)", self.draining.iter())?;
         section(f, "Refused", self.refusals.iter())?;
+        section(f, "Left alone", self.notes.iter())?;
         f.write_str(&self.summary())
     }
 }
@@ -56,6 +67,7 @@ impl Plan {
         }
         let count =
             |of: fn(&Change) -> bool| self.steps.iter().filter(|step| of(&step.change)).count();
+        let is_mark = |change: &Change| matches!(change, Change::Bind(binding) if binding.mark_of().is_some());
         let parts = [
             (
                 count(|change| matches!(change, Change::CreateExchange(_))),
@@ -68,10 +80,13 @@ impl Plan {
                 "queues to create",
             ),
             (
-                count(|change| matches!(change, Change::Bind(_))),
+                count(
+                    |change| matches!(change, Change::Bind(binding) if binding.mark_of().is_none()),
+                ),
                 "binding to add",
                 "bindings to add",
             ),
+            (count(is_mark), "queue to adopt", "queues to adopt"),
             (
                 count(|change| matches!(change, Change::Unbind(_))),
                 "binding to take away",
@@ -114,7 +129,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.change)?;
         match &self.reason {
-            Reason::Missing => Ok(()),
+            Reason::Missing | Reason::Adopted => Ok(()),
             Reason::Replaces(Replaced { differences, .. }) => {
                 write!(f, "\n        {}:", self.reason)?;
                 differences.iter().try_for_each(|differs| write!(f, "\n          {differs}"))
@@ -129,6 +144,7 @@ impl fmt::Display for Reason {
         let f = &mut OneLine(f);
         match self {
             Self::Missing => f.write_str("it is missing"),
+            Self::Adopted => f.write_str("it is there without a mark, as this program makes it"),
             Self::Replaces(Replaced { queue, .. }) => {
                 write!(f, "replaces {queue}, which cannot be changed")
             }
@@ -177,6 +193,10 @@ impl fmt::Display for Change {
             Self::CreateQueue(queue) => {
                 write!(f, "+ queue     {}  ({}", queue.name, queue.kind)?;
                 arguments(f, &queue.arguments)
+            }
+            Self::Bind(binding) if binding.mark_of().is_some() => {
+                write!(f, "= queue     {}", binding.destination)?;
+                key(f, &binding.routing_key)
             }
             Self::Bind(binding) => {
                 write!(f, "+ binding   {} -> {}", binding.source, binding.destination)?;
@@ -235,6 +255,37 @@ impl fmt::Display for Drains {
             Self::Fed { exchange } => {
                 write!(f, "and more to come from exchange {exchange}, which is not ours")
             }
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmarked { queue, exchange, mark } => write!(
+                f,
+                "? queue     {}\n        it has the name of one of ours, and nothing says that overdue made it. If it is \
+                 yours, nothing has to\n        be done; if it is a leftover, delete it, or bind it to {} by {} and \
+                 apply again",
+                one_line(queue),
+                one_line(exchange),
+                one_line(mark)
+            ),
+            Self::Consumed { queue, consumers } => write!(
+                f,
+                "? queue     {}\n        it is no longer in use here, and {} of somebody else {} from it",
+                one_line(queue),
+                counted(*consumers, "consumer"),
+                if *consumers == 1 { "reads" } else { "read" }
+            ),
+            Self::Unused { topology, queues, messages } => write!(
+                f,
+                "? topology  {}\n        it has {} here with {}, and nobody consumes them: is it this one under its \
+                 former name?",
+                one_line(topology),
+                counted(*queues, "queue"),
+                counted(*messages, "message")
+            ),
         }
     }
 }

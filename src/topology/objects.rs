@@ -7,7 +7,10 @@ use super::{
     file::{QueueType, Strategy},
     level::Level,
 };
-use crate::objects::{Argument, Binding, Exchange, Objects, Queue};
+use crate::objects::{
+    Argument, Binding, Exchange, Objects, Queue,
+    mark::{mark, mark_exchange},
+};
 
 impl Topology {
     /// `orders.in`, where order services publish.
@@ -38,6 +41,12 @@ impl Topology {
     #[must_use]
     pub fn events_exchange(&self) -> String {
         format!("{}.events", self.name)
+    }
+
+    /// `orders.owned`, which every queue of the topology is bound to as a mark; nothing is published to it.
+    #[must_use]
+    pub fn mark_exchange(&self) -> String {
+        mark_exchange(&self.name)
     }
 
     /// `orders.delay.30m`, the queue of a level.
@@ -82,6 +91,7 @@ impl Topology {
         self.parking_lot(&mut objects);
         self.due_side(&mut objects);
         self.delay_side(&mut objects);
+        self.marks(&mut objects);
         objects
     }
 
@@ -110,6 +120,14 @@ impl Topology {
             objects.queue(self, &queue, arguments);
             objects.bind(&self.due_exchange(), &queue, &format!("#.{}", timeout.name));
         }
+    }
+
+    /// Whose the queues are, for those who find them.
+    fn marks(&self, objects: &mut Objects) {
+        objects.exchange(&self.mark_exchange(), "direct", None);
+        let marks = objects.queues.keys().filter_map(|queue| mark(&self.name, queue));
+        let marks: Vec<Binding> = marks.collect();
+        objects.bindings.extend(marks);
     }
 
     /// What delays messages: the one place where the strategy decides.

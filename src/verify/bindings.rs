@@ -43,6 +43,8 @@ impl Foreign<'_> {
             self.resolved.objects.exchanges.contains_key(destination)
         };
         match (from_ours, to_ours) {
+            // Whose it is; nothing comes that way.
+            _ if *source == self.topology.mark_exchange() => None,
             // A generation that drains: the plan unbinds it.
             (true, true) if *to_queue && !self.is_current(destination) => None,
             (true, true) => Some(self.additional(binding)),
@@ -57,7 +59,8 @@ impl Foreign<'_> {
     }
 
     fn role(&self, queue: &str) -> Option<Kind<'_>> {
-        role(self.topology, self.observed.objects.queues.get(queue)?)
+        let objects = &self.observed.objects;
+        role(self.topology, objects, objects.queues.get(queue)?)
     }
 
     /// Whether a queue is in use now, not a generation that drains.

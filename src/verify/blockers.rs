@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{dead_letters::dead_letter_keys, limits::Effective, queues::role};
 use crate::{
-    objects::{Queue, routing::route},
+    objects::{Objects, Queue, routing::route},
     plan::{snapshot::Snapshot, stats::QueueStats},
     topology::Topology,
 };
@@ -91,7 +91,7 @@ pub fn blockers(
         return BTreeSet::from([Blocker::NoExchange { exchange }]);
     };
     let mut found = BTreeSet::new();
-    for key in keys(topology, queue, effective(queue)) {
+    for key in keys(topology, objects, queue, effective(queue)) {
         let routed = route(objects, &exchange, &key);
         let missing = routed.missing.iter().cloned();
         found.extend(missing.map(|exchange| Blocker::NoExchange { exchange }));
@@ -112,11 +112,16 @@ pub fn blockers(
 }
 
 /// Routing keys that come out of a queue; a policy may set one.
-fn keys(topology: &Topology, queue: &Queue, effective: Effective<'_>) -> Vec<String> {
+fn keys(
+    topology: &Topology,
+    objects: &Objects,
+    queue: &Queue,
+    effective: Effective<'_>,
+) -> Vec<String> {
     if let Some(key) = effective.own_first("dead-letter-routing-key") {
         return vec![key.to_owned()];
     }
-    let Some(role) = role(topology, queue) else { return Vec::new() };
+    let Some(role) = role(topology, objects, queue) else { return Vec::new() };
     dead_letter_keys(topology, queue, role).into_iter().map(|key| key.text).collect()
 }
 

@@ -39,7 +39,9 @@ pub(super) fn findings(
     let mut hits: BTreeMap<Hit<'_>, Vec<&str>> = BTreeMap::new();
     let mut found = Vec::new();
     for queue in observed.objects.queues.values() {
-        let (Some(role), Some(stats)) = (role(topology, queue), stats.get(&queue.name)) else {
+        let (Some(role), Some(stats)) =
+            (role(topology, &observed.objects, queue), stats.get(&queue.name))
+        else {
             continue;
         };
         match stats.policy.as_deref().filter(|name| name.starts_with(&unblocking)) {

@@ -1,17 +1,22 @@
 //! Which queues are the topology's, and what each is for.
 
 use crate::{
-    objects::Queue,
+    objects::{Objects, Queue},
     plan::{
-        generation::{Kind, kind, number_of},
+        generation::{Kind, number_of},
+        ownership::kind,
         snapshot::Snapshot,
     },
     topology::Topology,
 };
 
 /// What a queue is to the topology, retired generations and queues of another shape included; `None` is foreign.
-pub(super) fn role<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
-    kind(topology, queue).or_else(|| {
+pub(super) fn role<'a>(
+    topology: &Topology,
+    objects: &Objects,
+    queue: &'a Queue,
+) -> Option<Kind<'a>> {
+    kind(topology, objects, queue).or_else(|| {
         let mut bases = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
         bases.any(|base| number_of(&base, &queue.name).is_some()).then_some(Kind::Business)
     })
@@ -21,7 +26,7 @@ pub(super) fn role<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>
 #[must_use]
 pub(crate) fn queues_of(topology: &Topology, observed: &Snapshot) -> Vec<String> {
     let queues = observed.objects.queues.values();
-    let ours = queues.filter(|queue| role(topology, queue).is_some());
+    let ours = queues.filter(|queue| role(topology, &observed.objects, queue).is_some());
     ours.map(|queue| queue.name.clone()).collect()
 }
 

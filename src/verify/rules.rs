@@ -74,7 +74,7 @@ fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Re
     let mut objects = observed.clone();
     let ours = |name: &str, is_queue: bool| {
         if is_queue {
-            observed.queues.get(name).is_some_and(|queue| role(topology, queue).is_some())
+            observed.queues.get(name).is_some_and(|queue| role(topology, observed, queue).is_some())
         } else {
             resolved.objects.exchanges.contains_key(name)
         }

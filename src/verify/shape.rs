@@ -7,15 +7,19 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, Queue},
     plan::{
-        Change, Difference, Draining, Plan, Refusal, count_of,
-        generation::{Kind, Resolved, kind},
+        Change, Difference, Draining, Note, Plan, Refusal, count_of,
+        generation::{Kind, Resolved},
+        ownership::kind,
     },
+    text::counted,
     topology::{Topology, file::QueueType},
 };
 
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
     let shape = Shape { topology, plan, resolved, created: created(plan) };
     let steps = plan.steps.iter().filter_map(|step| match &step.change {
+        // The marks are reported by their queues.
+        Change::CreateExchange(exchange) if exchange.name == topology.mark_exchange() => None,
         Change::CreateExchange(exchange) => Some(shape.exchange(&exchange.name)),
         Change::CreateQueue(queue) => Some(shape.queue(queue)),
         Change::Bind(binding) => shape.binding(binding),
@@ -24,7 +28,11 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
     });
     let draining = plan.draining.iter().filter_map(|queue| shape.draining(queue));
     let refusals = plan.refusals.iter().filter_map(|refusal| shape.refusal(refusal));
-    steps.chain(refusals).chain(draining).collect()
+    // A queue that is being replaced is reported as changed, and no more.
+    let replaced =
+        |it: &&Note| matches!(it, Note::Unmarked { queue, .. } if shape.is_replaced(queue));
+    let notes = plan.notes.iter().filter(|note| !replaced(note)).map(note);
+    steps.chain(refusals).chain(draining).chain(notes).collect()
 }
 
 /// Exchanges and queues that the plan creates: what belongs to them is not reported again.
@@ -35,6 +43,34 @@ fn created(plan: &Plan) -> BTreeSet<&str> {
         _ => None,
     });
     names.collect()
+}
+
+fn note(note: &Note) -> Diagnostic {
+    let (rule, subject, message, reason) = match note {
+        Note::Unmarked { queue, exchange, mark } => (
+            "unmarked-queue",
+            on(queue),
+            "it has the name of a queue of this topology and not its mark: it is left alone"
+                .to_owned(),
+            format!(
+                "nothing says that overdue made it; one that it made is bound to {exchange} by {mark}"
+            ),
+        ),
+        Note::Consumed { queue, consumers } => (
+            "foreign-consumer",
+            on(queue),
+            format!("it is retired, and {} of somebody else", counted(*consumers, "consumer")),
+            "what somebody reads is not taken out of use".to_owned(),
+        ),
+        Note::Unused { topology, queues, messages } => (
+            "unused-topology",
+            Subject::Area("Topology"),
+            format!("{topology} has {} here that nobody consumes", counted(*queues, "queue")),
+            format!("{} in them", counted(*messages, "message")),
+        ),
+    };
+    let (severity, fix) = (Severity::Note, Some(Fix::Text("nothing, if that is meant".to_owned())));
+    Diagnostic { rule, severity, subject, message, reason: Some(reason), fix }
 }
 
 struct Shape<'a> {
@@ -79,7 +115,7 @@ impl Shape<'_> {
 
     /// What becomes of messages where a queue or its binding is not there.
     fn without(&self, queue: &Queue) -> String {
-        match kind(self.topology, queue) {
+        match kind(self.topology, &self.resolved.objects, queue) {
             Some(Kind::Delay(level)) => {
                 format!("notices for level {level} are parked instead of delayed")
             }
@@ -90,6 +126,9 @@ impl Shape<'_> {
 
     fn binding(&self, binding: &Binding) -> Option<Diagnostic> {
         let Binding { source, destination, routing_key, .. } = binding;
+        if binding.mark_of().is_some() {
+            return self.unmarked(destination);
+        }
         if self.created.contains(source.as_str()) || self.created.contains(destination.as_str()) {
             return None;
         }
@@ -97,6 +136,18 @@ impl Shape<'_> {
         let what = format!("it is not bound to exchange {source}{}", with_key(routing_key));
         let why = why.unwrap_or_default();
         Some(error("missing-binding", on(destination), what, &why))
+    }
+
+    /// Where another reason is given to apply, that adopts it as well.
+    fn unmarked(&self, queue: &str) -> Option<Diagnostic> {
+        (!self.is_replaced(queue)).then(|| Diagnostic {
+            rule: "unmarked-queue",
+            severity: Severity::Note,
+            subject: on(queue),
+            message: "it is not marked as a queue of this topology".to_owned(),
+            reason: Some("a queue without a mark is not retired later".to_owned()),
+            fix: Some(Fix::Apply),
+        })
     }
 
     fn retired(&self, binding: &Binding, reason: &str) -> Option<Diagnostic> {

@@ -30,7 +30,9 @@ pub fn suspects(
 ) -> BTreeSet<String> {
     let queues = observed.objects.queues.values();
     queues
-        .filter(|queue| role(topology, queue).is_some() && held(stats, queue) > 0)
+        .filter(|queue| {
+            role(topology, &observed.objects, queue).is_some() && held(stats, queue) > 0
+        })
         .map(|queue| queue.name.clone())
         .collect()
 }
@@ -45,7 +47,11 @@ pub fn findings(
     second: &BTreeMap<String, QueueStats>,
     apart: Duration,
 ) -> Vec<Diagnostic> {
-    let queues = observed.objects.queues.values().filter(|queue| role(topology, queue).is_some());
+    let queues = observed
+        .objects
+        .queues
+        .values()
+        .filter(|queue| role(topology, &observed.objects, queue).is_some());
     let found = queues.filter_map(|queue| {
         let (before, now) = (held(first, queue), held(second, queue));
         (before > 0 && now > 0).then(|| {

@@ -194,7 +194,7 @@ async fn the_lock_is_free_after_each_way_to_fail() {
     assert!(matches!(refused, ChangeError::Apply(ApplyError::Refused(_))), "{refused:?}");
     world.assert_lock_is_free("a refused plan").await;
 
-    let rights = r"^orders\.(park|apply\.lock)$";
+    let rights = r"^orders\.(owned|apply\.lock)$";
     let [url, api] = world.broker_user("management", Some([rights, ".*", ".*"])).await;
     let user = Management::new(&BrokerAddress::parse(&url, Some(&api)).unwrap()).unwrap();
     let partly = TopologyChange::new(&user, &world.topology).apply().await.unwrap_err();

@@ -26,6 +26,7 @@ mod locks;
 mod management;
 mod outage;
 mod outcomes;
+mod ownership;
 mod permissions;
 mod publisher;
 mod races;

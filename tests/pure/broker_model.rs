@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Argument, Objects},
+    objects::{Argument, Binding, Objects, mark},
     plan::{Change, Plan, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
@@ -16,12 +16,12 @@ pub(crate) fn plan(topology: &Topology, broker: &Snapshot) -> Plan {
 /// A broker with these objects, and nothing in its queues.
 pub(crate) fn empty_queues(objects: Objects) -> Snapshot {
     let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
-    Snapshot { objects, messages }
+    Snapshot { objects, messages, ..Snapshot::default() }
 }
 
 /// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
 pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
-    let Snapshot { objects, messages } = broker;
+    let Snapshot { objects, messages, .. } = broker;
     match change {
         Change::CreateExchange(exchange) => {
             let before = objects.exchanges.insert(exchange.name.clone(), exchange.clone());
@@ -31,6 +31,11 @@ pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
             let before = objects.queues.insert(queue.name.clone(), queue.clone());
             assert_eq!(before, None, "queue declared although it exists");
             messages.insert(queue.name.clone(), 0);
+            // Whoever carries it out marks the queue as well; the exchange is there by then.
+            let exchanges = objects.exchanges.keys();
+            let marks = exchanges.filter_map(|it| mark(it.strip_suffix(".owned")?, &queue.name));
+            let marks: Vec<Binding> = marks.collect();
+            objects.bindings.extend(marks);
         }
         Change::Bind(binding) => {
             assert!(objects.exchanges.contains_key(&binding.source), "404: no source: {change}");

@@ -2,7 +2,7 @@
 //! with every difference and both values.
 
 use overdue::internals::{
-    objects::{Argument, Binding, Exchange, Objects, Queue},
+    objects::{Argument, Binding, Exchange, Objects, Queue, mark},
     plan::{
         Change, Contents, Difference, Plan, Reason, Refusal, Replaced, Step, snapshot::Snapshot,
     },
@@ -42,7 +42,8 @@ fn assert_replaced(observed: &Objects, name: &str, expected: &Difference) {
     assert!(plan.retires() && plan.lost() == 0, "{plan}");
     let desired = topology().objects();
     let generation = format!("{name}.2");
-    let into_old = |binding: &&Binding| binding.destination == name;
+    // The mark comes with the new queue and goes with the old one.
+    let into_old = |binding: &&Binding| binding.destination == name && binding.mark_of().is_none();
     let mut changes = vec![Change::CreateQueue(Queue {
         name: generation.clone(),
         ..desired.queues[name].clone()
@@ -164,8 +165,9 @@ fn each_property_of_each_exchange_is_compared() {
             change(observed.exchanges.get_mut(name).expect("there"));
             observed
         };
-        let kind = difference("type", Some(&exchange.kind.as_str().into()), Some(&"direct".into()));
-        assert_refused(&with(&|exchange| exchange.kind = "direct".to_owned()), name, &kind);
+        let kind =
+            difference("type", Some(&exchange.kind.as_str().into()), Some(&"headers".into()));
+        assert_refused(&with(&|exchange| exchange.kind = "headers".to_owned()), name, &kind);
         let observed = with(&|exchange| exchange.durable = false);
         assert_refused(&observed, name, &flag("durable", true, false));
         let observed = with(&|exchange| exchange.auto_delete = true);
@@ -261,6 +263,7 @@ fn a_retired_queue_that_somebody_else_feeds_stays() {
     let topology = topology();
     let mut objects = topology.objects();
     let name = "orders.delay.77s";
+    objects.bindings.extend(mark("orders", name));
     let mut queue = objects.queues["orders.delay.30m"].clone();
     queue.name = name.to_owned();
     objects.queues.insert(name.to_owned(), queue);

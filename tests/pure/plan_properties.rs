@@ -96,7 +96,13 @@ proptest! {
         let broker = without(&desired, &deleted);
         let plan = plan(&topology, &empty_queues(broker.clone()));
         prop_assert_eq!(&plan.refusals, &[]);
-        prop_assert_eq!(plan.steps.len(), count(&desired) - count(&broker));
+        // The mark of a queue that is created is a part of that step.
+        let missing = desired.bindings.difference(&broker.bindings);
+        let within = missing.filter(|binding| {
+            binding.mark_of().is_some() && !broker.queues.contains_key(&binding.destination)
+        });
+        let within = within.count();
+        prop_assert_eq!(plan.steps.len(), count(&desired) - count(&broker) - within);
         prop_assert_eq!(applied(&empty_queues(broker), &plan).objects, desired);
     }
 
@@ -194,7 +200,8 @@ proptest! {
         shared.objects.bindings.extend(broker.objects.bindings.clone());
         shared.messages.extend(broker.messages.clone());
         let changed = applied(&shared, &plan(&after, &shared));
-        prop_assert_eq!(plan(&after, &changed), Plan::default());
+        let again = plan(&after, &changed);
+        prop_assert!(again.is_empty() && again.draining.is_empty(), "{}", again);
         for (name, queue) in theirs.objects().queues {
             prop_assert_eq!(changed.objects.queues.get(&name), Some(&queue));
         }
@@ -258,7 +265,11 @@ fn stopped(before: &Snapshot, plan: &Plan, stop: Index) -> (Snapshot, usize) {
 fn holding(broker: &Snapshot, counts: &[Option<u64>]) -> Snapshot {
     let queues = broker.objects.queues.keys().zip(counts.iter().cycle());
     let messages = queues.filter_map(|(queue, count)| Some((queue.clone(), (*count)?)));
-    Snapshot { objects: broker.objects.clone(), messages: messages.collect() }
+    Snapshot {
+        objects: broker.objects.clone(),
+        messages: messages.collect(),
+        ..Snapshot::default()
+    }
 }
 
 /// Whether the topology has exactly this queue, under this name or as a generation of it.

@@ -47,7 +47,8 @@ proptest! {
         let queues: Vec<String> = broker.objects.queues.keys().cloned().collect();
         broker.messages = queues.into_iter().zip(counts.into_iter().cycle()).collect();
         let mut theirs = Snapshot::of(&before);
-        let queue = theirs.objects.queues.pop_first().expect("queues").1;
+        let mut queue = theirs.objects.queues.pop_first().expect("queues").1;
+        queue.name = "theirs".to_owned();
         broker.objects.queues.insert("theirs".to_owned(), queue);
         broker.objects.bindings.insert(binding("", &after.parked_queue()));
         broker.objects.bindings.insert(binding(&after.events_exchange(), "theirs"));

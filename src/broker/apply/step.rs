@@ -33,4 +33,6 @@ pub enum StepResult {
     NotCounted,
     /// Somebody has bound the queue again: it is in use.
     Bound,
+    /// Somebody else consumes from the queue by now.
+    Consumed,
 }

@@ -28,6 +28,9 @@ pub(super) async fn make(
         ChangeEvent::Step(step, StepResult::NotCounted) => {
             keep(step, "the broker does not count what is in it");
         }
+        ChangeEvent::Step(step, StepResult::Consumed) => {
+            keep(step, "somebody else consumes from it");
+        }
         ChangeEvent::Step(step, StepResult::Bound) => keep(step, "somebody has bound it again"),
     };
     change.make(decide, on_event).await?;

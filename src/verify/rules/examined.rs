@@ -16,13 +16,14 @@ pub(super) struct Examined<'a> {
 impl<'a> Examined<'a> {
     /// The queues of the topology that are there, with what they are for.
     pub(super) fn queues(&self) -> impl Iterator<Item = (&'a Queue, Kind<'a>)> {
-        let topology = self.topology;
-        self.objects.queues.values().filter_map(move |queue| Some((queue, role(topology, queue)?)))
+        let Self { topology, objects } = *self;
+        let role = move |queue| Some((queue, role(topology, objects, queue)?));
+        objects.queues.values().filter_map(role)
     }
 
     /// The role of a queue; `None` where it is not the topology's.
     pub(super) fn role(&self, queue: &str) -> Option<Kind<'a>> {
-        role(self.topology, self.objects.queues.get(queue)?)
+        role(self.topology, self.objects, self.objects.queues.get(queue)?)
     }
 
     /// Every routing key that a publisher may use.

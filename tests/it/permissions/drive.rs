@@ -11,7 +11,8 @@ use overdue::internals::{
     broker::{
         Link, Management, PublishError, Publisher, TopologyLock, consume::Subscription, passive,
     },
-    plan::{diff::diff, generation::name_of, snapshot::Snapshot},
+    objects::mark,
+    plan::{Change, diff::diff, generation::name_of, snapshot::Snapshot},
     topology::{Topology, file::QueueType},
     wire::Message,
 };
@@ -90,7 +91,7 @@ pub(crate) async fn prepare_for_worker(world: &World, topology: &Topology) {
         let first = topology.business_queue(timeout);
         let mut queue = objects.queues[&first].clone();
         queue.name = name_of(&first, 2);
-        let create = overdue::internals::plan::Change::CreateQueue(queue);
+        let create = Change::CreateQueue(queue);
         world.management().apply(&create).await.unwrap();
     }
 }
@@ -150,6 +151,10 @@ pub(crate) async fn bring(
     assert!(!plan.is_empty());
     for step in &plan.steps {
         management.apply(&step.change).await.map_err(text)?;
+        let Change::CreateQueue(queue) = &step.change else { continue };
+        // As whoever carries out a plan does.
+        let mark = mark(&topology.name, &queue.name).expect("a queue of this topology");
+        management.apply(&Change::Bind(mark)).await.map_err(text)?;
     }
     let left = diff(topology, &observed(management).await?, discard);
     assert!(left.is_empty() && left.draining.is_empty(), "left to do:\n{left}");

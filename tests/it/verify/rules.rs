@@ -77,6 +77,7 @@ async fn retired_level(arguments: serde_json::Value) -> World {
     world.delete("queues", "orders.delay.30m").await;
     world.queue("orders.delay.30m", arguments).await;
     world.bind("orders.in", "orders.delay.30m", "30m.*").await;
+    world.bind("orders.owned", "orders.delay.30m", "delay/30m").await;
     assert_eq!(world.findings(), ["error changed-queue queue orders.delay.30m"]);
     world.publish_to("orders.in", "30m.unpaid", 1).await;
     world.apply(&two_timeouts()).await;

@@ -53,7 +53,9 @@ fn bind(objects: &mut Objects, source: &str, destination: &str, routing_key: &st
 }
 
 fn unbind(objects: &mut Objects, destination: &str) {
-    objects.bindings.retain(|binding| binding.destination != destination);
+    objects
+        .bindings
+        .retain(|binding| binding.destination != destination || binding.mark_of().is_some());
 }
 
 /// An exchange of somebody else.
@@ -331,6 +333,7 @@ fn what_is_retired_is_looked_at() {
     objects.queues.insert(old.name.clone(), old);
     objects.queues.insert(new.name.clone(), new);
     bind(objects, "orders.in", "orders.delay.5m.2", "5m.*");
+    bind(objects, "orders.owned", "orders.delay.5m.2", "delay/5m");
     observed.messages.insert("orders.delay.5m".to_owned(), 7);
     let found = findings(&topology(), &observed, &BTreeMap::new());
     let expected = ["routing-nowhere queue orders.delay.5m", "draining queue orders.delay.5m"];

@@ -1,0 +1,64 @@
+//! Marks: bindings that say whose a queue is.
+//!
+//! A name says nothing: anybody may call a queue `orders.refunds`. So each queue that this program makes is bound to an
+//! exchange of its topology that nothing is published to, `orders.owned`, with its role as the routing key. A binding
+//! can also be added to a queue that is there already, which an argument cannot.
+
+use std::collections::BTreeMap;
+
+use super::{Binding, Objects};
+
+/// What the name of the exchange of marks ends with.
+const SUFFIX: &str = ".owned";
+
+/// `orders.owned`, which the queues of a topology are bound to as a mark.
+pub(crate) fn mark_exchange(topology: &str) -> String {
+    format!("{topology}{SUFFIX}")
+}
+
+/// The mark of `queue` as one of `topology`; none where no queue of that topology has such a name.
+#[must_use]
+pub fn mark(topology: &str, queue: &str) -> Option<Binding> {
+    let role = role(queue.strip_prefix(topology)?.strip_prefix('.')?)?;
+    Some(Binding {
+        source: mark_exchange(topology),
+        destination: queue.to_owned(),
+        to_queue: true,
+        routing_key: role,
+        arguments: BTreeMap::new(),
+    })
+}
+
+/// `delay/30m` for `delay.30m` and `delay.30m.2`, `business/unpaid` for `unpaid`, and `parked`.
+fn role(rest: &str) -> Option<String> {
+    let generation = |last: &str| last.bytes().all(|byte| byte.is_ascii_digit());
+    let base = match rest.rsplit_once('.') {
+        Some((base, last)) if generation(last) => base,
+        _ => rest,
+    };
+    match base.split_once('.') {
+        None if base.is_empty() => None,
+        None if base == "parked" => Some(base.to_owned()),
+        None => Some(format!("business/{base}")),
+        Some(("delay", level)) if !level.contains('.') => Some(format!("delay/{level}")),
+        Some(_) => None,
+    }
+}
+
+impl Binding {
+    /// The topology that has marked the destination with this binding; none where it is not a mark.
+    #[must_use]
+    pub fn mark_of(&self) -> Option<&str> {
+        let topology = self.source.strip_suffix(SUFFIX)?;
+        (mark(topology, &self.destination).as_ref() == Some(self)).then_some(topology)
+    }
+}
+
+impl Objects {
+    /// The topology whose mark `queue` has.
+    #[must_use]
+    pub fn owner_of(&self, queue: &str) -> Option<&str> {
+        let mut bindings = self.bindings.iter().filter(|binding| binding.destination == queue);
+        bindings.find_map(Binding::mark_of)
+    }
+}

@@ -1,0 +1,172 @@
+//! What is ours on a broker is what we made: what a neighbour has under a name like ours is neither changed nor waited
+//! for, and neighbours do not get in each other's way.
+
+use lapin::{Consumer, options::BasicConsumeOptions, types::FieldTable};
+use overdue::internals::{objects::Objects, topology::Topology};
+use serde_json::json;
+
+use crate::support::{Wire, World, samples::TWO_TIMEOUTS, until};
+
+async fn applied() -> World {
+    World::applied(TWO_TIMEOUTS).await
+}
+
+impl World {
+    /// Writes another topology file.
+    fn rewrite(&self, from: &str, to: &str) {
+        let text = std::fs::read_to_string(self.topology_file()).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(self.topology_file(), text.replace(from, to)).unwrap();
+    }
+
+    async fn objects(&self) -> Objects {
+        self.management().observe().await.unwrap().objects
+    }
+
+    async fn until_it_counts(&self, queue: &str, messages: u64) {
+        let counted = async || self.management().observe().await.unwrap().messages_in(queue);
+        until("counted", counted, |count| *count == Some(messages)).await;
+    }
+
+    /// As a version that knew no marks left it.
+    async fn without_marks(&self) {
+        self.delete("exchanges", "orders.owned").await;
+    }
+
+    async fn marks(&self) -> Vec<String> {
+        let objects = self.objects().await;
+        let marks = objects.bindings.iter().filter(|binding| binding.mark_of().is_some());
+        marks.map(|mark| format!("{} {}", mark.destination, mark.routing_key)).collect()
+    }
+}
+
+/// Its consumer goes when it is dropped.
+async fn consume(wire: &Wire, queue: &str) -> Consumer {
+    let options = BasicConsumeOptions::default();
+    let none = FieldTable::default();
+    wire.channel.basic_consume(queue.into(), "".into(), options, none).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_neighbours_queue_with_a_name_like_ours_is_left_alone() {
+    let world = applied().await;
+    world.queue("orders.refunds", json!({ "x-dead-letter-exchange": "orders.park" })).await;
+    world.queue("orders.delay.7m", json!({ "x-dead-letter-exchange": "orders.dlx" })).await;
+    // Bound as ours would be: it is one of its arguments that ours do not have.
+    let arguments = json!({ "x-dead-letter-exchange": "orders.park", "x-max-length": 5 });
+    world.queue("orders.returns", arguments).await;
+    world.bind("orders.dlx", "orders.returns", "#.returns").await;
+    let before = world.objects().await;
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "20s"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert_eq!(world.objects().await, before);
+    insta::assert_snapshot!(world.shown(&applied));
+    let refused = world.overdue(&["apply", "--yes", "--discard", "orders.refunds"]);
+    assert_eq!(refused.code, Some(1), "{refused}");
+    assert_eq!(world.objects().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topology_whose_name_begins_with_ours_makes_no_saved_plan_stale() {
+    let world = applied().await;
+    let theirs = TWO_TIMEOUTS.replace("\"orders\"", "\"orders.eu\"");
+    world.apply(&Topology::parse(&theirs).unwrap()).await;
+    world.rewrite("30m", "40m");
+    let saved = world.overdue(&["plan", "--out", "plan.json"]);
+    assert_eq!(saved.code, Some(0), "{saved}");
+    let theirs = Topology::parse(&theirs.replace("30m", "50m")).unwrap();
+    world.apply(&theirs).await;
+    let owned = |objects: &Objects| {
+        let queues = objects.queues.keys().filter(|queue| queue.starts_with("orders.eu."));
+        queues.cloned().collect::<Vec<_>>()
+    };
+    let before = owned(&world.objects().await);
+    let applied = world.overdue(&["apply", "plan.json", "--wait"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert_eq!(owned(&world.objects().await), before);
+    assert!(!world.objects().await.queues.contains_key("orders.delay.30m"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_version_made_is_adopted_with_what_waits_in_it() {
+    let world = applied().await;
+    let marked = world.marks().await;
+    assert_eq!(marked.len(), world.topology.objects().queues.len(), "{marked:?}");
+    world.without_marks().await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "30m.unpaid", &["waits".to_owned()]).await;
+    let planned = world.overdue(&["plan"]);
+    insta::assert_snapshot!(world.shown(&planned));
+    assert_eq!(world.overdue(&["verify"]).code, Some(0));
+    let applied = world.overdue(&["apply"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert_eq!(world.marks().await, marked);
+    assert_eq!(wire.ready("orders.delay.30m").await, 1);
+    assert_eq!(world.overdue(&["plan", "--detailed-exitcode"]).code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_version_made_is_retired_with_its_adoption() {
+    let world = applied().await;
+    world.without_marks().await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "3s.unpaid", &["waits".to_owned()]).await;
+    world.until_it_counts("orders.delay.3s", 1).await;
+    world.rewrite("\"3s\"", "\"4s\"");
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "60s"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(!world.objects().await.queues.contains_key("orders.delay.3s"), "{applied}");
+    assert_eq!(wire.ready("orders.unpaid").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_somebody_else_consumes_is_not_retired() {
+    let world = applied().await;
+    let wire = world.wire().await;
+    let consumer = consume(&wire, "orders.unpaid").await;
+    world.rewrite("type = \"quorum\"", "type = \"quorum\"\ndelivery_limit = 7");
+    let consumed = async || world.overdue(&["plan"]);
+    let noted = |run: &crate::support::Run| run.stdout.contains("1 consumer of somebody else");
+    let planned = until("noted", consumed, noted).await;
+    assert!(!planned.stdout.contains("- binding   orders.dlx -> orders.unpaid"), "{planned}");
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "30s"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    let objects = world.objects().await;
+    assert!(objects.queues.contains_key("orders.unpaid"), "{applied}");
+    assert!(
+        objects
+            .bindings
+            .iter()
+            .any(|it| it.destination == "orders.unpaid" && it.source == "orders.dlx")
+    );
+    drop((consumer, wire));
+    let gone = |run: &crate::support::Run| run.stdout.contains("- queue     orders.unpaid\n");
+    until("gone", async || world.overdue(&["plan"]), gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_with_a_name_like_ours_is_foreign_and_waited_for_by_nobody() {
+    let world = applied().await;
+    world.exchange("orders.legacy", "topic", json!({})).await;
+    world.bind("orders.legacy", "orders.delay.30m", "#").await;
+    world.rewrite("30m", "40m");
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "10s"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    let says = "more to come from exchange orders.legacy, which is not ours";
+    assert!(applied.stdout.contains(says), "{applied}");
+    assert!(world.objects().await.queues.contains_key("orders.delay.30m"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renamed_topology_names_what_the_old_name_left() {
+    let world = applied().await;
+    world.rewrite("\"orders\"", "\"shop\"");
+    let planned = world.overdue(&["plan"]);
+    assert!(
+        planned.stdout.contains("? topology  orders\n        it has 6 queues here"),
+        "{planned}"
+    );
+    let found = world.overdue(&["apply"]);
+    assert_eq!(found.code, Some(0), "{found}");
+    assert!(world.objects().await.queues.contains_key("orders.unpaid"));
+}
