@@ -8,7 +8,7 @@ use super::{exit::Failure, setup};
 use crate::{
     broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
     config::Settings,
-    plan::{Plan, Step},
+    plan::{Plan, Reason, Refusal, Step},
     store::{FailureKind, Store, orders::Effect},
     telemetry,
     topology::Topology,
@@ -129,12 +129,16 @@ fn missing(address: &BrokerAddress, object: &str, name: &str) -> Failure {
 
 /// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.
 fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
-    if !plan.refusals.is_empty() || plan.retires() {
+    let refused = plan.refusals.iter().any(|it| matches!(it, Refusal::Exchange { .. }));
+    let replaces = plan.steps.iter().any(|step| matches!(step.reason, Reason::Replaces(_)));
+    if refused || replaces {
         return Err(Failure::configuration(format!(
             "the broker has another topology than the file, and a worker only adds. Nothing was changed; look at \
              `overdue plan`, then run `overdue apply`, and start the worker again\n{plan}"
         )));
     }
+    // What is only to be taken away is in nobody's way: with `overdue apply`, whenever that is.
+    plan.refusals.clear();
     plan.steps.retain(Step::adds);
     // Marks alone are no reason to need rights that a worker did not need before: `overdue apply` sets them.
     if plan.steps.iter().all(|step| step.marks(topology)) {

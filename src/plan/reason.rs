@@ -33,6 +33,9 @@ pub enum Reason {
     TimeoutRemoved {
         /// What is in the queue.
         contents: Contents,
+        /// Messages that wait in levels. For which timeout, the broker does not say: some, all or none are for this one.
+        #[serde(default)]
+        in_levels: u64,
     },
     /// The queue is retired, and empty.
     RetiredAndEmpty,

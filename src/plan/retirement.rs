@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal, Step,
     generation::{Kind, Resolved, message_ttl, number_of},
-    ownership::Owner,
+    ownership::{Owner, kind},
     snapshot::Snapshot,
 };
 use crate::{
@@ -107,8 +107,20 @@ impl Retirement<'_> {
             (None, Kind::Delay(level)) => {
                 Reason::LevelRemoved { level: level.to_owned(), contents }
             }
-            (None, Kind::Business | Kind::Parked) => Reason::TimeoutRemoved { contents },
+            (None, Kind::Business | Kind::Parked) => {
+                Reason::TimeoutRemoved { contents, in_levels: self.in_levels() }
+            }
         }
+    }
+
+    /// What waits in every level, current or retired.
+    fn in_levels(&self) -> u64 {
+        let Snapshot { objects, messages, .. } = self.observed;
+        let delays = objects
+            .queues
+            .values()
+            .filter(|queue| matches!(kind(self.topology, objects, queue), Some(Kind::Delay(_))));
+        delays.filter_map(|queue| messages.get(&queue.name)).sum()
     }
 
     fn contents(&self) -> Contents {

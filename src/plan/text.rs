@@ -108,6 +108,15 @@ impl Plan {
 }
 
 impl Plan {
+    /// Messages in levels that may be for a timeout that is removed.
+    fn may_be_parked(&self) -> u64 {
+        let waiting = self.steps.iter().map(|step| match step.reason {
+            Reason::TimeoutRemoved { in_levels, .. } => in_levels,
+            _ => 0,
+        });
+        waiting.max().unwrap_or_default()
+    }
+
     /// Whether anything could be lost.
     fn verdict(&self) -> String {
         let misdirected = self.draining.iter().filter(|queue| queue.drains.misdirected());
@@ -118,7 +127,13 @@ impl Plan {
                 "no message is lost by it, but what waits in {} does not come out as the topology says",
                 misdirected.join(", ")
             ),
-            (true, 0) => "no message is lost".to_owned(),
+            (true, 0) => match self.may_be_parked() {
+                0 => "no message is lost".to_owned(),
+                messages => format!(
+                    "no message is lost, but up to {} in the levels may come to the parking lot",
+                    counted(messages, "message")
+                ),
+            },
             (true, 1) => "1 message is LOST".to_owned(),
             (true, messages) => format!("{messages} messages are LOST"),
         }
@@ -155,10 +170,21 @@ impl fmt::Display for Reason {
                 f,
                 "level {level} is no longer in the topology; what is still published to it is parked{contents}"
             ),
-            Self::TimeoutRemoved { contents } => write!(
-                f,
-                "its timeout is no longer in the topology; what still comes due for it is parked{contents}"
-            ),
+            Self::TimeoutRemoved { contents, in_levels } => {
+                write!(
+                    f,
+                    "its timeout is no longer in the topology; what still comes due for it is parked{contents}"
+                )?;
+                if *in_levels == 0 {
+                    return Ok(());
+                }
+                write!(
+                    f,
+                    "; up to {} in the levels may be for it: to have workers close them, keep the timeout in the file \
+                     until nothing has been published for it for as long as its longest level",
+                    counted(*in_levels, "message")
+                )
+            }
             Self::RetiredAndEmpty => f.write_str("retired and empty"),
             Self::Discarded => f.write_str("named with --discard"),
         }

@@ -125,9 +125,9 @@ async fn a_queue_that_somebody_else_consumes_is_not_retired() {
     let wire = world.wire().await;
     let consumer = consume(&wire, "orders.unpaid").await;
     world.rewrite("type = \"quorum\"", "type = \"quorum\"\ndelivery_limit = 7");
-    let consumed = async || world.overdue(&["plan"]);
+    let look = async || world.overdue(&["plan"]);
     let noted = |run: &crate::support::Run| run.stdout.contains("1 consumer of somebody else");
-    let planned = until("noted", consumed, noted).await;
+    let planned = until("noted", look, noted).await;
     assert!(!planned.stdout.contains("- binding   orders.dlx -> orders.unpaid"), "{planned}");
     let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "30s"]);
     assert_eq!(applied.code, Some(0), "{applied}");
@@ -155,6 +155,23 @@ async fn an_exchange_with_a_name_like_ours_is_foreign_and_waited_for_by_nobody()
     let says = "more to come from exchange orders.legacy, which is not ours";
     assert!(applied.stdout.contains(says), "{applied}");
     assert!(world.objects().await.queues.contains_key("orders.delay.30m"));
+}
+
+/// Neither what waits in the queue of the timeout nor what is to be unbound is a worker's business.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_starts_before_the_removal_of_a_timeout_is_applied() {
+    let mut world = applied().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unshipped", &["waits".to_owned()]).await;
+    world.rewrite("[[timeout]]\nname = \"unshipped\"\nafter = \"3s\"\n", "");
+    let text = std::fs::read_to_string(world.topology_file()).unwrap();
+    world.topology = Topology::parse(&text).unwrap();
+    let before = world.objects().await;
+    let mut worker = world.started(|_| {}).await;
+    assert!(worker.is_running());
+    assert_eq!(world.objects().await.bindings, before.bindings);
+    assert_eq!(wire.ready("orders.unshipped").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -198,7 +198,7 @@ fn only_what_adds_is_no_retirement() {
     let delete = |lost| Change::DeleteQueue { queue: "orders.unpaid".to_owned(), lost };
     let replaces = Replaced { queue: "orders.unpaid".to_owned(), differences: Vec::new() };
     let replaces = Reason::Replaces(replaces);
-    let removed = Reason::TimeoutRemoved { contents: Contents::Empty };
+    let removed = Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 };
     // Step, whether it adds, whether a plan of it retires.
     let table = [
         (step(Change::CreateExchange(exchange), Reason::Missing), true, false),

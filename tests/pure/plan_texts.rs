@@ -261,6 +261,20 @@ fn only_draining() {
     ");
 }
 
+/// The broker does not count by routing key, so nobody knows how many of them are for the timeout.
+#[test]
+fn a_removed_timeout_that_levels_may_hold_messages_for() {
+    insta::assert_snapshot!(plan(&without_unshipped(), &holding("shop.delay.30m", Some(40))), @r"
+    Retire
+      - binding   shop.dlx -> shop.unshipped  (#.unshipped)
+            its timeout is no longer in the topology; what still comes due for it is parked; up to 40 messages in the levels may be for it: to have workers close them, keep the timeout in the file until nothing has been published for it for as long as its longest level
+    Delete
+      - queue     shop.unshipped
+            retired and empty
+    1 binding to take away, 1 queue to delete; no message is lost, but up to 40 messages in the levels may come to the parking lot
+    ");
+}
+
 /// Between the last look and the unbinding something came in: it waits, and nothing else waits for it.
 #[test]
 fn a_removed_timeout_that_got_a_message_when_it_was_unbound() {
