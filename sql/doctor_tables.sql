@@ -4,7 +4,9 @@ SELECT name, found IS NOT NULL AS found,
        coalesce(array_agg(privilege ORDER BY privilege)
                 FILTER (WHERE found IS NOT NULL AND NOT has_table_privilege(found, privilege)), '{}') AS lacks
 FROM (VALUES ('closures', 'INSERT'),
-             ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'), ('outbox', 'DELETE'))
+             ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'), ('outbox', 'DELETE'),
+             ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'),
+             ('outbox_retries', 'SELECT'), ('outbox_retries', 'INSERT'), ('outbox_retries', 'UPDATE'), ('outbox_retries', 'DELETE'))
          AS used (name, privilege),
      LATERAL (SELECT to_regclass(name) AS found) AS looked_up
 GROUP BY name, found

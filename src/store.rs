@@ -11,6 +11,7 @@ pub(crate) mod orders;
 pub(crate) mod outbox;
 pub(crate) mod overdue;
 pub(crate) mod patience;
+pub(crate) mod refused_events;
 mod row;
 
 use std::{fmt, sync::Arc, time::Duration};

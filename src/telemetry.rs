@@ -220,6 +220,29 @@ pub(crate) fn relay_failed(reason: &str) {
     error!(reason, "the relay failed; the events wait in the outbox");
 }
 
+/// An event name is refused from now on; the events with other names go on.
+pub(crate) fn event_refused(event: &str, reason: &str) {
+    warn!(
+        event,
+        reason, "an event is refused; it is tried again after 1 s to 5 min, and the others go on"
+    );
+}
+
+/// What was refused is published.
+pub(crate) fn event_accepted(event: &str, events: i64, lasted_ms: i64) {
+    info!(event, events, lasted_ms, "the events that were refused are published");
+}
+
+/// Rows of the outbox that no client can publish.
+pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &str) {
+    error!(
+        events,
+        first_id,
+        first_reason,
+        "events can never be published; they are set aside in outbox_refused"
+    );
+}
+
 /// A stop was asked for.
 pub(crate) fn stopping(deadline: Duration) {
     info!(

@@ -70,6 +70,9 @@ impl Publisher {
     pub async fn publish(&self, message: Message) -> Result<(), PublishError> {
         let (answer, result) = oneshot::channel();
         let message_id = message.message_id.clone();
+        if let Some(reason) = message.unencodable() {
+            return Err(PublishError::Unencodable { message_id, reason });
+        }
         let gone = |message_id| PublishError::Disconnected {
             message_id,
             reason: "it was closed".to_owned(),

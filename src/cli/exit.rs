@@ -183,9 +183,13 @@ impl From<DrainOverrun> for Failure {
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
         let code = match error {
-            PublishError::Returned { .. } | PublishError::Refused { .. } => FAILED,
+            PublishError::Returned { .. }
+            | PublishError::Refused { .. }
+            | PublishError::Unencodable { .. } => FAILED,
             PublishError::NoExchange { .. } => CONFIGURATION,
-            PublishError::NotPermitted { .. } => NOT_PERMITTED,
+            PublishError::NotPermitted { .. } | PublishError::RoutingKeyNotPermitted { .. } => {
+                NOT_PERMITTED
+            }
             PublishError::Blocked { .. }
             | PublishError::Unknown { .. }
             | PublishError::Disconnected { .. } => UNAVAILABLE,

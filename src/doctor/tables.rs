@@ -98,20 +98,41 @@ pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
 
 /// Are events published?
 pub(crate) fn outbox(facts: &Facts) -> Draft {
-    let missing = |tables: &Vec<Table>| tables.iter().any(|t| t.name == "outbox" && !t.exists);
+    let missing =
+        |tables: &Vec<Table>| tables.iter().any(|t| t.name.starts_with("outbox") && !t.exists);
     if facts.database.tables.as_ref().is_ok_and(missing) {
         return Draft::warning("not known: there is no outbox", "see tables");
     }
-    known(&facts.database.outbox, |outbox| judge_outbox(*outbox))
+    known(&facts.database.outbox, judge_outbox)
 }
 
 /// A worker empties it within seconds.
-pub fn judge_outbox(outbox: Outbox) -> Draft {
-    let Outbox { events, oldest_ms } = outbox;
-    let (counted, seconds) = (counted(events, "event"), oldest_ms / 1_000);
-    match events {
+pub fn judge_outbox(outbox: &Outbox) -> Draft {
+    let Outbox { events, oldest_ms, refused, refused_name, unpublishable, unpublishable_reason } =
+        outbox;
+    let (refused, unpublishable) = (*refused, *unpublishable);
+    if unpublishable > 0 {
+        let (counted, reason) =
+            (self::counted(unpublishable, "event"), unpublishable_reason.as_deref());
+        return Draft::warning(
+            format!("{counted} can never be published: {}", reason.unwrap_or_default()),
+            "look at outbox_refused where waits_for is NULL, correct what writes them, and delete the rows",
+        );
+    }
+    if refused > 0 {
+        let (counted, name) = (self::counted(refused, "event"), refused_name.as_deref());
+        return Draft::warning(
+            format!(
+                "{counted} refused by the broker, for the longest time {}",
+                name.unwrap_or_default()
+            ),
+            "make room in the queues bound for it, or look in a worker's log for `an event is refused`",
+        );
+    }
+    let (counted, seconds) = (counted(*events, "event"), oldest_ms / 1_000);
+    match *events {
         0 => Draft::ok("empty"),
-        _ if oldest_ms > OUTBOX_AGE_MS => Draft::warning(
+        _ if *oldest_ms > OUTBOX_AGE_MS => Draft::warning(
             format!("{counted} waiting, the oldest for {seconds} s"),
             "start a worker, or look in its log for `relay failed`",
         ),

@@ -82,7 +82,14 @@ impl Store {
     async fn outbox(&self) -> Result<Outbox, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_outbox.sql");
         let row = self.one("doctor_outbox", SQL).await?;
-        Ok(Outbox { events: row.get(0), oldest_ms: row.get(1) })
+        Ok(Outbox {
+            events: row.get(0),
+            oldest_ms: row.get(1),
+            refused: row.get(2),
+            refused_name: row.get(3),
+            unpublishable: row.get(4),
+            unpublishable_reason: row.get(5),
+        })
     }
 
     async fn clock(&self, now: fn() -> Timestamp) -> Result<Skew, StoreError> {

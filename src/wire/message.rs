@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::{headers, notice::DueNotice};
 use crate::topology::route::Route;
 
+/// A short string of AMQP 0-9-1.
+const MAX_SHORT_BYTES: usize = 255;
+
 /// A message to publish. It is published persistent and mandatory.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
@@ -66,7 +69,22 @@ impl Message {
     #[must_use]
     pub fn event(exchange: String, event: &str, id: i64, order_id: &str, at: Timestamp) -> Self {
         let body = serde_json::json!({ "order_id": order_id, "at": at });
-        Self::json(exchange, event.to_owned(), format!("{event}/{id}"), &body)
+        let id = format!("/{id}");
+        let name = &event[..event.floor_char_boundary(MAX_SHORT_BYTES - id.len())];
+        Self::json(exchange, event.to_owned(), format!("{name}{id}"), &body)
+    }
+
+    /// Why no client can send it, where that is so.
+    pub(crate) fn unencodable(&self) -> Option<String> {
+        let content_type = self.content_type.as_deref().unwrap_or_default();
+        let texts = [
+            ("exchange", self.exchange.as_str()),
+            ("routing key", &self.routing_key),
+            ("message-id", &self.message_id),
+            ("content-type", content_type),
+        ];
+        let (name, text) = texts.into_iter().find(|(_, text)| text.len() > MAX_SHORT_BYTES)?;
+        Some(format!("its {name} has {} bytes, more than {MAX_SHORT_BYTES}", text.len()))
     }
 
     /// A canary. It is not a due notice: a worker that does not know canaries parks it and touches no order.

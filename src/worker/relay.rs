@@ -1,23 +1,32 @@
 //! The outbox's way to the broker: claim, publish, forget what was confirmed.
+//!
+//! What cannot be published goes out of the way of the others (`outbox_refused`): an event that the broker refuses is
+//! tried again after a while, one that can never be published stays there with its reason.
+
+mod chains;
+mod retry;
 
 use std::{sync::Arc, time::Duration};
-
-use futures_util::future::join_all;
 
 use super::{context::Worker, jitter, session_end::SessionEnd};
 use crate::{
     broker::{ConnectError, PublishError, Publisher},
     shutdown::Stop,
-    store::{StoreError, outbox::Event},
+    store::{
+        StoreError,
+        outbox::{Claimed, Refusal},
+    },
     telemetry,
     text::error_chain,
-    wire::Message,
 };
+use chains::{Fate, Refused};
 
 /// Events on their way at once.
 const CLAIM: i64 = 500;
 /// The batches of this process notify; events of other processes that died are found by polling.
 const POLL: Duration = Duration::from_secs(5);
+/// The shortest back-off of a refused event.
+const POLL_REFUSED: Duration = Duration::from_secs(1);
 
 /// Why events stay in the outbox for now.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +37,14 @@ enum RelayError {
     Publish(#[from] PublishError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// What is left after all that can be published was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// Events that the broker has refused.
+    Refused,
 }
 
 /// Publishes what is in the outbox until a stop is asked for.
@@ -41,10 +58,11 @@ pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
         if let Err(error) = &relayed {
             telemetry::relay_failed(&error_chain(error));
         }
+        let pause = if matches!(relayed, Ok(Left::Refused)) { POLL_REFUSED } else { POLL };
         tokio::select! {
             () = stop.requested() => return Ok(()),
             () = worker.events.notified(), if relayed.is_ok() => {}
-            () = tokio::time::sleep(jitter::up_to(POLL)) => {}
+            () = tokio::time::sleep(jitter::up_to(pause)) => {}
         }
     }
 }
@@ -54,40 +72,109 @@ async fn relay_all(
     worker: &Worker,
     link: &mut Option<Publisher>,
     stop: &Stop,
-) -> Result<(), RelayError> {
+) -> Result<Left, RelayError> {
     let publisher = match link.take().filter(|publisher| !publisher.is_closed()) {
         Some(publisher) => publisher,
         None => Publisher::connect(&worker.address, "overdue worker: events").await?,
     };
-    let exchange = worker.topology.events_exchange();
+    let relay =
+        Relay { worker, publisher: &publisher, exchange: worker.topology.events_exchange() };
+    let mut left = Left::Nothing;
     while !stop.is_requested() {
-        let events = worker.store.claim_events(CLAIM).await?;
-        if events.is_empty() {
+        let retried = relay.retry_refused().await?;
+        if retried.refused {
+            left = Left::Refused;
+        }
+        if retried.closed {
+            return Ok(left);
+        }
+        let claimed = worker.store.claim_events(CLAIM).await?;
+        if claimed.is_empty() && !retried.more {
             break;
         }
-        let results =
-            join_all(events.iter().map(|event| publish(&publisher, &exchange, event))).await;
-        let (confirmed, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-        let confirmed: Vec<i64> = confirmed.into_iter().flatten().collect();
-        worker.store.forget_events(&confirmed).await?;
-        if let Some(error) = failed.into_iter().find_map(Result::err) {
-            return Err(error.into());
+        if relay.publish_claimed(claimed).await? == Left::Refused {
+            left = Left::Refused;
         }
     }
     *link = Some(publisher);
-    Ok(())
+    Ok(left)
 }
 
-async fn publish(
-    publisher: &Publisher,
-    exchange: &str,
-    event: &Event,
-) -> Result<i64, PublishError> {
-    let Event { id, event, order_id, created_at } = event;
-    let message = Message::event(exchange.to_owned(), event, *id, order_id, *created_at);
-    match publisher.publish(message).await {
-        // Nobody has bound a queue for this event: it is delivered to all its subscribers.
-        Ok(()) | Err(PublishError::Returned { .. }) => Ok(*id),
-        Err(error) => Err(error),
+/// A worker's connection for events.
+struct Relay<'a> {
+    worker: &'a Worker,
+    publisher: &'a Publisher,
+    exchange: String,
+}
+
+impl Relay<'_> {
+    async fn publish_claimed(&self, claimed: Claimed) -> Result<Left, RelayError> {
+        let Claimed { events, held, unpublishable } = claimed;
+        report_unpublishable(&unpublishable);
+        let mut sorted = Sorted { refusals: held, ..Sorted::default() };
+        for (event, fate) in chains::publish(self.publisher, &self.exchange, events).await {
+            sorted.add(event.row, fate);
+        }
+        let store = &self.worker.store;
+        store.forget_events(&sorted.published).await?;
+        let left = if sorted.refusals.is_empty() { Left::Nothing } else { Left::Refused };
+        if left == Left::Refused {
+            self.refuse(&sorted.refusals).await?;
+        }
+        store.release_events(&sorted.untried).await?;
+        match sorted.failure {
+            None => Ok(left),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    async fn refuse(&self, refusals: &[Refusal]) -> Result<(), RelayError> {
+        let never: Vec<(i64, String)> = refusals
+            .iter()
+            .filter(|refusal| refusal.waits_for.is_none())
+            .map(|refusal| (refusal.row, refusal.reason.clone()))
+            .collect();
+        report_unpublishable(&never);
+        for event in self.worker.store.refuse_events(refusals).await? {
+            let reason = refusals
+                .iter()
+                .find(|refusal| refusal.waits_for.as_deref() == Some(event.as_str()))
+                .map_or("", |refusal| &refusal.reason);
+            telemetry::event_refused(&event, reason);
+        }
+        Ok(())
+    }
+}
+
+fn report_unpublishable(events: &[(i64, String)]) {
+    if let Some((id, reason)) = events.first() {
+        telemetry::events_unpublishable(events.len(), *id, reason);
+    }
+}
+
+/// The events of one claim, by what became of them.
+#[derive(Default)]
+struct Sorted {
+    published: Vec<i64>,
+    refusals: Vec<Refusal>,
+    /// Also those of which it is not known whether they arrived.
+    untried: Vec<i64>,
+    failure: Option<PublishError>,
+}
+
+impl Sorted {
+    fn add(&mut self, row: i64, fate: Fate) {
+        match fate {
+            Fate::Published => self.published.push(row),
+            Fate::Refused(Refused { event, reason, forbidden }) => {
+                self.refusals.push(Refusal { row, waits_for: Some(event), reason, forbidden });
+            }
+            Fate::Never(reason) => self.refusals.push(Refusal::for_ever(row, reason)),
+            Fate::Untried => self.untried.push(row),
+            Fate::Failed(error) => {
+                self.untried.push(row);
+                self.failure.get_or_insert(error);
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ mod batches;
 mod changes;
 mod deletion;
 mod doctor;
+mod events;
 mod export;
 mod generations;
 mod harness;

@@ -33,6 +33,16 @@ pub enum PublishError {
         /// What the broker said: which user, which exchange.
         reason: String,
     },
+    /// The user may not write with this routing key (a topic permission), so the broker closed the channel.
+    #[error("message {message_id} was not confirmed: {reason}")]
+    RoutingKeyNotPermitted {
+        message_id: String,
+        /// What the broker said: which user, which exchange, which routing key.
+        reason: String,
+    },
+    /// AMQP has no room for it; nothing was sent.
+    #[error("message {message_id} cannot be sent: {reason}")]
+    Unencodable { message_id: String, reason: String },
     /// The broker has blocked the connection; the message was not sent.
     #[error(
         "the broker has blocked this connection (memory or disk alarm); message {message_id} was not sent"

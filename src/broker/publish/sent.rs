@@ -24,6 +24,27 @@ pub(super) type Confirmed = (Sent, Confirm);
 /// Messages with the same key share their fate, so it does not matter which of them a return is counted to.
 pub(super) type Key = (String, String, String);
 
+/// A routing key in a text of the broker, which is cut after 252 bytes and then ends in dots.
+struct NamedKey<'a> {
+    text: &'a str,
+    is_whole: bool,
+}
+
+impl NamedKey<'_> {
+    fn is_prefix_of(&self, key: &str) -> bool {
+        if self.is_whole { key == self.text } else { key.starts_with(self.text) }
+    }
+}
+
+/// The routing key that a topic permission refuses.
+fn refused_key(reason: &str) -> Option<NamedKey<'_>> {
+    let (_, rest) = reason.split_once("access to topic '")?;
+    Some(match rest.split_once("' in exchange '") {
+        Some((text, _)) => NamedKey { text, is_whole: true },
+        None => NamedKey { text: rest.trim_end_matches('.'), is_whole: false },
+    })
+}
+
 /// A message whose confirm has not been passed on yet.
 pub(super) struct Sent {
     pub(super) message_id: String,
@@ -70,16 +91,24 @@ impl Sent {
         let message_id = self.message_id.clone();
         if let ErrorKind::ProtocolError(amqp) = error.kind() {
             let reason = amqp.get_message().to_string();
-            let mine = reason.contains(&format!("exchange '{}'", self.exchange));
-            match amqp.kind() {
-                AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND) if mine => {
+            // A text that was cut names no exchange any more.
+            let key = refused_key(&reason);
+            let mine = reason.contains(&format!("exchange '{}'", self.exchange))
+                || key.as_ref().is_some_and(|key| !key.is_whole);
+            match (amqp.kind(), key) {
+                (AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND), _) if mine => {
                     return PublishError::NoExchange {
                         message_id,
                         exchange: self.exchange.clone(),
                     };
                 }
-                AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED) if mine => {
+                (AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED), None) if mine => {
                     return PublishError::NotPermitted { message_id, reason };
+                }
+                (AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED), Some(key))
+                    if mine && key.is_prefix_of(&self.routing_key) =>
+                {
+                    return PublishError::RoutingKeyNotPermitted { message_id, reason };
                 }
                 _ => {}
             }

@@ -89,12 +89,20 @@ pub struct Table {
 }
 
 /// What waits in the outbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outbox {
     /// Events.
     pub events: i64,
     /// Age of the oldest in milliseconds, by the database's clock.
     pub oldest_ms: i64,
+    /// Events that the broker refuses, and those behind them.
+    pub refused: i64,
+    /// The event name that it has refused for the longest time.
+    pub refused_name: Option<String>,
+    /// Events that can never be published.
+    pub unpublishable: i64,
+    /// Why one of them cannot.
+    pub unpublishable_reason: Option<String>,
 }
 
 /// How overdue orders are found.

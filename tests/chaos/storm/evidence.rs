@@ -103,7 +103,9 @@ pub async fn shelves(store: &Store) -> Vec<Shelf> {
 
 /// Events that wait to be published.
 pub async fn outbox(store: &Store) -> i64 {
-    rows(store, "SELECT count(*) FROM outbox").await[0].get(0)
+    const SQL: &str =
+        "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM outbox_refused)";
+    rows(store, SQL).await[0].get(0)
 }
 
 /// How much there is still to do: unpaid orders, events, messages in queues or with a worker, and garbage that is

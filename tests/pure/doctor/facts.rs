@@ -30,8 +30,10 @@ pub(crate) fn well() -> Facts {
             address: "db.example:5432 database `shop`".to_owned(),
             loopback: false,
             session: Session::Open(server()),
-            tables: Ok(["closures", "outbox"].map(|name| table(name, true, &[])).to_vec()),
-            outbox: Ok(Outbox { events: 0, oldest_ms: 0 }),
+            tables: Ok(["closures", "outbox", "outbox_refused", "outbox_retries"]
+                .map(|name| table(name, true, &[]))
+                .to_vec()),
+            outbox: Ok(Outbox::default()),
             effects: vec![("close".to_owned(), Ok(()))],
             sweeps: vec![("close".to_owned(), Ok(Sweep::Planned { scans: Vec::new() }))],
             clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),

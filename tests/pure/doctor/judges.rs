@@ -219,7 +219,9 @@ fn one_is_no_plural() {
         members: vec!["a".to_owned()],
         online: vec!["a".to_owned()],
     };
-    let outbox = |events, oldest_ms| tables::judge_outbox(Outbox { events, oldest_ms }).message;
+    let outbox = |events, oldest_ms| {
+        tables::judge_outbox(&Outbox { events, oldest_ms, ..Outbox::default() }).message
+    };
     let found = [
         cluster::judge_replicas(&[&replicas]).message,
         cluster::judge_replicas(&[&replicas, &replicas]).message,
@@ -265,11 +267,30 @@ fn tables_effects_index_outbox() {
     assert_eq!(scans(&[]), Fine);
     assert_eq!(scans(&["orders"]), Warning);
     assert_eq!(tables::judge_sweeps(&[(close(), Ok(Sweep::None))]).severity.unwrap(), Warning);
-    let outbox =
-        |events, oldest_ms| tables::judge_outbox(Outbox { events, oldest_ms }).severity.unwrap();
+    let outbox = |events, oldest_ms| {
+        let outbox = Outbox { events, oldest_ms, ..Outbox::default() };
+        tables::judge_outbox(&outbox).severity.unwrap()
+    };
     assert_eq!(outbox(0, 0), Fine);
     assert_eq!(outbox(5_000, 60_000), Fine);
     assert_eq!(outbox(1, 60_001), Warning);
+    let refused = tables::judge_outbox(&Outbox {
+        refused: 2,
+        refused_name: Some("order.closed".to_owned()),
+        ..Outbox::default()
+    });
+    assert_eq!(refused.severity.unwrap(), Warning);
+    assert_eq!(
+        refused.message,
+        "2 events refused by the broker, for the longest time order.closed"
+    );
+    let bad = tables::judge_outbox(&Outbox {
+        unpublishable: 1,
+        unpublishable_reason: Some("it has no order id".to_owned()),
+        ..Outbox::default()
+    });
+    assert_eq!(bad.severity.unwrap(), Warning);
+    assert_eq!(bad.message, "1 event can never be published: it has no order id");
 }
 
 #[test]

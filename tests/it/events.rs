@@ -1,0 +1,212 @@
+//! Events: one that cannot be published harms neither the others nor their subscribers.
+
+use std::collections::BTreeMap;
+
+use lapin::types::AMQPValue;
+use rabbitmq_http_client::requests::TopicPermissions;
+
+use crate::support::{Parked, Wire, World, text, until, worker::settings};
+
+/// Writes events in this order.
+async fn write(world: &World, events: &[(&str, &str)]) {
+    for (event, order) in events {
+        let sql = format!("INSERT INTO outbox (event, order_id) VALUES ('{event}', '{order}')");
+        world.sql(&sql).await;
+    }
+}
+
+/// `(event, order)` of a message.
+fn read(message: &Parked) -> (String, String) {
+    let body: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
+    (message.key.clone(), body["order_id"].as_str().unwrap().to_owned())
+}
+
+/// How often each event has come.
+async fn copies(
+    wire: &Wire,
+    queue: &str,
+    seen: &mut BTreeMap<(String, String), usize>,
+) -> BTreeMap<(String, String), usize> {
+    while let Some(message) = wire.take(queue).await {
+        *seen.entry(read(&message)).or_default() += 1;
+    }
+    seen.clone()
+}
+
+/// A subscriber that takes one event and refuses the next until it is taken.
+async fn subscriber_with_one_place(wire: &Wire, pattern: &str) -> &'static str {
+    let arguments =
+        [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
+    wire.queue("full", &arguments).await;
+    wire.bind("full", "orders.events", pattern).await;
+    "full"
+}
+
+async fn refused(world: &World) -> i64 {
+    world.number("SELECT count(*) FROM outbox_refused").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_name_that_is_no_routing_key_is_refused_at_insert() {
+    let world = World::new().await;
+    let client = world.store.client().await.unwrap();
+    for (event, order, fits) in [
+        ("x".repeat(255), "o".to_owned(), true),
+        ("x".repeat(256), "o".to_owned(), false),
+        (String::new(), "o".to_owned(), false),
+        ("é".repeat(150), "o".to_owned(), false),
+        ("order.closed".to_owned(), "o".repeat(256), false),
+        ("order.closed".to_owned(), String::new(), false),
+    ] {
+        let sql = "INSERT INTO outbox (event, order_id) VALUES ($1, $2)";
+        let inserted = client.execute(sql, &[&event, &order]).await;
+        assert_eq!(inserted.is_ok(), fits, "{event} {order}: {inserted:?}");
+    }
+}
+
+/// Rows of a table that was made by an older version, or by hand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
+    world
+        .sql(
+            "ALTER TABLE outbox DROP CONSTRAINT outbox_event_fits, DROP CONSTRAINT outbox_order_id_fits,
+                 ALTER event DROP NOT NULL, ALTER order_id DROP NOT NULL, ALTER created_at DROP NOT NULL;
+             INSERT INTO outbox (event, order_id, created_at) VALUES
+                 ('order.closed', 'good-1', now()), (repeat('x', 300), 'bad-1', now()), (NULL, 'bad-2', now()),
+                 ('', 'bad-3', now()), ('order.closed', NULL, now()), ('order.closed', repeat('o', 1000000), now()),
+                 ('order.closed', 'bad-6', 'infinity'), ('order.closed', 'bad-7', NULL),
+                 ('order.closed', 'bad-8', '0044-03-15 BC'), (repeat('y', 255), 'good-2', now()),
+                 ('order.closed', 'good-3', now())",
+        )
+        .await;
+    // As `overdue database init` does for a table that exists: the constraints are back, the rows are as they were.
+    world.store.init(&world.schema, false).await.unwrap();
+    let _worker = world.worker();
+    let events = wire.take_many(&subscriber, 3).await;
+    let mut orders: Vec<String> = events.iter().map(|event| read(event).1).collect();
+    orders.sort();
+    assert_eq!(orders, ["good-1", "good-2", "good-3"]);
+    let left = async || world.number("SELECT count(*) FROM outbox").await;
+    until("the outbox empty", left, |rows| *rows == 0).await;
+    let rows = world.store.client().await.unwrap();
+    let rows =
+        rows.query("SELECT reason FROM outbox_refused WHERE waits_for IS NULL ORDER BY id", &[]);
+    let reasons: Vec<String> = rows.await.unwrap().iter().map(|row| row.get(0)).collect();
+    insta::assert_snapshot!(reasons.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_in_the_end() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let full = subscriber_with_one_place(&wire, "order.closed").await;
+    let other = wire.listen("orders.events", "#").await;
+    let _worker = world.worker();
+    let mut written = vec![("order.closed".to_owned(), "first".to_owned())];
+    write(&world, &[("order.closed", "first")]).await;
+    until("the queue full", async || wire.ready(full).await, |ready| *ready == 1).await;
+    let mut seen = BTreeMap::new();
+    for n in 0..10 {
+        let event = if n % 2 == 0 { "order.closed" } else { "order.paid" };
+        written.push((event.to_owned(), format!("o-{n}")));
+        write(&world, &[(event, &format!("o-{n}"))]).await;
+    }
+    let all = async || copies(&wire, &other, &mut seen).await;
+    until("each event", all, |seen| seen.len() == written.len()).await;
+    // Tried again after 1 and 2 s.
+    let tried = async || {
+        world.number("SELECT coalesce(max(refusals), 0)::bigint FROM outbox_retries").await
+    };
+    until("refused three times", tried, |refusals| *refusals >= 3).await;
+    assert_eq!(refused(&world).await, 5);
+    let seen_now = copies(&wire, &other, &mut seen).await;
+    let again: Vec<_> = seen_now.iter().filter(|(_, copies)| **copies > 1).collect();
+    assert_eq!(again.len(), 1, "only the oldest is tried: {again:?}");
+    assert!(*again[0].1 <= 5, "{again:?}");
+
+    // The subscriber works again.
+    let mut taken = BTreeMap::new();
+    let rest = async || {
+        copies(&wire, full, &mut taken).await;
+        refused(&world).await
+    };
+    until("nothing refused", rest, |refused| *refused == 0).await;
+    let left = copies(&wire, full, &mut taken).await;
+    assert_eq!(left.len(), 6, "{left:?}");
+    let seen = copies(&wire, &other, &mut seen).await;
+    let paid: Vec<_> = seen.iter().filter(|((event, _), _)| event == "order.paid").collect();
+    assert!(paid.iter().all(|(_, copies)| **copies == 1), "{paid:?}");
+    // One when it was refused, one when it was taken, and what a subscriber with one place refuses between.
+    let copies: usize = seen.values().sum();
+    assert!(copies <= 5 + 6 + 6 + 15, "{seen:?}");
+    let ended = async || world.number("SELECT count(*) FROM outbox_retries").await;
+    until("nothing to try again", ended, |names| *names == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let full = subscriber_with_one_place(&wire, "order.closed").await;
+    let other = wire.listen("orders.events", "order.shipped").await;
+    let _worker = world.worker();
+    write(&world, &[("order.closed", "first")]).await;
+    until("the queue full", async || wire.ready(full).await, |ready| *ready == 1).await;
+    write(&world, &[("order.closed", "x"), ("order.shipped", "x"), ("order.shipped", "y")]).await;
+    write(&world, &[("order.shipped", "x"), ("order.shipped", "z")]).await;
+    let events = wire.take_many(&other, 2).await;
+    let mut orders: Vec<String> = events.iter().map(|event| read(event).1).collect();
+    orders.sort();
+    assert_eq!(orders, ["y", "z"]);
+    until("three held", async || refused(&world).await, |held| *held == 3).await;
+    assert_eq!(wire.take_many(full, 1).await.len(), 1);
+    let events = wire.take_many(&other, 2).await;
+    assert!(events.iter().all(|event| read(event).1 == "x"), "{events:?}");
+    assert_eq!(read(&wire.take_many(full, 1).await[0]).1, "x");
+    until("nothing refused", async || refused(&world).await, |held| *held == 0).await;
+}
+
+/// The broker closes the channel for it, and what is beside it there is in doubt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
+    let user = world.user("").await;
+    world.permit(&user, [".*", ".*", ".*"]).await;
+    let allow = async |write: &str| {
+        let permissions = TopicPermissions {
+            user: &user,
+            vhost: &world.vhost,
+            exchange: "orders.events",
+            write,
+            read: ".*",
+        };
+        world.services.api().declare_topic_permissions(&permissions).await.unwrap();
+    };
+    allow(r"^order\.").await;
+    let secret = format!("secret.{}", "s".repeat(240));
+    for n in 0..30 {
+        let event = match n {
+            3 => "secret",
+            7 | 9 => &secret,
+            _ => "order.closed",
+        };
+        write(&world, &[(event, &format!("o-{n}"))]).await;
+    }
+    let address = world.address_of(Some(&user));
+    let _worker = world.worker_at(address, &world.services.database_url(None), settings());
+    let mut seen = BTreeMap::new();
+    let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
+    until("27 events", arrived, |arrived| *arrived == 27).await;
+    until("three refused", async || refused(&world).await, |refused| *refused == 3).await;
+    // One that comes later does not touch the channel of the others.
+    write(&world, &[("secret", "o-30")]).await;
+    until("four refused", async || refused(&world).await, |refused| *refused == 4).await;
+    allow(".*").await;
+    let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
+    until("31 events", arrived, |arrived| *arrived == 31).await;
+}
