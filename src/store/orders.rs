@@ -64,7 +64,12 @@ impl Store {
         patience: Patience,
     ) -> Result<Vec<Outcome>, StoreError> {
         let client = self.cancellable().await?;
-        let statement = self.named("effect", client.prepare_cached(sql).await);
+        let prepared = if sql == effect.sql {
+            client.prepare_cached(sql).await
+        } else {
+            prepare_impatiently(&client, sql, patience).await
+        };
+        let statement = self.named("effect", prepared);
         // Before it commits something that cannot be read.
         let result = match statement.and_then(|statement| {
             effect::check_shape(effect, &statement)?;
@@ -101,4 +106,20 @@ impl Store {
         );
         self.named("effect", limited.and(rows).and_then(|rows| committed.map(|()| rows)))
     }
+}
+
+/// Preparing needs a lock on the tables, too, and this happens when something is locked.
+async fn prepare_impatiently(
+    client: &Object,
+    sql: &str,
+    patience: Patience,
+) -> Result<Statement, tokio_postgres::Error> {
+    let limit = format!("SET lock_timeout = {}", patience.lock.as_millis());
+    let (limited, statement, restored) = tokio::join!(
+        biased;
+        client.batch_execute(&limit),
+        client.prepare_cached(sql),
+        client.batch_execute("RESET lock_timeout"),
+    );
+    limited.and(statement).and_then(|statement| restored.map(|()| statement))
 }
