@@ -1,6 +1,8 @@
 //! `overdue publish`: due notices from the command line, or many as JSON lines.
 
-use std::io::{BufRead, IsTerminal};
+mod input;
+
+use std::{fs::File, io::IsTerminal};
 
 use clap::Args;
 use futures_util::{StreamExt, stream};
@@ -9,10 +11,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{exit::Failure, output::print, setup};
+use input::InputLine;
+
 use crate::{
-    broker::{PublishError, Publisher},
+    broker::Publisher,
     config::Settings,
     order::OrderId,
+    text::printable_json,
     topology::{
         Topology,
         route::{Delay, Route},
@@ -28,7 +33,7 @@ const SHOWN: usize = 20;
 /// Publish due notices
 #[derive(Debug, Args)]
 pub(super) struct Publish {
-    /// The order; without it, JSON lines from standard input: {"order_id", "timeout"?, "level"? | "category"?, "due_at"?}
+    /// The order; without it, JSON lines from standard input (those that are not confirmed are printed again): {"order_id", "timeout"?, "level"? | "category"?, "due_at"?}
     order_id: Option<String>,
     /// The timeout [default: the topology's only one]
     #[arg(long)]
@@ -61,13 +66,16 @@ impl Publish {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let address = setup::address(settings)?;
+        if let Some(order_id) = &self.order_id {
+            let message = self.single(&topology, order_id)?;
+            Publisher::connect(&address, "overdue publish").await?.publish(message).await?;
+            return print("published 1, all confirmed");
+        }
+        let file = input::keep(std::io::stdin().lock()).map_err(unreadable)?;
         // All of the input is checked before anything is sent.
-        let messages = match &self.order_id {
-            Some(order_id) => vec![self.single(&topology, order_id)?],
-            None => self.lines(&topology, std::io::stdin().lock())?,
-        };
+        let total = self.check(&topology, &file)?;
         let publisher = Publisher::connect(&address, "overdue publish").await?;
-        send_all(&publisher, messages).await
+        self.send_all(&topology, &publisher, &file, total).await
     }
 
     fn single(&self, topology: &Topology, order_id: &str) -> Result<Message, Failure> {
@@ -81,33 +89,72 @@ impl Publish {
         self.message(topology, line).map_err(Failure::configuration)
     }
 
-    fn lines(&self, topology: &Topology, input: impl BufRead) -> Result<Vec<Message>, Failure> {
-        let mut messages = Vec::new();
+    /// How many messages the lines of the input make.
+    fn check(&self, topology: &Topology, file: &File) -> Result<usize, Failure> {
+        let (mut total, mut bad) = (0, 0);
         let mut findings = Vec::new();
-        for (number, line) in input.lines().enumerate().map(|(index, line)| (index + 1, line)) {
-            let line = line.map_err(|error| {
-                Failure::configuration(format!(
-                    "cannot read line {number} of standard input: {error}"
-                ))
-            })?;
-            if line.trim().is_empty() {
-                continue;
-            }
-            let parsed = serde_json::from_str(&line).map_err(|error| error.to_string());
-            match parsed.and_then(|line| self.message(topology, line)) {
-                Ok(message) => messages.push(message),
-                Err(reason) => findings.push(format!("  line {number}: {reason}")),
+        for line in input::lines(file).map_err(unreadable)? {
+            let InputLine { number, text } = line.map_err(unreadable)?;
+            match text.and_then(|text| self.parse(topology, &text)) {
+                Ok(_) => total += 1,
+                Err(reason) => {
+                    bad += 1;
+                    if findings.len() < SHOWN {
+                        findings.push(format!("  line {number}: {reason}"));
+                    }
+                }
             }
         }
-        if findings.is_empty() {
-            return Ok(messages);
+        if bad == 0 {
+            return Ok(total);
         }
-        let count = findings.len();
-        findings.truncate(SHOWN);
         Err(Failure::configuration(format!(
-            "{count} lines of standard input cannot be published; nothing was sent\n{}",
+            "{bad} lines of standard input cannot be published; nothing was sent\n{}",
             findings.join("\n")
         )))
+    }
+
+    fn parse(&self, topology: &Topology, text: &str) -> Result<Message, String> {
+        let line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        self.message(topology, line)
+    }
+
+    /// Prints each line that was not confirmed, so that it can be sent again.
+    async fn send_all(
+        &self,
+        topology: &Topology,
+        publisher: &Publisher,
+        file: &File,
+        total: usize,
+    ) -> Result<(), Failure> {
+        let bar = progress(total);
+        let lines = input::lines(file).map_err(unreadable)?;
+        let mut results = stream::iter(lines)
+            .map(async |line| {
+                let text = line?.text.map_err(std::io::Error::other)?;
+                let message = self.parse(topology, &text).map_err(std::io::Error::other)?;
+                Ok((text, publisher.publish(message).await))
+            })
+            .buffer_unordered(IN_FLIGHT);
+        let (mut failed, mut first) = (0_usize, None);
+        while let Some(result) = results.next().await {
+            let (line, result) = result.map_err(unreadable)?;
+            bar.inc(1);
+            if let Err(error) = result {
+                failed += 1;
+                first.get_or_insert(error);
+                print(printable_json(&line))?;
+            }
+        }
+        bar.finish_and_clear();
+        let Some(first) = first else { return print(format!("published {total}, all confirmed")) };
+        let mut failure = Failure::from(first);
+        failure.text = format!(
+            "{failed} of {total} were not confirmed; their lines are on standard output, to be published again; \
+             the first: {}",
+            failure.text
+        );
+        Err(failure)
     }
 
     /// What a line says beats what the flags say.
@@ -146,29 +193,9 @@ fn route(topology: &Topology, timeout: Option<&str>, delay: &Delay) -> Result<Ro
     topology.route(timeout, delay).map_err(|error| error.to_string())
 }
 
-async fn send_all(publisher: &Publisher, messages: Vec<Message>) -> Result<(), Failure> {
-    let total = messages.len();
-    let bar = progress(total);
-    let mut results = stream::iter(messages)
-        .map(|message| publisher.publish(message))
-        .buffer_unordered(IN_FLIGHT);
-    let mut failures: Vec<PublishError> = Vec::new();
-    while let Some(result) = results.next().await {
-        bar.inc(1);
-        failures.extend(result.err());
-    }
-    bar.finish_and_clear();
-    let failed = failures.len();
-    match failures.into_iter().next() {
-        None => print(format!("published {total}, all confirmed")),
-        Some(first) if total == 1 => Err(first.into()),
-        Some(first) => {
-            let mut failure = Failure::from(first);
-            failure.text =
-                format!("{failed} of {total} were not confirmed; the first: {}", failure.text);
-            Err(failure)
-        }
-    }
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unreadable(error: std::io::Error) -> Failure {
+    Failure::configuration(format!("cannot read standard input: {error}"))
 }
 
 /// A bar where a person watches and there is something to watch.

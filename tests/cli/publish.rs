@@ -1,6 +1,6 @@
 //! `overdue publish`: one, many, and nothing at all where anything is wrong.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io::Write as _, process::Stdio};
 
 use crate::support::World;
 
@@ -173,8 +173,57 @@ async fn what_the_broker_refuses_is_counted_and_the_command_fails() {
     let run = world.overdue_with_input(&["publish", "--level", "30m"], &input);
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
-        run.stderr.starts_with("error: 10 of 10 were not confirmed; the first: message o-"),
+        run.stderr.starts_with("error: 10 of 10 were not confirmed; their lines are on"),
         "{run}"
     );
     assert!(run.stderr.contains("was refused by the broker (basic.nack)"), "{run}");
+    // As they came, in any order, ready to be published again.
+    let mut again: Vec<&str> = run.stdout.lines().collect();
+    again.sort_unstable();
+    assert_eq!(again, lines, "{run}");
+}
+
+/// The most memory that a command had, in KiB.
+async fn peak_kib(world: &World, lines: usize) -> u64 {
+    let pad = "x".repeat(150);
+    let mut input = String::new();
+    for n in 0..lines {
+        writeln!(input, "{{\"order_id\":\"{pad}{n}\"}}").unwrap();
+    }
+    // So that nothing is sent: the lines are held up to the last one, and the test is quick.
+    input.push_str("bad\n");
+    let mut command = world.command(&["publish", "--level", "30m"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        peak = peak.max(kib.unwrap_or(0));
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(78));
+    peak
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_lines_take_no_more_memory_than_few() {
+    let world = World::empty().await;
+    let (few, many) = (peak_kib(&world, 1_000).await, peak_kib(&world, 100_000).await);
+    assert!(many < few + 8 * 1024, "{few} KiB for 1,000 lines, {many} KiB for 100,000");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_without_end_is_named_and_the_others_are_looked_at() {
+    let world = World::empty().await;
+    let input = format!("{{\"order_id\":\"o-1\"}}\n{}\nbad\n", "x".repeat(1_000_000));
+    let run = world.overdue_with_input(&["publish"], &input);
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(run.stderr.contains("line 2: it has more than 64 KiB"), "{run}");
+    assert!(run.stderr.contains("line 3: "), "{run}");
 }

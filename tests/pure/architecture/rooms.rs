@@ -420,6 +420,7 @@ pub(super) const ROOMS: &[Room] = &[
             "std::fs",
             "std::process",
             "std::thread",
+            "tempfile",
             "tokio",
             "toml",
         ],
