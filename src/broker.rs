@@ -7,6 +7,7 @@ pub(crate) mod connect;
 pub(crate) mod consume;
 pub(crate) mod frames;
 pub(crate) mod health;
+pub(crate) mod large_bodies;
 pub(crate) mod lock;
 pub(crate) mod management;
 mod objects;

@@ -39,6 +39,9 @@ pub mod broker {
     pub mod frames {
         pub use crate::broker::frames::{DROPPED, FrameRepair};
     }
+    pub mod large_bodies {
+        pub use crate::broker::large_bodies::CONSUMER_TAG;
+    }
     pub mod lock {
         pub use crate::broker::lock::PURPOSE;
     }
@@ -229,7 +232,7 @@ pub mod verify {
     }
 }
 pub mod wire {
-    pub use crate::wire::{DueNotice, MAX_BODY_BYTES, Message, Unreadable};
+    pub use crate::wire::{BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Unreadable};
 }
 pub mod worker {
     pub use crate::worker::{Counters, Counts, Worker, run};

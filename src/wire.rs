@@ -7,6 +7,7 @@ mod message;
 mod notice;
 mod received;
 
+pub use headers::BODY_LEFT_OUT;
 pub use message::Message;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
 pub(crate) use received::Received;

@@ -14,14 +14,11 @@ use lapin::{
 };
 use tokio::time::timeout;
 
-use super::Link;
+use super::{Link, large_bodies::CONSUMER_TAG};
 use crate::wire::Received;
 
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The tag of our consumers: by it a plan knows them from those of somebody else. It is unique only in its channel.
-pub(crate) const CONSUMER_TAG: &str = "overdue";
 
 /// Why a subscription ended.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +48,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes to `queue` with at most `prefetch` unsettled deliveries (quorum queues cap it at 2,000).
+    /// Subscribes to `queue` with at most `prefetch` unsettled deliveries (quorum queues cap it at 2,000). Bodies that
+    /// are too large for a due notice are left out.
     ///
     /// Permission needed: read on the queue.
     ///

@@ -6,6 +6,11 @@
 //! count as a delivery of everything prefetched with it. So it is repaired before lapin sees it: bytes that are not
 //! UTF-8 become `?`, and properties that cannot be repaired give way to one header that says so. Body and routing key
 //! stay, so the order is closed all the same.
+//!
+//! Bodies that are too large for a due notice are left out of what is delivered to a worker: [`LargeBodies`].
+
+use super::large_bodies::{LargeBodies, Passage};
+use crate::wire::BODY_LEFT_OUT;
 
 /// Tables within tables that are passed on; `x-death` has three.
 const MAX_DEPTH: usize = 32;
@@ -29,6 +34,7 @@ pub struct FrameRepair {
     frame_max: usize,
     /// What comes is not AMQP; it is passed on as it is, the client says what is wrong.
     foreign: bool,
+    large: LargeBodies,
 }
 
 impl FrameRepair {
@@ -40,7 +46,7 @@ impl FrameRepair {
             Ok(frame_max @ 1..) => frame_max,
             _ => usize::MAX,
         };
-        Self { input: Vec::new(), frame_max, foreign: false }
+        Self { input: Vec::new(), frame_max, foreign: false, large: LargeBodies::default() }
     }
 
     /// Takes the next bytes and appends to `output` the frames that they complete.
@@ -50,7 +56,11 @@ impl FrameRepair {
         while let Some(size) = self.frame_at(done) {
             let mut frame = self.input[done..done + size].to_vec();
             done += size;
-            self.repair(&mut frame);
+            match self.large.pass(&frame) {
+                Passage::Whole => self.repair(&mut frame),
+                Passage::WithoutBody(size) => leave_out_body(&mut frame, size),
+                Passage::Nothing => continue,
+            }
             output.append(&mut frame);
         }
         if self.foreign {
@@ -85,7 +95,7 @@ impl FrameRepair {
                 let repaired = properties(&mut frame[PREFIX_BYTES..end]);
                 let reason = if too_long { Some("they fill a frame") } else { repaired.err() };
                 if let Some(reason) = reason {
-                    replace_properties(frame, reason);
+                    replace_properties(frame, DROPPED, &format!("dropped: {reason}"));
                 }
             }
             _ => {}
@@ -198,14 +208,19 @@ fn table(at: &mut Cursor, payload: &mut [u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Class, weight and body size stay; of the properties only one header is left, with the reason.
-fn replace_properties(frame: &mut Vec<u8>, reason: &str) {
+/// A content header without a body, and with its size as the only property.
+fn leave_out_body(frame: &mut Vec<u8>, size: u64) {
+    replace_properties(frame, BODY_LEFT_OUT, &size.to_string());
+    frame[PREFIX_BYTES + 4..PREFIX_BYTES + 12].fill(0);
+}
+
+/// Class, weight and body size stay; of the properties only one header is left.
+fn replace_properties(frame: &mut Vec<u8>, header: &str, value: &str) {
     const HEADERS_ONLY: u16 = 0x2000;
     let fixed = (PREFIX_BYTES + 12).min(frame.len() - 1);
     frame.truncate(fixed);
     frame.resize(PREFIX_BYTES + 12, 0);
-    let value = format!("dropped: {reason}");
-    let mut entry = short(DROPPED);
+    let mut entry = short(header);
     entry.push(b'S');
     entry.extend(length_of(value.as_bytes()));
     entry.extend_from_slice(value.as_bytes());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Management, ManagementError, consume::CONSUMER_TAG};
+use super::{Management, ManagementError, large_bodies::CONSUMER_TAG};
 use crate::plan::counts::CountReport;
 pub(crate) use crate::plan::stats::QueueStats;
 

@@ -12,6 +12,8 @@ pub(crate) const PARK_REASON: &str = "x-park-reason";
 pub(crate) const PARK_TIMEOUT: &str = "x-park-timeout";
 /// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks what has it.
 pub(crate) const CANARY: &str = "x-overdue-canary";
+/// In the place of all other properties where a body was too large to be kept: how many bytes it has, as text.
+pub const BODY_LEFT_OUT: &str = "x-body-left-out";
 
 /// More attempts than any retry list has: a forged header must not wait for ever.
 const MAX_ATTEMPT: u32 = 1_000_000;
@@ -49,8 +51,18 @@ pub(crate) fn is_canary(headers: &FieldTable) -> bool {
 /// The id of a canary that a probe has sent.
 #[must_use]
 pub(crate) fn canary_id(headers: &FieldTable) -> Option<String> {
-    match headers.inner().get(CANARY)? {
-        AMQPValue::LongString(id) => Some(id.to_string()),
+    text_of(headers, CANARY)
+}
+
+/// The size of a body that was left out.
+#[must_use]
+pub(super) fn body_left_out(headers: &FieldTable) -> Option<usize> {
+    text_of(headers, BODY_LEFT_OUT)?.parse().ok()
+}
+
+fn text_of(headers: &FieldTable, name: &str) -> Option<String> {
+    match headers.inner().get(name)? {
+        AMQPValue::LongString(text) => Some(text.to_string()),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use lapin::types::FieldTable;
 use super::{
     headers,
     message::Message,
-    notice::{DueNotice, Unreadable},
+    notice::{DueNotice, MAX_BODY_BYTES, Unreadable},
 };
 use crate::topology::{Timeout, Topology, level::Level};
 
@@ -22,7 +22,7 @@ pub struct Received {
     pub content_type: Option<String>,
     /// The publisher's, and what the broker added.
     pub headers: FieldTable,
-    /// At most 16 MiB by RabbitMQ's default (`max_message_size`).
+    /// Empty where it was too large for a due notice: [`Received::body_left_out`].
     pub body: Vec<u8>,
 }
 
@@ -32,7 +32,18 @@ impl Received {
     /// # Errors
     /// See [`DueNotice::decode`].
     pub fn notice(&self) -> Result<DueNotice, Unreadable> {
-        DueNotice::decode(&self.body)
+        match self.body_left_out() {
+            Some(size) => Err(Unreadable::TooLarge(size)),
+            None => DueNotice::decode(&self.body),
+        }
+    }
+
+    /// The size of the body where it is not here; then no copy can be made. A forged header says nothing: only
+    /// an empty body can have been left out, and only a large one is.
+    #[must_use]
+    pub fn body_left_out(&self) -> Option<usize> {
+        let size = headers::body_left_out(&self.headers)?;
+        (self.body.is_empty() && size > MAX_BODY_BYTES).then_some(size)
     }
 
     /// A copy that waits in `level` and then comes back for `timeout`.

@@ -113,12 +113,13 @@ impl Consumer {
         self.copy(due, purpose, message);
     }
 
-    /// Where copies do not get through and many wait, the broker parks the original itself, without a reason.
+    /// Where copies do not get through and many wait, the broker parks the original itself, without a reason. So it
+    /// does where the body was too large to be kept.
     async fn park(&mut self, due: Due, reason: String) -> Result<(), SessionEnd> {
         let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
-        if topology.dead_letters_at_least_once()
-            && self.copies.parking_is_stuck(self.bearable_copies())
-        {
+        let copies_are_stuck = topology.dead_letters_at_least_once()
+            && self.copies.parking_is_stuck(self.bearable_copies());
+        if copies_are_stuck || due.received.body_left_out().is_some() {
             self.channels.dead_letter(due.source).await?;
             self.was_parked(&due, reason);
             return Ok(());

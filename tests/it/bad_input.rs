@@ -53,8 +53,6 @@ async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is
         (b"\"o-1\"".to_vec(), "not a due notice in JSON: it is not an object"),
         ("[".repeat(60_000).into_bytes(), "not a due notice in JSON"),
         ("{\"order_id\":".repeat(5_000).into_bytes(), "not a due notice in JSON"),
-        ("[".repeat(100_000).into_bytes(), "the body has 100000 bytes, more than 65536"),
-        (vec![b'x'; 70 * 1024], "the body has 71680 bytes, more than 65536"),
         (vec![b'x'; 1_000], "the order id has 1000 bytes"),
     ];
     for (n, (body, _)) in garbage.iter().enumerate() {
@@ -93,8 +91,7 @@ async fn the_largest_body_that_the_broker_takes_is_parked_whole() {
     world.until_closed(10).await;
     let parked = world.parked(1).await.remove(0);
     assert!(parked.body == body, "{} bytes parked", parked.body.len());
-    assert_eq!(parked.reason(), "the body has 16777216 bytes, more than 65536");
-    worker.stop().await;
+    assert_eq!(worker.stop().await.parked, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

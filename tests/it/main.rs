@@ -18,6 +18,7 @@ mod export;
 mod generations;
 mod harness;
 mod hold;
+mod hostile_sizes;
 mod independent;
 mod interrupted;
 mod kill;

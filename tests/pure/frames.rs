@@ -1,6 +1,12 @@
 //! Frames of the broker on their way to the AMQP client: readable ones untouched, the others repaired, none lost.
 
-use overdue::internals::broker::frames::{DROPPED, FrameRepair};
+use overdue::internals::{
+    broker::{
+        frames::{DROPPED, FrameRepair},
+        large_bodies::CONSUMER_TAG,
+    },
+    wire::{BODY_LEFT_OUT, MAX_BODY_BYTES},
+};
 use proptest::{collection::vec, prelude::*};
 
 const FRAME_MAX: u32 = 131_072;
@@ -180,6 +186,86 @@ fn what_is_no_amqp_is_passed_on_for_the_client_to_say_so() {
     assert_eq!(repaired(b"HTTP/1.1 400 Bad Request"), b"HTTP/1.1 400 Bad Request");
 }
 
+/// A frame of channel 1 on another channel.
+fn on(channel: u8, mut frame: Vec<u8>) -> Vec<u8> {
+    frame[2] = channel;
+    frame
+}
+
+/// `basic.deliver` to a consumer, or `basic.return` and `basic.get-ok`, which have none.
+fn method(id: u8, consumer: &str) -> Vec<u8> {
+    let consumer = if id == 60 { short(consumer.as_bytes()) } else { Vec::new() };
+    let after_it: &[u8] = if id == 50 { &[1, 56, 0] } else { &[0; 9] };
+    let rest = [short(b"in"), short(b"key")].concat();
+    frame(1, &[&[0, 60, 0, id][..], &consumer, after_it, &rest].concat())
+}
+
+/// A content header and its body, in frames of at most 20,000 bytes.
+fn content(size: usize, letter: u8) -> Vec<Vec<u8>> {
+    let mut head = header(MESSAGE_ID, &short(b"some id"));
+    head[11..19].copy_from_slice(&u64::try_from(size).unwrap().to_be_bytes());
+    let body = vec![letter; size];
+    std::iter::once(head).chain(body.chunks(20_000).map(|part| frame(3, part))).collect()
+}
+
+/// What is left of a large body: a content header with its size and nothing else.
+fn left_out(size: usize) -> Vec<u8> {
+    let entry = entry(BODY_LEFT_OUT.as_bytes(), b'S', &long(size.to_string().as_bytes()));
+    let mut head = headers(&entry);
+    head[11..19].fill(0);
+    head
+}
+
+#[test]
+fn a_body_that_is_too_large_for_a_due_notice_is_left_out_of_a_delivery_to_a_worker() {
+    let deliver = || method(60, CONSUMER_TAG);
+    let largest = [vec![deliver()], content(MAX_BODY_BYTES, b'a')].concat().concat();
+    assert_eq!(repaired(&largest), largest);
+    for size in [MAX_BODY_BYTES + 1, 16 * 1024 * 1024] {
+        let large = [vec![deliver()], content(size, b'a')].concat().concat();
+        let bytes = [&large[..], &largest, &large, &frame(8, b"")].concat();
+        let short = [deliver(), left_out(size)].concat();
+        assert_eq!(repaired(&bytes), [&short[..], &largest, &short, &frame(8, b"")].concat());
+    }
+    // A size that is a lie: nothing is kept of it either.
+    let mut endless = content(MAX_BODY_BYTES + 1, b'a');
+    endless[0][11..19].fill(0xFF);
+    let bytes = [vec![deliver()], endless].concat().concat();
+    assert!(repaired(&bytes).len() < 200);
+}
+
+#[test]
+fn a_large_body_for_somebody_else_is_passed_on_as_it_is() {
+    let large = || content(300_000, b'a');
+    for (id, consumer) in [(60, "amq.ctag-1"), (60, ""), (60, "overdue2"), (50, ""), (71, "")] {
+        let bytes = [vec![method(id, consumer)], large()].concat().concat();
+        assert_eq!(repaired(&bytes), bytes, "{id} {consumer}");
+    }
+}
+
+/// Channels take turns frame by frame; what is left out on one takes nothing from another.
+#[test]
+fn what_is_left_out_of_one_channel_leaves_the_others_as_they_are() {
+    let large = [vec![method(60, CONSUMER_TAG)], content(300_000, b'a')].concat();
+    let returned = [vec![method(50, "")], content(300_000, b'b')].concat();
+    let mut bytes = Vec::new();
+    let mut expected =
+        [method(60, CONSUMER_TAG), on(2, method(50, "")), left_out(300_000)].concat();
+    for (n, (one, other)) in large.into_iter().zip(returned).enumerate() {
+        let other = on(2, other);
+        if n > 0 {
+            expected.extend_from_slice(&other);
+        }
+        bytes.extend([one, other].concat());
+    }
+    assert_eq!(repaired(&bytes), expected);
+    // A channel that is opened again begins anew.
+    let cut_off = [vec![method(60, CONSUMER_TAG)], content(300_000, b'a')[..4].to_vec()].concat();
+    let again = [vec![method(60, "amq.ctag-1")], content(100_000, b'a')].concat().concat();
+    let both = [cut_off.concat(), again.clone()].concat();
+    assert!(repaired(&both).ends_with(&again));
+}
+
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let class = prop_oneof![
         Just([0, 60, 0, 60]),
@@ -205,7 +291,11 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     });
     let other = (prop::sample::select(vec![2u8, 3, 8]), vec(any::<u8>(), 0..40))
         .prop_map(|(kind, payload)| frame(kind, &payload));
-    prop_oneof![method, header, table, other]
+    let delivery = (any::<bool>(), 0usize..200_000).prop_map(|(ours, size)| {
+        let consumer = if ours { CONSUMER_TAG } else { "amq.ctag-1" };
+        [vec![self::method(60, consumer)], content(size, b'a')].concat().concat()
+    });
+    prop_oneof![4 => method, 4 => header, 4 => table, 4 => other, 1 => delivery]
 }
 
 proptest! {

@@ -1,0 +1,90 @@
+//! Bodies that are too large for a due notice, left out of what the broker delivers to a worker.
+//!
+//! RabbitMQ has no prefetch by bytes: a thousand bodies of 15 MiB would all be delivered at once, and kept in memory
+//! until their turn comes. So they are left out frame by frame as they arrive; a header says how large the body was.
+
+use std::collections::BTreeMap;
+
+use crate::wire::MAX_BODY_BYTES;
+
+/// The tag of our consumers; it is unique only in its channel. They get no larger bodies than a due notice may have,
+/// and a plan knows them by it from those of somebody else.
+pub const CONSUMER_TAG: &str = "overdue";
+
+const METHOD: u8 = 1;
+const HEADER: u8 = 2;
+const BODY: u8 = 3;
+/// Type, channel and size before the payload.
+const PREFIX_BYTES: usize = 7;
+/// Class basic, method deliver.
+const DELIVER: [u8; 4] = [0, 60, 0, 60];
+
+/// What a channel's next frames belong to; nothing about channels where no delivery is on its way.
+#[derive(Debug, Default)]
+pub(super) struct LargeBodies {
+    channels: BTreeMap<[u8; 2], Content>,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// Its header comes next.
+    Delivered,
+    /// So many bytes of a body that is left out are still to come.
+    LeftOut(u64),
+}
+
+/// What becomes of a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// It is passed on.
+    Whole,
+    /// A content header whose body, with so many bytes, is left out.
+    WithoutBody(u64),
+    /// A part of a body that is left out.
+    Nothing,
+}
+
+impl LargeBodies {
+    /// Takes the frames of a connection one after the other.
+    pub(super) fn pass(&mut self, frame: &[u8]) -> Passage {
+        let (kind, channel) = (frame[0], [frame[1], frame[2]]);
+        let payload = &frame[PREFIX_BYTES..frame.len() - 1];
+        match (kind, self.channels.remove(&channel)) {
+            (METHOD, _) if is_for_notices(payload) => {
+                self.channels.insert(channel, Content::Delivered);
+                Passage::Whole
+            }
+            (HEADER, Some(Content::Delivered)) => match body_size(payload) {
+                Some(size) if usize::try_from(size).is_ok_and(|size| size <= MAX_BODY_BYTES) => {
+                    Passage::Whole
+                }
+                Some(size) => {
+                    self.channels.insert(channel, Content::LeftOut(size));
+                    Passage::WithoutBody(size)
+                }
+                None => Passage::Whole,
+            },
+            (BODY, Some(Content::LeftOut(left))) => {
+                let part = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+                if let Some(left @ 1..) = left.checked_sub(part) {
+                    self.channels.insert(channel, Content::LeftOut(left));
+                }
+                Passage::Nothing
+            }
+            _ => Passage::Whole,
+        }
+    }
+}
+
+fn is_for_notices(method: &[u8]) -> bool {
+    let tag = method.strip_prefix(&DELIVER).and_then(|rest| {
+        let (length, rest) = rest.split_first()?;
+        rest.get(..usize::from(*length))
+    });
+    tag == Some(CONSUMER_TAG.as_bytes())
+}
+
+/// Of a content header: class and weight come first.
+fn body_size(header: &[u8]) -> Option<u64> {
+    header.get(4..12)?.try_into().ok().map(u64::from_be_bytes)
+}

@@ -1,0 +1,82 @@
+//! Bodies far larger than a due notice: the worker keeps nothing of them, and nothing of them is lost.
+
+use lapin::{BasicProperties, types::FieldTable};
+
+use crate::support::{World, text};
+
+const MIB: usize = 1024 * 1024;
+const LARGE: usize = 40;
+const BYTES: usize = 8 * MIB;
+
+fn with_header(name: &str, value: &str) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    headers.insert(name.into(), text(value));
+    BasicProperties::default().with_headers(headers)
+}
+
+/// The most memory that a process has had, in bytes.
+fn peak(process: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kib: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kib * 1024
+}
+
+/// They are in the queue before the worker is there, so that the prefetch count admits all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_are_parked_untouched_and_never_in_memory() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 500, 0).await;
+    let good: Vec<&[String]> = orders.chunks(orders.len().div_ceil(LARGE)).collect();
+    for n in 0..LARGE {
+        let body = vec![u8::try_from(n).unwrap(); BYTES];
+        let properties = with_header("whose", "somebody's")
+            .with_message_id(format!("large-{n}").as_str().into())
+            .with_content_type("image/png".into())
+            .with_delivery_mode(2);
+        assert!(wire.publish("orders.dlx", "30m.unpaid", properties, &body).await.is_ack());
+        wire.publish_all("orders.dlx", "30m.unpaid", good.get(n).unwrap_or(&&[][..])).await;
+    }
+    let process = world.started(|_| {}).await;
+    world.until_closed(orders.len()).await;
+    let mut parked = Vec::new();
+    while parked.len() < LARGE {
+        for message in wire.take_many("orders.parked", 1).await {
+            assert_eq!(message.body.len(), BYTES);
+            assert!(message.body.iter().all(|byte| *byte == message.body[0]));
+            assert_eq!(message.message_id, Some(format!("large-{}", message.body[0])));
+            assert_eq!(message.content_type.as_deref(), Some("image/png"));
+            assert_eq!(message.header("whose").as_deref(), Some("somebody's"));
+            assert_eq!(message.key, "30m.unpaid");
+            parked.push(message.body[0]);
+        }
+    }
+    parked.sort_unstable();
+    assert!(parked.iter().copied().eq(0..u8::try_from(LARGE).unwrap()), "{parked:?}");
+    let peak = peak(process.id());
+    assert!(
+        peak < LARGE * BYTES / 2,
+        "{} MiB for {} MiB of bodies",
+        peak / MIB,
+        LARGE * BYTES / MIB
+    );
+    let log = process.log();
+    assert!(log.contains(&format!("the body has {BYTES} bytes, more than 65536")), "{log}");
+    assert!(!log.contains("session ended"), "{log}");
+    world.parked(0).await;
+    world.assert_invariants().await;
+}
+
+/// What is large only in its own words is read like any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_size_is_not_believed() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 1, 0).await;
+    let worker = world.worker();
+    let forged = with_header("x-body-left-out", "9999999");
+    wire.publish("orders.dlx", "30m.unpaid", forged, orders[0].as_bytes()).await;
+    world.until_closed(1).await;
+    assert_eq!(worker.stop().await.parked, 0);
+}
