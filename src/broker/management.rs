@@ -134,6 +134,11 @@ impl Management {
         &self.vhost
     }
 
+    /// Where the management API is, without its password.
+    pub(super) fn displayed(&self) -> &str {
+        &self.display
+    }
+
     /// Which broker and virtual host this is.
     ///
     /// # Errors

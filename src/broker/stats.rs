@@ -5,21 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::{Management, ManagementError, large_bodies::CONSUMER_TAG};
-use crate::plan::counts::CountReport;
 pub(crate) use crate::plan::stats::QueueStats;
+use crate::{objects::mark::mark, plan::counts::CountReport, topology::Topology};
 
 const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
                        message_bytes,consumers,policy,operator_policy,effective_policy_definition";
 
 #[derive(Deserialize)]
 struct Consumed {
-    #[serde(default)]
-    consumer_details: Vec<ConsumerDetails>,
+    /// Missing where the broker takes no statistics.
+    consumer_details: Option<Vec<ConsumerDetails>>,
 }
 
 #[derive(Deserialize)]
 struct ConsumerDetails {
     consumer_tag: String,
+}
+
+#[derive(Deserialize)]
+struct Bound {
+    destination: String,
+    routing_key: String,
 }
 
 #[derive(Deserialize)]
@@ -47,22 +53,49 @@ impl Management {
         Ok(queues.into_iter().map(|queue| queue.name).collect())
     }
 
-    /// How many consumers of `queue` are not workers of ours; none where the broker does not say.
+    /// How many consumers of `queue` are not workers of ours; none where there is no such queue.
     ///
     /// The list of all consumers shows a user without the tag `monitoring` only its own; this shows all.
     ///
     /// # Errors
-    /// See [`ManagementError`].
+    /// See [`ManagementError`]. What is not known is not taken for none: the queue may be deleted for it.
     pub(super) async fn foreign_consumers(&self, queue: &str) -> Result<u64, ManagementError> {
         let path = ["queues", self.virtual_host(), queue];
-        let response = self.respond(&path, &[("columns", "consumer_details")]).await?;
-        // Somebody has deleted it meanwhile, or the path cannot be written: then nothing is done about it either.
-        if !response.status().is_success() {
-            return Ok(0);
-        }
-        let Ok(consumed) = response.json::<Consumed>().await else { return Ok(0) };
-        let foreign = consumed.consumer_details.iter().filter(|it| it.consumer_tag != CONSUMER_TAG);
+        let found: Option<Consumed> = self.find(&path, &[("columns", "consumer_details")]).await?;
+        let Some(Consumed { consumer_details }) = found else { return Ok(0) };
+        let consumers = consumer_details.ok_or_else(|| self.no_consumers_listed(queue))?;
+        let foreign = consumers.iter().filter(|it| it.consumer_tag != CONSUMER_TAG);
         Ok(u64::try_from(foreign.count()).unwrap_or(u64::MAX))
+    }
+
+    fn no_consumers_listed(&self, queue: &str) -> ManagementError {
+        ManagementError::Refused {
+            address: self.displayed().to_owned(),
+            step: format!("list the consumers of {queue}"),
+            reason: "its answer does not say; are its statistics on (management_agent.disable_metrics_collector)?"
+                .to_owned(),
+        }
+    }
+
+    /// The queues that have the mark of `topology`; `None` where its exchange of marks is not there.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn marked_queues(
+        &self,
+        topology: &Topology,
+    ) -> Result<Option<BTreeSet<String>>, ManagementError> {
+        let exchange = topology.mark_exchange();
+        let path = ["exchanges", self.virtual_host(), &exchange, "bindings", "source"];
+        let bindings: Option<Vec<Bound>> = self.find(&path, &[]).await?;
+        let is_mark = |it: &Bound| {
+            mark(&topology.name, &it.destination)
+                .is_some_and(|mark| mark.routing_key == it.routing_key)
+        };
+        let marked = |bindings: Vec<Bound>| {
+            bindings.into_iter().filter(is_mark).map(|it| it.destination).collect()
+        };
+        Ok(bindings.map(marked))
     }
 
     /// The numbers of every queue of the virtual host, by name; changes nothing.

@@ -45,9 +45,9 @@ pub(crate) fn owner(
     }
 }
 
-/// Every property has to be the one that we give, and every binding the one that we make. Where the shape alone says
-/// little, the binding has to be there: a classic queue has no argument but its dead letter exchange, which anybody
-/// writes, and so one of a timeout that is not in the topology is not recognized at all.
+/// Every property has to be the one that we give, and it has to be bound as we bind it, and in no other way: a shape can
+/// be anybody's. A classic queue has no argument but its dead letter exchange, so one of a timeout that is not in the
+/// topology is not recognized at all.
 fn is_recognized(topology: &Topology, objects: &Objects, queue: &Queue, kind: Kind<'_>) -> bool {
     if !is_shaped(topology, queue, kind) {
         return false;
@@ -60,12 +60,8 @@ fn is_recognized(topology: &Topology, objects: &Objects, queue: &Queue, kind: Ki
     if bindings.iter().any(|binding| **binding != expected) {
         return false;
     }
-    let bound = !bindings.is_empty();
-    match (kind, queue.kind == QueueType::Quorum.as_str()) {
-        (Kind::Delay(_), true) => true,
-        (Kind::Business, false) => bound && in_use(topology, &expected),
-        _ => bound,
-    }
+    let quorum = queue.kind == QueueType::Quorum.as_str();
+    !bindings.is_empty() && (kind != Kind::Business || quorum || in_use(topology, &expected))
 }
 
 /// Whether the timeout that a business queue is bound for is in the topology.

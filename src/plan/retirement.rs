@@ -52,7 +52,9 @@ impl Retirement<'_> {
             plan.step(Change::Unbind(binding.clone()), self.reason());
         }
         let fed = matches!(self.drains(), Drains::Fed { .. });
-        if !fed && (messages == Some(0) || discarded) {
+        // What was known by its form alone until now is not deleted in one go with its adoption.
+        let marked = self.owner == Owner::Marked;
+        if marked && !fed && (messages == Some(0) || discarded) {
             let lost = messages.unwrap_or_default();
             let reason = if lost == 0 { Reason::RetiredAndEmpty } else { Reason::Discarded };
             plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);

@@ -55,6 +55,14 @@ pub enum GaveUp {
         /// How far it was.
         left: Progress,
     },
+    /// There is always something to do: somebody else changes the same topology, or what feeds a queue.
+    #[error("not at rest within {within:?}: {}", unfinished(plan))]
+    Changing {
+        /// How long it waited.
+        within: Duration,
+        /// What it would do next.
+        plan: Plan,
+    },
     /// What should have come out by now has not.
     #[error(
         "queue {queue} still holds {}, although the last of them was due {late:?} ago: no queue takes them. \
@@ -103,7 +111,10 @@ impl Waiting {
             return Next::GiveUp(GaveUp::Refused(plan.clone()));
         }
         if !plan.steps.is_empty() {
-            return Next::CarryOut;
+            let over = self.within.filter(|within| elapsed >= *within);
+            return over.map_or(Next::CarryOut, |within| {
+                Next::GiveUp(GaveUp::Changing { within, plan: plan.clone() })
+            });
         }
         let queues: Vec<Draining> =
             plan.draining.iter().filter(|queue| queue.drains.ends()).cloned().collect();
@@ -145,6 +156,18 @@ impl Waiting {
         (so_long >= self.statistics.uncounted_at_most())
             .then(|| GaveUp::Uncounted { queues: names.join(", "), for_s: so_long.as_secs() })
     }
+}
+
+/// What is still to be done, and who may be the reason that it does not end.
+fn unfinished(plan: &Plan) -> String {
+    let steps = plan.steps.iter().map(|step| format!("\n  {}", step.change));
+    let fed = plan.draining.iter().filter(|queue| matches!(queue.drains, Drains::Fed { .. }));
+    let fed = fed.map(|queue| format!("\n  {queue}"));
+    let lines: String = steps.chain(fed).collect();
+    format!(
+        "these steps are still to be done. Where they come back each time, somebody else changes the same topology, \
+         or fills what is to be deleted. Nothing is lost; run `overdue apply` again to go on{lines}"
+    )
 }
 
 /// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes.

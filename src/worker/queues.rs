@@ -29,7 +29,7 @@ pub(super) async fn find<'a>(
     consumed: &BTreeSet<String>,
     missing: &BTreeSet<String>,
 ) -> ByTimeout<'a> {
-    let listed = listed(worker).await;
+    let listed = listed(worker, consumed).await;
     let mut queues = Vec::new();
     for timeout in &worker.topology.timeouts {
         let base = worker.topology.business_queue(timeout);
@@ -44,10 +44,26 @@ pub(super) async fn find<'a>(
     queues
 }
 
-/// All queues of the virtual host. `None` where the management API does not answer, or is not asked: that must not
-/// stop the work.
-async fn listed(worker: &Worker) -> Option<BTreeSet<String>> {
-    worker.management.as_ref()?.queue_names().await.ok()
+/// The queues of the virtual host, without generations that are not ours. `None` where the management API does not
+/// answer, or is not asked: that must not stop the work.
+async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet<String>> {
+    let management = worker.management.as_ref()?;
+    let topology = &worker.topology;
+    let mut names = management.queue_names().await.ok()?;
+    let bases: Vec<String> =
+        topology.timeouts.iter().map(|timeout| topology.business_queue(timeout)).collect();
+    let is_generation =
+        |name: &str| bases.iter().any(|base| name != base && number_of(base, name).is_some());
+    if !names.iter().any(|name| is_generation(name)) {
+        return Some(names);
+    }
+    // A topology that an earlier version has made knows no marks until it is adopted.
+    if let Some(marked) = management.marked_queues(topology).await.ok()? {
+        names.retain(|name| {
+            !is_generation(name) || marked.contains(name) || consumed.contains(name)
+        });
+    }
+    Some(names)
 }
 
 fn generations(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {

@@ -2,8 +2,16 @@
 //! for, and neighbours do not get in each other's way.
 
 use lapin::{Consumer, options::BasicConsumeOptions, types::FieldTable};
-use overdue::internals::{objects::Objects, topology::Topology};
+use overdue::internals::{
+    broker::{BrokerAddress, Management, TopologyChange},
+    objects::Objects,
+    topology::Topology,
+};
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
 
 use crate::support::{Wire, World, samples::TWO_TIMEOUTS, until};
 
@@ -52,6 +60,12 @@ async fn a_neighbours_queue_with_a_name_like_ours_is_left_alone() {
     let world = applied().await;
     world.queue("orders.refunds", json!({ "x-dead-letter-exchange": "orders.park" })).await;
     world.queue("orders.delay.7m", json!({ "x-dead-letter-exchange": "orders.dlx" })).await;
+    // It has every argument that a level of ours has, and is not bound as one.
+    let arguments = json!({
+        "x-queue-type": "quorum", "x-dead-letter-exchange": "orders.dlx", "x-message-ttl": 480_000,
+        "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+    });
+    world.queue("orders.delay.8m", arguments).await;
     // Bound as ours would be: it is one of its arguments that ours do not have.
     let arguments = json!({ "x-dead-letter-exchange": "orders.park", "x-max-length": 5 });
     world.queue("orders.returns", arguments).await;
@@ -117,6 +131,79 @@ async fn what_an_older_version_made_is_retired_with_its_adoption() {
     assert_eq!(applied.code, Some(0), "{applied}");
     assert!(!world.objects().await.queues.contains_key("orders.delay.3s"), "{applied}");
     assert_eq!(wire.ready("orders.unpaid").await, 1);
+}
+
+/// The management API as it is, but for one question.
+async fn answering(world: &World, status: &str, body: &str) -> Management {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut url = world.services.management.clone();
+    let service = format!("{}:{}", url.host_str().unwrap(), url.port_or_known_default().unwrap());
+    url.set_host(Some("127.0.0.1")).unwrap();
+    url.set_port(Some(listener.local_addr().unwrap().port())).unwrap();
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: \
+         close\r\n\r\n{body}",
+        body.len()
+    );
+    tokio::spawn(async move {
+        loop {
+            let (mut program, _) = listener.accept().await.unwrap();
+            let (answer, service) = (answer.clone(), service.clone());
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(program.read_u8().await?);
+                }
+                if head.windows(16).any(|part| part == b"consumer_details") {
+                    return program.write_all(answer.as_bytes()).await;
+                }
+                head.truncate(head.len() - 2);
+                head.extend(b"connection: close\r\n\r\n");
+                let mut service = TcpStream::connect(service).await?;
+                service.write_all(&head).await?;
+                tokio::io::copy(&mut service, &mut program).await.map(drop)
+            });
+        }
+    });
+    let broker = world.broker_url();
+    Management::new(&BrokerAddress::parse(&broker, Some(url.as_str())).unwrap()).unwrap()
+}
+
+/// A queue that somebody reads would be deleted for an answer that did not come.
+#[tokio::test(flavor = "multi_thread")]
+async fn consumers_that_are_not_known_are_not_taken_for_none() {
+    let world = applied().await;
+    let later = Topology::parse(&TWO_TIMEOUTS.replace("30m", "40m")).unwrap();
+    for (status, body, known) in [
+        ("200 OK", r#"{"consumer_details":[]}"#, true),
+        ("404 Not Found", "{}", true),
+        ("200 OK", "{}", false),
+        ("200 OK", "<html>", false),
+        ("401 Unauthorized", "{}", false),
+        ("500 Internal Server Error", "{}", false),
+        ("503 Service Unavailable", "", false),
+    ] {
+        let management = answering(&world, status, body).await;
+        let planned = TopologyChange::new(&management, &later).plan().await;
+        assert_eq!(planned.is_ok(), known, "{status} {body}: {planned:?}");
+    }
+}
+
+/// A generation is another's queue unless it has our mark, whatever its name is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_consumes_no_generation_that_is_not_ours() {
+    let world = applied().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    world.queue("orders.unpaid.2", json!({})).await;
+    world.queue("orders.unpaid.3", json!({})).await;
+    world.bind("orders.owned", "orders.unpaid.3", "business/unpaid").await;
+    let worker = world.started(|_| {}).await;
+    let wire = world.wire().await;
+    for queue in ["orders.unpaid.2", "orders.unpaid.3"] {
+        wire.publish_all("", queue, &["not a notice".to_owned()]).await;
+    }
+    world.until_empty("orders.unpaid.3").await;
+    assert_eq!(wire.ready("orders.unpaid.2").await, 1, "{}", worker.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,12 +4,13 @@
 use overdue::internals::{
     objects::{Argument, Binding, Exchange, Objects, Queue, mark},
     plan::{
-        Change, Contents, Difference, Plan, Reason, Refusal, Replaced, Step, snapshot::Snapshot,
+        Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Step,
+        snapshot::Snapshot,
     },
     topology::Topology,
 };
 
-use crate::broker_model::{empty_queues, plan};
+use crate::broker_model::{applied, empty_queues, plan};
 
 fn topology() -> Topology {
     Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
@@ -255,6 +256,43 @@ fn what_only_shares_the_prefix_is_not_ours() {
         objects.queues.insert(name.clone(), queue);
         assert_eq!(plan(&topology, &empty_queues(objects)), Plan::default(), "{name}");
     }
+}
+
+/// It has our form, and so may a queue of somebody else.
+#[test]
+fn what_is_ours_by_its_form_alone_is_not_deleted_in_one_go() {
+    let topology = topology();
+    let mut objects = topology.objects();
+    let name = "orders.delay.77s";
+    let mut queue = objects.queues["orders.delay.30m"].clone();
+    queue.arguments.insert("x-message-ttl".to_owned(), Argument::Integer(77_000));
+    queue.name = name.to_owned();
+    objects.queues.insert(name.to_owned(), queue);
+    let unbound = plan(&topology, &empty_queues(objects.clone()));
+    assert_eq!(unbound.steps, [], "{unbound}");
+    assert!(matches!(&unbound.notes[..], [Note::Unmarked { queue, .. }] if queue == name));
+    objects.bindings.insert(Binding {
+        source: "orders.in".to_owned(),
+        destination: name.to_owned(),
+        to_queue: true,
+        routing_key: "77s.*".to_owned(),
+        arguments: [].into(),
+    });
+    let broker = empty_queues(objects);
+    let bound = plan(&topology, &broker);
+    insta::assert_snapshot!(bound, @r"
+    Adopt (from now on marked as queues of this topology)
+      = queue     orders.delay.77s  (delay/77s)
+    Retire
+      - binding   orders.in -> orders.delay.77s  (77s.*)
+            level 77s is no longer in the topology; what is still published to it is parked
+    Draining (deleted by a later apply, once empty)
+      ~ queue     orders.delay.77s  0 messages to come out when due, the last within 77s
+    1 queue to adopt, 1 binding to take away; 1 retired queue is draining; no message is lost
+    ");
+    let later = plan(&topology, &applied(&broker, &bound));
+    let deleted = Change::DeleteQueue { queue: name.to_owned(), lost: 0 };
+    assert_eq!(later.changes().collect::<Vec<_>>(), [&deleted]);
 }
 
 /// What somebody else still publishes into a retired queue would be lost with it.

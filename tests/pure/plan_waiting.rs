@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use overdue::internals::plan::{
-    Change, Draining, Drains, Plan, Reason, Refusal, Step,
-    counts::StatisticsInterval,
-    waiting::{GaveUp, Next, Waiting},
+use overdue::internals::{
+    objects::Binding,
+    plan::{
+        Change, Draining, Drains, Plan, Reason, Refusal, Step,
+        counts::StatisticsInterval,
+        waiting::{GaveUp, Next, Waiting},
+    },
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -81,6 +84,39 @@ fn steps_come_before_waiting() {
     };
     let plan = Plan { steps: vec![step], ..plan_of([when_due(Some(1))]) };
     assert_eq!(waiting_for(None).next(&plan, SECOND), Next::CarryOut);
+}
+
+/// Somebody binds the queue again each time, or puts something in.
+#[test]
+fn a_plan_that_never_becomes_empty_ends_it_in_time() {
+    let mut waiting = waiting_for(Some(10 * SECOND));
+    let step = |change| Step { change, reason: Reason::RetiredAndEmpty };
+    let delete = Change::DeleteQueue { queue: "shop.delay.1s".to_owned(), lost: 0 };
+    let unbind = Change::Unbind(Binding {
+        source: "shop.in".to_owned(),
+        destination: "shop.delay.1s".to_owned(),
+        to_queue: true,
+        routing_key: "1s.*".to_owned(),
+        arguments: [].into(),
+    });
+    let fed = Drains::Fed { exchange: "legacy".to_owned() };
+    let plans = [vec![step(unbind.clone()), step(delete.clone())], vec![step(delete)]];
+    let plans = plans.map(|steps| Plan {
+        steps,
+        ..plan_of([when_due(Some(1)), draining("shop.delay.2s", Some(3), fed.clone())])
+    });
+    for (seconds, plan) in (0..10).zip(plans.iter().cycle()) {
+        assert_eq!(waiting.next(plan, seconds * SECOND), Next::CarryOut);
+    }
+    let Next::GiveUp(gave_up) = waiting.next(&plans[0], 10 * SECOND) else {
+        panic!("time is over");
+    };
+    insta::assert_snapshot!(gave_up, @r"
+    not at rest within 10s: these steps are still to be done. Where they come back each time, somebody else changes the same topology, or fills what is to be deleted. Nothing is lost; run `overdue apply` again to go on
+      - binding   shop.in -> shop.delay.1s  (1s.*)
+      - queue     shop.delay.1s
+      ~ queue     shop.delay.2s  3 messages and more to come from exchange legacy, which is not ours
+    ");
 }
 
 #[test]

@@ -35,6 +35,7 @@ pub(super) async fn wait(
     let began = Instant::now();
     let mut waiting = Waiting::new(within, change.management.statistics_interval());
     let mut progress_report = ProgressReport::new();
+    let mut done: Option<Plan> = None;
     loop {
         let (plan, _) = change.plan().await?;
         match waiting.next(&plan, began.elapsed()) {
@@ -46,12 +47,28 @@ pub(super) async fn wait(
                 progress_report.end();
                 return Err(Failure::failed(gave_up.to_string()));
             }
-            Next::CarryOut => progress_report.aside(make(change, |plan, _| Ok(plan))).await?,
+            Next::CarryOut => {
+                let left = within.map(|within| within.saturating_sub(began.elapsed()));
+                progress_report.aside(carry_out(change, left)).await?;
+                // What could not be done is not tried again at once.
+                if done.replace(plan.clone()).as_ref() == Some(&plan) {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            }
             Next::Look(progress) => {
                 progress_report.show(&progress);
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         }
+    }
+}
+
+/// Carries the plan out, for so long at the most: stopped after any step, it leaves a topology that works.
+async fn carry_out(change: &TopologyChange<'_>, left: Option<Duration>) -> Result<(), Failure> {
+    let made = make(change, |plan, _| Ok(plan));
+    match left {
+        None => made.await,
+        Some(left) => tokio::time::timeout(left, made).await.unwrap_or(Ok(())),
     }
 }
 
