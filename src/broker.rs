@@ -10,6 +10,7 @@ pub(crate) mod health;
 pub(crate) mod large_bodies;
 pub(crate) mod lock;
 pub(crate) mod management;
+mod nodes;
 mod objects;
 pub(crate) mod passive;
 pub(crate) mod policies;
@@ -18,6 +19,7 @@ pub(crate) mod publish;
 mod remove;
 pub(crate) mod stats;
 mod stream;
+mod tls_parameters;
 
 pub use address::BrokerAddress;
 pub use change::{ChangeError, ChangeEvent, TopologyChange};

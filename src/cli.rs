@@ -54,12 +54,21 @@ struct Global {
     /// AMQP URI of the broker, also OVERDUE_BROKER__URL
     #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
     broker_url: Option<SecretUrl>,
+    /// A file with the AMQP URI, so that no password stands in a command line
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTIONS, conflicts_with = "broker_url")]
+    broker_url_file: Option<PathBuf>,
     /// URL of the management API, also OVERDUE_BROKER__MANAGEMENT_URL
     #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
     management_url: Option<SecretUrl>,
+    /// A file with the URL of the management API
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTIONS, conflicts_with = "management_url")]
+    management_url_file: Option<PathBuf>,
     /// URL of the database, also OVERDUE_DATABASE__URL
     #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
     database_url: Option<SecretUrl>,
+    /// A file with the URL of the database
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTIONS, conflicts_with = "database_url")]
+    database_url_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -148,9 +157,45 @@ impl Cli {
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
-        let Global { topology, config, broker_url, management_url, database_url } =
-            self.global.clone();
-        let flags = Flags { topology, broker_url, management_url, database_url };
-        Ok(Settings::load(config.as_deref(), &flags)?)
+        let global = self.global.clone();
+        let flags = Flags {
+            topology: global.topology,
+            broker_url: url("--broker-url", global.broker_url, global.broker_url_file)?,
+            management_url: url(
+                "--management-url",
+                global.management_url,
+                global.management_url_file,
+            )?,
+            database_url: url("--database-url", global.database_url, global.database_url_file)?,
+        };
+        Ok(Settings::load(global.config.as_deref(), &flags)?)
     }
+}
+
+/// A URL from its flag or from the file that is named instead.
+fn url(
+    flag: &str,
+    given: Option<SecretUrl>,
+    file: Option<PathBuf>,
+) -> Result<Option<SecretUrl>, Failure> {
+    let Some(path) = file else {
+        if given.as_ref().is_some_and(SecretUrl::has_password) {
+            output::report(format!(
+                "warning: the password in {flag} can be read by everybody who lists processes; use {flag}-file, or the \
+                 environment"
+            ));
+        }
+        return Ok(given);
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Failure::configuration(format!("cannot read {flag}-file {}: {error}", path.display()))
+    })?;
+    let text = text.trim();
+    if text.is_empty() || text.lines().count() > 1 {
+        let path = path.display();
+        return Err(Failure::configuration(format!(
+            "{flag}-file {path} has to be one line, a URL"
+        )));
+    }
+    Ok(Some(text.to_owned().into()))
 }

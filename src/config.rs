@@ -12,7 +12,7 @@ use std::path::Path;
 
 pub(crate) use error::SettingsError;
 pub use millis::Millis;
-pub(crate) use secret_url::SecretUrl;
+pub use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, LogFormat, LogSettings};
 pub use settings::{Settings, WorkerSettings};
 

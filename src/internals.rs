@@ -50,7 +50,7 @@ pub mod broker {
     }
 }
 pub mod config {
-    pub use crate::config::{Millis, Settings, WorkerSettings};
+    pub use crate::config::{Millis, SecretUrl, Settings, WorkerSettings};
 }
 pub mod diagnostic {
     pub use crate::diagnostic::{
@@ -75,9 +75,9 @@ pub mod doctor {
     }
     pub mod facts {
         pub use crate::doctor::facts::{
-            Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Facts, Gap, MachineFacts,
-            Outbox, Overview, Permission, Replicas, Server, Session, Skew, Sweep, Table,
-            is_loopback,
+            Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
+            MachineFacts, Outbox, Overview, Permission, Replicas, Server, Session, Skew, Sweep,
+            Table, is_loopback,
         };
     }
     pub mod machine {

@@ -153,6 +153,7 @@ mod statistics;
 mod store;
 mod telemetry;
 mod text;
+mod tls;
 mod topology;
 mod verify;
 mod wire;

@@ -1,5 +1,6 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
+mod attended;
 pub(crate) mod blocker;
 mod cancel;
 pub(crate) mod database_time;
@@ -13,17 +14,23 @@ pub(crate) mod overdue;
 pub(crate) mod patience;
 pub(crate) mod refused_events;
 mod row;
+mod tls_parameters;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
-use rustls_platform_verifier::ConfigVerifierExt;
-use tokio_postgres::{config::SslMode, types::ToSql};
+use tokio_postgres::{config::Host, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use failure::{FailureKind, StoreError};
+use tls_parameters::TlsParameters;
+
+use crate::{
+    doctor::facts::{Encryption, is_loopback},
+    tls,
+};
 
 /// TCP, TLS and login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,7 +39,9 @@ const STATEMENT_TIMEOUT_MS: u32 = 30_000;
 /// Longer than any sane payment transaction; then the batch is tried again.
 const LOCK_TIMEOUT_MS: u32 = 5_000;
 /// Unacknowledged bytes for so long mean that the server is gone.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(20);
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
+/// Idle time before the first keepalive probe, and between two of them.
+const KEEPALIVE: Duration = Duration::from_secs(3);
 
 /// The database of the orders.
 #[derive(Clone)]
@@ -41,7 +50,24 @@ pub struct Store {
     address: Arc<str>,
     /// For what needs a connection of its own; none where connections are in plain text.
     tls: Option<MakeRustlsConnect>,
+    /// What `tls` checks, where the server has it.
+    encryption: Encryption,
+    /// For connections beside the pool.
+    config: Arc<tokio_postgres::Config>,
 }
+
+/// What can make TLS of a connection, or leaves it in plain text.
+trait TlsConnect:
+    tokio_postgres::tls::MakeTlsConnect<
+        tokio_postgres::Socket,
+        Stream: Send,
+        TlsConnect: Send + tokio_postgres::tls::TlsConnect<tokio_postgres::Socket, Future: Send>,
+    > + Send
+{
+}
+
+impl TlsConnect for MakeRustlsConnect {}
+impl TlsConnect for tokio_postgres::NoTls {}
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,6 +84,7 @@ impl Store {
     /// # Errors
     /// The URL cannot be read, or TLS is asked for and the machine has no roots.
     pub fn new(url: &str, search_path: &str, connections: usize) -> Result<Self, StoreError> {
+        let (url, parameters) = TlsParameters::take(url);
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|error: tokio_postgres::Error| {
                 StoreError::Address(crate::text::error_chain(&error))
@@ -73,18 +100,28 @@ impl Store {
             .application_name("overdue")
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(TCP_USER_TIMEOUT)
-            .keepalives_idle(Duration::from_secs(10));
+            .keepalives_idle(KEEPALIVE)
+            .keepalives_interval(KEEPALIVE)
+            .keepalives_retries(2);
         let address = address_of(&config);
-        let tls = tls(&config)?;
-        let manager = manager(config, tls.clone());
+        let local = hosts(&config).all(|host| is_loopback(&host));
+        let tls = parameters.tls(&mut config, local)?;
+        let encryption = tls.as_ref().map_or(Encryption::None, |tls| tls.verification.into());
+        let tls = match tls {
+            Some(tls) => Some(MakeRustlsConnect::new(tls.client().map_err(|error| {
+                StoreError::Tls { address: address.clone(), reason: error.to_string() }
+            })?)),
+            None => None,
+        };
+        let manager = manager(config.clone(), tls.clone());
         let pool = Pool::builder(manager)
             .max_size(connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(Duration::from_secs(30)))
-            .create_timeout(Some(CONNECT_TIMEOUT * 2))
+            .create_timeout(Some(CONNECT_TIMEOUT + Duration::from_secs(3)))
             .build()
             .map_err(|error| StoreError::Address(error.to_string()))?;
-        Ok(Self { pool, address: address.into(), tls })
+        Ok(Self { pool, address: address.into(), tls, encryption, config: Arc::new(config) })
     }
 
     /// Where the database is, without the password, for messages.
@@ -100,7 +137,10 @@ impl Store {
     pub async fn client(&self) -> Result<Object, StoreError> {
         let address = || self.address.to_string();
         self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(source) => StoreError::Connect { address: address(), source },
+            PoolError::Backend(source) => match tls::refusal(&source, tls::POSTGRESQL) {
+                Some(reason) => StoreError::Tls { address: address(), reason },
+                None => StoreError::Connect { address: address(), source },
+            },
             other => StoreError::Pool { address: address(), reason: other.to_string() },
         })
     }
@@ -112,9 +152,13 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         // On a standby, and on a primary that is set so (default_transaction_read_only).
         const SQL: &str = "SELECT current_setting('transaction_read_only')::boolean";
-        let client = self.client().await?;
-        let row = client.query_one(SQL, &[]).await;
-        if self.named("ping", row)?.get(0) {
+        let read_only = self.attended(async {
+            let client = self.cancellable().await?;
+            let row = self.named("ping", client.query_one(SQL, &[]).await)?;
+            client.done();
+            Ok(row.get(0))
+        });
+        if read_only.await? {
             return Err(StoreError::ReadOnly { address: self.address.to_string() });
         }
         Ok(())
@@ -170,27 +214,24 @@ fn manager(config: tokio_postgres::Config, tls: Option<MakeRustlsConnect>) -> Ma
     }
 }
 
-fn tls(config: &tokio_postgres::Config) -> Result<Option<MakeRustlsConnect>, StoreError> {
-    if config.get_ssl_mode() == SslMode::Disable {
-        return Ok(None);
-    }
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    // Installed already by somebody else in this process: as good.
-    let _installed = provider.install_default();
-    let tls = rustls::ClientConfig::with_platform_verifier()
-        .map_err(|error| StoreError::Address(format!("no TLS roots on this machine: {error}")))?;
-    Ok(Some(MakeRustlsConnect::new(tls)))
+fn address_of(config: &tokio_postgres::Config) -> String {
+    let ports = config.get_ports();
+    let each = hosts(config).enumerate().map(|(index, host)| {
+        // One port is for all hosts.
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        format!("{host}:{port}")
+    });
+    let each: Vec<String> = each.collect();
+    let database = config.get_dbname().or_else(|| config.get_user()).unwrap_or("postgres");
+    format!("{} database `{database}`", each.join(","))
 }
 
-fn address_of(config: &tokio_postgres::Config) -> String {
-    use tokio_postgres::config::Host;
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
+fn hosts(config: &tokio_postgres::Config) -> impl Iterator<Item = String> {
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(host) => host.clone(),
         #[cfg(unix)]
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => "localhost".to_owned(),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let database = config.get_dbname().or_else(|| config.get_user()).unwrap_or("postgres");
-    format!("{host}:{port} database `{database}`")
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let nobody = config.get_hosts().is_empty().then(|| "localhost".to_owned());
+    hosts.chain(nobody)
 }

@@ -5,18 +5,24 @@ use std::fmt;
 use lapin::uri::{AMQPScheme, AMQPUri};
 use url::Url;
 
-use crate::secret::Secret;
+use super::{nodes::each_host, tls_parameters::TlsParameters};
+use crate::{secret::Secret, tls::Tls};
 
-/// Seconds between heartbeats: a dead peer is noticed within twenty.
-const HEARTBEAT_SECONDS: u16 = 10;
+/// Seconds between heartbeats: a dead peer is noticed within ten.
+const HEARTBEAT_SECONDS: u16 = 5;
 /// Bytes; what RabbitMQ itself proposes (4.1 and later need at least 8192).
 const FRAME_MAX_BYTES: u32 = 131_072;
 
 /// A broker's address with its credentials; its `Display` and `Debug` have no password.
 #[derive(Clone)]
 pub struct BrokerAddress {
-    pub(super) uri: Secret<AMQPUri>,
-    pub(super) management: Secret<Url>,
+    /// At least one; several are the nodes of one cluster, with the same user and virtual host.
+    pub(super) nodes: Secret<Vec<AMQPUri>>,
+    /// None in plain text.
+    pub(super) tls: Option<Tls>,
+    /// At least one, and those of one cluster too.
+    pub(super) management: Secret<Vec<Url>>,
+    pub(super) management_tls: Option<Tls>,
 }
 
 /// Why a URL is not a broker address.
@@ -33,7 +39,8 @@ pub enum AddressError {
 }
 
 impl BrokerAddress {
-    /// Reads both URLs. Without `management_url` the management API is expected on the same host, on its
+    /// Reads both URLs. Each may name several nodes of a cluster, `amqp://user:password@one:5672,two:5672/%2f`, and how
+    /// TLS is done, with the query parameters of RabbitMQ's own URIs. Without `management_url` the management API is expected on the same host, on its
     /// default port (15672, or 15671 with TLS), with the same credentials.
     ///
     /// # Errors
@@ -41,41 +48,81 @@ impl BrokerAddress {
     pub fn parse(url: &str, management_url: Option<&str>) -> Result<Self, AddressError> {
         // The parser quotes the URL, and there may be a password in it.
         let unreadable = |reason: String| AddressError::Amqp(reason.replace(url, "<url>"));
-        let mut uri: AMQPUri = url.parse().map_err(unreadable)?;
-        uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
-        uri.query.frame_max.get_or_insert(FRAME_MAX_BYTES);
-        let management = match management_url {
-            Some(text) => {
-                Url::parse(text).map_err(|error| AddressError::Management(error.to_string()))?
-            }
-            None => derived_management(&uri)?,
-        };
-        if !matches!(management.scheme(), "http" | "https") {
-            return Err(AddressError::Management(format!("scheme `{}`", management.scheme())));
+        let (url_of_tls, parameters) = TlsParameters::take(url);
+        let mut nodes = Vec::new();
+        for node in each_host(&url_of_tls) {
+            let unreadable = |reason: String| unreadable(reason.replace(&node, "<url>"));
+            let mut uri: AMQPUri = node.parse().map_err(unreadable)?;
+            uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+            uri.query.frame_max.get_or_insert(FRAME_MAX_BYTES);
+            nodes.push(uri);
         }
-        Ok(Self { uri: Secret::new(uri), management: Secret::new(management) })
+        let secure = nodes.first().is_some_and(|uri| uri.scheme == AMQPScheme::AMQPS);
+        let hosts = nodes.iter().map(|uri| uri.authority.host.as_str());
+        let tls = parameters.clone().tls(secure, hosts).map_err(unreadable)?;
+        let (management, parameters) = if let Some(text) = management_url {
+            management_nodes(text)?
+        } else {
+            let derived: Result<Vec<Url>, _> = nodes.iter().map(derived_management).collect();
+            (derived?, parameters)
+        };
+        let secure = management.first().is_some_and(|url| url.scheme() == "https");
+        let hosts = management.iter().filter_map(Url::host_str);
+        let management_tls = parameters.tls(secure, hosts).map_err(AddressError::Management)?;
+        Ok(Self {
+            nodes: Secret::new(nodes),
+            tls,
+            management: Secret::new(management),
+            management_tls,
+        })
+    }
+
+    /// What all nodes have in common. [`BrokerAddress::parse`] lets no address without a node through.
+    fn first(&self) -> Option<&AMQPUri> {
+        self.nodes.expose().first()
     }
 
     /// The virtual host, `/` by default.
     #[must_use]
     pub fn virtual_host(&self) -> &str {
-        &self.uri.expose().vhost
+        self.first().map_or("/", |uri| uri.vhost.as_str())
     }
 
     /// The user that logs in.
     #[must_use]
     pub fn user(&self) -> &str {
-        &self.uri.expose().authority.userinfo.username
+        self.first().map_or("", |uri| uri.authority.userinfo.username.as_str())
+    }
+
+    /// The hosts, for judgements about where they are.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.nodes.expose().iter().map(|uri| uri.authority.host.as_str())
     }
 
     /// The management API without credentials, for messages.
     #[must_use]
     pub fn management_display(&self) -> String {
-        let url = self.management.expose();
-        let host = url.host_str().unwrap_or_default();
-        let port = url.port_or_known_default().unwrap_or_default();
-        format!("{}://{host}:{port}", url.scheme())
+        let nodes = self.management.expose();
+        let scheme = nodes.first().map_or("http", Url::scheme);
+        let each = nodes.iter().map(|url| {
+            let host = url.host_str().unwrap_or_default();
+            format!("{host}:{}", url.port_or_known_default().unwrap_or_default())
+        });
+        format!("{scheme}://{}", each.collect::<Vec<_>>().join(","))
     }
+}
+
+fn management_nodes(text: &str) -> Result<(Vec<Url>, TlsParameters), AddressError> {
+    let (text, parameters) = TlsParameters::take(text);
+    let mut nodes = Vec::new();
+    for node in each_host(&text) {
+        let url = Url::parse(&node).map_err(|error| AddressError::Management(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(AddressError::Management(format!("scheme `{}`", url.scheme())));
+        }
+        nodes.push(url);
+    }
+    Ok((nodes, parameters))
 }
 
 fn derived_management(uri: &AMQPUri) -> Result<Url, AddressError> {
@@ -94,13 +141,10 @@ fn derived_management(uri: &AMQPUri) -> Result<Url, AddressError> {
 
 impl fmt::Display for BrokerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let uri = self.uri.expose();
-        let authority = &uri.authority;
-        let scheme = match uri.scheme {
-            AMQPScheme::AMQPS => "amqps",
-            AMQPScheme::AMQP => "amqp",
-        };
-        write!(f, "{scheme}://{}:{} virtual host `{}`", authority.host, authority.port, uri.vhost)
+        let scheme = if self.tls.is_some() { "amqps" } else { "amqp" };
+        let nodes = self.nodes.expose().iter().map(|uri| &uri.authority);
+        let nodes: Vec<String> = nodes.map(|node| format!("{}:{}", node.host, node.port)).collect();
+        write!(f, "{scheme}://{} virtual host `{}`", nodes.join(","), self.virtual_host())
     }
 }
 

@@ -5,22 +5,26 @@
 
 use std::{
     io,
-    net::{Shutdown, TcpStream},
+    net::Shutdown,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use async_compat::CompatExt;
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use lapin::{
     Channel, Connection, ConnectionProperties, ConnectionStatus, ErrorKind,
     protocol::{AMQPErrorKind, AMQPHardError},
-    tcp::{AsyncTcpStream, RustlsConnectorConfig},
-    uri::{AMQPScheme, AMQPUri},
+    tcp::AsyncTcpStream,
+    uri::AMQPUri,
 };
+use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::time::timeout;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
 
 use super::{BrokerAddress, stream};
+use crate::tls::{self, Tls};
 
 /// TCP connect; a broker on the same continent answers in a tenth of it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,10 +32,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A polite close; after it the socket is shut down.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Unacknowledged bytes for so long mean that the peer is gone (two heartbeats).
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Idle time before the first keepalive probe.
-const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Unacknowledged bytes for so long mean that the peer is gone (nearly two heartbeats).
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
+/// Idle time before the first keepalive probe, and between two of them.
+const KEEPALIVE: Duration = Duration::from_secs(3);
+/// How long the nodes before it are given before the next node of a cluster is tried as well.
+const NEXT_NODE: Duration = Duration::from_millis(300);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +49,9 @@ pub enum ConnectError {
     /// Somebody accepts the connection and says nothing.
     #[error("the broker at {address} did not finish the AMQP handshake within {} s", HANDSHAKE_TIMEOUT.as_secs())]
     Silent { address: String },
+    /// TLS cannot be set up, or the handshake failed.
+    #[error("no TLS connection to the broker at {address}: {reason}")]
+    Tls { address: String, reason: String },
     /// The user name or the password is wrong.
     #[error(
         "the broker at {address} refuses the login of user `{user}`: check the user and password in broker.url"
@@ -60,6 +69,13 @@ pub enum ConnectError {
     NotAllowed { address: String, user: String, vhost: String },
 }
 
+impl ConnectError {
+    /// Whether the cluster has answered: another node would say the same.
+    const fn is_answer(&self) -> bool {
+        matches!(self, Self::Login { .. } | Self::NoVirtualHost { .. } | Self::NotAllowed { .. })
+    }
+}
+
 /// A connection and the means to end it at once.
 pub struct Link {
     connection: Connection,
@@ -67,10 +83,10 @@ pub struct Link {
 }
 
 #[derive(Clone, Default)]
-struct Socket(Arc<Mutex<Option<TcpStream>>>);
+struct Socket(Arc<Mutex<Option<std::net::TcpStream>>>);
 
 impl Socket {
-    fn keep(&self, socket: TcpStream) {
+    fn keep(&self, socket: std::net::TcpStream) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
     }
 
@@ -83,31 +99,62 @@ impl Socket {
 }
 
 impl Link {
-    /// Connects, logs in and opens the virtual host within ten seconds.
+    /// Connects, logs in and opens the virtual host within ten seconds, on the first node that takes it.
     ///
     /// `purpose` becomes the connection's name in the management UI, e.g. `overdue worker, consuming`.
     ///
     /// # Errors
     /// See [`ConnectError`]; nothing is left behind.
     pub async fn open(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
+        let tls = match &address.tls {
+            Some(tls) => Some(client(address, tls)?),
+            None => None,
+        };
+        let nodes = address.nodes.expose().iter();
+        let mut attempts: FuturesUnordered<_> = nodes
+            .zip(0..)
+            .map(|(node, before)| {
+                let tls = tls.clone();
+                async move {
+                    // A node that is down says so at once; one that is silent does not hold up the next.
+                    tokio::time::sleep(NEXT_NODE * before).await;
+                    Self::open_node(address, node.clone(), tls, purpose).await
+                }
+            })
+            .collect();
+        let mut first = None;
+        while let Some(opened) = attempts.next().await {
+            match opened {
+                Ok(link) => return Ok(link),
+                Err(error) if error.is_answer() => return Err(error),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or_else(|| ConnectError::Silent { address: address.to_string() }))
+    }
+
+    async fn open_node(
+        address: &BrokerAddress,
+        node: AMQPUri,
+        tls: Option<Arc<ClientConfig>>,
+        purpose: &str,
+    ) -> Result<Self, ConnectError> {
         let socket = Socket::default();
+        // Ends the socket also where somebody else was quicker and this attempt is dropped.
+        let attempt = Attempt(Some(socket.clone()));
         let kept = socket.clone();
         let open = async move |uri: AMQPUri, _runtime| {
-            open_stream(&uri, &kept).await.map_err(lapin::Error::from)
+            open_stream(&uri, tls.clone(), &kept).await.map_err(lapin::Error::from)
         };
         let properties = ConnectionProperties::default().with_connection_name(purpose.into());
-        let uri = address.uri.expose().clone();
-        let connecting = Connection::connector(uri, stream::runtime(), open, properties);
+        let connecting = Connection::connector(node, stream::runtime(), open, properties);
         match timeout(HANDSHAKE_TIMEOUT, connecting).await {
-            Ok(Ok(connection)) => Ok(Self { connection, socket }),
-            Ok(Err(error)) => {
-                socket.abort();
-                Err(refusal(address, error))
+            Ok(Ok(connection)) => {
+                attempt.succeeded();
+                Ok(Self { connection, socket })
             }
-            Err(_elapsed) => {
-                socket.abort();
-                Err(ConnectError::Silent { address: address.to_string() })
-            }
+            Ok(Err(error)) => Err(refusal(address, error)),
+            Err(_elapsed) => Err(ConnectError::Silent { address: address.to_string() }),
         }
     }
 
@@ -150,22 +197,51 @@ impl Drop for Link {
     }
 }
 
-async fn open_stream(uri: &AMQPUri, socket: &Socket) -> io::Result<stream::ReadableStream> {
-    let target = (uri.authority.host.as_str(), uri.authority.port);
-    let stream = timeout(CONNECT_TIMEOUT, tokio::net::TcpStream::connect(target)).await??;
+/// An attempt to connect: unless it succeeds, its socket ends with it.
+struct Attempt(Option<Socket>);
+
+impl Attempt {
+    fn succeeded(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(socket) = &self.0 {
+            socket.abort();
+        }
+    }
+}
+
+fn client(address: &BrokerAddress, tls: &Tls) -> Result<Arc<ClientConfig>, ConnectError> {
+    tls.client().map(Arc::new).map_err(|error| ConnectError::Tls {
+        address: address.to_string(),
+        reason: error.to_string(),
+    })
+}
+
+async fn open_stream(
+    uri: &AMQPUri,
+    tls: Option<Arc<ClientConfig>>,
+    socket: &Socket,
+) -> io::Result<stream::ReadableStream> {
+    let host = uri.authority.host.as_str();
+    let target = (host.trim_start_matches('[').trim_end_matches(']'), uri.authority.port);
+    let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(target)).await??;
     stream.set_nodelay(true)?;
     let options = SockRef::from(&stream);
     #[cfg(target_os = "linux")]
     options.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT))?;
-    options.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    options
+        .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
     socket.keep(options.try_clone()?.into());
-    let plain = AsyncTcpStream::Plain(stream.compat());
-    let stream = match uri.scheme {
-        AMQPScheme::AMQP => plain,
-        AMQPScheme::AMQPS => {
-            let config = RustlsConnectorConfig::default();
-            let connector = config.connector_with_no_client_auth().map_err(io::Error::other)?;
-            plain.into_rustls(&connector, &uri.authority.host).await?
+    let stream = match tls {
+        None => stream::Socket::Plain(stream.compat()),
+        Some(config) => {
+            let name = ServerName::try_from(target.0.to_owned()).map_err(io::Error::other)?;
+            let secure = TlsConnector::from(config).connect(name, stream).await?;
+            stream::Socket::Tls(Box::new(secure.compat()))
         }
     };
     Ok(AsyncTcpStream::Plain(stream::Readable::new(stream, uri.query.frame_max.unwrap_or(0))))
@@ -176,6 +252,9 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
     let user = address.user().to_owned();
     let vhost = address.virtual_host().to_owned();
     let where_ = address.to_string();
+    if let Some(reason) = tls::refusal(&error, tls::RABBITMQ) {
+        return ConnectError::Tls { address: where_, reason };
+    }
     if let ErrorKind::ProtocolError(amqp) = error.kind() {
         let text = amqp.get_message().to_string();
         match amqp.kind() {

@@ -5,12 +5,11 @@ mod api;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lapin::uri::AMQPScheme;
 use tokio::time::timeout;
 
 use super::{BrokerAddress, ConnectError, Management, PublishError, Publisher};
 use crate::{
-    doctor::facts::{AmqpConnection, BrokerFacts, is_loopback},
+    doctor::facts::{AmqpConnection, BrokerFacts, Encryption, is_loopback},
     wire::Message,
 };
 
@@ -25,8 +24,8 @@ pub(crate) async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> Br
         address: address.to_string(),
         user: address.user().to_owned(),
         virtual_host: address.virtual_host().to_owned(),
-        tls: address.uri.expose().scheme == AMQPScheme::AMQPS,
-        loopback: is_loopback(&address.uri.expose().authority.host),
+        tls: address.tls.as_ref().map_or(Encryption::None, |tls| tls.verification.into()),
+        loopback: address.hosts().all(is_loopback),
         connection,
         api,
     }
@@ -64,7 +63,7 @@ fn refusal(error: &ConnectError) -> AmqpConnection {
         ConnectError::Unreachable { source, .. } => {
             AmqpConnection::Unreachable(format!("{text} ({source})"))
         }
-        ConnectError::Silent { .. } => AmqpConnection::Unreachable(text),
+        ConnectError::Silent { .. } | ConnectError::Tls { .. } => AmqpConnection::Unreachable(text),
         ConnectError::Login { .. } => AmqpConnection::LoginRefused(text),
         ConnectError::NoVirtualHost { .. } | ConnectError::NotAllowed { .. } => {
             AmqpConnection::NoVirtualHost(text)

@@ -5,23 +5,25 @@
 //! configure and write on the topology's objects to change.
 
 mod error;
+mod nodes;
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
+use futures_util::future::BoxFuture;
 use rabbitmq_http_client::{
-    api::{Client, ClientBuilder},
     commons::{BindingDestinationType, ExchangeType, QueueType},
     error::Error as ApiError,
     requests::{BindingDeletionParams, ExchangeParams, QueueParams},
 };
 use serde::de::DeserializeOwned;
-use url::Url;
 
 pub use error::ManagementError;
 use error::{ApiFailure, Caller};
+use nodes::{ApiClient, Nodes, http_client, is_unreached};
 
 use super::{
     BrokerAddress, ConnectError, Link,
+    nodes::percent_decode,
     objects::{binding_of, exchange_of, queue_of},
 };
 use crate::{
@@ -30,19 +32,10 @@ use crate::{
     secret::Secret,
 };
 
-/// TCP and TLS to the management API.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// One call; declaring a quorum queue on a busy cluster takes a second or two.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// RabbitMQ closes a connection that was idle for five seconds (Cowboy's `request_timeout`), and with it a request
-/// that comes at this moment. So none is used again that was idle for nearly as long.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// A client of the management API for one virtual host.
 pub struct Management {
-    pub(super) client: Client<String, String, String>,
+    pub(super) nodes: Nodes,
     http: reqwest::Client,
-    endpoint: Url,
     password: Secret,
     pub(super) address: BrokerAddress,
     display: String,
@@ -64,50 +57,42 @@ impl Management {
     /// # Errors
     /// The HTTP client cannot be built (TLS roots are missing).
     pub fn new(address: &BrokerAddress) -> Result<Self, ManagementError> {
-        let url = address.management.expose();
-        let decode = |text: &str| percent_decode(text);
-        let user = decode(url.username());
-        let password = decode(url.password().unwrap_or_default());
-        let mut endpoint = url.clone();
-        // A URL with a host takes both; `BrokerAddress::parse` lets only http(s) through.
-        let _cleared = endpoint.set_username("").and_then(|()| endpoint.set_password(None));
         let display = address.management_display();
         let unbuilt = |reason: String| ManagementError::Unreachable {
-            address: address.management_display(),
+            address: display.clone(),
             step: "set up the HTTP client".to_owned(),
             reason,
         };
-        let mut http = reqwest::Client::builder();
-        if url.scheme() == "http" {
-            // The roots of this machine take a while to read, and nothing asks for them.
-            http = http.tls_certs_only([]);
-        }
-        let http = http
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .build()
-            .map_err(|error| unbuilt(error.to_string()))?;
-        let client = ClientBuilder::new()
-            .with_endpoint(format!("{}/api", endpoint.as_str().trim_end_matches('/')))
-            .with_basic_auth_credentials(user.clone(), password.clone())
-            .with_client(http.clone())
-            .build()
-            .map_err(|error| unbuilt(error.to_string()))?;
-        let vhost = address.virtual_host().to_owned();
-        let address = address.clone();
-        let statistics_interval = StatisticsInterval::default();
+        let http = http_client(address.management_tls.as_ref()).map_err(unbuilt)?;
+        let urls = address.management.expose();
+        let credentials = urls.first().map(|url| (url.username(), url.password()));
+        let (user, password) = credentials.unwrap_or_default();
+        let (user, password) = (percent_decode(user), percent_decode(password.unwrap_or_default()));
+        let nodes = Nodes::new(urls, (&user, &password), &http).map_err(unbuilt)?;
         Ok(Self {
-            client,
+            nodes,
             http,
-            endpoint,
             password: Secret::new(password),
-            address,
+            address: address.clone(),
             display,
             user,
-            vhost,
-            statistics_interval,
+            vhost: address.virtual_host().to_owned(),
+            statistics_interval: StatisticsInterval::default(),
         })
+    }
+
+    /// Makes a call, on another node where the first does not listen.
+    pub(super) async fn call<'a, T>(
+        &'a self,
+        call: impl Fn(&'a ApiClient) -> BoxFuture<'a, Result<T, ApiFailure>>,
+    ) -> Result<T, ApiFailure> {
+        let mut round = self.nodes.round();
+        loop {
+            let answer = call(round.client()).await;
+            if !round.goes_on(answer.as_ref().is_err_and(is_unreached)) {
+                return answer;
+            }
+        }
     }
 
     /// The same client for a broker that takes its statistics at another interval than every five seconds.
@@ -144,7 +129,7 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn identity(&self) -> Result<BrokerIdentity, ManagementError> {
-        let identity = self.client.get_cluster_name().await;
+        let identity = self.call(|client| Box::pin(client.get_cluster_name())).await;
         let identity = identity.map_err(|error| self.explain("read the cluster's name", error))?;
         Ok(BrokerIdentity { cluster: identity.name, virtual_host: self.vhost.clone() })
     }
@@ -182,22 +167,29 @@ impl Management {
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<reqwest::Response, ManagementError> {
-        let sent = self.request(reqwest::Method::GET, path, query).send().await;
+        let sent = self.send(reqwest::Method::GET, path, query).await;
         sent.map_err(|error| self.explain(&reading(path), error.into()))
     }
 
-    fn request(
+    async fn send(
         &self,
         method: reqwest::Method,
         path: &[&str],
         query: &[(&str, &str)],
-    ) -> reqwest::RequestBuilder {
-        let mut url = self.endpoint.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("api").extend(path);
+    ) -> Result<reqwest::Response, reqwest::Error> {
+        let mut round = self.nodes.round();
+        loop {
+            let mut url = round.node().endpoint.clone();
+            if let Ok(mut segments) = url.path_segments_mut() {
+                segments.pop_if_empty().push("api").extend(path);
+            }
+            url.query_pairs_mut().extend_pairs(query);
+            let request = self.http.request(method.clone(), url);
+            let sent = request.basic_auth(&self.user, Some(self.password.expose())).send().await;
+            if !round.goes_on(sent.as_ref().is_err_and(reqwest::Error::is_connect)) {
+                return sent;
+            }
         }
-        url.query_pairs_mut().extend_pairs(query);
-        self.http.request(method, url).basic_auth(&self.user, Some(self.password.expose()))
     }
 
     /// The user that reads and changes the broker through this API.
@@ -211,13 +203,14 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
-        let exchanges = match self.client.list_exchanges_in(&self.vhost).await {
-            Ok(exchanges) => exchanges,
-            Err(error) => return Err(self.explain_first(error).await),
-        };
-        let queues = self.client.list_queues_in(&self.vhost).await;
+        let exchanges =
+            match self.call(|client| Box::pin(client.list_exchanges_in(&self.vhost))).await {
+                Ok(exchanges) => exchanges,
+                Err(error) => return Err(self.explain_first(error).await),
+            };
+        let queues = self.call(|client| Box::pin(client.list_queues_in(&self.vhost))).await;
         let queues = queues.map_err(|error| self.explain("list the queues", error))?;
-        let bindings = self.client.list_bindings_in(&self.vhost).await;
+        let bindings = self.call(|client| Box::pin(client.list_bindings_in(&self.vhost))).await;
         let bindings = bindings.map_err(|error| self.explain("list the bindings", error))?;
         let stats = self.queue_stats().await?;
         let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
@@ -266,7 +259,7 @@ impl Management {
                 let kind = ExchangeType::from(exchange.kind.as_str());
                 let arguments = Some(arguments_json(&exchange.arguments));
                 let params = ExchangeParams::durable(&exchange.name, kind, arguments);
-                self.client.declare_exchange(&self.vhost, &params).await
+                self.call(|client| Box::pin(client.declare_exchange(&self.vhost, &params))).await
             }
             Change::CreateQueue(queue) => {
                 let kind = QueueType::from(queue.kind.as_str());
@@ -278,12 +271,13 @@ impl Management {
                     queue.auto_delete,
                     arguments,
                 );
-                self.client.declare_queue(&self.vhost, &params).await
+                self.call(|client| Box::pin(client.declare_queue(&self.vhost, &params))).await
             }
             Change::Bind(binding) => {
                 let key = Some(binding.routing_key.as_str());
                 let (to, from) = (&binding.destination, &binding.source);
-                self.client.bind_queue(&self.vhost, to, from, key, None).await
+                self.call(|client| Box::pin(client.bind_queue(&self.vhost, to, from, key, None)))
+                    .await
             }
             Change::Unbind(binding) => {
                 let params = BindingDeletionParams {
@@ -294,10 +288,10 @@ impl Management {
                     routing_key: &binding.routing_key,
                     arguments: Some(arguments_json(&binding.arguments)),
                 };
-                self.client.delete_binding(&params, true).await
+                self.call(|client| Box::pin(client.delete_binding(&params, true))).await
             }
             Change::DeleteQueue { queue, .. } => {
-                self.client.delete_queue(&self.vhost, queue, true).await
+                self.call(|client| Box::pin(client.delete_queue(&self.vhost, queue, true))).await
             }
         };
         done.map_err(|error| match error {
@@ -317,7 +311,7 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub(super) async fn is_bound(&self, queue: &str) -> Result<bool, ManagementError> {
-        match self.client.list_queue_bindings(&self.vhost, queue).await {
+        match self.call(|client| Box::pin(client.list_queue_bindings(&self.vhost, queue))).await {
             Ok(bindings) => {
                 let mut bindings = bindings.into_iter().map(binding_of);
                 Ok(bindings
@@ -335,10 +329,10 @@ impl Management {
     /// See [`ManagementError`].
     pub(super) async fn delete_if_empty(&self, queue: &str) -> Result<bool, ManagementError> {
         let path = ["queues", &self.vhost, queue];
-        let request = self.request(reqwest::Method::DELETE, &path, &[("if-empty", "true")]);
         let failed =
             |error: reqwest::Error| self.explain(&format!("delete queue {queue}"), error.into());
-        let response = request.send().await.map_err(failed)?;
+        let sent = self.send(reqwest::Method::DELETE, &path, &[("if-empty", "true")]).await;
+        let response = sent.map_err(failed)?;
         match response.status().as_u16() {
             404 => Ok(true),
             400 => Ok(false),
@@ -372,11 +366,4 @@ fn step_of(change: &Change) -> String {
         }
         Change::DeleteQueue { queue, .. } => format!("delete queue {queue}"),
     }
-}
-
-fn percent_decode(text: &str) -> String {
-    // A lone query value is percent-decoded by the URL standard; `+` is protected from becoming a space.
-    let query = format!("v={}", text.replace('+', "%2B"));
-    let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
-    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
 }

@@ -100,9 +100,11 @@ impl Management {
             priority,
             definition,
         };
-        let set = self.client.declare_policy(&params).await;
+        let set = self.call(|client| Box::pin(client.declare_policy(&params))).await;
         // Also after a failure: a request that timed out may have been carried out.
-        let cleared = self.client.delete_policy(self.virtual_host(), policy, true).await;
+        let cleared = self
+            .call(|client| Box::pin(client.delete_policy(self.virtual_host(), policy, true)))
+            .await;
         set.map_err(|error| self.explain(&format!("set policy {policy}"), error))?;
         cleared.map_err(|error| self.explain(&format!("clear policy {policy}"), error))
     }

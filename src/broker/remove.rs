@@ -30,7 +30,8 @@ impl Management {
             }
             // Exchanges first, so that nothing more comes into the queues.
             for name in exchanges {
-                let deleted = self.client.delete_exchange(vhost, name, true).await;
+                let deleted =
+                    self.call(|client| Box::pin(client.delete_exchange(vhost, name, true))).await;
                 deleted.map_err(|error| self.explain(&format!("delete exchange {name}"), error))?;
             }
             for name in queues {
@@ -46,7 +47,8 @@ impl Management {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                let deleted = self.client.delete_queue(vhost, name, true).await;
+                let deleted =
+                    self.call(|client| Box::pin(client.delete_queue(vhost, name, true))).await;
                 deleted.map_err(|error| self.explain(&format!("delete queue {name}"), error))?;
             }
         }

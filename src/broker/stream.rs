@@ -20,13 +20,36 @@ use futures_util::{
     io::{AsyncRead, AsyncWrite},
 };
 use lapin::tcp::AsyncTcpStream;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use super::frames::FrameRepair;
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 64 * 1024;
-/// Plain or TLS.
-pub(super) type Socket = AsyncTcpStream<Compat<tokio::net::TcpStream>>;
+
+/// What is below the frames.
+pub(super) enum Socket {
+    Plain(Compat<TcpStream>),
+    Tls(Box<Compat<TlsStream<TcpStream>>>),
+}
+
+impl Socket {
+    fn reader(&mut self) -> Pin<&mut (dyn AsyncRead + Unpin)> {
+        match self {
+            Self::Plain(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(&mut **stream),
+        }
+    }
+
+    fn writer(&mut self) -> Pin<&mut (dyn AsyncWrite + Unpin)> {
+        match self {
+            Self::Plain(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(&mut **stream),
+        }
+    }
+}
+
 /// What the client gets: whole, readable frames.
 pub(super) type ReadableStream = AsyncTcpStream<Readable>;
 
@@ -58,7 +81,7 @@ impl AsyncRead for Readable {
         while this.taken == this.ready.len() {
             this.ready.clear();
             this.taken = 0;
-            let count = ready!(Pin::new(&mut this.socket).poll_read(cx, &mut this.scratch))?;
+            let count = ready!(this.socket.reader().poll_read(cx, &mut this.scratch))?;
             if count == 0 {
                 return Poll::Ready(Ok(0));
             }
@@ -78,7 +101,7 @@ impl AsyncWrite for Readable {
         cx: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, buffer)
+        self.socket.writer().poll_write(cx, buffer)
     }
 
     fn poll_write_vectored(
@@ -86,15 +109,15 @@ impl AsyncWrite for Readable {
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, buffers)
+        self.socket.writer().poll_write_vectored(cx, buffers)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+        self.socket.writer().poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_close(cx)
+        self.socket.writer().poll_close(cx)
     }
 }
 

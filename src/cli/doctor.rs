@@ -12,8 +12,8 @@ use crate::{
     doctor::{
         self,
         facts::{
-            AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Facts, Gap, MachineFacts,
-            Session,
+            AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
+            MachineFacts, Session,
         },
     },
     store::orders::Effect,
@@ -65,7 +65,7 @@ async fn broker(settings: &Settings) -> BrokerFacts {
                 address: "broker.url".to_owned(),
                 user: String::new(),
                 virtual_host: String::new(),
-                tls: false,
+                tls: Encryption::None,
                 loopback: true,
                 connection: AmqpConnection::NoAddress(failure.text),
                 api: ApiFacts::unknown(String::new(), gap),

@@ -108,7 +108,7 @@ impl From<ConnectError> for Failure {
         let code = match error {
             ConnectError::Unreachable { .. } | ConnectError::Silent { .. } => UNAVAILABLE,
             ConnectError::Login { .. } | ConnectError::NotAllowed { .. } => NOT_PERMITTED,
-            ConnectError::NoVirtualHost { .. } => CONFIGURATION,
+            ConnectError::NoVirtualHost { .. } | ConnectError::Tls { .. } => CONFIGURATION,
         };
         Self::of(code, &error)
     }

@@ -35,8 +35,29 @@ impl Serialize for SecretUrl {
     }
 }
 
+impl SecretUrl {
+    /// Whether there is a password in it, as far as it can be read.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        let shown = without_password(self.expose());
+        shown.is_none_or(|shown| shown.contains(HIDDEN))
+    }
+}
+
 /// `None` for a text that is not a URL: all of it may be a password.
 fn without_password(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let begin = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    // Several hosts are no URL to the standard.
+    let hosts = &rest[begin..end];
+    if let Some((first, _)) = hosts.split_once(',') {
+        let single = format!("{scheme}://{}{first}{}", &rest[..begin], &rest[end..]);
+        let shown = without_password(&single)?;
+        let (before, after) = shown.split_at(shown.find("://")? + 3);
+        let (credentials, rest) = after.split_at(after.rfind('@').map_or(0, |at| at + 1));
+        return Some(format!("{before}{credentials}{}", rest.replacen(first, hosts, 1)));
+    }
     let mut url = Url::parse(url).ok()?;
     if url.password().is_some() {
         url.set_password(Some(HIDDEN)).ok()?;

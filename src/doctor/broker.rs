@@ -1,6 +1,6 @@
 //! The connection to the broker: AMQP, management API, version.
 
-use super::facts::{AmqpConnection, Facts, known};
+use super::facts::{AmqpConnection, Encryption, Facts, known};
 use crate::diagnostic::Draft;
 
 /// Why a check has nothing to look at.
@@ -48,15 +48,34 @@ pub(crate) fn virtual_host(facts: &Facts) -> Draft {
 /// Does AMQP go over TLS, where it leaves the machine?
 pub(crate) fn tls(facts: &Facts) -> Draft {
     let broker = &facts.broker;
-    judge_tls(broker.tls, broker.loopback, "write amqps:// in broker.url, port 5671")
+    judge_tls(
+        broker.tls,
+        broker.loopback,
+        ["write amqps:// in broker.url, port 5671", "cacertfile"],
+    )
 }
 
-/// TLS is wanted for another machine.
-pub fn judge_tls(tls: bool, loopback: bool, fix: &str) -> Draft {
+/// TLS is wanted for another machine; `fix` is how to begin with it, and the parameter that names a CA.
+pub fn judge_tls(tls: Encryption, loopback: bool, fix: [&str; 2]) -> Draft {
+    let [begin, ca] = fix;
     match (tls, loopback) {
-        (true, _) => Draft::ok("in use"),
-        (false, true) => Draft::ok("not in use; the connection does not leave this machine"),
-        (false, false) => Draft::warning("not in use: passwords and orders can be read", fix),
+        (Encryption::Verified, _) => Draft::ok("in use, and the certificate is verified"),
+        (Encryption::ChainVerified, _) => Draft::ok(
+            "in use, and a trusted CA has signed the certificate; for which host is not checked",
+        ),
+        (Encryption::Unverified, true) => Draft::ok(
+            "in use; the certificate is not verified, the connection does not leave this machine",
+        ),
+        (Encryption::Unverified, false) => Draft::warning(
+            "in use, and the certificate is not verified: somebody in between can read and change everything",
+            format!("name the CA's file with {ca}, and have the certificate verified"),
+        ),
+        (Encryption::None, true) => {
+            Draft::ok("not in use; the connection does not leave this machine")
+        }
+        (Encryption::None, false) => {
+            Draft::warning("not in use: passwords and orders can be read", begin)
+        }
     }
 }
 

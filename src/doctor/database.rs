@@ -31,7 +31,7 @@ pub(crate) fn login(facts: &Facts) -> Draft {
 
 /// Does the connection go over TLS, where it leaves the machine?
 pub(crate) fn tls(facts: &Facts) -> Draft {
-    let fix = "add sslmode=require to database.url";
+    let fix = ["add sslmode=verify-full to database.url", "sslrootcert"];
     server(facts, |server| judge_tls(server.tls, facts.database.loopback, fix))
 }
 

@@ -3,6 +3,7 @@
 mod asked;
 mod broker;
 mod database;
+mod encryption;
 
 use crate::topology::Topology;
 
@@ -11,6 +12,7 @@ pub use asked::{Gap, Skew};
 pub use broker::{Alarm, AmqpConnection, ApiFacts, BrokerFacts, Overview, Permission, Replicas};
 pub(in crate::doctor) use database::NO_SESSION;
 pub use database::{DatabaseFacts, Outbox, Server, Session, Sweep, Table};
+pub use encryption::Encryption;
 
 /// Everything the checks look at.
 #[derive(Clone, Debug)]

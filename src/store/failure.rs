@@ -57,6 +57,12 @@ pub enum StoreError {
     /// No connection.
     #[error("cannot connect to PostgreSQL at {address}")]
     Connect { address: String, source: tokio_postgres::Error },
+    /// TLS cannot be set up, or the handshake failed.
+    #[error("no TLS connection to PostgreSQL at {address}: {reason}")]
+    Tls { address: String, reason: String },
+    /// It has stopped answering, and has not closed its connections.
+    #[error("PostgreSQL at {address} does not answer any more, and has not closed the connection")]
+    Silent { address: String },
     /// The pool gave none in time.
     #[error("no connection to PostgreSQL at {address}: {reason}")]
     Pool { address: String, reason: String },
@@ -79,11 +85,13 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Address(_) | Self::SearchPath(_) | Self::Effect { .. } => {
+            Self::Address(_) | Self::SearchPath(_) | Self::Effect { .. } | Self::Tls { .. } => {
                 FailureKind::Configuration
             }
             Self::Connect { source, .. } | Self::Statement { source, .. } => kind_of(source.code()),
-            Self::Pool { .. } | Self::ReadOnly { .. } => FailureKind::Unavailable,
+            Self::Pool { .. } | Self::ReadOnly { .. } | Self::Silent { .. } => {
+                FailureKind::Unavailable
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::{FailureKind, Store, StoreError, orders::Effect};
 use crate::doctor::facts::{
-    Asked, DatabaseFacts, Gap, Outbox, Server, Session, Skew, Sweep, Table, is_loopback,
+    Asked, DatabaseFacts, Encryption, Gap, Outbox, Server, Session, Skew, Sweep, Table, is_loopback,
 };
 
 impl Store {
@@ -53,7 +53,8 @@ impl Store {
 
     fn is_loopback(&self) -> bool {
         let host = self.address().split(" database").next().unwrap_or_default();
-        is_loopback(host.rsplit_once(':').map_or(host, |(host, _)| host))
+        host.split(',')
+            .all(|node| is_loopback(node.rsplit_once(':').map_or(node, |(host, _)| host)))
     }
 
     async fn server(&self) -> Result<Server, StoreError> {
@@ -61,7 +62,7 @@ impl Store {
         let row = self.one("doctor_server", SQL).await?;
         Ok(Server {
             version_num: row.get(0),
-            tls: row.get(1),
+            tls: if row.get(1) { self.encryption } else { Encryption::None },
             standby: row.get(2),
             read_only: row.get(3),
             max_connections: row.get(4),

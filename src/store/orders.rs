@@ -63,6 +63,19 @@ impl Store {
         path: ClosingPath,
         patience: Patience,
     ) -> Result<Vec<Outcome>, StoreError> {
+        let rows = self.attended(self.run_once(effect, sql, ids, path, patience)).await?;
+        let mut answer = Answer::read(effect, &rows);
+        Ok(ids.iter().map(|id| answer.take(id.as_str())).collect())
+    }
+
+    async fn run_once(
+        &self,
+        effect: &Effect,
+        sql: &str,
+        ids: &[OrderId],
+        path: ClosingPath,
+        patience: Patience,
+    ) -> Result<Vec<Row>, StoreError> {
         let client = self.cancellable().await?;
         let prepared = if sql == effect.sql {
             client.prepare_cached(sql).await
@@ -82,9 +95,7 @@ impl Store {
             // Otherwise the next attempt prepares anew, on another connection.
             client.done();
         }
-        let rows = result?;
-        let mut answer = Answer::read(effect, &rows);
-        Ok(ids.iter().map(|id| answer.take(id.as_str())).collect())
+        result
     }
 
     /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.

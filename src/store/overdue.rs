@@ -57,6 +57,17 @@ impl Store {
         grace: Duration,
     ) -> Result<Option<OverduePage>, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(None) };
+        self.attended(self.page_of(effect, sql, after, limit, grace)).await.map(Some)
+    }
+
+    async fn page_of(
+        &self,
+        effect: &Effect,
+        sql: &str,
+        after: &OverdueKey,
+        limit: i64,
+        grace: Duration,
+    ) -> Result<OverduePage, StoreError> {
         let client = self.cancellable().await?;
         let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
         check_shape(effect, &statement)?;
@@ -71,7 +82,7 @@ impl Store {
         let rows = self.named("overdue_ids", rows)?;
         client.done();
         let next = is_paged.then(|| next(effect, after, &rows)).transpose()?;
-        Ok(Some(page(&rows, next)))
+        Ok(page(&rows, next))
     }
 }
 

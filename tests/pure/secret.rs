@@ -2,7 +2,7 @@
 
 use overdue::internals::{
     broker::{BrokerAddress, Management},
-    config::Settings,
+    config::{SecretUrl, Settings},
     secret::Secret,
     store::Store,
 };
@@ -87,6 +87,14 @@ fn no_error_about_an_address_quotes_its_password() {
         let error = Store::new(&url, "public", 2).expect_err("not a database URL");
         assert_hidden(&format!("{error} {error:?}"));
     }
+}
+
+#[test]
+fn the_hosts_of_a_cluster_are_shown_without_the_password() {
+    let url = "amqp://one:s3cret@one:5672,two:5673/%2f?heartbeat=3";
+    let shown = serde_json::to_string(&SecretUrl::from(url.to_owned())).expect("JSON");
+    let expected = r#""amqp://one:***@one:5672,two:5673/%2f?heartbeat=3""#;
+    assert_eq!(shown, expected);
 }
 
 #[test]

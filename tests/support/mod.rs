@@ -13,6 +13,7 @@ pub mod proxy;
 pub mod python;
 pub mod samples;
 pub mod services;
+pub mod tls;
 pub mod users;
 pub mod wait;
 pub mod worker;

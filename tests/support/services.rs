@@ -119,6 +119,11 @@ impl Services {
         socket(&self.broker, 5672)
     }
 
+    /// `host:port` of the management API.
+    pub fn management_socket(&self) -> String {
+        socket(&self.management, 15672)
+    }
+
     /// `host:port` of the database.
     pub fn database_socket(&self) -> String {
         socket(&self.database, 5432)

@@ -2,6 +2,8 @@
 
 use rabbitmq_http_client::error::Error as ApiError;
 
+use crate::tls;
+
 pub(in crate::broker) type ApiFailure = rabbitmq_http_client::api::HttpClientError;
 
 /// Why the management API did not do what was asked.
@@ -93,7 +95,9 @@ impl Caller<'_> {
                 ManagementError::Refused { address, step, reason }
             }
             ApiError::RequestError { error, .. } => {
-                ManagementError::Unreachable { address, step, reason: causes(&error) }
+                let reason = tls::refusal(&error, tls::RABBITMQ);
+                let reason = reason.unwrap_or_else(|| causes(&error));
+                ManagementError::Unreachable { address, step, reason }
             }
             other => ManagementError::Unreachable { address, step, reason: other.to_string() },
         }

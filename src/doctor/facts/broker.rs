@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::asked::{Asked, Gap, Skew};
+use super::{
+    asked::{Asked, Gap, Skew},
+    encryption::Encryption,
+};
 use crate::plan::{snapshot::Snapshot, stats::QueueStats};
 
 /// What is known about RabbitMQ.
@@ -14,9 +17,9 @@ pub struct BrokerFacts {
     pub user: String,
     /// The virtual host.
     pub virtual_host: String,
-    /// Whether AMQP goes over TLS.
-    pub tls: bool,
-    /// Whether the host is this machine.
+    /// How AMQP is encrypted.
+    pub tls: Encryption,
+    /// Whether every host is this machine.
     pub loopback: bool,
     /// What became of an AMQP connection.
     pub connection: AmqpConnection,

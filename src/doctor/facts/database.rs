@@ -1,6 +1,9 @@
 //! What is known about PostgreSQL, as data.
 
-use super::asked::{Asked, Gap, Skew};
+use super::{
+    asked::{Asked, Gap, Skew},
+    encryption::Encryption,
+};
 
 /// What to do where nothing is known because there is no session.
 pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
@@ -57,12 +60,11 @@ pub enum Session {
 
 /// What the server says about itself and this session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one answer of the server")]
 pub struct Server {
     /// `server_version_num`, e.g. 180000.
     pub version_num: i32,
-    /// Whether this session goes over TLS.
-    pub tls: bool,
+    /// How this session is encrypted.
+    pub tls: Encryption,
     /// Whether it is a standby.
     pub standby: bool,
     /// Whether transactions are read-only.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use overdue::internals::{
     doctor::facts::{
-        AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Facts, Gap, MachineFacts, Outbox,
-        Overview, Permission, Replicas, Server, Session, Skew, Sweep, Table,
+        AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap, MachineFacts,
+        Outbox, Overview, Permission, Replicas, Server, Session, Skew, Sweep, Table,
     },
     plan::{snapshot::Snapshot, stats::QueueStats},
 };
@@ -21,7 +21,7 @@ pub(crate) fn well() -> Facts {
             address: "amqps://mq.example:5671 virtual host `shop`".to_owned(),
             user: "overdue".to_owned(),
             virtual_host: "shop".to_owned(),
-            tls: true,
+            tls: Encryption::Verified,
             loopback: false,
             connection: AmqpConnection::Open { answers: true },
             api: api(),
@@ -90,7 +90,7 @@ fn api() -> ApiFacts {
 pub(crate) fn server() -> Server {
     Server {
         version_num: 180_006,
-        tls: true,
+        tls: Encryption::Verified,
         standby: false,
         read_only: false,
         max_connections: 100,

@@ -9,7 +9,7 @@ use overdue::internals::{
     },
     doctor::{
         broker, clocks, cluster, database,
-        facts::{Alarm, Gap, Outbox, Permission, Replicas, Skew, Sweep, is_loopback},
+        facts::{Alarm, Encryption, Gap, Outbox, Permission, Replicas, Skew, Sweep, is_loopback},
         machine, rights, tables, work,
     },
     plan::{snapshot::Snapshot, stats::QueueStats},
@@ -77,9 +77,18 @@ fn versions() {
 
 #[test]
 fn tls_is_wanted_where_the_wire_leaves_the_machine() {
-    assert_eq!(broker::judge_tls(false, false, "").severity.unwrap(), Warning);
-    assert_eq!(broker::judge_tls(false, true, "").severity.unwrap(), Fine);
-    assert_eq!(broker::judge_tls(true, false, "").severity.unwrap(), Fine);
+    assert_eq!(broker::judge_tls(Encryption::None, false, ["", ""]).severity.unwrap(), Warning);
+    assert_eq!(broker::judge_tls(Encryption::None, true, ["", ""]).severity.unwrap(), Fine);
+    assert_eq!(broker::judge_tls(Encryption::Verified, false, ["", ""]).severity.unwrap(), Fine);
+    assert_eq!(
+        broker::judge_tls(Encryption::ChainVerified, false, ["", ""]).severity.unwrap(),
+        Fine
+    );
+    assert_eq!(broker::judge_tls(Encryption::Unverified, true, ["", ""]).severity.unwrap(), Fine);
+    assert_eq!(
+        broker::judge_tls(Encryption::Unverified, false, ["", ""]).severity.unwrap(),
+        Warning
+    );
     for (host, here) in [
         ("localhost", true),
         ("127.0.0.1", true),

@@ -1,0 +1,42 @@
+//! URLs as text: with several hosts, as PostgreSQL has them (`scheme://user:password@one:5672,two:5672/path`), and with
+//! escaped characters.
+
+/// One URL for each host; all else is the same in them.
+pub(super) fn each_host(url: &str) -> Vec<String> {
+    let Some((scheme, rest)) = url.split_once("://") else { return vec![url.to_owned()] };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    // A password may have a comma, and an `@` that nobody has escaped.
+    let (credentials, hosts) = match authority.rsplit_once('@') {
+        Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
+        None => (String::new(), authority),
+    };
+    hosts.split(',').map(|host| format!("{scheme}://{credentials}{host}{path}")).collect()
+}
+
+/// What a part of a URL means.
+pub(super) fn percent_decode(text: &str) -> String {
+    // A lone query value is percent-decoded by the URL standard; `+` is protected from becoming a space.
+    let query = format!("v={}", text.replace('+', "%2B"));
+    let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
+    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::each_host;
+
+    #[test]
+    fn hosts_share_everything_else() {
+        let several = each_host("amqp://u:p,w@one:5672,[::1]:5673,three/%2f?heartbeat=3");
+        let expected = [
+            "amqp://u:p,w@one:5672/%2f?heartbeat=3",
+            "amqp://u:p,w@[::1]:5673/%2f?heartbeat=3",
+            "amqp://u:p,w@three/%2f?heartbeat=3",
+        ];
+        assert_eq!(several, expected);
+        for alone in ["amqp://one", "amqp://one/a,b", "http://one:1?x=a,b", "one,two", ""] {
+            assert_eq!(each_host(alone), [alone]);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Several nodes in one URL: those that are down, silent or refuse cost nothing but a moment.
+
+use overdue::internals::{
+    broker::{BrokerAddress, Link, Management},
+    store::{FailureKind, Store},
+};
+use tokio::net::TcpListener;
+
+use crate::support::{Proxy, Services, World};
+
+/// A port on which nobody listens.
+async fn nobody() -> u16 {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
+}
+
+fn hosts(url: &str, port: u16, hosts: &str) -> String {
+    let replaced = url.replace(&format!("127.0.0.1:{port}"), hosts);
+    assert_ne!(replaced, url);
+    replaced
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_node_that_takes_the_connection_has_it() {
+    let services = Services::main();
+    let silent = Proxy::to(&services.broker_socket()).await;
+    silent.freeze_to_program();
+    let good = Proxy::to(&services.broker_socket()).await;
+    let (dead, silent, port) = (nobody().await, silent.port(), good.port());
+    let url = services.broker_url("/", Some(port));
+    for order in [
+        format!("127.0.0.1:{dead},127.0.0.1:{silent},127.0.0.1:{port}"),
+        format!("127.0.0.1:{port},127.0.0.1:{dead}"),
+        format!("127.0.0.1:{silent},127.0.0.1:{port}"),
+    ] {
+        let address =
+            BrokerAddress::parse(&hosts(&url, port, &order), Some("http://localhost")).unwrap();
+        assert_eq!(address.to_string(), format!("amqp://{order} virtual host `/`"));
+        let link = Link::open(&address, "test: several nodes").await.unwrap();
+        assert!(link.is_connected());
+        link.close().await;
+    }
+    let all_dead = format!("127.0.0.1:{dead},127.0.0.1:{}", nobody().await);
+    let address = BrokerAddress::parse(&hosts(&url, port, &all_dead), None).unwrap();
+    let refused =
+        Link::open(&address, "test: several nodes").await.map(drop).unwrap_err().to_string();
+    assert!(
+        refused.contains(&format!("cannot reach the broker at amqp://{all_dead}")),
+        "{refused}"
+    );
+    assert_eq!(address.management_display(), "http://127.0.0.1:15672,127.0.0.1:15672");
+}
+
+/// A node that answers has answered for all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_login_is_not_tried_on_the_next_node() {
+    let services = Services::main();
+    let port = services.broker_socket().rsplit(':').next().unwrap().parse().unwrap();
+    let url = services.broker_url("/", None).replace(":admin@", ":wrong@");
+    let twice = hosts(&url, port, &format!("127.0.0.1:{port},127.0.0.1:{port}"));
+    let address = BrokerAddress::parse(&twice, None).unwrap();
+    let refused =
+        Link::open(&address, "test: wrong password").await.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("refuses the login of user `admin`"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_management_api_of_any_node_answers() {
+    let world = World::new().await;
+    let socket = world.services.management_socket();
+    let dead = nobody().await;
+    for hosts in [format!("127.0.0.1:{dead},{socket}"), format!("{socket},127.0.0.1:{dead}")] {
+        let url = format!("http://admin:admin@{hosts}");
+        let address = BrokerAddress::parse(&world.broker_url(), Some(&url)).unwrap();
+        let management = Management::new(&address).unwrap();
+        let seen = management.observe().await.unwrap();
+        assert!(!seen.objects.queues.is_empty());
+        assert!(management.queue_names().await.unwrap().len() >= seen.objects.queues.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_goes_on_at_another_node() {
+    let world = World::new().await;
+    let [first, second] = [
+        Proxy::to(&world.services.broker_socket()).await,
+        Proxy::to(&world.services.broker_socket()).await,
+    ];
+    let (port, other) = (first.port(), second.port());
+    let url = world.services.broker_url(&world.vhost, Some(port));
+    let both = hosts(&url, port, &format!("127.0.0.1:{port},127.0.0.1:{other}"));
+    let _process = world
+        .started(|command| {
+            command.env("OVERDUE_BROKER__URL", &both);
+        })
+        .await;
+    let orders = world.orders("o", 20, 0).await;
+    world.publish("100ms", &orders[..10]).await;
+    world.until_closed(10).await;
+    first.refuse();
+    world.publish("100ms", &orders[10..]).await;
+    world.until_closed(20).await;
+}
+
+/// Which of three urls is meant by a flag for a file, and what is said of a password in a command line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urls_can_come_from_files() {
+    let world = World::new().await;
+    let url = world.broker_url();
+    let file = world.dir.path().join("broker.url");
+    std::fs::write(&file, format!("{url}\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let nowhere = [("OVERDUE_BROKER__URL", "amqp://u:p@127.0.0.1:1")];
+    let published = world.overdue_with(&["publish", "4711", "--broker-url-file", file], &nowhere);
+    assert_eq!(published.code, Some(0), "{published}");
+    assert!(!published.stderr.contains("warning"), "{published}");
+    let flagged = world.overdue_with(&["publish", "4711", "--broker-url", &url], &nowhere);
+    assert_eq!(flagged.code, Some(0), "{flagged}");
+    let warned =
+        "warning: the password in --broker-url can be read by everybody who lists processes";
+    assert_eq!(flagged.stderr.matches(warned).count(), 1, "{flagged}");
+    for (content, said) in
+        [(None, "cannot read --broker-url-file"), (Some("\n"), "has to be one line, a URL")]
+    {
+        match content {
+            None => std::fs::remove_file(file).unwrap(),
+            Some(text) => std::fs::write(file, text).unwrap(),
+        }
+        let refused = world.overdue(&["publish", "4711", "--broker-url-file", file]);
+        assert_eq!(refused.code, Some(78), "{refused}");
+        assert!(refused.stderr.contains(said), "{refused}");
+    }
+}
+
+/// Somebody is there to correct it when the worker starts; later it would be an outage.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_that_is_refused_at_the_start_ends_run() {
+    let world = World::new().await;
+    let wrong = world.broker_url().replace(":admin@", ":wrong@");
+    let run = world.overdue_with(&["run"], &[("OVERDUE_BROKER__URL", &wrong)]);
+    assert_eq!(run.code, Some(77), "{run}");
+    assert!(run.stderr.contains("refuses the login of user `admin`"), "{run}");
+    let wrong = world.services.database_url(None).replace("overdue:overdue@", "overdue:wrong@");
+    let run = world.overdue_with(&["run"], &[("OVERDUE_DATABASE__URL", &wrong)]);
+    assert_eq!(run.code, Some(77), "{run}");
+}
+
+/// It keeps its connections and answers nothing, like a machine that was frozen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_falls_silent_is_given_up() {
+    let world = World::new().await;
+    let proxy = Proxy::to(&world.services.database_socket()).await;
+    let url = world.services.database_url(Some(proxy.port()));
+    let store = Store::new(&url, &world.schema, 2).unwrap();
+    store.ping().await.unwrap();
+    proxy.freeze_to_program();
+    let silent = store.ping().await.unwrap_err();
+    assert!(silent.to_string().contains("does not answer any more"), "{silent}");
+    assert_eq!(silent.kind(), FailureKind::Unavailable);
+    proxy.pass();
+    store.drop_connections();
+    store.ping().await.unwrap();
+}

@@ -1,0 +1,193 @@
+//! TLS to all three: certificates that are right, from another CA, expired and for another host, and what is said of them.
+
+use overdue::internals::{
+    broker::{BrokerAddress, Link, Management},
+    store::Store,
+};
+
+use crate::support::{
+    Services, World,
+    process::finish,
+    tls::{Begins, Ca, Shown, TlsServer},
+};
+
+const ALL: [Shown; 4] = [Shown::Right, Shown::OtherCa, Shown::Expired, Shown::OtherHost];
+
+/// What is said of a certificate where a CA is named.
+fn verdict(shown: Shown) -> Option<&'static str> {
+    match shown {
+        Shown::Right => None,
+        Shown::OtherCa => Some("its certificate is signed by no CA that is trusted here"),
+        Shown::Expired => Some("its certificate has expired"),
+        Shown::OtherHost => Some("its certificate is for another host name"),
+    }
+}
+
+#[track_caller]
+fn expect<T>(shown: Shown, result: Result<T, String>) {
+    match (verdict(shown), result) {
+        (None, Ok(_)) => {}
+        (Some(text), Err(error)) => assert!(error.contains(text), "{shown:?}: {error}"),
+        (_, result) => panic!("{shown:?}: {:?}", result.map(drop)),
+    }
+}
+
+fn amqps(services: &Services, port: u16, parameters: &str) -> String {
+    let url = services.broker_url("/", Some(port));
+    let url = url.replace("amqp://", "amqps://").replace("127.0.0.1", "localhost");
+    format!("{url}?{parameters}")
+}
+
+fn https(server: &TlsServer, parameters: &str) -> String {
+    format!("https://admin:admin@localhost:{}?{parameters}", server.port)
+}
+
+async fn connects(url: &str, management: &str) -> Result<(), String> {
+    let address = BrokerAddress::parse(url, Some(management)).map_err(|error| error.to_string())?;
+    let link = Link::open(&address, "test: TLS").await.map_err(|error| error.to_string())?;
+    link.close().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn amqp() {
+    let (services, ca) = (Services::main(), Ca::new());
+    for shown in ALL {
+        let server =
+            TlsServer::before(services.broker_socket(), Begins::AtOnce, &ca, shown, None).await;
+        let trusting = amqps(&services, server.port, &format!("cacertfile={}", ca.file()));
+        expect(shown, connects(&trusting, "http://localhost").await);
+        // This machine, no CA named: encrypted is all that can be asked for.
+        let unnamed = amqps(&services, server.port, "");
+        connects(&unnamed, "http://localhost").await.unwrap();
+        let strict = amqps(&services, server.port, "verify=verify_peer");
+        let refused = connects(&strict, "http://localhost").await.unwrap_err();
+        assert!(
+            refused.contains("no TLS connection to the broker at amqps://localhost"),
+            "{refused}"
+        );
+        assert!(refused.contains("its certificate"), "{refused}");
+        let careless = format!("{trusting}&verify=verify_none");
+        connects(&careless, "http://localhost").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_certificate() {
+    let (services, ca) = (Services::main(), Ca::new());
+    let wants = Some(&ca);
+    let socket = services.broker_socket();
+    let server = TlsServer::before(socket, Begins::AtOnce, &ca, Shown::Right, wants).await;
+    let [certificate, key] = ca.client();
+    let strangers = Ca::new();
+    let [stranger, stranger_key] = strangers.client();
+    let with = |parameters: String| amqps(&services, server.port, &parameters);
+    let ours = format!("cacertfile={}&certfile={certificate}&keyfile={key}", ca.file());
+    connects(&with(ours), "http://localhost").await.unwrap();
+    for (parameters, said) in [
+        (
+            format!("cacertfile={}", ca.file()),
+            "it wants a client certificate: set certfile and keyfile",
+        ),
+        (format!("certfile={certificate}"), "certfile is set and keyfile is not"),
+        (
+            format!("certfile={certificate}&keyfile={stranger_key}"),
+            "certfile and keyfile do not fit",
+        ),
+        (
+            format!("certfile={stranger}&keyfile={stranger_key}"),
+            "it refuses our client certificate",
+        ),
+        (format!("certfile={key}&keyfile={key}"), "there is no certificate in it"),
+        (format!("cacertfile={key}"), "there is no certificate in it"),
+        ("cacertfile=/nowhere.pem".to_owned(), "cannot read cacertfile /nowhere.pem"),
+        ("verify=maybe".to_owned(), "verify is `maybe`: write verify_peer or verify_none"),
+    ] {
+        let refused = connects(&with(parameters), "http://localhost").await.unwrap_err();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn management_api() {
+    let (services, ca) = (Services::main(), Ca::new());
+    for shown in ALL {
+        let socket = services.management_socket();
+        let server = TlsServer::before(socket, Begins::AtOnce, &ca, shown, None).await;
+        let asks = async |parameters: &str| {
+            let url = https(&server, parameters);
+            let address = BrokerAddress::parse("amqp://localhost", Some(&url)).unwrap();
+            let management = Management::new(&address).map_err(|error| error.to_string())?;
+            management.queue_names().await.map_err(|error| error.to_string())
+        };
+        expect(shown, asks(&format!("cacertfile={}", ca.file())).await);
+        asks("").await.unwrap();
+        let refused = asks("verify=verify_peer").await.unwrap_err();
+        assert!(refused.contains("its certificate"), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn database() {
+    let (services, ca) = (Services::main(), Ca::new());
+    for shown in ALL {
+        let socket = services.database_socket();
+        let server = TlsServer::before(socket, Begins::AsPostgresql, &ca, shown, None).await;
+        let url = services.database_url(Some(server.port)).replace("127.0.0.1", "localhost");
+        let asks = async |parameters: &str| {
+            let store = Store::new(&format!("{url}?{parameters}"), "public", 2);
+            let store = store.map_err(|error| error.to_string())?;
+            store.ping().await.map_err(|error| error.to_string())
+        };
+        let ca = format!("&sslrootcert={}", ca.file());
+        for mode in ["verify-full", "require", "prefer"] {
+            expect(shown, asks(&format!("sslmode={mode}{ca}")).await);
+        }
+        let chain = asks(&format!("sslmode=verify-ca{ca}")).await;
+        match shown {
+            // For which host it is, this mode does not ask.
+            Shown::OtherHost => chain.unwrap(),
+            _ => expect(shown, chain),
+        }
+        asks("sslmode=require").await.unwrap();
+        asks("").await.unwrap();
+        let refused = asks("sslmode=verify-full").await.unwrap_err();
+        assert!(refused.contains("no TLS connection to PostgreSQL at localhost"), "{refused}");
+    }
+    let refused = Store::new("postgres://u@h/d?sslmode=strict", "public", 2).unwrap_err();
+    assert!(refused.to_string().contains("sslmode is `strict`: it can be disable"), "{refused}");
+}
+
+/// The whole program over TLS, and what `doctor` says of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_program() {
+    let (world, ca) = (World::new().await, Ca::new());
+    let services = &world.services;
+    let server =
+        async |socket, begins| TlsServer::before(socket, begins, &ca, Shown::Right, None).await;
+    let amqp = server(services.broker_socket(), Begins::AtOnce).await;
+    let api = server(services.management_socket(), Begins::AtOnce).await;
+    let database = server(services.database_socket(), Begins::AsPostgresql).await;
+    let named = format!("cacertfile={}", ca.file());
+    let broker_url = services.broker_url(&world.vhost, Some(amqp.port));
+    let broker_url = broker_url.replace("amqp://", "amqps://").replace("127.0.0.1", "localhost");
+    let database_url = services.database_url(Some(database.port)).replace("127.0.0.1", "localhost");
+    let settings = [
+        ("OVERDUE_BROKER__URL", format!("{broker_url}?{named}")),
+        ("OVERDUE_BROKER__MANAGEMENT_URL", https(&api, &named)),
+        (
+            "OVERDUE_DATABASE__URL",
+            format!("{database_url}?sslrootcert={}&sslmode=verify-full", ca.file()),
+        ),
+    ];
+    let run = |arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        command.envs(settings.clone());
+        finish(command, None)
+    };
+    assert_eq!(run(&["plan"]).code, Some(0), "{}", run(&["plan"]));
+    assert_eq!(run(&["publish", "4711"]).code, Some(0), "{}", run(&["publish", "4711"]));
+    let doctor = run(&["doctor"]);
+    let verified = "in use, and the certificate is verified";
+    assert!(doctor.stdout.contains(verified), "{doctor}");
+}
