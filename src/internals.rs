@@ -254,6 +254,9 @@ pub mod worker {
     pub mod disposition {
         pub use crate::worker::disposition::{Disposition, Levels, Tries, decide};
     }
+    pub mod quarantine {
+        pub use crate::worker::quarantine::{Quarantine, Step};
+    }
     pub mod schedule {
         pub use crate::worker::schedule::Schedule;
     }

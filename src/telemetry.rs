@@ -120,6 +120,15 @@ pub(crate) fn copies_wait(timeout: &str, messages: usize, reason: &str) {
     warn!(timeout, messages, reason, "messages wait until they can be put back or parked");
 }
 
+/// Workers have died, or lost their connection, with these messages in hand.
+pub(crate) fn suspected(timeout: &str, deliveries: u32) {
+    warn!(
+        timeout,
+        deliveries,
+        "messages were delivered again and again without being settled: they are taken one at a time"
+    );
+}
+
 /// Overdue orders that the effect says are not due.
 pub(crate) fn guarded(timeout: &str, orders: usize, first_order: &str) {
     warn!(

@@ -28,6 +28,7 @@ mod jitter;
 mod limits;
 mod outage;
 mod parked;
+pub(crate) mod quarantine;
 pub(crate) mod queues;
 pub(crate) mod receive;
 pub(crate) mod relay;

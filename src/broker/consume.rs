@@ -125,6 +125,15 @@ impl Subscription {
         self.settled("reject", self.channel.basic_reject(tag, options)).await
     }
 
+    /// Gives one delivery back to its queue. Before RabbitMQ 4.3 that counts towards the delivery limit.
+    ///
+    /// # Errors
+    /// The channel is gone; then it goes back by itself.
+    pub(crate) async fn give_back(&self, tag: u64) -> Result<(), ConsumeError> {
+        let options = BasicNackOptions { requeue: true, multiple: false };
+        self.settled("nack", self.channel.basic_nack(tag, options)).await
+    }
+
     /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet.
     ///
     /// # Errors
@@ -176,6 +185,7 @@ fn received(delivery: Delivery) -> Received {
     let properties = &delivery.properties;
     Received {
         tag: delivery.delivery_tag,
+        redelivered: delivery.redelivered,
         routing_key: delivery.routing_key.to_string(),
         message_id: properties.message_id().as_ref().map(ToString::to_string),
         content_type: properties.content_type().as_ref().map(ToString::to_string),

@@ -14,6 +14,8 @@ use crate::topology::{Timeout, Topology, level::Level};
 pub struct Received {
     /// Its delivery tag, by which it is settled on its channel.
     pub tag: u64,
+    /// Whether it was delivered before.
+    pub redelivered: bool,
     /// As published, also after dead-lettering.
     pub routing_key: String,
     /// `message-id`; a tutorial's publisher sets none.
@@ -44,6 +46,14 @@ impl Received {
     pub fn body_left_out(&self) -> Option<usize> {
         let size = headers::body_left_out(&self.headers)?;
         (self.body.is_empty() && size > MAX_BODY_BYTES).then_some(size)
+    }
+
+    /// How often it was delivered and not settled, as a quorum queue counts it; unknown where the body was left out.
+    #[must_use]
+    pub fn deliveries(&self) -> Option<u32> {
+        // The first time the header is a publisher's.
+        let count = if self.redelivered { headers::delivery_count(&self.headers) } else { 0 };
+        self.body_left_out().is_none().then_some(count)
     }
 
     /// A copy that waits in `level` and then comes back for `timeout`.

@@ -27,6 +27,7 @@ pub(super) struct Source {
 struct Channel {
     subscription: Subscription,
     tags: Tags,
+    prefetch: u16,
     /// Deliveries that wait for something.
     waiting: usize,
 }
@@ -35,7 +36,6 @@ struct Channel {
 pub(super) struct Channels {
     link: Arc<Link>,
     queue: String,
-    prefetch: u16,
     opened: u64,
     receiving: Channel,
     keeping: BTreeMap<u64, Channel>,
@@ -52,7 +52,6 @@ impl Channels {
         Ok(Self {
             link: Arc::clone(link),
             queue: queue.to_owned(),
-            prefetch,
             opened: 0,
             receiving: Channel::open(link, queue, prefetch).await?,
             keeping: BTreeMap::new(),
@@ -98,6 +97,16 @@ impl Channels {
         Ok(())
     }
 
+    /// Puts a delivery back into its queue.
+    pub(super) async fn give_back(&mut self, source: Source) -> Result<(), ConsumeError> {
+        if let Some(channel) = self.channel(source)
+            && channel.tags.forget(source.tag)
+        {
+            channel.subscription.give_back(source.tag).await?;
+        }
+        Ok(())
+    }
+
     /// Acks what is done, and closes channels that keep nothing any more.
     pub(super) async fn send_acks(&mut self) -> Result<(), ConsumeError> {
         self.receiving.send_acks().await?;
@@ -119,7 +128,7 @@ impl Channels {
 
     /// Whether so much of the prefetch count waits that little is left to receive with.
     pub(super) fn is_short(&self) -> bool {
-        self.receiving.waiting >= usize::from(self.prefetch).div_ceil(4) * 3
+        self.receiving.waiting >= (usize::from(self.receiving.prefetch) * 3).div_ceil(4)
     }
 
     /// Whether what waits may become more.
@@ -132,8 +141,11 @@ impl Channels {
     }
 
     /// Goes on receiving on another channel; what the old one has prefetched and nobody has seen yet.
-    pub(super) async fn replace(&mut self) -> Result<Vec<(Source, Received)>, ConsumeError> {
-        let next = Channel::open(&self.link, &self.queue, self.prefetch).await?;
+    pub(super) async fn replace(
+        &mut self,
+        prefetch: u16,
+    ) -> Result<Vec<(Source, Received)>, ConsumeError> {
+        let next = Channel::open(&self.link, &self.queue, prefetch).await?;
         let rest = self.receiving.subscription.cancel().await?;
         let rest = rest.into_iter().map(|received| (self.received(&received), received)).collect();
         let old = std::mem::replace(&mut self.receiving, next);
@@ -162,7 +174,7 @@ impl Channels {
 impl Channel {
     async fn open(link: &Link, queue: &str, prefetch: u16) -> Result<Self, ConsumeError> {
         let subscription = Subscription::open(link, queue, prefetch).await?;
-        Ok(Self { subscription, tags: Tags::default(), waiting: 0 })
+        Ok(Self { subscription, tags: Tags::default(), prefetch, waiting: 0 })
     }
 
     async fn send_acks(&mut self) -> Result<(), ConsumeError> {

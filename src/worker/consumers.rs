@@ -118,7 +118,7 @@ impl Consumers {
     /// Whether it could be started; a queue that cannot be consumed is left for a while.
     async fn start(&mut self, timeout: &Timeout, queue: &str) -> Result<bool, SessionEnd> {
         let prefetch = limits::prefetch(&self.worker.settings);
-        let channels = match Channels::open(&self.link, queue, prefetch).await {
+        let channels = match Channels::open(&self.link, queue, receive::FIRST_PREFETCH).await {
             Ok(channels) => channels,
             Err(error) => return self.in_trouble(queue, error.into()).map(|()| false),
         };

@@ -9,16 +9,29 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
-    batch::Batch, channels::Channels, context::ConsumerContext, copies::Copies, counters::count,
-    due::Due, limits, outage::Outage, parked::Parked, schedule::Schedule, session_end::SessionEnd,
+    batch::Batch,
+    channels::{Channels, Source},
+    context::ConsumerContext,
+    copies::Copies,
+    counters::count,
+    due::Due,
+    limits,
+    outage::Outage,
+    parked::Parked,
+    quarantine::{Quarantine, Step},
+    schedule::Schedule,
+    session_end::SessionEnd,
 };
 use crate::{
     order::Outcome,
     shutdown::Stop,
     store::{StoreError, orders::ClosingPath},
     telemetry,
+    wire::Received,
 };
 
+/// The prefetch count of a consumer that does not know yet what is in its queue.
+pub(super) const FIRST_PREFETCH: u16 = 1;
 /// How often it is looked whether something is stuck.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// After a stop was asked for; what is not confirmed by then is given back.
@@ -41,6 +54,9 @@ pub(super) struct Consumer {
     pub(super) copies: Copies,
     pub(super) outage: Outage,
     pub(super) parked: Parked,
+    quarantine: Quarantine,
+    /// Whether the log says that there are suspects.
+    suspected: bool,
 }
 
 /// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
@@ -51,6 +67,8 @@ pub(super) async fn receive(
 ) -> Result<(), SessionEnd> {
     let copies = Copies::new(Arc::clone(&context.copies));
     let batch = Batch::new(limits::batch(&context.worker.settings));
+    let delivery_limit = context.worker.topology.delivery_limit;
+    let quarantine = Quarantine::new(delivery_limit, u32::from(context.prefetch));
     let mut consumer = Consumer {
         context: Arc::new(context),
         channels,
@@ -60,6 +78,8 @@ pub(super) async fn receive(
         copies,
         outage: Outage::default(),
         parked: Parked::default(),
+        quarantine,
+        suspected: false,
     };
     let worked = match consumer.work(&stop).await {
         Ok(()) => consumer.drain().await,
@@ -90,7 +110,7 @@ impl Consumer {
                 () = sleep_until(look_up_at), if room => self.look_up_held(),
                 delivery = self.channels.next(), if receiving => {
                     let (source, received) = delivery?;
-                    self.add(Due::read(source, received));
+                    self.take(source, received).await?;
                 }
                 // Nothing more is ready and the database is idle: waiting for company would only make it late.
                 () = std::future::ready(()), if self.closing.is_empty() && !self.batch.is_empty() => {
@@ -101,10 +121,48 @@ impl Consumer {
             }
             self.channels.send_acks().await?;
             if self.may_receive() && self.channels.is_short() && self.channels.may_replace() {
-                for (source, received) in self.channels.replace().await? {
-                    self.add(Due::read(source, received));
-                }
+                self.replace_channel().await?;
             }
+        }
+    }
+
+    async fn take(&mut self, source: Source, received: Received) -> Result<(), SessionEnd> {
+        let may_widen = self.channels.may_replace();
+        let step = match received.deliveries() {
+            Some(deliveries) => {
+                self.report_suspect(deliveries);
+                self.quarantine.receive(deliveries, may_widen)
+            }
+            None => Step::Take,
+        };
+        if step == Step::Narrow {
+            self.channels.give_back(source).await?;
+        } else {
+            self.add(Due::read(source, received));
+        }
+        if step == Step::Take { Ok(()) } else { self.replace_channel().await }
+    }
+
+    /// Goes on receiving on another channel.
+    async fn replace_channel(&mut self) -> Result<(), SessionEnd> {
+        let alone = self.quarantine.is_alone();
+        let prefetch = if alone { 1 } else { self.context.prefetch };
+        for (source, received) in self.channels.replace(prefetch).await? {
+            let suspect = received.deliveries().is_some_and(|n| self.quarantine.is_suspect(n));
+            if alone && suspect {
+                self.channels.give_back(source).await?;
+            } else {
+                self.add(Due::read(source, received));
+            }
+        }
+        self.suspected &= alone;
+        Ok(())
+    }
+
+    fn report_suspect(&mut self, deliveries: u32) {
+        if self.quarantine.is_suspect(deliveries) && !self.suspected {
+            telemetry::suspected(&self.context.timeout.name, deliveries);
+            self.suspected = true;
         }
     }
 
@@ -139,7 +197,10 @@ impl Consumer {
 
     fn may_receive(&self) -> bool {
         let copies_wait = self.copies.len() >= self.bearable_copies() && !self.copies.are_stuck();
-        self.has_room() && !self.outage.lasts() && !copies_wait
+        // What is taken alone is not in hand together with anything.
+        let others_in_hand =
+            self.quarantine.is_alone() && !(self.closing.is_empty() && self.batch.is_empty());
+        self.has_room() && !self.outage.lasts() && !copies_wait && !others_in_hand
     }
 
     fn held_until(&self) -> Option<Instant> {

@@ -35,9 +35,11 @@ async fn next_worker_ends_well(world: &World, orders: usize, closed_before: u64)
     world.until_closed(orders).await;
     let all = u64::try_from(orders).unwrap();
     let counts = async || world_settled(&next);
-    until("every message settled", counts, |settled| *settled == all).await;
+    until("every message settled", counts, |settled| *settled >= all).await;
     let counts = next.stop().await;
-    assert_eq!((counts.already_final, counts.closed), (closed_before, all - closed_before));
+    assert_eq!(counts.closed, all - closed_before);
+    // The ack of an order before these may have been lost with them.
+    assert!((closed_before..=closed_before + 1).contains(&counts.already_final), "{counts:?}");
     assert_eq!((counts.retried, counts.parked), (0, 0));
     world.assert_invariants().await;
     world.until_empty("orders.unpaid").await;
@@ -55,10 +57,13 @@ async fn killed_between_commit_and_ack() {
     let behind = Behind::new(&world).await;
     let orders = world.orders("o", 100, 0).await;
     let mut process = behind.worker(&world).await;
+    // After a first one it takes many at once.
+    world.publish("100ms", &world.orders("first", 1, 0).await).await;
+    world.until_closed(1).await;
     // Deliveries come in; no ack gets out.
     behind.broker.freeze_to_service();
     world.publish("100ms", &orders).await;
-    world.until_closed(100).await;
+    world.until_closed(101).await;
     process.kill();
     next_worker_ends_well(&world, 100, 100).await;
 }

@@ -32,6 +32,7 @@ mod outcomes;
 mod ownership;
 mod permissions;
 mod publisher;
+mod quarantine;
 mod races;
 mod retire;
 mod shutdown;

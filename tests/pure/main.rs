@@ -29,6 +29,7 @@ mod plan_saved;
 mod plan_texts;
 mod plan_waiting;
 mod printable;
+mod quarantine;
 #[allow(unreachable_pub, dead_code, reason = "shared with the other tiers")]
 #[path = "../support/samples.rs"]
 mod samples;

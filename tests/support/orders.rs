@@ -158,9 +158,13 @@ impl World {
 
     /// Waits until a statement of somebody else waits for a lock on the world's tables, or is stalled.
     pub async fn until_somebody_waits(&self) {
-        let sql = format!("SELECT count(*) FROM ({}) waiting", self.waiting());
-        until("somebody waits for a lock", async || self.number(&sql).await, |count| *count > 0)
+        until("somebody waits for a lock", async || self.somebody_waits().await, |waits| *waits)
             .await;
+    }
+
+    /// Whether a statement of somebody else waits for a lock on the world's tables, or is stalled.
+    pub async fn somebody_waits(&self) -> bool {
+        self.number(&format!("SELECT count(*) FROM ({}) waiting", self.waiting())).await > 0
     }
 
     /// Ends the connections whose statements wait for a lock on the world's tables.

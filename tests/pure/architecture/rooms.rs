@@ -190,6 +190,7 @@ pub(super) const ROOMS: &[Room] = &[
             "worker/busy.rs",
             "worker/contention.rs",
             "worker/disposition.rs",
+            "worker/quarantine.rs",
             "worker/schedule.rs",
             "worker/splitting.rs",
             "worker/tags.rs",
