@@ -1,8 +1,9 @@
 //! `overdue publish`: due notices from the command line, or many as JSON lines.
 
 mod input;
+mod routes;
 
-use std::{fs::File, io::IsTerminal};
+use std::{collections::BTreeSet, fs::File, io::IsTerminal};
 
 use clap::Args;
 use futures_util::{StreamExt, stream};
@@ -68,12 +69,15 @@ impl Publish {
         let address = setup::address(settings)?;
         if let Some(order_id) = &self.order_id {
             let message = self.single(&topology, order_id)?;
+            routes::check(settings, &topology, &BTreeSet::from([message.routing_key.clone()]))
+                .await?;
             Publisher::connect(&address, "overdue publish").await?.publish(message).await?;
             return print("published 1, all confirmed");
         }
         let file = input::keep(std::io::stdin().lock()).map_err(unreadable)?;
         // All of the input is checked before anything is sent.
-        let total = self.check(&topology, &file)?;
+        let (total, keys) = self.check(&topology, &file)?;
+        routes::check(settings, &topology, &keys).await?;
         let publisher = Publisher::connect(&address, "overdue publish").await?;
         self.send_all(&topology, &publisher, &file, total).await
     }
@@ -89,14 +93,22 @@ impl Publish {
         self.message(topology, line).map_err(Failure::configuration)
     }
 
-    /// How many messages the lines of the input make.
-    fn check(&self, topology: &Topology, file: &File) -> Result<usize, Failure> {
+    /// How many messages the lines of the input make, and their routing keys.
+    fn check(
+        &self,
+        topology: &Topology,
+        file: &File,
+    ) -> Result<(usize, BTreeSet<String>), Failure> {
         let (mut total, mut bad) = (0, 0);
+        let mut keys = BTreeSet::new();
         let mut findings = Vec::new();
         for line in input::lines(file).map_err(unreadable)? {
             let InputLine { number, text } = line.map_err(unreadable)?;
             match text.and_then(|text| self.parse(topology, &text)) {
-                Ok(_) => total += 1,
+                Ok(message) => {
+                    total += 1;
+                    keys.insert(message.routing_key);
+                }
                 Err(reason) => {
                     bad += 1;
                     if findings.len() < SHOWN {
@@ -106,7 +118,7 @@ impl Publish {
             }
         }
         if bad == 0 {
-            return Ok(total);
+            return Ok((total, keys));
         }
         Err(Failure::configuration(format!(
             "{bad} lines of standard input cannot be published; nothing was sent\n{}",

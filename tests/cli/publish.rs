@@ -227,3 +227,34 @@ async fn a_line_without_end_is_named_and_the_others_are_looked_at() {
     assert!(run.stderr.contains("line 2: it has more than 64 KiB"), "{run}");
     assert!(run.stderr.contains("line 3: "), "{run}");
 }
+
+/// The file is ahead of the broker: what is published there would be confirmed, and parked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_level_that_the_broker_does_not_have_is_refused_before_anything_is_sent() {
+    let world = World::new().await;
+    let file = world.topology_file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"30m\"]", "\"30m\", \"37m\"]")).unwrap();
+    let said = "the broker has no level `37m` that takes `37m.unpaid`, a message would be parked; nothing was sent";
+    let one = world.overdue(&["publish", "4711", "--level", "37m"]);
+    assert_eq!(one.code, Some(78), "{one}");
+    assert!(one.stderr.contains(said), "{one}");
+    let lines = "{\"order_id\": \"1\"}\n{\"order_id\": \"2\", \"level\": \"37m\"}\n";
+    let many = world.overdue_with_input(&["publish"], lines);
+    assert_eq!(many.code, Some(78), "{many}");
+    assert!(many.stderr.contains(said), "{many}");
+    // A publisher that may not call the management API has AMQP to ask.
+    let [url, management] =
+        world.broker_user("", Some(["^orders\\.delay", "^orders\\.in$", "^$"])).await;
+    let user = [
+        ("OVERDUE_BROKER__URL", url.as_str()),
+        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
+    ];
+    let asked = world.overdue_with(&["publish", "4711", "--level", "37m"], &user);
+    assert_eq!(asked.code, Some(78), "{asked}");
+    assert!(asked.stderr.contains(said), "{asked}");
+    let there = world.overdue_with(&["publish", "4711", "--level", "30m"], &user);
+    assert_eq!(there.code, Some(0), "{there}");
+    world.parked(0).await;
+    assert_eq!(messages(&world).await, 1);
+}
