@@ -18,6 +18,8 @@ async fn observed(world: &World) -> Objects {
     let mut objects = world.management().observe().await.unwrap().objects;
     objects.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
     objects.bindings.retain(|binding| !binding.source.is_empty());
+    // The lock's queue goes with its connection, a moment after it was released.
+    objects.queues.remove(&world.topology.lock_queue());
     objects
 }
 
