@@ -19,14 +19,13 @@ pub(super) async fn check(
     keys: &BTreeSet<String>,
 ) -> Result<(), Failure> {
     let management = setup::management(settings)?;
-    let missing: Vec<&String> = match management.observe().await {
-        Ok(seen) => keys.iter().filter(|key| is_parked(&seen.objects, topology, key)).collect(),
-        Err(_) => {
-            let link = Link::open(management.address(), "overdue publish: routes").await?;
-            let missing = without_queue(&link, topology, keys).await;
-            link.close().await;
-            missing
-        }
+    let missing: Vec<&String> = if let Ok(seen) = management.observe().await {
+        keys.iter().filter(|key| is_parked(&seen.objects, topology, key)).collect()
+    } else {
+        let link = Link::open(management.address(), "overdue publish: routes").await?;
+        let missing = without_queue(&link, topology, keys).await;
+        link.close().await;
+        missing
     };
     let Some(first) = missing.first() else { return Ok(()) };
     let level = level_of(first);
