@@ -5,7 +5,7 @@ use std::{
     io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write},
 };
 
-/// A due notice has a hundred bytes; what has more is no line of ours.
+/// A due notice has a hundred bytes; a longer line is not one.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 /// One line that is not empty.
