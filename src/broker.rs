@@ -3,7 +3,8 @@
 pub(crate) mod address;
 pub(crate) mod apply;
 pub(crate) mod change;
-pub(crate) mod connect;
+mod clock;
+mod connect;
 pub(crate) mod consume;
 pub(crate) mod frames;
 pub(crate) mod health;

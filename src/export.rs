@@ -42,7 +42,7 @@ pub fn items(topology: &Topology) -> Vec<Item> {
         }
         Change::Bind(binding) => vec![Item::Binding(binding)],
         // There is nothing yet that could be deleted.
-        Change::Unbind(_) | Change::DeleteQueue { .. } => Vec::new(),
+        Change::Leave(_) | Change::Unbind(_) | Change::DeleteQueue { .. } => Vec::new(),
     };
     plan.steps.into_iter().flat_map(|step| items(step.change)).collect()
 }

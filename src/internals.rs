@@ -168,7 +168,7 @@ pub mod plan {
         pub use crate::plan::schema::schema;
     }
     pub mod snapshot {
-        pub use crate::plan::snapshot::Snapshot;
+        pub use crate::plan::snapshot::{Clock, Snapshot};
     }
     pub mod stats {
         pub use crate::plan::stats::QueueStats;

@@ -68,6 +68,9 @@ pub enum Change {
     CreateQueue(Queue),
     /// Bind a queue to an exchange.
     Bind(Binding),
+    /// Mark the queue of a removed timeout, named by its mark, as leaving from now on; it stays bound until nothing can
+    /// be on its way to it any more.
+    Leave(Binding),
     /// Take a binding away, so that nothing new comes into a queue that is retired.
     Unbind(Binding),
     /// Delete a retired queue, once nothing is in it any more.
@@ -153,7 +156,7 @@ impl Plan {
     #[must_use]
     pub fn leaving(&self) -> BTreeSet<String> {
         let steps = self.steps.iter().filter_map(|step| match &step.change {
-            Change::Unbind(binding) => Some(&binding.destination),
+            Change::Unbind(binding) | Change::Leave(binding) => Some(&binding.destination),
             Change::DeleteQueue { queue, .. } => Some(queue),
             _ => None,
         });
@@ -167,6 +170,17 @@ impl Plan {
             Refusal::Exchange { .. } | Refusal::Kept { .. } => None,
         });
         steps.chain(draining).chain(refused).chain(consumed).cloned().collect()
+    }
+
+    /// Whether it depends on what waits in the levels: a timeout is removed, and some of it may be for that one.
+    #[must_use]
+    pub(crate) fn removes_timeouts(&self) -> bool {
+        let reasons = self.steps.iter().map(|step| &step.reason);
+        let leaves = |it: &Draining| matches!(it.drains, Drains::Leaving { .. });
+        let occupied = |it: &Refusal| matches!(it, Refusal::Occupied { .. });
+        reasons.into_iter().any(Reason::removes_timeout)
+            || self.draining.iter().any(leaves)
+            || self.refusals.iter().any(occupied)
     }
 
     /// What it does, without the reasons, which have counts in them.
@@ -202,7 +216,7 @@ impl Step {
         match self.change {
             Change::CreateExchange(_) | Change::Bind(_) => true,
             Change::CreateQueue(_) => !matches!(self.reason, Reason::Replaces(_)),
-            Change::Unbind(_) | Change::DeleteQueue { .. } => false,
+            Change::Leave(_) | Change::Unbind(_) | Change::DeleteQueue { .. } => false,
         }
     }
 }

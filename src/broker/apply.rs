@@ -7,8 +7,14 @@ use std::collections::BTreeSet;
 
 use super::{Management, ManagementError, TopologyLock, passive};
 use crate::{
-    objects::mark::mark,
-    plan::{Change, Plan, Step, diff::diff, snapshot::Snapshot},
+    objects::{Queue, mark::mark},
+    plan::{
+        Change, Plan, Step,
+        diff::diff,
+        generation::Kind,
+        ownership::kind,
+        snapshot::{Clock, Snapshot},
+    },
     topology::Topology,
 };
 use deletion::{Counted, Deletion, LOOK_EVERY};
@@ -56,8 +62,22 @@ pub async fn plan(
             observed.foreign_consumers.insert(queue.clone(), consumers);
         }
     }
-    count(management, leaving, &mut observed).await;
+    let mut counted = leaving;
+    if plan.removes_timeouts() {
+        counted.extend(levels(topology, &observed));
+        let settles = management.statistics_interval().surely_settle();
+        let now_s = management.now_s().await?;
+        observed.clock = Some(Clock { now_s, counts_settle_s: settles.as_secs() });
+    }
+    count(management, counted, &mut observed).await;
     Ok((diff(topology, &observed, discard), observed))
+}
+
+/// The queues of every level, current or retired.
+fn levels(topology: &Topology, observed: &Snapshot) -> Vec<String> {
+    let objects = &observed.objects;
+    let is_level = |queue: &&Queue| matches!(kind(topology, objects, queue), Some(Kind::Delay(_)));
+    objects.queues.values().filter(is_level).map(|queue| queue.name.clone()).collect()
 }
 
 /// The statistics are late; what has come in since is asked of the queues themselves. A plan without it is as good as

@@ -279,6 +279,10 @@ impl Management {
                 self.call(|client| Box::pin(client.bind_queue(&self.vhost, to, from, key, None)))
                     .await
             }
+            Change::Leave(mark) => {
+                let leaving = Change::Bind(mark.leaving(self.now_s().await?));
+                return Box::pin(self.apply(&leaving)).await;
+            }
             Change::Unbind(binding) => {
                 let params = BindingDeletionParams {
                     virtual_host: &self.vhost,
@@ -361,6 +365,7 @@ fn step_of(change: &Change) -> String {
         Change::CreateExchange(exchange) => format!("create exchange {}", exchange.name),
         Change::CreateQueue(queue) => format!("create queue {}", queue.name),
         Change::Bind(binding) => format!("bind {} to {}", binding.destination, binding.source),
+        Change::Leave(mark) => format!("mark {} as leaving", mark.destination),
         Change::Unbind(binding) => {
             format!("unbind {} from {}", binding.destination, binding.source)
         }

@@ -29,6 +29,9 @@ pub fn mark(topology: &str, queue: &str) -> Option<Binding> {
     })
 }
 
+/// Between the role and the time at which a queue began to leave.
+const LEAVING: &str = "/leaving/";
+
 /// `delay/30m` for `delay.30m` and `delay.30m.2`, `business/unpaid` for `unpaid`, and `parked`.
 fn role(rest: &str) -> Option<String> {
     let generation = |last: &str| last.bytes().all(|byte| byte.is_ascii_digit());
@@ -50,7 +53,29 @@ impl Binding {
     #[must_use]
     pub fn mark_of(&self) -> Option<&str> {
         let topology = self.source.strip_suffix(SUFFIX)?;
-        (mark(topology, &self.destination).as_ref() == Some(self)).then_some(topology)
+        let plain = Self { routing_key: self.role().to_owned(), ..self.clone() };
+        (mark(topology, &self.destination).as_ref() == Some(&plain)).then_some(topology)
+    }
+
+    /// This mark of a queue, as one that also says when the queue began to leave, in seconds since 1970.
+    #[must_use]
+    pub(crate) fn leaving(&self, at_s: u64) -> Self {
+        Self { routing_key: format!("{}{LEAVING}{at_s}", self.role()), ..self.clone() }
+    }
+
+    /// When the queue began to leave, by this mark.
+    #[must_use]
+    pub(crate) fn leaving_since(&self) -> Option<u64> {
+        self.mark_of()?;
+        self.routing_key.strip_prefix(self.role())?.strip_prefix(LEAVING)?.parse().ok()
+    }
+
+    /// The routing key of a mark, without the time.
+    fn role(&self) -> &str {
+        match self.routing_key.split_once(LEAVING) {
+            Some((role, at)) if at.parse::<u64>().is_ok() => role,
+            _ => &self.routing_key,
+        }
     }
 }
 
@@ -60,5 +85,12 @@ impl Objects {
     pub fn owner_of(&self, queue: &str) -> Option<&str> {
         let mut bindings = self.bindings.iter().filter(|binding| binding.destination == queue);
         bindings.find_map(Binding::mark_of)
+    }
+
+    /// When `queue` began to leave, in seconds since 1970.
+    #[must_use]
+    pub(crate) fn leaving_since(&self, queue: &str) -> Option<u64> {
+        let bindings = self.bindings.iter().filter(|binding| binding.destination == queue);
+        bindings.filter_map(Binding::leaving_since).max()
     }
 }

@@ -77,6 +77,12 @@ fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
             plan.step(Change::CreateQueue(queue.clone()), reason);
         }
     }
+    for binding in &observed.objects.bindings {
+        let wanted = resolved.objects.queues.contains_key(&binding.destination);
+        if wanted && binding.leaving_since().is_some() {
+            plan.step(Change::Unbind(binding.clone()), Reason::WantedAgain);
+        }
+    }
     for binding in resolved.objects.bindings.difference(&observed.objects.bindings) {
         match binding.mark_of() {
             None => plan.step(Change::Bind(binding.clone()), Reason::Missing),

@@ -23,6 +23,12 @@ pub enum Drains {
         /// The queue, for `--discard`.
         queue: String,
     },
+    /// Its timeout is gone, and it stays bound for what still waits for it in the levels; workers with the old topology
+    /// consume it.
+    Leaving {
+        /// Messages that wait in levels; `null` where the broker has not counted them. Some, all or none are for it.
+        in_levels: Option<u64>,
+    },
     /// It is a parking lot: for a person to look at.
     Parked,
     /// It is a delay queue without a TTL.
@@ -44,7 +50,10 @@ impl Drains {
     #[must_use]
     pub fn ends(&self) -> bool {
         match self {
-            Self::WhenDue { .. } | Self::Consumed | Self::Elsewhere { .. } => true,
+            Self::WhenDue { .. }
+            | Self::Consumed
+            | Self::Leaving { .. }
+            | Self::Elsewhere { .. } => true,
             Self::Unconsumed { .. } | Self::Parked | Self::Never | Self::Fed { .. } => false,
         }
     }

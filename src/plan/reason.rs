@@ -37,10 +37,23 @@ pub enum Reason {
         #[serde(default)]
         in_levels: u64,
     },
+    /// The timeout of this queue is no longer in the topology; the queue stays until what waits for it has come out.
+    TimeoutLeaving {
+        /// Messages that wait in levels; `null` where the broker has not counted them. Some, all or none are for it.
+        in_levels: Option<u64>,
+    },
+    /// The queue was leaving, and its timeout is in the topology again.
+    WantedAgain,
     /// The queue is retired, and empty.
     RetiredAndEmpty,
     /// The queue is deleted with its messages, because it was named with `--discard`.
     Discarded,
+}
+
+impl Reason {
+    pub(super) fn removes_timeout(&self) -> bool {
+        matches!(self, Self::TimeoutRemoved { .. } | Self::TimeoutLeaving { .. })
+    }
 }
 
 /// A queue that another one takes the place of.

@@ -1,6 +1,6 @@
 //! Taking a queue out of use: unbound first, deleted once it is empty, never with messages that nobody gave up.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal, Step,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     objects::{Binding, Queue, mark::mark},
-    topology::Topology,
+    topology::{Topology, level::Ttl},
 };
 
 /// A queue of ours that the topology no longer wants.
@@ -36,18 +36,29 @@ impl Retirement<'_> {
         // What nobody has counted is not given up for lost.
         let discarded =
             self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
+        if !discarded && self.leaves() {
+            self.adopt(plan);
+            if self.since().is_none() {
+                let change = mark(&self.topology.name, name).map(Change::Leave);
+                let reason = Reason::TimeoutLeaving { in_levels: self.in_levels() };
+                plan.steps.extend(change.map(|change| Step { change, reason }));
+            }
+            plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
+            return;
+        }
         // One that nothing comes into any more is out of use already: what still waits in it must not
         // hold up the rest.
         if self.removed() && self.incoming().next().is_some() && messages != Some(0) && !discarded {
-            plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
+            if self.since().is_some() {
+                // What was on its way is in it by now, and waits for a worker or a person.
+                let drains = self.drains();
+                plan.draining.push(Draining { queue: name.clone(), messages, drains });
+            } else {
+                plan.refusals.push(Refusal::Occupied { queue: name.clone(), messages });
+            }
             return;
         }
-        if self.owner == Owner::Recognized {
-            let mark = mark(&self.topology.name, name);
-            plan.steps.extend(
-                mark.map(|mark| Step { change: Change::Bind(mark), reason: Reason::Adopted }),
-            );
-        }
+        self.adopt(plan);
         for binding in self.incoming() {
             plan.step(Change::Unbind(binding.clone()), self.reason());
         }
@@ -61,6 +72,42 @@ impl Retirement<'_> {
         } else {
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
         }
+    }
+
+    fn adopt(&self, plan: &mut Plan) {
+        let mark = mark(&self.topology.name, &self.queue.name);
+        if let Some(mark) = mark.filter(|_| self.owner == Owner::Recognized) {
+            plan.step(Change::Bind(mark), Reason::Adopted);
+        }
+    }
+
+    /// Whether its timeout is gone, and the levels may still hold messages for it.
+    fn leaves(&self) -> bool {
+        let bound = self.removed() && self.incoming().next().is_some();
+        bound
+            && match self.since() {
+                None => self.in_levels() != Some(0),
+                Some(since) => !self.drained(since),
+            }
+    }
+
+    fn since(&self) -> Option<u64> {
+        self.observed.objects.leaving_since(&self.queue.name)
+    }
+
+    /// Whether everything that was in a level at that time has come out: what was counted since is nothing, or the TTL
+    /// is over.
+    fn drained(&self, since: u64) -> bool {
+        let Some(clock) = self.observed.clock else { return false };
+        let Some(settled) = clock.now_s.saturating_sub(since).checked_sub(clock.counts_settle_s)
+        else {
+            return false;
+        };
+        self.delays().all(|level| {
+            let ttl = message_ttl(level).map(Ttl::as_duration);
+            self.observed.messages_in(&level.name) == Some(0)
+                || ttl.is_some_and(|ttl| Duration::from_secs(settled) >= ttl)
+        })
     }
 
     /// Whether its timeout is gone from the topology.
@@ -110,19 +157,29 @@ impl Retirement<'_> {
                 Reason::LevelRemoved { level: level.to_owned(), contents }
             }
             (None, Kind::Business | Kind::Parked) => {
-                Reason::TimeoutRemoved { contents, in_levels: self.in_levels() }
+                // What waits there now was published when it was leaving already.
+                let in_levels = if self.since().is_some_and(|since| self.drained(since)) {
+                    0
+                } else {
+                    let counts = self.delays().map(|it| self.observed.messages_in(&it.name));
+                    counts.flatten().sum()
+                };
+                Reason::TimeoutRemoved { contents, in_levels }
             }
         }
     }
 
-    /// What waits in every level, current or retired.
-    fn in_levels(&self) -> u64 {
-        let Snapshot { objects, messages, .. } = self.observed;
-        let delays = objects
-            .queues
-            .values()
-            .filter(|queue| matches!(kind(self.topology, objects, queue), Some(Kind::Delay(_))));
-        delays.filter_map(|queue| messages.get(&queue.name)).sum()
+    /// What waits in every level; `None` where one of them is not counted.
+    fn in_levels(&self) -> Option<u64> {
+        self.delays().map(|level| self.observed.messages_in(&level.name)).sum()
+    }
+
+    /// Every level, current or retired.
+    fn delays(&self) -> impl Iterator<Item = &Queue> {
+        let objects = &self.observed.objects;
+        let is_level =
+            |queue: &&Queue| matches!(kind(self.topology, objects, queue), Some(Kind::Delay(_)));
+        objects.queues.values().filter(is_level)
     }
 
     fn contents(&self) -> Contents {
@@ -140,6 +197,7 @@ impl Retirement<'_> {
         }
         match self.kind {
             Kind::Delay(_) => self.expires(),
+            Kind::Business if self.leaves() => Drains::Leaving { in_levels: self.in_levels() },
             Kind::Business if self.removed() => {
                 Drains::Unconsumed { queue: self.queue.name.clone() }
             }

@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Change, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
+use super::{Change, Drains, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
 use crate::{objects::Objects, text::one_line, topology::Topology};
 
 /// Version of the file and of `plan -o json`: it changes when a field gets another meaning or goes.
@@ -203,7 +203,7 @@ impl SavedPlan {
     fn consumed(&self, now: &Snapshot) -> Option<StalePlan> {
         self.plan.changes().find_map(|change| {
             let queue = match change {
-                Change::Unbind(binding) => &binding.destination,
+                Change::Unbind(binding) if binding.mark_of().is_none() => &binding.destination,
                 Change::DeleteQueue { queue, .. } => queue,
                 _ => return None,
             };
@@ -220,12 +220,16 @@ impl SavedPlan {
         };
         let given_up: BTreeMap<String, u64> = self.plan.changes().filter_map(given_up).collect();
         // Retired queues are looked at again before they are deleted; what a removed timeout leaves, nobody consumes.
-        let removed = diff(topology, now, &BTreeSet::new()).refusals.into_iter();
-        let occupied = removed.filter_map(|refusal| match refusal {
+        let plan = diff(topology, now, &BTreeSet::new());
+        let occupied = plan.refusals.into_iter().filter_map(|refusal| match refusal {
             Refusal::Occupied { queue, messages } => Some((queue, messages.unwrap_or_default())),
             Refusal::Exchange { .. } | Refusal::Kept { .. } => None,
         });
-        let mut fuller = occupied.filter_map(|(queue, now)| {
+        let leaving = plan.draining.into_iter().filter_map(|queue| {
+            let leaves = matches!(queue.drains, Drains::Leaving { .. });
+            leaves.then_some((queue.queue, queue.messages.unwrap_or_default()))
+        });
+        let mut fuller = occupied.chain(leaving).filter_map(|(queue, now)| {
             let lost = given_up.get(&queue).copied()?;
             (now > lost).then_some(StalePlan::Fuller { queue, now, lost })
         });

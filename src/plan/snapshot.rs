@@ -25,6 +25,18 @@ pub struct Snapshot {
     /// Consumers that are not workers of ours, of the queues that a plan takes out of use; none is not in it.
     #[serde(default)]
     pub foreign_consumers: BTreeMap<String, u64>,
+    /// When it was read; it is asked for where a plan depends on it.
+    #[serde(default)]
+    pub clock: Option<Clock>,
+}
+
+/// When a reading was made, by the clock of the broker: whoever applies next time may have another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Seconds since 1970.
+    pub now_s: u64,
+    /// How long after an event the counts have surely seen it, in seconds.
+    pub counts_settle_s: u64,
 }
 
 impl Snapshot {

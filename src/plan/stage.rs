@@ -38,7 +38,7 @@ pub(super) enum Stage {
     EntryBindings,
     /// Marks of queues that were there without one.
     Adoption,
-    /// Bindings of queues that are taken out of use; what takes their place is bound by now.
+    /// Queues that begin to leave, and bindings of queues that are taken out of use; what takes their place is bound by now.
     Unbind,
     /// Queues that nothing comes into any more.
     Delete,
@@ -116,7 +116,7 @@ impl Order {
                     Stage::DueBindings
                 }
             }
-            Change::Unbind(_) => Stage::Unbind,
+            Change::Leave(_) | Change::Unbind(_) => Stage::Unbind,
             Change::DeleteQueue { .. } => Stage::Delete,
         }
     }
@@ -126,7 +126,9 @@ fn queue_of(change: &Change) -> &str {
     match change {
         Change::CreateExchange(_) => "",
         Change::CreateQueue(Queue { name, .. }) => name,
-        Change::Bind(binding) | Change::Unbind(binding) => &binding.destination,
+        Change::Bind(binding) | Change::Leave(binding) | Change::Unbind(binding) => {
+            &binding.destination
+        }
         Change::DeleteQueue { queue, .. } => queue,
     }
 }

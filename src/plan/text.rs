@@ -24,7 +24,7 @@ impl fmt::Display for Plan {
             );
             made && !adopts(step)
         };
-        let unbinds = |step: &&Step| matches!(step.change, Change::Unbind(_));
+        let unbinds = |step: &&Step| matches!(step.change, Change::Leave(_) | Change::Unbind(_));
         let deletes = |step: &&Step| matches!(step.change, Change::DeleteQueue { .. });
         section(f, "Create", self.steps.iter().filter(creates))?;
         section(
@@ -87,6 +87,11 @@ impl Plan {
                 "bindings to add",
             ),
             (count(is_mark), "queue to adopt", "queues to adopt"),
+            (
+                count(|change| matches!(change, Change::Leave(_))),
+                "queue to leave in stages",
+                "queues to leave in stages",
+            ),
             (
                 count(|change| matches!(change, Change::Unbind(_))),
                 "binding to take away",
@@ -180,10 +185,20 @@ impl fmt::Display for Reason {
                 }
                 write!(
                     f,
-                    "; up to {} in the levels may be for it: to have workers close them, keep the timeout in the file \
-                     until nothing has been published for it for as long as its longest level",
+                    "; up to {} in the levels may be for it: without --discard it is removed in stages, and workers \
+                     with the old topology close them",
                     counted(*in_levels, "message")
                 )
+            }
+            Self::TimeoutLeaving { in_levels } => write!(
+                f,
+                "its timeout is no longer in the topology; it stays bound until what waits for it in the levels ({} \
+                 for all timeouts) has come out, for workers with the old topology to consume. A later apply removes \
+                 it once it is empty, or this one with --wait. What comes due for it after that is parked",
+                count_of(*in_levels)
+            ),
+            Self::WantedAgain => {
+                f.write_str("it was leaving, and its timeout is in the topology again")
             }
             Self::RetiredAndEmpty => f.write_str("retired and empty"),
             Self::Discarded => f.write_str("named with --discard"),
@@ -228,6 +243,7 @@ impl fmt::Display for Change {
                 write!(f, "+ binding   {} -> {}", binding.source, binding.destination)?;
                 key(f, &binding.routing_key)
             }
+            Self::Leave(mark) => write!(f, "~ queue     {}  (leaves)", mark.destination),
             Self::Unbind(binding) => {
                 write!(f, "- binding   {} -> {}", binding.source, binding.destination)?;
                 key(f, &binding.routing_key)
@@ -269,6 +285,12 @@ impl fmt::Display for Drains {
                 f,
                 "that no worker with this topology consumes: let one with the old topology finish, or lose them \
                  with --discard {queue}"
+            ),
+            Self::Leaving { in_levels } => write!(
+                f,
+                "for workers with the old topology to consume; it stays bound until what waits for it in the levels \
+                 has come out ({} for all timeouts)",
+                count_of(*in_levels)
             ),
             Self::Parked => f.write_str("for a person to look at"),
             Self::Never => f.write_str("with no TTL to come out by"),

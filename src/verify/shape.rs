@@ -23,6 +23,10 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
         Change::CreateExchange(exchange) => Some(shape.exchange(&exchange.name)),
         Change::CreateQueue(queue) => Some(shape.queue(queue)),
         Change::Bind(binding) => shape.binding(binding),
+        Change::Leave(mark) => Some(leaving(&mark.destination, &step.reason.to_string())),
+        Change::Unbind(binding) if binding.mark_of().is_some() => {
+            Some(leaving(&binding.destination, &step.reason.to_string()))
+        }
         Change::Unbind(binding) => shape.retired(binding, &step.reason.to_string()),
         Change::DeleteQueue { queue, .. } => shape.empty(queue),
     });
@@ -71,6 +75,18 @@ fn note(note: &Note) -> Diagnostic {
     };
     let (severity, fix) = (Severity::Note, Some(Fix::Text("nothing, if that is meant".to_owned())));
     Diagnostic { rule, severity, subject, message, reason: Some(reason), fix }
+}
+
+/// The mark of what leaves is missing, or has to go.
+fn leaving(queue: &str, reason: &str) -> Diagnostic {
+    Diagnostic {
+        rule: "retired-queue",
+        severity: Severity::Note,
+        subject: on(queue),
+        message: "it is not marked as the topology says".to_owned(),
+        reason: Some(reason.to_owned()),
+        fix: Some(Fix::Apply),
+    }
 }
 
 struct Shape<'a> {

@@ -244,6 +244,39 @@ async fn an_exchange_with_a_name_like_ours_is_foreign_and_waited_for_by_nobody()
     assert!(world.objects().await.queues.contains_key("orders.delay.30m"));
 }
 
+/// What waits for it comes out where a worker with the old file consumes it, and only then it is removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_is_removed_without_loss() {
+    let text = TWO_TIMEOUTS.replace("\"3s\"", "\"2s\"");
+    let world = World::applied(&text).await;
+    let wire = world.wire().await;
+    let bodies: Vec<String> = (0..40).map(|number| format!("order {number}")).collect();
+    world.rewrite("[[timeout]]\nname = \"unshipped\"\nafter = \"2s\"\n", "");
+    wire.publish_all("orders.in", "2s.unshipped", &bodies).await;
+    let first = world.overdue(&["apply", "--yes"]);
+    assert_eq!(first.code, Some(0), "{first}");
+    assert!(first.stdout.contains("~ queue     orders.unshipped  (leaves)"), "{first}");
+    assert!(first.stdout.ends_with("applied 1 of 1 steps\n"), "{first}");
+    let out = async || wire.ready("orders.unshipped").await;
+    until("out", out, |ready| *ready == 40).await;
+    // Again, and with nobody who consumes them: nothing is lost, and nothing waits for ever.
+    let waited = world.overdue(&["apply", "--yes", "--wait", "--within", "60s"]);
+    assert_eq!(waited.code, Some(0), "{waited}");
+    let stays = "stays: ~ queue     orders.unshipped  40 messages that no worker";
+    assert!(waited.stdout.contains(stays), "{waited}");
+    let taken = wire.take_all("orders.unshipped").await;
+    let taken: Vec<String> = taken.iter().map(crate::support::messages::Parked::text).collect();
+    assert_eq!(taken, bodies);
+    world.until_it_counts("orders.unshipped", 0).await;
+    let last = world.overdue(&["apply", "--yes"]);
+    assert_eq!(last.code, Some(0), "{last}");
+    let objects = world.objects().await;
+    assert!(!objects.queues.contains_key("orders.unshipped"), "{last}");
+    assert!(!objects.bindings.iter().any(|it| it.destination == "orders.unshipped"));
+    assert_eq!(wire.ready("orders.parked").await, 0);
+    assert_eq!(world.overdue(&["plan", "--detailed-exitcode"]).code, Some(0));
+}
+
 /// Neither what waits in the queue of the timeout nor what is to be unbound is a worker's business.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_starts_before_the_removal_of_a_timeout_is_applied() {

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use overdue::internals::{
     objects::{Argument, Binding, Objects, mark},
-    plan::{Change, Plan, diff::diff, snapshot::Snapshot},
+    plan::{
+        Change, Plan,
+        diff::diff,
+        snapshot::{Clock, Snapshot},
+    },
     topology::Topology,
 };
 
@@ -13,10 +17,11 @@ pub(crate) fn plan(topology: &Topology, broker: &Snapshot) -> Plan {
     diff(topology, broker, &BTreeSet::new())
 }
 
-/// A broker with these objects, and nothing in its queues.
+/// A broker with these objects, and nothing in its queues, long after everything that was done to it.
 pub(crate) fn empty_queues(objects: Objects) -> Snapshot {
     let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
-    Snapshot { objects, messages, ..Snapshot::default() }
+    let clock = Some(Clock { now_s: u64::MAX, counts_settle_s: 11 });
+    Snapshot { objects, messages, clock, ..Snapshot::default() }
 }
 
 /// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
@@ -42,6 +47,10 @@ pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
             assert!(binding.to_queue, "the model knows bindings to queues only: {change}");
             assert!(objects.queues.contains_key(&binding.destination), "404: no queue: {change}");
             assert!(objects.bindings.insert(binding.clone()), "bound already: {change}");
+        }
+        Change::Leave(mark) => {
+            let routing_key = format!("{}/leaving/0", mark.routing_key);
+            objects.bindings.insert(Binding { routing_key, ..mark.clone() });
         }
         Change::Unbind(binding) => {
             assert!(objects.bindings.remove(binding), "404: not bound: {change}");

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use overdue::internals::{
     objects::{Argument, Binding},
-    plan::{Refusal, diff::diff, snapshot::Snapshot},
+    plan::{
+        Refusal,
+        diff::diff,
+        snapshot::{Clock, Snapshot},
+    },
     topology::Topology,
 };
 
@@ -168,6 +172,37 @@ fn a_timeout_that_was_removed() {
     ");
 }
 
+/// First it is marked, and removed when the levels have nothing from before that mark.
+#[test]
+fn a_timeout_that_is_removed_in_stages() {
+    let before = holding("shop.delay.30m", Some(40));
+    let first = plan(&without_unshipped(), &before);
+    insta::assert_snapshot!("stage_1", first);
+    let mut broker = applied(&before, &first);
+    let after = |broker: &mut Snapshot, seconds: u64| {
+        broker.clock = Some(Clock { now_s: seconds, counts_settle_s: 11 });
+        plan(&without_unshipped(), broker)
+    };
+    insta::assert_snapshot!("stage_2", after(&mut broker, 1_810));
+    for seconds in [0, 10, 11, 1_800, 1_810] {
+        assert_eq!(after(&mut broker, seconds).steps, [], "{seconds}");
+    }
+    // The last of them have come out, and more for the other timeout has come in since.
+    broker.messages.insert("shop.unshipped".to_owned(), 7);
+    insta::assert_snapshot!("stage_3", after(&mut broker, 1_811));
+    broker.messages.insert("shop.unshipped".to_owned(), 0);
+    let last = after(&mut broker, 1_811);
+    insta::assert_snapshot!("stage_4", last);
+    // What is counted as nothing need not be waited for, once the count is new.
+    broker.messages.insert("shop.delay.30m".to_owned(), 0);
+    assert_eq!(after(&mut broker, 10).steps, []);
+    assert_eq!(after(&mut broker, 11).steps, last.steps);
+    // Back in the file: it leaves no more, and starts anew another time.
+    let back = plan(&small(), &broker);
+    insta::assert_snapshot!("stage_back", back);
+    assert_eq!(applied(&broker, &back).objects, small().objects());
+}
+
 #[test]
 fn a_timeout_that_was_removed_with_messages() {
     let broker = holding("shop.unshipped", Some(12));
@@ -266,12 +301,11 @@ fn only_draining() {
 fn a_removed_timeout_that_levels_may_hold_messages_for() {
     insta::assert_snapshot!(plan(&without_unshipped(), &holding("shop.delay.30m", Some(40))), @r"
     Retire
-      - binding   shop.dlx -> shop.unshipped  (#.unshipped)
-            its timeout is no longer in the topology; what still comes due for it is parked; up to 40 messages in the levels may be for it: to have workers close them, keep the timeout in the file until nothing has been published for it for as long as its longest level
-    Delete
-      - queue     shop.unshipped
-            retired and empty
-    1 binding to take away, 1 queue to delete; no message is lost, but up to 40 messages in the levels may come to the parking lot
+      ~ queue     shop.unshipped  (leaves)
+            its timeout is no longer in the topology; it stays bound until what waits for it in the levels (40 messages for all timeouts) has come out, for workers with the old topology to consume. A later apply removes it once it is empty, or this one with --wait. What comes due for it after that is parked
+    Draining (deleted by a later apply, once empty)
+      ~ queue     shop.unshipped  0 messages for workers with the old topology to consume; it stays bound until what waits for it in the levels has come out (40 messages for all timeouts)
+    1 queue to leave in stages; 1 retired queue is draining; no message is lost
     ");
 }
 

@@ -131,23 +131,25 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
         let deadline = Deadline::new(self.size, self.scenario);
         self.log.with(MessageLog::change_begins);
         let is_unbind = |step: &Step| matches!(step.change, Change::Unbind(_));
-        let unbinds = Cell::new(0);
+        let (unbinds, leaves) = (Cell::new(0), Cell::new(false));
         let planned = |plan: &Plan| {
             (self.on_step)(&format!("applying: {}", plan.summary()));
             unbinds.set(plan.steps.iter().filter(|step| is_unbind(step)).count());
+            leaves.set(plan.steps.iter().any(|step| matches!(step.change, Change::Leave(_))));
         };
         let mut switched = None;
         let done = |step: &Step| {
             unbinds.set(unbinds.get() - usize::from(is_unbind(step)));
-            if unbinds.get() == 0 && switched.is_none() {
+            if unbinds.get() == 0 && !leaves.get() && switched.is_none() {
                 switched = Some(deadline.since.elapsed());
                 phases.send_replace(ChangePhase::Changed);
             }
         };
         let plan = self.carry_out(&self.scenario.after, planned, done).await?;
         let applied = deadline.since.elapsed();
-        phases.send_replace(ChangePhase::Changed);
-        self.drain(&deadline).await?;
+        let next = if leaves.get() { ChangePhase::Leaving } else { ChangePhase::Changed };
+        phases.send_replace(next);
+        self.drain(&deadline, &phases).await?;
         let gone = deadline.since.elapsed();
         phases.send_replace(ChangePhase::Gone);
         Ok(AppliedChange {
@@ -160,7 +162,11 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
     }
 
     /// As `overdue apply --wait`; the old parking lot drains too, because it is consumed here.
-    async fn drain(&self, deadline: &Deadline) -> Result<(), MeasureError> {
+    async fn drain(
+        &self,
+        deadline: &Deadline,
+        phases: &watch::Sender<ChangePhase>,
+    ) -> Result<(), MeasureError> {
         let mut waiting = Waiting::new(None, self.management.statistics_interval());
         let mut reported = Instant::now();
         loop {
@@ -169,7 +175,12 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
                 Next::Done if plan.draining.is_empty() => return Ok(()),
                 Next::GiveUp(gave_up @ GaveUp::Refused(_)) => return Err(gave_up.into()),
                 Next::CarryOut => {
-                    self.carry_out(&self.scenario.after, |_| {}, |_| {}).await?;
+                    let unbound = |step: &Step| {
+                        if matches!(step.change, Change::Unbind(_)) {
+                            phases.send_replace(ChangePhase::Changed);
+                        }
+                    };
+                    self.carry_out(&self.scenario.after, |_| {}, unbound).await?;
                 }
                 // So many at once may be late: how long is for this benchmark to say.
                 Next::Done | Next::Look(_) | Next::GiveUp(_) => {

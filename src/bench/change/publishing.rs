@@ -37,7 +37,7 @@ impl Publishing<'_> {
         publishing.buffer_unordered(IN_FLIGHT).try_for_each(async |()| Ok(())).await
     }
 
-    /// Goes on until the change is done: first as before, a while longer as before, then as it is now.
+    /// Goes on until the change is done: first as before, slowly while the queue of a removed timeout leaves, a while longer as before, then as it is now.
     pub(super) async fn meanwhile(
         &self,
         phase: watch::Receiver<ChangePhase>,
@@ -55,6 +55,10 @@ impl Publishing<'_> {
                 continue;
             }
             tick.tick().await;
+            if now == ChangePhase::Leaving {
+                self.one(&self.scenario.waiting).await?;
+                continue;
+            }
             if old > 0 {
                 self.some(&self.scenario.old, &mut old, handful).await?;
             } else if new > 0 {
