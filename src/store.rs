@@ -152,13 +152,8 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         // On a standby, and on a primary that is set so (default_transaction_read_only).
         const SQL: &str = "SELECT current_setting('transaction_read_only')::boolean";
-        let read_only = self.attended(async {
-            let client = self.cancellable().await?;
-            let row = self.named("ping", client.query_one(SQL, &[]).await)?;
-            client.done();
-            Ok(row.get(0))
-        });
-        if read_only.await? {
+        let rows = self.rows("ping", SQL, &[]).await?;
+        if rows.first().is_some_and(|row| row.get(0)) {
             return Err(StoreError::ReadOnly { address: self.address.to_string() });
         }
         Ok(())

@@ -3,14 +3,14 @@
 use std::{pin::pin, time::Duration};
 
 use tokio::time::timeout;
-use tokio_postgres::NoTls;
+use tokio_postgres::{NoTls, Row, types::ToSql};
 
 use super::{Store, StoreError, TlsConnect};
 
 /// How long a statement takes before the server is asked whether it is there at all.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// A connection of its own and an answer; together with the time before less than ten seconds.
-const PROBE: Duration = Duration::from_secs(5);
+const PROBE: Duration = Duration::from_secs(4);
 
 impl Store {
     /// Waits for `work` as long as the server answers to others: a slow statement ends by its own time-out, a silent
@@ -27,14 +27,33 @@ impl Store {
             tokio::select! {
                 biased;
                 result = &mut work => return result,
-                answers = self.answers() => if !answers {
+                // Seldom needed, and large.
+                answers = Box::pin(self.answers()) => if !answers {
                     return Err(StoreError::Silent { address: self.address.to_string() });
                 },
             }
         }
     }
 
-    /// Whether the server says anything to a new connection, be it that it has too many.
+    /// Runs a prepared statement of ours as long as the server answers.
+    pub(super) async fn rows(
+        &self,
+        name: &'static str,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let work = async {
+            let client = self.cancellable().await?;
+            let statement = self.named(name, client.prepare_cached(sql).await)?;
+            let rows = self.named(name, client.query(&statement, parameters).await)?;
+            client.done();
+            Ok(rows)
+        };
+        self.attended(Box::pin(work)).await
+    }
+
+    /// Whether the server, or the machine it was on, says anything to a new connection: that it has too many, or that
+    /// it takes none, is an answer as well.
     async fn answers(&self) -> bool {
         let asking = async {
             match &self.tls {
@@ -42,11 +61,7 @@ impl Store {
                 None => ask(&self.config, NoTls).await,
             }
         };
-        match timeout(PROBE, asking).await {
-            Ok(Ok(())) => true,
-            Ok(Err(error)) => error.as_db_error().is_some(),
-            Err(_elapsed) => false,
-        }
+        timeout(PROBE, asking).await.is_ok()
     }
 }
 

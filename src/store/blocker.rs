@@ -22,14 +22,13 @@ impl Store {
     /// # Errors
     /// The statement failed.
     pub(crate) async fn blocker(&self) -> Result<Option<Blocker>, StoreError> {
-        let client = self.client().await?;
-        let row = self.named("blocker", client.query_opt(SQL, &[]).await)?;
-        Ok(row.and_then(|row| {
-            let age_ms: i64 = row::cell(&row, 3).ok()?;
+        let rows = self.rows("blocker", SQL, &[]).await?;
+        Ok(rows.first().and_then(|row| {
+            let age_ms: i64 = row::cell(row, 3).ok()?;
             Some(Blocker {
-                pid: row::cell(&row, 0).ok()?,
-                application_name: row::cell::<&str>(&row, 1).ok()?.to_owned(),
-                state: row::cell::<&str>(&row, 2).ok()?.to_owned(),
+                pid: row::cell(row, 0).ok()?,
+                application_name: row::cell::<&str>(row, 1).ok()?.to_owned(),
+                state: row::cell::<&str>(row, 2).ok()?.to_owned(),
                 age: Duration::from_millis(u64::try_from(age_ms).unwrap_or(0)),
             })
         }))

@@ -1,7 +1,7 @@
 //! The outbox: events written with the effect, published afterwards, forgotten when confirmed.
 
 use jiff::Timestamp;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{Store, StoreError};
 
@@ -113,9 +113,7 @@ impl Store {
     /// # Errors
     /// The statement failed; nothing is taken.
     pub(crate) async fn claim_events(&self, limit: i64) -> Result<Claimed, StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("outbox_claim", client.prepare_cached(CLAIM).await)?;
-        let rows = self.named("outbox_claim", client.query(&statement, &[&limit]).await)?;
+        let rows = self.rows("outbox_claim", CLAIM, &[&limit]).await?;
         Ok(Claimed::of(&rows))
     }
 
@@ -148,25 +146,21 @@ impl Store {
         let waits_for: Vec<_> = refusals.iter().map(|refusal| &refusal.waits_for).collect();
         let reasons: Vec<_> = refusals.iter().map(|refusal| &refusal.reason).collect();
         let forbidden: Vec<bool> = refusals.iter().map(|refusal| refusal.forbidden).collect();
-        let client = self.client().await?;
-        let statement = self.named("outbox_refuse", client.prepare_cached(REFUSE).await)?;
-        let refused = client.query(&statement, &[&rows, &waits_for, &reasons, &forbidden]).await;
-        Ok(beginning(&self.named("outbox_refuse", refused)?))
+        let parameters: [&(dyn ToSql + Sync); 4] = [&rows, &waits_for, &reasons, &forbidden];
+        Ok(beginning(&self.rows("outbox_refuse", REFUSE, &parameters).await?))
     }
 
     /// Changes the rows of these keys, where there are any.
     pub(super) async fn outbox_change(
         &self,
         name: &'static str,
-        sql: &str,
+        sql: &'static str,
         keys: &[i64],
     ) -> Result<(), StoreError> {
         if keys.is_empty() {
             return Ok(());
         }
-        let client = self.client().await?;
-        let statement = self.named(name, client.prepare_cached(sql).await)?;
-        self.named(name, client.execute(&statement, &[&keys]).await).map(drop)
+        self.rows(name, sql, &[&keys]).await.map(drop)
     }
 }
 

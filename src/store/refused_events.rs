@@ -1,5 +1,7 @@
 //! Events that could not be published: the ones that wait, and when their event name is tried again.
 
+use tokio_postgres::types::ToSql;
+
 use super::{
     Store, StoreError,
     outbox::{Event, beginning, event},
@@ -45,9 +47,7 @@ impl Store {
 
     /// Takes for thirty seconds up to `limit` event names that are to be tried again.
     pub(crate) async fn claim_retries(&self, limit: i64) -> Result<Vec<Retry>, StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("outbox_retry_claim", client.prepare_cached(CLAIM).await)?;
-        let rows = self.named("outbox_retry_claim", client.query(&statement, &[&limit]).await)?;
+        let rows = self.rows("outbox_retry_claim", CLAIM, &[&limit]).await?;
         Ok(rows.iter().map(|row| Retry { event: row.get(0), events: row.get(1) }).collect())
     }
 
@@ -58,9 +58,7 @@ impl Store {
         limit: i64,
     ) -> Result<Vec<Event>, StoreError> {
         let name = "outbox_retry_events";
-        let client = self.client().await?;
-        let statement = self.named(name, client.prepare_cached(EVENTS).await)?;
-        let rows = self.named(name, client.query(&statement, &[&waits_for, &limit]).await)?;
+        let rows = self.rows(name, EVENTS, &[&waits_for, &limit]).await?;
         let events = rows.iter().map(|row| event(row.get("refused_id"), row)).collect();
         self.named(name, events)
     }
@@ -79,14 +77,11 @@ impl Store {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
-        let name = "outbox_retry_regroup";
         let ids: Vec<_> = orders.iter().map(|order| &order.order_id).collect();
         let events: Vec<_> = orders.iter().map(|order| &order.event).collect();
         let reasons: Vec<_> = orders.iter().map(|order| &order.reason).collect();
-        let client = self.client().await?;
-        let statement = self.named(name, client.prepare_cached(REGROUP).await)?;
-        let moved = client.query(&statement, &[&waited_for, &ids, &events, &reasons]).await;
-        Ok(beginning(&self.named(name, moved)?))
+        let parameters: [&(dyn ToSql + Sync); 4] = [&waited_for, &ids, &events, &reasons];
+        Ok(beginning(&self.rows("outbox_retry_regroup", REGROUP, &parameters).await?))
     }
 
     /// Lets an event name be tried again: at once where it is not refused any more; after 1 s where something was
@@ -97,18 +92,13 @@ impl Store {
         published: bool,
         refused: bool,
     ) -> Result<(), StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("outbox_retry_again", client.prepare_cached(AGAIN).await)?;
-        let again = client.execute(&statement, &[&event, &published, &refused]).await;
-        self.named("outbox_retry_again", again).map(drop)
+        self.rows("outbox_retry_again", AGAIN, &[&event, &published, &refused]).await.map(drop)
     }
 
     /// Forgets an event name of which nothing waits any more; for how many ms it was refused. `None` where events
     /// have joined meanwhile.
     pub(crate) async fn end_retry(&self, retry: &Retry) -> Result<Option<i64>, StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("outbox_retry_end", client.prepare_cached(END).await)?;
-        let ended = client.query_opt(&statement, &[&retry.event, &retry.events]).await;
-        Ok(self.named("outbox_retry_end", ended)?.map(|row| row.get(0)))
+        let ended = self.rows("outbox_retry_end", END, &[&retry.event, &retry.events]).await?;
+        Ok(ended.first().map(|row| row.get(0)))
     }
 }

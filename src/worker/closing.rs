@@ -216,7 +216,7 @@ impl Closer {
             }
             lock(&self.contention).waited_in_vain(Instant::now());
         }
-        let _turn = self.one_at_a_time.lock().await;
+        let _alone = self.one_at_a_time.lock().await;
         run(contended_sql).await
     }
 }

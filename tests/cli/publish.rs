@@ -257,4 +257,8 @@ async fn a_level_that_the_broker_does_not_have_is_refused_before_anything_is_sen
     assert_eq!(there.code, Some(0), "{there}");
     world.parked(0).await;
     assert_eq!(messages(&world).await, 1);
+    // A level that was changed twice has a queue of the third generation only.
+    world.wire().await.queue("orders.delay.37m.3", &[]).await;
+    let third = world.overdue_with(&["publish", "4711", "--level", "37m"], &user);
+    assert_eq!(third.code, Some(0), "{third}");
 }

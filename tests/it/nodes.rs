@@ -2,7 +2,11 @@
 
 use overdue::internals::{
     broker::{BrokerAddress, Link, Management},
-    store::{FailureKind, Store},
+    order::{OrderId, Outcome},
+    store::{
+        FailureKind, Store,
+        orders::{ClosingPath, Effect},
+    },
 };
 use tokio::net::TcpListener;
 
@@ -153,10 +157,26 @@ async fn a_database_that_falls_silent_is_given_up() {
     let store = Store::new(&url, &world.schema, 2).unwrap();
     store.ping().await.unwrap();
     proxy.freeze_to_program();
-    let silent = store.ping().await.unwrap_err();
-    assert!(silent.to_string().contains("does not answer any more"), "{silent}");
-    assert_eq!(silent.kind(), FailureKind::Unavailable);
+    let close = Effect::close();
+    let effect = store.run_effect(&close, &[], ClosingPath::Message);
+    let (ping, effect) = tokio::join!(store.ping(), effect);
+    for silent in [ping.unwrap_err(), effect.unwrap_err()] {
+        assert!(silent.to_string().contains("does not answer any more"), "{silent}");
+        assert_eq!(silent.kind(), FailureKind::Unavailable);
+    }
     proxy.pass();
     store.drop_connections();
     store.ping().await.unwrap();
+}
+
+/// Longer than the time after which the server is asked whether it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_statement_of_a_server_that_answers_is_waited_for() {
+    let world = World::new().await;
+    let ids = [OrderId::parse(&world.orders("o", 1, 0).await[0]).unwrap()];
+    let sql = "SELECT id AS order_id, 'already_final' AS outcome, due_at, now() AS decided_at
+               FROM orders, pg_sleep(4.5) WHERE id = ANY ($1) AND $2::text IS NOT NULL";
+    let slow = Effect { sql: sql.to_owned(), ..Effect::close() };
+    let outcomes = world.store.run_effect(&slow, &ids, ClosingPath::Message).await.unwrap();
+    assert_eq!(outcomes, [Outcome::AlreadyFinal]);
 }

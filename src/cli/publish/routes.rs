@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::super::{exit::Failure, setup};
 use crate::{
-    broker::{Link, passive},
+    broker::Link,
     config::Settings,
     objects::{Objects, routing},
     topology::Topology,
+    worker::queues,
 };
 
 /// Looks at the bindings, and where the user may not read them asks for the queues. What can be found out neither way
@@ -53,10 +54,8 @@ async fn without_queue<'a>(
     let mut missing = Vec::new();
     for key in keys {
         let Some(level) = topology.level(level_of(key)) else { continue };
-        let queue = topology.delay_queue(level);
-        let first = passive::queue_exists(link, &queue).await;
-        let second = passive::queue_exists(link, &format!("{queue}.2")).await;
-        if matches!((first, second), (Ok(false), Ok(false))) {
+        let generations = queues::probed(link, &topology.delay_queue(level)).await;
+        if generations.is_ok_and(|found| found.is_empty()) {
             missing.push(key);
         }
     }
