@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lapin::types::AMQPValue;
 use rabbitmq_http_client::requests::TopicPermissions;
+use tokio_postgres::GenericClient;
 
 use crate::support::{Parked, Wire, World, text, until, worker::settings};
 
@@ -167,6 +168,95 @@ async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
     assert!(events.iter().all(|event| read(event).1 == "x"), "{events:?}");
     assert_eq!(read(&wire.take_many(full, 1).await[0]).1, "x");
     until("nothing refused", async || refused(&world).await, |held| *held == 0).await;
+}
+
+const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
+
+/// The orders of the events that a claim takes, each with the event's name.
+async fn claim(client: &impl GenericClient, limit: i64) -> Vec<(i64, String, String)> {
+    let rows = client.query(CLAIM, &[&limit]).await.unwrap();
+    let mut events: Vec<_> = rows.iter().map(|row| (row.get(0), row.get(2), row.get(1))).collect();
+    events.sort();
+    events
+}
+
+fn names(claimed: &[(i64, String, String)]) -> Vec<String> {
+    claimed.iter().map(|(_, order, event)| format!("{order} {event}")).collect()
+}
+
+/// Two relays on two connections, one step at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_event_of_an_order_is_not_taken_while_another_relay_has_an_earlier_one() {
+    let world = World::new().await;
+    let (mut one, other) =
+        (world.store.client().await.unwrap(), world.store.client().await.unwrap());
+    let events = [("first", "x"), ("second", "x"), ("first", "y"), ("third", "x"), ("second", "y")];
+    write(&world, &events).await;
+
+    // Locked, not committed.
+    let claiming = one.transaction().await.unwrap();
+    let first = claim(&*claiming, 1).await;
+    assert_eq!(names(&first), ["x first"]);
+    // Only events of the order that nobody else has, and all of them at once.
+    assert_eq!(names(&claim(&**other, 500).await), ["y first", "y second"]);
+    claiming.commit().await.unwrap();
+    // Committed, on its way to the broker.
+    assert_eq!(names(&claim(&**other, 500).await), Vec::<String>::new());
+    let forget = include_str!("../../sql/outbox_done.sql");
+    one.execute(forget, &[&vec![first[0].0]]).await.unwrap();
+    assert_eq!(names(&claim(&**other, 500).await), ["x second", "x third"]);
+}
+
+/// A relay that has died with an order's first event keeps that order for 30 s, and no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_behind_a_claimed_one_of_their_order_do_not_hide_the_others() {
+    let world = World::new().await;
+    let client = world.store.client().await.unwrap();
+    world
+        .sql(
+            "INSERT INTO outbox (event, order_id) SELECT 'e-' || n, 'x' FROM generate_series(1, 60) n;
+             INSERT INTO outbox (event, order_id) VALUES ('e', 'y'), ('e', 'z')",
+        )
+        .await;
+    assert_eq!(names(&claim(&**client, 1).await), ["x e-1"]);
+    assert_eq!(names(&claim(&**client, 20).await), ["y e", "z e"]);
+    world
+        .sql("UPDATE outbox SET claimed_until = now() - interval '1 second' WHERE event = 'e-1'")
+        .await;
+    assert_eq!(names(&claim(&**client, 2).await), ["x e-1", "x e-2"]);
+}
+
+/// Five relays that claim, publish and forget at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
+    let world = World::new().await;
+    world
+        .sql(
+            "INSERT INTO outbox (event, order_id)
+             SELECT 'e', 'o-' || n % 7 FROM generate_series(1, 3000) n",
+        )
+        .await;
+    let published = std::sync::Mutex::new(Vec::new());
+    let relays = (0..5).map(async |_| {
+        let client = world.store.client().await.unwrap();
+        loop {
+            let claimed = claim(&**client, 20).await;
+            let ids: Vec<i64> = claimed.iter().map(|(id, ..)| *id).collect();
+            published.lock().unwrap().extend(claimed.into_iter().map(|(id, order, _)| (order, id)));
+            client.execute(include_str!("../../sql/outbox_done.sql"), &[&ids]).await.unwrap();
+            if ids.is_empty() && world.number("SELECT count(*) FROM outbox").await == 0 {
+                break;
+            }
+        }
+    });
+    futures_util::future::join_all(relays).await;
+    let published = published.into_inner().unwrap();
+    assert_eq!(published.len(), 3_000);
+    let mut last = BTreeMap::new();
+    for (order, id) in published {
+        let before = last.insert(order.clone(), id).unwrap_or_default();
+        assert!(before < id, "{order}: {id} after {before}");
+    }
 }
 
 /// The broker closes the channel for it, and what is beside it there is in doubt.
