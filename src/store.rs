@@ -34,6 +34,8 @@ use crate::{
 
 /// TCP, TLS and login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longer than a silent server is waited for, so that this is what is said of it.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(9);
 /// A statement of ours takes milliseconds; a minute of it means that something is broken.
 const STATEMENT_TIMEOUT_MS: u32 = 30_000;
 /// Longer than any sane payment transaction; then the batch is tried again.
@@ -118,7 +120,7 @@ impl Store {
             .max_size(connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(Duration::from_secs(30)))
-            .create_timeout(Some(CONNECT_TIMEOUT + Duration::from_secs(3)))
+            .create_timeout(Some(CREATE_TIMEOUT))
             .build()
             .map_err(|error| StoreError::Address(error.to_string()))?;
         Ok(Self { pool, address: address.into(), tls, encryption, config: Arc::new(config) })

@@ -36,7 +36,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
 /// Idle time before the first keepalive probe, and between two of them.
 const KEEPALIVE: Duration = Duration::from_secs(3);
-/// How long the nodes before it are given before the next node of a cluster is tried as well.
+/// How long nodes that say nothing are given before the next node of a cluster is tried as well.
 const NEXT_NODE: Duration = Duration::from_millis(300);
 
 /// Why there is no connection.
@@ -110,24 +110,20 @@ impl Link {
             Some(tls) => Some(client(address, tls)?),
             None => None,
         };
-        let nodes = address.nodes.expose().iter();
-        let mut attempts: FuturesUnordered<_> = nodes
-            .zip(0..)
-            .map(|(node, before)| {
-                let tls = tls.clone();
-                async move {
-                    // A node that is down says so at once; one that is silent does not hold up the next.
-                    tokio::time::sleep(NEXT_NODE * before).await;
-                    Self::open_node(address, node.clone(), tls, purpose).await
-                }
-            })
-            .collect();
+        let mut nodes = address.nodes.expose().iter();
+        let mut attempts = FuturesUnordered::new();
         let mut first = None;
-        while let Some(opened) = attempts.next().await {
-            match opened {
-                Ok(link) => return Ok(link),
-                Err(error) if error.is_answer() => return Err(error),
-                Err(error) => first = first.or(Some(error)),
+        loop {
+            // The next one begins when one has failed, and when those before it are silent.
+            if let Some(node) = nodes.next() {
+                attempts.push(Self::open_node(address, node.clone(), tls.clone(), purpose));
+            }
+            match timeout(NEXT_NODE, attempts.next()).await {
+                Ok(Some(Ok(link))) => return Ok(link),
+                Ok(Some(Err(error))) if error.is_answer() => return Err(error),
+                Ok(Some(Err(error))) => first = first.or(Some(error)),
+                Ok(None) => break,
+                Err(_silent) => {}
             }
         }
         Err(first.unwrap_or_else(|| ConnectError::Silent { address: address.to_string() }))

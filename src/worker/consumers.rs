@@ -162,7 +162,7 @@ impl Consumers {
             telemetry::queue_lost(queue, &error_chain(&error));
             (Backoff::default(), Instant::now())
         });
-        let next = Instant::now() + SHORTEST_PAUSE + backoff.pause();
+        let next = Instant::now() + backoff.pause_after(SHORTEST_PAUSE);
         self.troubled.insert(queue.to_owned(), (backoff, next));
         Ok(())
     }

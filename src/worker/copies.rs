@@ -15,6 +15,7 @@ use futures_util::{
 };
 
 use super::{
+    backoff,
     copy_publisher::{CopyError, CopyPublisher},
     due::Due,
     schedule::Schedule,
@@ -23,7 +24,6 @@ use crate::wire::Message;
 
 /// Before a copy that was refused is tried again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A confirm takes milliseconds; after so long without any, nothing gets through.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// One line in the log stands for all failures within it.
@@ -114,7 +114,7 @@ impl Copies {
     }
 
     fn refuse(&mut self, mut copy: Copy) {
-        let pause = FIRST_PAUSE.saturating_mul(1 << copy.failures.min(10)).min(LONGEST_PAUSE);
+        let pause = pause_after(copy.failures);
         copy.failures += 1;
         self.refused.add(Instant::now() + pause, copy);
     }
@@ -151,5 +151,24 @@ impl Copies {
 
     fn nothing_gets_through(&self) -> bool {
         self.is_sending() && self.progress.elapsed() > STUCK_AFTER
+    }
+}
+
+fn pause_after(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(backoff::LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST_PAUSE, backoff, pause_after};
+
+    #[test]
+    fn a_copy_that_is_refused_for_ever_is_tried_every_five_seconds() {
+        assert_eq!(pause_after(0), FIRST_PAUSE);
+        for failures in 0..1_000 {
+            assert!(pause_after(failures) <= pause_after(failures + 1));
+            assert!(pause_after(failures) <= backoff::LONGEST);
+        }
+        assert_eq!(pause_after(u32::MAX), backoff::LONGEST);
     }
 }

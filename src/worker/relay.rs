@@ -8,7 +8,7 @@ mod retry;
 
 use std::{sync::Arc, time::Duration};
 
-use super::{context::Worker, jitter, session_end::SessionEnd};
+use super::{backoff, context::Worker, jitter, session_end::SessionEnd};
 use crate::{
     broker::{ConnectError, PublishError, Publisher},
     shutdown::Stop,
@@ -23,8 +23,9 @@ use chains::{Fate, Refused};
 
 /// Events on their way at once.
 const CLAIM: i64 = 500;
-/// The batches of this process notify; events of other processes that died are found by polling.
-const POLL: Duration = Duration::from_secs(5);
+/// The batches of this process notify; events of other processes that died are found by polling. After a failure it is
+/// a back-off as well.
+const POLL: Duration = backoff::LONGEST;
 /// The shortest back-off of a refused event.
 const POLL_REFUSED: Duration = Duration::from_secs(1);
 

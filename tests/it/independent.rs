@@ -1,6 +1,8 @@
 //! A queue, an effect or a table of one timeout that is wrong concerns no other timeout.
 
-use crate::support::{World, until};
+use lapin::types::AMQPValue;
+
+use crate::support::{Parked, Wire, WorkerProcess, World, until};
 
 const TWO: &str = r#"
 name = "orders"
@@ -80,11 +82,8 @@ async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
     assert!(process.is_running());
 }
 
-/// Nobody gives messages back meanwhile: before RabbitMQ 4.3 each time counts towards the delivery limit.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+/// A worker that may read and not write, 200 messages of which some are in its hands, and the grant that it lacks.
+async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
     let url = world.database_user().await;
     let user = world.schema.clone();
     let grant = format!(
@@ -92,7 +91,7 @@ async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked(
                          GRANT ALL ON ALL SEQUENCES IN SCHEMA {user} TO {user}"
     );
     world.sql(&grant).await;
-    let mut process = world
+    let process = world
         .started(|command| {
             command.env("OVERDUE_DATABASE__URL", url).env("OVERDUE_WORKER__BATCH_SIZE", "20");
         })
@@ -109,6 +108,42 @@ async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked(
     until("four attempts", failures, |count| *count >= 4).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
     assert_eq!(world.closed().await, 0);
+    (process, grant)
+}
+
+/// Whatever a requeue counts for, before RabbitMQ 4.3 or from then on: there is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_refuses_writes_no_delivery_is_given_back() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let (mut process, _) = refused_writes(&world, &wire).await;
+    // What it has in hand goes back with its connection, which counts once, on every version.
+    process.kill();
+    let all = async || wire.ready("orders.unpaid").await;
+    until("the connection closed", all, |ready| *ready == 200).await;
+    let messages = wire.take_all("orders.unpaid").await;
+    let counts: Vec<i64> = messages.iter().map(times_given_back).collect();
+    assert!(counts.contains(&1) && counts.iter().all(|count| *count <= 1), "{counts:?}");
+    world.parked(0).await;
+}
+
+/// By the count of deliveries that failed, or of all deliveries, which 4.3 keeps beside it.
+fn times_given_back(message: &Parked) -> i64 {
+    let counts =
+        ["x-delivery-count", "x-acquired-count"].map(|name| match message.headers.get(name) {
+            None => 0,
+            Some(AMQPValue::LongLongInt(count)) => *count,
+            Some(other) => panic!("{name} is {other:?}"),
+        });
+    counts.into_iter().max().unwrap_or(0)
+}
+
+/// Nobody gives messages back meanwhile: before RabbitMQ 4.3 each time counts towards the delivery limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let (mut process, grant) = refused_writes(&world, &wire).await;
     world.sql(&grant).await;
     world.until_closed(200).await;
     world.until_empty("orders.unpaid").await;

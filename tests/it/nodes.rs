@@ -1,5 +1,7 @@
 //! Several nodes in one URL: those that are down, silent or refuse cost nothing but a moment.
 
+use std::time::Instant;
+
 use overdue::internals::{
     broker::{BrokerAddress, Link, Management},
     order::{OrderId, Outcome},
@@ -92,7 +94,7 @@ async fn a_worker_goes_on_at_another_node() {
     let (port, other) = (first.port(), second.port());
     let url = world.services.broker_url(&world.vhost, Some(port));
     let both = hosts(&url, port, &format!("127.0.0.1:{port},127.0.0.1:{other}"));
-    let _process = world
+    let process = world
         .started(|command| {
             command.env("OVERDUE_BROKER__URL", &both);
         })
@@ -100,9 +102,42 @@ async fn a_worker_goes_on_at_another_node() {
     let orders = world.orders("o", 20, 0).await;
     world.publish("100ms", &orders[..10]).await;
     world.until_closed(10).await;
+    let tried = first.attempts();
     first.refuse();
     world.publish("100ms", &orders[10..]).await;
     world.until_closed(20).await;
+    // The one that lost its node, and none that failed after it: no back-off lies between the two nodes.
+    assert_eq!(process.logged("session ended"), 1, "{}", process.log());
+    assert!(first.attempts() > tried && second.attempts() > 0);
+}
+
+/// Only a node that says nothing is given time before the next one is tried.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_are_down_cost_less_than_one_that_is_silent() {
+    let services = Services::main();
+    let silent = Proxy::to(&services.broker_socket()).await;
+    silent.freeze_to_program();
+    let good = Proxy::to(&services.broker_socket()).await;
+    let (silent, port) = (silent.port(), good.port());
+    let dead = format!("127.0.0.1:{}", nobody().await);
+    let url = services.broker_url("/", Some(port));
+    let takes = async |before: String| {
+        let several = hosts(&url, port, &format!("{before},127.0.0.1:{port}"));
+        let address = BrokerAddress::parse(&several, Some("http://localhost")).unwrap();
+        let began = Instant::now();
+        let link = Link::open(&address, "test: several nodes").await.unwrap();
+        let took = began.elapsed();
+        link.close().await;
+        took
+    };
+    let (mut down, mut quiet) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        down.push(takes([dead.as_str(); 4].join(",")).await);
+        quiet.push(takes(format!("127.0.0.1:{silent}")).await);
+    }
+    down.sort_unstable();
+    quiet.sort_unstable();
+    assert!(down[2] < quiet[2], "{down:?} {quiet:?}");
 }
 
 /// Which of three urls is meant by a flag for a file, and what is said of a password in a command line.

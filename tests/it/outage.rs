@@ -95,6 +95,74 @@ async fn a_broker_that_is_away_for_a_while_is_waited_for() {
     run.ends_well().await;
 }
 
+/// So many attempts in vain that the pauses between them have reached their longest.
+const MANY: usize = 6;
+const LONGEST_PAUSE_MS: u64 = 5_000;
+
+/// The pauses that were announced, in milliseconds.
+fn pauses(log: &str) -> Vec<u64> {
+    let values = log.split("retry_in_ms=").skip(1);
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    values.map(|text| digits(text).parse().unwrap()).collect()
+}
+
+/// After the peer is back, the first attempt that begins is the one that succeeds, and it is five seconds off at most.
+async fn goes_on_with_the_first_attempt(run: Run, failed: &str, back: impl FnOnce(&Run)) {
+    let before = run.process.logged(failed);
+    back(&run);
+    run.world.until_closed(600).await;
+    let log = run.process.log();
+    // One may have been under way.
+    assert!(run.process.logged(failed) <= before + 1, "{log}");
+    let pauses = pauses(&log);
+    assert!(pauses.len() >= before, "{log}");
+    assert!(pauses.iter().all(|pause| *pause <= LONGEST_PAUSE_MS), "{pauses:?}");
+    run.ends_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_outage_of_the_broker_does_not_make_the_pauses_longer() {
+    let run = run().await;
+    run.publish_until_some_closed().await;
+    run.broker.refuse();
+    let sessions = async || run.process.logged("session ended");
+    until("many failed sessions", sessions, |count| *count >= MANY).await;
+    goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_outage_of_the_database_does_not_make_the_pauses_longer() {
+    let run = run().await;
+    run.database.refuse();
+    run.publish().await;
+    let failures = async || run.process.logged("orders cannot be closed");
+    until("many attempts", failures, |count| *count >= MANY).await;
+    goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass()).await;
+}
+
+/// The attempt that is under way when it answers again succeeds: nothing waits for another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
+    let run = run().await;
+    run.publish_until_some_closed().await;
+    run.broker.freeze_to_program();
+    let before = run.broker.attempts();
+    let sessions = async || run.process.logged("session ended");
+    until("the silence noticed", sessions, |count| *count == 1).await;
+    until("a new attempt", async || run.broker.attempts(), |attempts| *attempts > before).await;
+    goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
+    let run = run().await;
+    run.database.freeze_to_program();
+    run.publish().await;
+    let failures = async || run.process.logged("orders cannot be closed");
+    until("the silence noticed", failures, |count| *count >= 1).await;
+    goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass()).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_connections_that_are_cut_are_opened_again() {
     let run = run().await;

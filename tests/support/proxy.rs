@@ -1,6 +1,13 @@
 //! A TCP proxy between a program and a service, to break what is between them.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use socket2::SockRef;
 use tokio::{
@@ -30,6 +37,7 @@ struct Mode {
 pub struct Proxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
+    attempts: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
 }
 
@@ -39,13 +47,20 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (mode, watching) = watch::channel(Mode::default());
-        let accepting = tokio::spawn(accept(listener, service.to_owned(), watching));
-        Self { address, mode, accepting }
+        let attempts = Arc::default();
+        let accepting =
+            tokio::spawn(accept(listener, service.to_owned(), watching, Arc::clone(&attempts)));
+        Self { address, mode, attempts, accepting }
     }
 
     /// Where the program connects to.
     pub fn port(&self) -> u16 {
         self.address.port()
+    }
+
+    /// How many connections were begun, also those that were reset at once.
+    pub fn attempts(&self) -> usize {
+        self.attempts.load(Ordering::Relaxed)
     }
 
     /// Everything passes again: new connections, and the ones that were frozen.
@@ -88,8 +103,14 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, service: String, mode: watch::Receiver<Mode>) {
+async fn accept(
+    listener: TcpListener,
+    service: String,
+    mode: watch::Receiver<Mode>,
+    attempts: Arc<AtomicUsize>,
+) {
     while let Ok((program, _)) = listener.accept().await {
+        attempts.fetch_add(1, Ordering::Relaxed);
         let service = service.clone();
         let mode = mode.clone();
         tokio::spawn(async move {
