@@ -49,6 +49,11 @@ pub enum ConnectError {
     /// Somebody accepts the connection and says nothing.
     #[error("the broker at {address} did not finish the AMQP handshake within {} s", HANDSHAKE_TIMEOUT.as_secs())]
     Silent { address: String },
+    /// Who answers speaks something else, TLS for example.
+    #[error(
+        "what answers at {address} does not speak AMQP: correct the port in broker.url, or write amqps:// where it expects TLS"
+    )]
+    NotAmqp { address: String },
     /// TLS cannot be set up, or the handshake failed.
     #[error("no TLS connection to the broker at {address}: {reason}")]
     Tls { address: String, reason: String },
@@ -250,6 +255,9 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
     let where_ = address.to_string();
     if let Some(reason) = tls::refusal(&error, tls::RABBITMQ) {
         return ConnectError::Tls { address: where_, reason };
+    }
+    if matches!(error.kind(), ErrorKind::ParsingError(_)) {
+        return ConnectError::NotAmqp { address: where_ };
     }
     if let ErrorKind::ProtocolError(amqp) = error.kind() {
         let text = amqp.get_message().to_string();

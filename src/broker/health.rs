@@ -63,7 +63,9 @@ fn refusal(error: &ConnectError) -> AmqpConnection {
         ConnectError::Unreachable { source, .. } => {
             AmqpConnection::Unreachable(format!("{text} ({source})"))
         }
-        ConnectError::Silent { .. } | ConnectError::Tls { .. } => AmqpConnection::Unreachable(text),
+        ConnectError::Silent { .. } | ConnectError::NotAmqp { .. } | ConnectError::Tls { .. } => {
+            AmqpConnection::Unreachable(text)
+        }
         ConnectError::Login { .. } => AmqpConnection::LoginRefused(text),
         ConnectError::NoVirtualHost { .. } | ConnectError::NotAllowed { .. } => {
             AmqpConnection::NoVirtualHost(text)

@@ -108,7 +108,9 @@ impl From<ConnectError> for Failure {
         let code = match error {
             ConnectError::Unreachable { .. } | ConnectError::Silent { .. } => UNAVAILABLE,
             ConnectError::Login { .. } | ConnectError::NotAllowed { .. } => NOT_PERMITTED,
-            ConnectError::NoVirtualHost { .. } | ConnectError::Tls { .. } => CONFIGURATION,
+            ConnectError::NoVirtualHost { .. }
+            | ConnectError::NotAmqp { .. }
+            | ConnectError::Tls { .. } => CONFIGURATION,
         };
         Self::of(code, &error)
     }

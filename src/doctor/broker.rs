@@ -48,6 +48,14 @@ pub(crate) fn virtual_host(facts: &Facts) -> Draft {
 /// Does AMQP go over TLS, where it leaves the machine?
 pub(crate) fn tls(facts: &Facts) -> Draft {
     let broker = &facts.broker;
+    if broker.tls != Encryption::None
+        && matches!(
+            broker.connection,
+            AmqpConnection::Unreachable(_) | AmqpConnection::NoAddress(_)
+        )
+    {
+        return Draft::warning("not known: no connection", NO_CONNECTION);
+    }
     judge_tls(
         broker.tls,
         broker.loopback,
