@@ -125,6 +125,24 @@ pub mod graph {
         pub use crate::graph::svg::render;
     }
 }
+pub mod ladder {
+    pub use crate::ladder::{
+        Ladder, Place,
+        spec::{LadderSpec, SpecError},
+    };
+    pub mod objects {
+        pub use crate::ladder::objects::Ends;
+    }
+    pub mod path {
+        pub use crate::ladder::path::{DelayError, Hop, KeyError, Path, Rounding};
+    }
+    pub mod spec {
+        pub use crate::ladder::spec::MAX_MS;
+    }
+    pub mod summary {
+        pub use crate::ladder::summary::Summary;
+    }
+}
 pub mod objects {
     pub use crate::objects::{Argument, Binding, Exchange, Objects, Queue, mark::mark};
     pub mod routing {

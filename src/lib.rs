@@ -142,6 +142,7 @@ mod export;
 mod graph;
 #[doc(hidden)]
 pub mod internals;
+mod ladder;
 mod objects;
 mod order;
 mod order_service;

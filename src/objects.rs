@@ -1,5 +1,6 @@
 //! Exchanges, queues and bindings as plain data: what a topology wants and what a broker has, in the same types.
 
+pub(crate) mod declare;
 pub(crate) mod mark;
 pub(crate) mod routing;
 pub(crate) mod topic;

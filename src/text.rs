@@ -1,7 +1,8 @@
-//! Small pieces of text that many rooms write: counts with their nouns, the causes of an error, shell words,
+//! Small pieces of text that many rooms write: counts with their nouns, durations, the causes of an error, shell words,
 //! suggestions for a misspelt name, JSON with an object per line, what is safe on a terminal.
 
 mod count;
+mod duration;
 mod error_chain;
 pub(crate) mod json;
 mod printable;
@@ -10,6 +11,7 @@ mod suggest;
 mod table;
 
 pub(crate) use count::{counted, noun};
+pub(crate) use duration::duration;
 pub(crate) use error_chain::error_chain;
 pub(crate) use printable::OneLine;
 pub use printable::{one_line, printable, printable_json};

@@ -19,6 +19,8 @@ mod export;
 mod frames;
 mod generate;
 mod graph;
+mod ladder;
+mod ladder_properties;
 mod order_wire;
 mod permissions;
 mod plan_conflicts;

@@ -63,7 +63,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         name: "text",
         core: true,
-        about: "counts with their nouns, error chains, shell words, suggestions",
+        about: "counts with their nouns, durations, error chains, shell words, suggestions",
         files: &["text.rs", "text/"],
         imports: &[],
         uses: &["strsim"],
@@ -99,6 +99,14 @@ pub(super) const ROOMS: &[Room] = &[
         files: &["objects.rs", "objects/"],
         imports: &[],
         uses: &["schemars"],
+    },
+    Room {
+        name: "ladder",
+        core: true,
+        about: "any delay as digits: places, paths, routing keys, and the objects they need",
+        files: &["ladder.rs", "ladder/"],
+        imports: &["text", "objects"],
+        uses: &[],
     },
     Room {
         name: "diagnostic",
@@ -445,6 +453,7 @@ pub(super) const ROOMS: &[Room] = &[
             "text",
             "secret",
             "objects",
+            "ladder",
             "diagnostic",
             "topology",
             "plan",

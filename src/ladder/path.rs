@@ -1,0 +1,232 @@
+//! From a delay to a routing key, and back.
+
+use std::time::Duration;
+
+use super::{Ladder, Place};
+use crate::text::duration;
+
+/// The longest routing key that AMQP 0-9-1 can carry, in bytes.
+const MAX_KEY_BYTES: usize = 255;
+
+/// What becomes of the rest below the resolution of a ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// Out too early by less than the resolution: for a consumer that holds it until the instant.
+    Down,
+    /// Out too late by less than the resolution: for a consumer that must not see it early.
+    Up,
+}
+
+/// The way of a message through a ladder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Where it is published.
+    pub exchange: String,
+    /// With which routing key.
+    pub routing_key: String,
+    /// The queues it waits in, in order.
+    pub hops: Vec<Hop>,
+    /// The last word of the routing key, which the due exchange looks at.
+    pub word: String,
+}
+
+/// One queue of a [`Path`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The queue.
+    pub queue: String,
+    /// How long it holds the message.
+    pub hold: Duration,
+}
+
+impl Path {
+    /// How long all queues together hold the message.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.hops.iter().map(|hop| hop.hold).sum()
+    }
+}
+
+/// Why a delay has no path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DelayError {
+    /// In the past.
+    #[error("a delay of {ms} ms is below zero: use 0 for what is due now")]
+    BelowZero {
+        /// As asked for.
+        ms: i64,
+    },
+    /// Above the ladder's maximum, before rounding.
+    #[error(
+        "a delay of {} ms is longer than the ladder holds messages ({}): shorten it, or raise the maximum",
+        delay.as_millis(), duration(*max_ms)
+    )]
+    TooLong {
+        /// As asked for.
+        delay: Duration,
+        /// In milliseconds.
+        max_ms: u64,
+    },
+    /// Empty, or several words.
+    #[error("`{word}` cannot end a routing key: use one word, without dots")]
+    NotOneWord {
+        /// As given.
+        word: String,
+    },
+    /// The routing key would have more than 255 bytes.
+    #[error(
+        "the routing key would have {bytes} bytes, and AMQP allows {MAX_KEY_BYTES}: use a shorter word than `{word}`"
+    )]
+    KeyTooLong {
+        /// As given.
+        word: String,
+        /// What the key would have.
+        bytes: usize,
+    },
+}
+
+/// Why a routing key is not one of this ladder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// No place of the ladder has this exchange.
+    #[error("the ladder has no exchange `{exchange}`: it has {}", known.join(", "))]
+    Exchange {
+        /// As given.
+        exchange: String,
+        /// The exchanges of the ladder, largest unit first.
+        known: Vec<String>,
+    },
+    /// A digit is missing, too high, or not written as this program writes it.
+    #[error("word {number} of `{routing_key}` has to be a number from 0 to {highest}, for {unit}", unit = duration(*unit_ms))]
+    Digit {
+        /// As given.
+        routing_key: String,
+        /// Which word, from 1.
+        number: usize,
+        /// The highest digit there is.
+        highest: u32,
+        /// What digit 1 holds, in milliseconds.
+        unit_ms: u64,
+    },
+    /// No word follows the digits.
+    #[error("`{routing_key}` has digits only: the word of the timeout has to follow")]
+    NoWord {
+        /// As given.
+        routing_key: String,
+    },
+}
+
+impl Ladder {
+    /// The path that holds a message for `delay`, rounded to the resolution; `word` is what the due exchange looks at.
+    ///
+    /// Without a delay it goes to the last place with the digit 0, and from there to the due exchange: a publisher
+    /// needs no other right and no other case for it.
+    pub fn enter(
+        &self,
+        delay: Duration,
+        rounding: Rounding,
+        word: &str,
+    ) -> Result<Path, DelayError> {
+        if word.is_empty() || word.contains('.') {
+            return Err(DelayError::NotOneWord { word: word.to_owned() });
+        }
+        let too_long = || DelayError::TooLong { delay, max_ms: self.max_ms() };
+        if delay > self.max() {
+            return Err(too_long());
+        }
+        let steps = rounded(delay, self.resolution(), rounding).ok_or_else(too_long)?;
+        let digits = self.digits(steps);
+        let entry = digits.iter().rposition(|digit| *digit > 0).unwrap_or(0);
+        let digits = digits.get(..=entry).unwrap_or_default();
+        let numbers = digits.iter().map(|digit| format!("{digit}."));
+        let routing_key = numbers.chain([word.to_owned()]).collect::<String>();
+        match routing_key.len() {
+            0..=MAX_KEY_BYTES => Ok(self.path(digits, routing_key, word)),
+            bytes => Err(DelayError::KeyTooLong { word: word.to_owned(), bytes }),
+        }
+    }
+
+    /// [`enter`](Self::enter) with a signed number of milliseconds, as others send it.
+    pub fn enter_millis(
+        &self,
+        delay_ms: i64,
+        rounding: Rounding,
+        word: &str,
+    ) -> Result<Path, DelayError> {
+        let ms = u64::try_from(delay_ms).map_err(|_| DelayError::BelowZero { ms: delay_ms })?;
+        self.enter(Duration::from_millis(ms), rounding, word)
+    }
+
+    /// The way that a message takes which was published to an exchange of this ladder with this routing key.
+    ///
+    /// As on the broker, words between the digit of that exchange and the last word do not matter.
+    pub fn decode(&self, exchange: &str, routing_key: &str) -> Result<Path, KeyError> {
+        let entry = self.places.iter().position(|place| self.exchange(*place) == exchange);
+        let unknown = || KeyError::Exchange {
+            exchange: exchange.to_owned(),
+            known: self.places.iter().rev().map(|place| self.exchange(*place)).collect(),
+        };
+        let places = self.places.get(..=entry.ok_or_else(unknown)?).unwrap_or_default();
+        let words: Vec<&str> = routing_key.split('.').collect();
+        let digit = |(index, place): (usize, &Place)| {
+            let word = words.get(index).copied();
+            word.and_then(|word| digit(word, place.highest)).ok_or_else(|| KeyError::Digit {
+                routing_key: routing_key.to_owned(),
+                number: index.saturating_add(1),
+                highest: place.highest,
+                unit_ms: place.unit_ms,
+            })
+        };
+        let digits = places.iter().enumerate().map(digit).collect::<Result<Vec<u32>, _>>()?;
+        let word = words.iter().skip(digits.len()).next_back().filter(|word| !word.is_empty());
+        let word = word.ok_or_else(|| KeyError::NoWord { routing_key: routing_key.to_owned() })?;
+        Ok(self.path(&digits, routing_key.to_owned(), word))
+    }
+
+    /// The digits of a number of steps, smallest unit first; the last place takes what is left.
+    fn digits(&self, steps: u64) -> Vec<u32> {
+        let mut rest = steps;
+        let digit = |place: &Place| {
+            let unit = place.unit_ms / self.resolution_ms;
+            let digit = rest / unit;
+            rest %= unit;
+            u32::try_from(digit).unwrap_or(u32::MAX)
+        };
+        let mut digits: Vec<u32> = self.places.iter().rev().map(digit).collect();
+        digits.reverse();
+        digits
+    }
+
+    /// `digits` are those up to the place that the message enters at.
+    fn path(&self, digits: &[u32], routing_key: String, word: &str) -> Path {
+        let passed = self.places.iter().zip(digits).rev();
+        let waits = passed.clone().filter(|(_, digit)| **digit > 0);
+        let hop = |(place, digit): (&Place, &u32)| Hop {
+            queue: self.queue(*place, *digit),
+            hold: Duration::from_millis(place.hold_ms(*digit)),
+        };
+        let entry = passed.map(|(place, _)| self.exchange(*place)).next();
+        Path {
+            exchange: entry.unwrap_or_default(),
+            routing_key,
+            hops: waits.map(hop).collect(),
+            word: word.to_owned(),
+        }
+    }
+}
+
+/// How many steps; none where it is more than can be counted.
+fn rounded(delay: Duration, step: Duration, rounding: Rounding) -> Option<u64> {
+    let (delay, step) = (delay.as_nanos(), step.as_nanos());
+    let steps = match rounding {
+        Rounding::Down => delay.checked_div(step)?,
+        Rounding::Up => delay.div_ceil(step),
+    };
+    u64::try_from(steps).ok()
+}
+
+/// A digit as it is in bindings: no sign, no leading zeros.
+fn digit(word: &str, highest: u32) -> Option<u32> {
+    let digit: u32 = word.parse().ok()?;
+    (digit <= highest && digit.to_string() == word).then_some(digit)
+}

@@ -1,0 +1,286 @@
+//! What holds for every ladder, every delay and every routing key.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use overdue::internals::{
+    ladder::{
+        Ladder, LadderSpec, Place, SpecError,
+        path::{DelayError, Rounding},
+        spec::MAX_MS,
+    },
+    objects::{Binding, Exchange, Objects, Queue, routing::route},
+};
+use proptest::{prelude::*, sample::Index};
+
+use crate::ladder::{ladder, objects};
+
+/// A maximum in seconds: as often short as long.
+fn max_s() -> impl Strategy<Value = u64> {
+    (1_u32..=28)
+        .prop_flat_map(|bits| (1 << (bits - 1))..=(1_u64 << bits))
+        .prop_map(|s| s.min(MAX_MS / 1_000))
+}
+
+/// A spec to the second with a budget that does, where it has one.
+fn spec() -> impl Strategy<Value = LadderSpec> {
+    (max_s(), prop::option::of(0_u32..60)).prop_map(|(max_s, more)| LadderSpec {
+        max_queues: more.map(|more| least(max_s) + more),
+        ..LadderSpec::up_to(Duration::from_secs(max_s))
+    })
+}
+
+fn any_ladder() -> impl Strategy<Value = Ladder> {
+    let finer = (spec(), prop::sample::select(vec![1, 10, 100, 1_000])).prop_map(|(spec, ms)| {
+        let resolution = Duration::from_millis(ms);
+        LadderSpec { resolution, max: spec.max / 1_000 * u32::try_from(ms).expect("small"), ..spec }
+    });
+    prop_oneof![spec(), finer]
+        .prop_map(|spec| Ladder::compile("orders", &spec).expect("a good spec"))
+}
+
+fn rounding() -> impl Strategy<Value = Rounding> {
+    prop_oneof![Just(Rounding::Down), Just(Rounding::Up)]
+}
+
+/// One queue per bit.
+fn least(max_s: u64) -> u32 {
+    u64::BITS - max_s.leading_zeros()
+}
+
+/// Average hops if every combination of digits is as likely as any other.
+fn hops_of(digits: impl IntoIterator<Item = u32>) -> f64 {
+    digits.into_iter().map(|digit| f64::from(digit) / f64::from(digit + 1)).sum()
+}
+
+fn digits_of(ladder: &Ladder) -> impl Iterator<Item = u32> {
+    ladder.places().iter().map(|place| place.highest())
+}
+
+/// A ladder's objects together with what is around it.
+fn with_ends(ladder: &Ladder) -> Objects {
+    let mut objects = objects(ladder);
+    for (name, kind, queue, pattern) in [
+        ("orders.dlx", "topic", "orders.unpaid", "#.unpaid"),
+        ("orders.park", "fanout", "orders.parked", ""),
+    ] {
+        let exchange = Exchange {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            durable: true,
+            auto_delete: false,
+            arguments: [("alternate-exchange".to_owned(), "orders.park".into())].into(),
+        };
+        objects.exchanges.insert(name.to_owned(), exchange);
+        let arguments = [].into();
+        let (durable, auto_delete, exclusive) = (true, false, false);
+        let kind = "quorum".to_owned();
+        let end =
+            Queue { name: queue.to_owned(), kind, durable, auto_delete, exclusive, arguments };
+        objects.queues.insert(queue.to_owned(), end);
+        objects.bindings.insert(Binding {
+            source: name.to_owned(),
+            destination: queue.to_owned(),
+            to_queue: true,
+            routing_key: pattern.to_owned(),
+            arguments: [].into(),
+        });
+    }
+    objects
+}
+
+/// The queues a message waits in, with their TTLs, and where it ends; it is in exactly one queue at a time.
+fn followed(objects: &Objects, exchange: &str, key: &str) -> (Vec<(String, u64)>, String) {
+    let (mut exchange, mut waits) = (exchange, Vec::new());
+    loop {
+        let routed = route(objects, exchange, key);
+        assert!(routed.missing.is_empty(), "{key}: no exchange {:?}", routed.missing);
+        let queues: Vec<&String> = routed.queues.iter().collect();
+        let [queue] = queues[..] else { panic!("{key} at {exchange}: {queues:?}") };
+        let queue = &objects.queues[queue];
+        let Some(next) = queue.dead_letter_exchange() else { return (waits, queue.name.clone()) };
+        assert!(waits.iter().all(|(name, _)| *name != queue.name), "{key}: {} twice", queue.name);
+        let ttl_ms = queue.message_ttl_ms().expect("a TTL");
+        waits.push((queue.name.clone(), u64::try_from(ttl_ms).expect("positive")));
+        exchange = next;
+    }
+}
+
+proptest! {
+    /// On the broker's side the TTLs add up to the delay, rounded as said; and that is what the path says.
+    #[test]
+    fn a_delay_is_held_rounded_as_said(
+        ladder in any_ladder(), at in any::<Index>(), below in 0_u32..1_000_000, rounding in rounding(),
+    ) {
+        let max_ms = usize::try_from(ladder.max().as_millis())?;
+        let ms = Duration::from_millis(u64::try_from(at.index(max_ms + 1))?);
+        let delay = ms.saturating_sub(Duration::from_nanos(below.into()));
+        let path = ladder.enter(delay, rounding, "unpaid").expect("a path");
+        let total = path.total();
+        match rounding {
+            Rounding::Down => prop_assert!(total <= delay && delay < total + ladder.resolution()),
+            Rounding::Up => prop_assert!(total >= delay && total < delay + ladder.resolution()),
+        }
+        prop_assert!(path.hops.len() <= ladder.summary().worst_hops);
+        prop_assert!(path.routing_key.len() <= 255);
+        let (waits, end) = followed(&with_ends(&ladder), &path.exchange, &path.routing_key);
+        let said: Vec<(String, u64)> = path.hops.iter()
+            .map(|hop| (hop.queue.clone(), u64::try_from(hop.hold.as_millis()).expect("small")))
+            .collect();
+        prop_assert_eq!(waits, said);
+        prop_assert_eq!(end, "orders.unpaid");
+        // And back.
+        let decoded = ladder.decode(&path.exchange, &path.routing_key);
+        prop_assert_eq!(decoded.as_ref(), Ok(&path));
+        prop_assert_eq!(ladder.enter(total, rounding, "unpaid"), Ok(path));
+    }
+
+    #[test]
+    fn two_delays_have_two_keys(ladder in any_ladder(), one in any::<Index>(), other in any::<Index>()) {
+        let steps = usize::try_from(ladder.max().as_millis() / ladder.resolution().as_millis())?;
+        let key = |steps: usize| {
+            let delay = ladder.resolution() * u32::try_from(steps).expect("small");
+            ladder.enter(delay, Rounding::Down, "unpaid").expect("a path").routing_key
+        };
+        let (one, other) = (one.index(steps + 1), other.index(steps + 1));
+        prop_assert_eq!(one == other, key(one) == key(other));
+    }
+
+    /// Also those that no delay has, with zeros in front of the place they enter at and words behind it.
+    #[test]
+    fn every_digit_string_comes_out_as_decoded(
+        ladder in any_ladder(), digits in prop::collection::vec(any::<Index>(), 40), entry in any::<Index>(),
+        more in prop::collection::vec(0_u32..100, 0..3),
+    ) {
+        let places = ladder.places();
+        let entry = entry.index(places.len());
+        let digit = |(place, digit): (&Place, &Index)| digit.index(place.highest() as usize + 1);
+        let digits: Vec<usize> = places.iter().zip(&digits).map(digit).take(entry + 1).collect();
+        let words = digits.iter().map(ToString::to_string).chain(more.iter().map(ToString::to_string));
+        let key = words.chain(["unpaid".to_owned()]).collect::<Vec<_>>().join(".");
+        let exchange = ladder.exchange(places[entry]);
+        let path = ladder.decode(&exchange, &key).expect("a path");
+        let (waits, end) = followed(&with_ends(&ladder), &exchange, &key);
+        prop_assert_eq!(waits.len(), digits.iter().filter(|digit| **digit > 0).count());
+        let said = path.hops.iter().map(|hop| (&hop.queue, hop.hold.as_millis()));
+        prop_assert!(said.eq(waits.iter().map(|(queue, ms)| (queue, u128::from(*ms)))));
+        prop_assert_eq!(end, "orders.unpaid");
+    }
+
+    /// Whatever cannot be decoded is parked at once or, where it comes to a word that is not a digit, later; never lost.
+    #[test]
+    fn any_other_key_ends_in_the_parking_lot(
+        ladder in any_ladder(), entry in any::<Index>(), key in "[0-9]{0,3}(\\.(0|1|2|7|99|x|unpaid|\\+1|01)){0,8}",
+    ) {
+        let exchange = ladder.exchange(ladder.places()[entry.index(ladder.places().len())]);
+        let (_, end) = followed(&with_ends(&ladder), &exchange, &key);
+        match ladder.decode(&exchange, &key) {
+            Ok(path) if path.word == "unpaid" => prop_assert_eq!(end, "orders.unpaid"),
+            Ok(_) => prop_assert_eq!(end, "orders.parked"),
+            // All digits, of which the last is taken for the word: nothing is bound to that either.
+            Err(_) => prop_assert_eq!(end, "orders.parked"),
+        }
+    }
+
+    #[test]
+    fn the_budget_is_kept_and_every_delay_is_expressed(spec in spec()) {
+        let ladder = Ladder::compile("orders", &spec).expect("a good spec");
+        prop_assert!(spec.max_queues.is_none_or(|queues| ladder.queue_count() <= queues));
+        prop_assert_eq!(ladder.max(), spec.max);
+        let largest: Duration = ladder.places().iter().map(|place| place.unit() * place.highest()).sum();
+        prop_assert!(largest >= spec.max, "{:?} at most", largest);
+        prop_assert!(ladder.places().last().expect("a place").unit() <= spec.max);
+        prop_assert_eq!(&ladder, &Ladder::compile("orders", &spec).expect("the same again"));
+    }
+
+    #[test]
+    fn one_queue_per_bit_is_the_least(max_s in max_s()) {
+        let spec = LadderSpec::up_to(Duration::from_secs(max_s));
+        let with = |queues| Ladder::compile("orders", &LadderSpec { max_queues: Some(queues), ..spec });
+        let (too_few, enough) = (with(least(max_s) - 1), with(least(max_s)));
+        let named = matches!(too_few, Err(SpecError::TooFewQueues { least: named, .. }) if named == least(max_s));
+        prop_assert!(named, "{:?}", too_few);
+        prop_assert_eq!(enough.map(|ladder| ladder.queue_count() <= least(max_s)), Ok(true));
+    }
+
+    /// Among the ladders that are made for a number of queues; the round one is made for people.
+    #[test]
+    fn fewer_queues_never_have_fewer_hops(max_s in 8_u64..40_000_000, fewer in 0_u32..50, more in 0_u32..20) {
+        let max = Duration::from_secs(max_s);
+        let most = ladder(max, None).queue_count() - 1;
+        let fewer = (least(max_s) + fewer).min(most);
+        prop_assume!(fewer >= least(max_s));
+        let more = (fewer + more).min(most);
+        let hops = |queues| hops_of(digits_of(&ladder(max, Some(queues))));
+        prop_assert!(hops(fewer) >= hops(more), "{} with {}, {} with {}", hops(fewer), fewer, hops(more), more);
+    }
+
+    #[test]
+    fn names_are_unique(ladder in any_ladder()) {
+        let objects = objects(&ladder);
+        prop_assert_eq!(objects.exchanges.len(), ladder.places().len());
+        prop_assert_eq!(objects.queues.len(), ladder.queue_count() as usize);
+        let all: BTreeSet<&String> = objects.exchanges.keys().chain(objects.queues.keys()).collect();
+        prop_assert_eq!(all.len(), objects.exchanges.len() + objects.queues.len(), "a queue is called like an exchange");
+        prop_assert!(all.iter().all(|name| name.starts_with("orders.ladder.") && name.len() < 200));
+        prop_assert!(objects.exchanges.values().all(|exchange| exchange.alternate() == Some("orders.park")));
+    }
+
+    /// So a ladder can grow and shrink: what waits in an old one is right in the new one, or in objects of its own.
+    #[test]
+    fn two_ladders_share_only_what_is_alike(
+        one in spec(), max_s in max_s(), grown in 0_u64..5, more in prop::option::of(0_u32..40), same in any::<bool>(),
+    ) {
+        let near = one.max.as_secs() + grown;
+        let max_s = if same { near.min(MAX_MS / 1_000) } else { max_s };
+        let other = LadderSpec {
+            max: Duration::from_secs(max_s), max_queues: more.map(|more| least(max_s) + more), ..one
+        };
+        let [one, other] = [one, other].map(|spec| objects(&Ladder::compile("orders", &spec).expect("a good spec")));
+        for (name, queue) in &one.queues {
+            prop_assert!(other.queues.get(name).is_none_or(|other| other == queue), "{}", name);
+        }
+        for binding in &one.bindings {
+            let there = other.exchanges.contains_key(&binding.source)
+                && (other.exchanges.contains_key(&binding.destination)
+                    || other.queues.contains_key(&binding.destination));
+            prop_assert!(!there || other.bindings.contains(binding), "{:?}", binding);
+        }
+    }
+
+    #[test]
+    fn what_is_longer_than_the_maximum_is_refused(ladder in any_ladder(), ns in 1_u64.., rounding in rounding()) {
+        let delay = ladder.max() + Duration::from_nanos(ns);
+        let refused = ladder.enter(delay, rounding, "unpaid");
+        prop_assert!(matches!(refused, Err(DelayError::TooLong { .. })), "{:?}", refused);
+        let refused = ladder.enter_millis(-i64::try_from(ns / 2 + 1)?, rounding, "unpaid");
+        prop_assert!(matches!(refused, Err(DelayError::BelowZero { .. })), "{:?}", refused);
+    }
+}
+
+/// The search misses nothing: tried against every ladder there is.
+#[test]
+fn no_ladder_has_fewer_hops() {
+    fn fewest(rest: u64, queues: u32, largest: u32) -> f64 {
+        if rest <= 1 {
+            return 0.0;
+        }
+        let digits = 1..=queues.min(largest);
+        let with = |digit| {
+            let after = fewest(rest.div_ceil(u64::from(digit) + 1), queues - digit, digit);
+            after + f64::from(digit) / f64::from(digit + 1)
+        };
+        digits.map(with).fold(f64::INFINITY, f64::min)
+    }
+    let mut compared = 0;
+    for max_s in (1..=130).chain([255, 256, 359, 1_000, 3_599, 86_400]) {
+        let max = Duration::from_secs(max_s);
+        let round = ladder(max, None).queue_count();
+        for queues in (least(max_s)..round).take(20) {
+            let found = hops_of(digits_of(&ladder(max, Some(queues))));
+            let best = fewest(max_s + 1, queues, queues);
+            assert!((found - best).abs() < 1e-9, "{max_s} s, {queues} queues: {found}, not {best}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 500, "only {compared}");
+}
