@@ -84,3 +84,18 @@ async fn a_python_order_service_without_a_topology_fails() {
     let look = async || world.management().observe().await.unwrap().objects.queues.len();
     until("nothing was created", look, |queues| *queues == 0).await;
 }
+
+/// The lines that a publisher in another language needs: no code is shared with ours.
+#[test]
+fn a_python_publisher_finds_the_path_of_every_golden_vector() {
+    let vectors = include_str!("../../examples/ladder-vectors.json");
+    let run = python("examples/python/ladder.py", &[], vectors);
+    assert_eq!(run.code, Some(0), "{run}");
+    let cases = vectors.matches("\"delay_ms\"").count();
+    assert_eq!(run.stdout.trim(), format!("{cases} vectors, 0 wrong"));
+    assert!(cases >= 60, "only {cases}");
+    // It does compare.
+    let forged = vectors.replacen("0.0.0.3.unpaid", "0.0.3.0.unpaid", 1);
+    let run = python("examples/python/ladder.py", &[], &forged);
+    assert_eq!(run.code, Some(1), "{run}");
+}

@@ -21,6 +21,7 @@ mod generate;
 mod graph;
 mod ladder;
 mod ladder_properties;
+mod ladder_vectors;
 mod order_wire;
 mod permissions;
 mod plan_conflicts;
