@@ -34,8 +34,8 @@ use crate::{
 
 /// TCP, TLS and login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longer than a silent server is waited for, so that this is what is said of it.
-const CREATE_TIMEOUT: Duration = Duration::from_secs(9);
+/// Shorter than a server that falls silent is waited for: of one that has never answered something else is said.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(7);
 /// A statement of ours takes milliseconds; a minute of it means that something is broken.
 const STATEMENT_TIMEOUT_MS: u32 = 30_000;
 /// Longer than any sane payment transaction; then the batch is tried again.
