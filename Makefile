@@ -16,7 +16,7 @@ test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
 	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh
 
-SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh)
+SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
 
 lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check

@@ -24,7 +24,8 @@ usage: docker/services.sh COMMAND
                        `make chaos CLUSTER=3`); all is main and chaos
   worker               build the worker's image, start main and the worker
   env [STACK]          print the URLs as shell exports: eval "$(docker/services.sh env)"; those of
-                       storm and cluster under the names that chaos has otherwise
+                       storm and cluster under the names that chaos has otherwise; main over TLS as
+                       OVERDUE_TLS_BROKER_URL and so on, with its certificates in target/tls
   status               list the containers
   logs                 the last lines of every container
   down [--images]      remove containers, networks and volumes, and the built images if asked
@@ -122,6 +123,7 @@ case ${1:-} in
       for name in "${urls[@]}" "$interval"; do print_exports "$name" "${!name:-}"; done
     else
       print_urls main
+      print_tls_urls
       print_urls chaos
     fi
     ;;

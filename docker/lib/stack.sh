@@ -6,7 +6,9 @@
 
 versions=(4.3 4.0)
 stacks=(main chaos storm cluster)
-port_names=(AMQP MANAGEMENT PROMETHEUS POSTGRES)
+
+# main is the TLS variant, and listens on two ports more.
+port_names_of() { echo AMQP MANAGEMENT PROMETHEUS POSTGRES; [[ $1 != main ]] || echo AMQPS HTTPS; }
 
 # choose_version VERSION: whose stacks the other functions mean. Sets version, project and offset.
 choose_version() {
@@ -30,6 +32,9 @@ port() {
     MANAGEMENT) number=${OVERDUE_PORT_MANAGEMENT:-28673} ;;
     PROMETHEUS) number=${OVERDUE_PORT_PROMETHEUS:-28674} ;;
     POSTGRES) number=${OVERDUE_PORT_POSTGRES:-28432} ;;
+    # Where the others were moved to, these follow.
+    AMQPS) number=${OVERDUE_PORT_AMQPS:-$((${OVERDUE_PORT_AMQP:-28672} - 1))} ;;
+    HTTPS) number=${OVERDUE_PORT_HTTPS:-$((${OVERDUE_PORT_MANAGEMENT:-28673} + 2))} ;;
   esac
   case $1 in
     chaos) number=$((number + 1000)) ;;
@@ -56,32 +61,43 @@ container_name() {
   containers "$1" "$2" 2>/dev/null | xargs -r docker inspect --format '{{slice .Name 1}}'
 }
 
+# compose_files STACK: what defines it, a file a line; the first one says where relative paths begin.
+compose_files() {
+  case $1 in
+    cluster) echo "$root/docker/cluster/docker-compose.yml" ;;
+    *) echo "$root/docker-compose.yml" ;;
+  esac
+  [[ $1 != main ]] || echo "$root/docker/tls/docker-compose.yml"
+}
+
+# A checksum of what is mounted into a stack's containers.
+configuration() {
+  local mounted=("$root"/docker/rabbitmq/* "$root/rabbitmq-plugins/enabled_plugins")
+  [[ $1 != main ]] || mounted+=("$root"/docker/tls/*)
+  cat "${mounted[@]}" | cksum | cut -d ' ' -f 1
+}
+
 compose() {
-  local stack=$1 file=$root/docker-compose.yml name node
-  [[ $stack != cluster ]] || file=$root/docker/cluster/docker-compose.yml
+  local stack=$1 name node file files=() environment=()
   shift
-  (
-    # The nodes' first: the others' names are what ports are reckoned from.
-    for node in 2 3; do
-      export "OVERDUE_PORT_AMQP_$node=$(node_port AMQP "$node")"
-      export "OVERDUE_PORT_MANAGEMENT_$node=$(node_port MANAGEMENT "$node")"
-    done
-    for name in "${port_names[@]}"; do
-      export "OVERDUE_PORT_$name=$(port "$stack" "$name")"
-    done
-    # Part of the containers' definition, so that an edited file is a reason to recreate them.
-    OVERDUE_CONFIGURATION=$(cat "$root"/docker/rabbitmq/* "$root/rabbitmq-plugins/enabled_plugins" \
-      | cksum | cut -d ' ' -f 1)
-    export OVERDUE_CONFIGURATION
-    "${compose_command[@]}" --project-name "$(project_of "$stack")" \
-      --file "$file" "$@"
-  )
+  while read -r file; do files+=(--file "$file"); done < <(compose_files "$stack")
+  for name in $(port_names_of "$stack"); do
+    environment+=("OVERDUE_PORT_$name=$(port "$stack" "$name")")
+  done
+  for node in 2 3; do
+    environment+=("OVERDUE_PORT_AMQP_$node=$(node_port AMQP "$node")"
+      "OVERDUE_PORT_MANAGEMENT_$node=$(node_port MANAGEMENT "$node")")
+  done
+  # Part of the containers' definition, so that an edited file is a reason to recreate them.
+  environment+=("OVERDUE_CONFIGURATION=$(configuration "$stack")")
+  env "${environment[@]}" "${compose_command[@]}" --project-name "$(project_of "$stack")" \
+    "${files[@]}" "$@"
 }
 
 check_ports() {
   local name number published
   published=$(containers "$1" | xargs -r docker inspect --format '{{.NetworkSettings.Ports}}')
-  for name in "${port_names[@]}"; do
+  for name in $(port_names_of "$1"); do
     number=$(port "$1" "$name")
     if [[ $published != *" $number}"* ]] \
       && (exec 3<>"/dev/tcp/127.0.0.1/$number") 2>/dev/null; then
@@ -111,6 +127,7 @@ start_stacks() {
   rm -rf "$log"
   for stack; do
     wait_healthy "$stack"
+    [[ $stack != main ]] || copy_certificates "$(certificates_folder)"
     say "$stack is healthy: AMQP on port $(port "$stack" AMQP)," \
       "PostgreSQL on port $(port "$stack" POSTGRES)"
   done
@@ -169,6 +186,8 @@ print_urls() {
   management=http://admin:admin@127.0.0.1:$(port "$1" MANAGEMENT)
   database=postgres://overdue:overdue@127.0.0.1:$(port "$1" POSTGRES)/overdue
   if [[ $1 == main ]]; then
+    # Not encrypted although it could be: bench and demo are about other things.
+    database+='?sslmode=disable'
     # The names of overdue's own settings.
     print_exports OVERDUE_BROKER__URL "$amqp" OVERDUE_BROKER__MANAGEMENT_URL "$management" \
       OVERDUE_DATABASE__URL "$database" \
@@ -180,6 +199,37 @@ print_urls() {
       OVERDUE_CHAOS_DATABASE_CONTAINER "$(container_name "$1" postgres)"
   fi
   if [[ $1 == cluster ]]; then print_nodes; fi
+}
+
+certificates_folder() { echo "$root/target/tls/$project"; }
+
+# The certificates that main's containers have made for themselves: of the CA and of a client.
+copy_certificates() { # FOLDER
+  local folder=$1 files=(ca.pem client.pem client.key) file new
+  new=$(mktemp -d)
+  # One call for all: each costs as much as everything else here.
+  docker cp "$(containers main postgres):/certificates" - \
+    | tar -x -C "$new" --strip-components=1 --no-same-owner "${files[@]/#/certificates/}" \
+    || { rm -rf "$new" && return 1; }
+  mkdir -p "$folder"
+  # Renamed into their place: somebody may be reading them.
+  for file in "${files[@]}"; do
+    cp "$new/$file" "$folder/$file.$$" && mv "$folder/$file.$$" "$folder/$file"
+  done
+  rm -rf "$new"
+}
+
+# The same services over TLS, and the files that it takes. Nothing where they do not run.
+print_tls_urls() {
+  local folder files
+  folder=$(certificates_folder)
+  copy_certificates "$folder" 2>/dev/null || return 0
+  files="cacertfile=$folder/ca.pem&certfile=$folder/client.pem&keyfile=$folder/client.key"
+  print_exports OVERDUE_TLS_BROKER_URL "amqps://admin:admin@localhost:$(port main AMQPS)/%2f?$files" \
+    OVERDUE_TLS_MANAGEMENT_URL \
+    "https://admin:admin@localhost:$(port main HTTPS)?cacertfile=$folder/ca.pem" \
+    OVERDUE_TLS_DATABASE_URL \
+    "postgres://overdue:overdue@localhost:$(port main POSTGRES)/overdue?sslmode=verify-full&sslrootcert=$folder/ca.pem"
 }
 
 # Each node's AMQP URI and management API, their containers in the same order, and the network between them.

@@ -139,7 +139,9 @@ async fn a_locked_order_is_tried_again_until_it_is_free() {
     let held = crate::support::hold(&mut client, "locked").await;
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &ids).await;
-    let url = format!("{}?options=-c%20lock_timeout%3D50ms", world.services.database_url(None));
+    let url = world.services.database_url(None);
+    let next = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{next}options=-c%20lock_timeout%3D50ms");
     let worker = world.worker_at(world.address(), &url, settings());
     let kept = async || worker.counts().held;
     until("kept", kept, |held| *held >= 1).await;

@@ -41,6 +41,7 @@ mod stuck_copies;
 mod sweep;
 mod terminal;
 mod tls;
+mod tls_variant;
 mod topology;
 mod unreadable;
 mod verify;

@@ -42,6 +42,13 @@ fn https(server: &TlsServer, parameters: &str) -> String {
     format!("https://admin:admin@localhost:{}?{parameters}", server.port)
 }
 
+fn postgres(services: &Services, server: &TlsServer, parameters: &str) -> String {
+    let url = services.database_url(Some(server.port)).replace("127.0.0.1", "localhost");
+    // Of TLS it says what the test says, and nothing else.
+    let plain = url.split('?').next().unwrap_or_default();
+    format!("{plain}?{parameters}")
+}
+
 async fn connects(url: &str, management: &str) -> Result<(), String> {
     let address = BrokerAddress::parse(url, Some(management)).map_err(|error| error.to_string())?;
     let link = Link::open(&address, "test: TLS").await.map_err(|error| error.to_string())?;
@@ -133,9 +140,8 @@ async fn database() {
     for shown in ALL {
         let socket = services.database_socket();
         let server = TlsServer::before(socket, Begins::AsPostgresql, &ca, shown, None).await;
-        let url = services.database_url(Some(server.port)).replace("127.0.0.1", "localhost");
         let asks = async |parameters: &str| {
-            let store = Store::new(&format!("{url}?{parameters}"), "public", 2);
+            let store = Store::new(&postgres(&services, &server, parameters), "public", 2);
             let store = store.map_err(|error| error.to_string())?;
             store.ping().await.map_err(|error| error.to_string())
         };
@@ -171,14 +177,12 @@ async fn the_program() {
     let named = format!("cacertfile={}", ca.file());
     let broker_url = services.broker_url(&world.vhost, Some(amqp.port));
     let broker_url = broker_url.replace("amqp://", "amqps://").replace("127.0.0.1", "localhost");
-    let database_url = services.database_url(Some(database.port)).replace("127.0.0.1", "localhost");
+    let database_url =
+        postgres(services, &database, &format!("sslrootcert={}&sslmode=verify-full", ca.file()));
     let settings = [
         ("OVERDUE_BROKER__URL", format!("{broker_url}?{named}")),
         ("OVERDUE_BROKER__MANAGEMENT_URL", https(&api, &named)),
-        (
-            "OVERDUE_DATABASE__URL",
-            format!("{database_url}?sslrootcert={}&sslmode=verify-full", ca.file()),
-        ),
+        ("OVERDUE_DATABASE__URL", database_url),
     ];
     let run = |arguments: &[&str]| {
         let mut command = world.command(arguments);

@@ -45,10 +45,36 @@ impl Services {
             ),
             database: setting(
                 "OVERDUE_DATABASE__URL",
-                "postgres://overdue:overdue@127.0.0.1:28432/overdue",
+                "postgres://overdue:overdue@127.0.0.1:28432/overdue?sslmode=disable",
             ),
             statistics_interval: statistics_interval(),
             start: "make services",
+        }
+    }
+
+    /// The same ones over TLS, with the certificates that they made for themselves.
+    pub fn over_tls() -> Self {
+        let made = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tls/overdue");
+        let [ca, certificate, key] =
+            ["ca.pem", "client.pem", "client.key"].map(|file| format!("{made}/{file}"));
+        Self {
+            broker: setting(
+                "OVERDUE_TLS_BROKER_URL",
+                &format!(
+                    "amqps://admin:admin@localhost:28671/%2f?cacertfile={ca}&certfile={certificate}&keyfile={key}"
+                ),
+            ),
+            management: setting(
+                "OVERDUE_TLS_MANAGEMENT_URL",
+                &format!("https://admin:admin@localhost:28675?cacertfile={ca}"),
+            ),
+            database: setting(
+                "OVERDUE_TLS_DATABASE_URL",
+                &format!(
+                    "postgres://overdue:overdue@localhost:28432/overdue?sslmode=verify-full&sslrootcert={ca}"
+                ),
+            ),
+            ..Self::main()
         }
     }
 
