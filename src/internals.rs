@@ -258,7 +258,7 @@ pub mod worker {
         pub use crate::worker::batch::{Batch, BatchLimits};
     }
     pub mod busy {
-        pub use crate::worker::busy::{BusyOrders, Held, REPORT_AFTER};
+        pub use crate::worker::busy::{BusyOrders, Held, NAMED, REPORT_AFTER};
     }
     pub mod contention {
         pub use crate::worker::contention::{Contention, LASTS, Manner};

@@ -139,11 +139,6 @@ pub(crate) fn guarded(timeout: &str, orders: usize, first_order: &str) {
     );
 }
 
-/// An order cannot be closed because somebody else has locked it, or what it needs, for long.
-pub(crate) fn locked(timeout: &str, order: &str, since: Duration) {
-    warn!(timeout, order, since_ms = millis(since), "still locked by somebody else");
-}
-
 /// A batch was committed.
 pub(crate) fn batch_closed(
     timeout: &str,
@@ -188,12 +183,12 @@ pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_re
     );
 }
 
-/// Orders have been locked by somebody else for long.
-pub(crate) fn held(effect: &str, orders: usize, example: &str, longest: Duration, blocker: &str) {
+/// Orders, or stock that they need, have been locked by somebody else for long.
+pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duration, blocker: &str) {
     warn!(
         effect,
         orders,
-        example,
+        locked = named.join(","),
         longest_ms = millis(longest),
         blocker,
         "orders are locked by somebody else: they are tried again until they are free"

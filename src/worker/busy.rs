@@ -13,15 +13,17 @@ pub const REPORT_AFTER: Duration = Duration::from_secs(10);
 const FORGET_AFTER: Duration = Duration::from_mins(1);
 /// Orders that are remembered at the most.
 const REMEMBERED: usize = 10_000;
+/// Orders that are named at the most: a line of the log is to be readable.
+pub const NAMED: usize = 20;
 
 /// What a person should hear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Orders that have been locked for longer than [`REPORT_AFTER`].
     pub orders: usize,
-    /// The one that has been locked for longest.
-    pub example: OrderId,
-    /// For how long, at least.
+    /// Those that have been locked for longest, longest first; at most [`NAMED`].
+    pub named: Vec<OrderId>,
+    /// For how long the first of them, at least.
     pub since: Duration,
 }
 
@@ -49,18 +51,18 @@ impl BusyOrders {
             return None;
         }
         self.seen.retain(|_, (_, last)| now - *last < FORGET_AFTER);
-        let held = self.held(now)?;
+        let held = self.held()?;
         self.reported = Some(now);
         Some(held)
     }
 
-    fn held(&self, now: Instant) -> Option<Held> {
-        let long = self.seen.iter().filter(|(_, (first, _))| now - *first >= REPORT_AFTER);
-        let (mut orders, mut oldest) = (0, None);
-        for (id, (first, _)) in long {
-            orders += 1;
-            oldest = oldest.max(Some((now - *first, id)));
-        }
-        oldest.map(|(since, id)| Held { orders, example: id.clone(), since })
+    /// What was seen only once may have been free a moment later: it says nothing of how long.
+    fn held(&self) -> Option<Held> {
+        let long = self.seen.iter().map(|(id, (first, last))| (*last - *first, id));
+        let mut long: Vec<_> = long.filter(|(since, _)| *since >= REPORT_AFTER).collect();
+        long.sort_unstable_by(|(a, x), (b, y)| b.cmp(a).then(x.cmp(y)));
+        let since = long.first()?.0;
+        let named = long.iter().take(NAMED).map(|(_, id)| (*id).clone()).collect();
+        Some(Held { orders: long.len(), named, since })
     }
 }

@@ -154,7 +154,7 @@ impl Closer {
     /// Who holds orders for long.
     async fn report_held(&self, ids: &[OrderId], outcomes: &[Outcome]) {
         let held = lock(&self.busy).observe(ids, outcomes, Instant::now());
-        let Some(Held { orders, example, since }) = held else { return };
+        let Some(Held { orders, named, since }) = held else { return };
         let blocker = match self.store.blocker().await {
             Ok(Some(Blocker { pid, application_name, state, age })) => {
                 format!(
@@ -163,7 +163,8 @@ impl Closer {
             }
             Ok(None) | Err(_) => "not visible to this user".to_owned(),
         };
-        telemetry::held(&self.effect.name, orders, example.as_str(), since, &blocker);
+        let named: Vec<&str> = named.iter().map(OrderId::as_str).collect();
+        telemetry::held(&self.effect.name, orders, &named, since, &blocker);
     }
 
     fn report_postponed(&self, ids: &[OrderId], outcomes: &[Outcome]) {

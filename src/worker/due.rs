@@ -1,6 +1,6 @@
 //! A delivery and what was read in it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{
     channels::Source,
@@ -22,15 +22,13 @@ pub(super) struct Due {
     is_canary: bool,
     /// Times in a row that its order was locked by somebody else.
     pub(super) busy: u32,
-    /// Since when that is so.
-    pub(super) busy_since: Option<Instant>,
 }
 
 impl Due {
     pub(super) fn read(source: Source, received: Received) -> Self {
         let notice = received.notice();
         let is_canary = headers::is_canary(&received.headers);
-        Self { received, source, notice, is_canary, busy: 0, busy_since: None }
+        Self { received, source, notice, is_canary, busy: 0 }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.

@@ -21,8 +21,6 @@ use crate::{
 
 /// Below a timer's precision.
 const SHORTEST_HOLD: Duration = Duration::from_millis(1);
-/// An order that is locked for so long is worth a line in the log.
-const LONG_BUSY: Duration = Duration::from_secs(10);
 
 impl Consumer {
     /// Settles a batch, or keeps it where the database did not close it.
@@ -67,11 +65,11 @@ impl Consumer {
 
     async fn settle_one(
         &mut self,
-        due: Due,
+        mut due: Due,
         outcome: Option<&Outcome>,
         now: Instant,
     ) -> Result<(), SessionEnd> {
-        let (worker, timeout) = (&self.context.worker, &self.context.timeout);
+        let worker = &self.context.worker;
         let may_wait = self.channels.may_wait();
         let hold = if may_wait { worker.settings.hold.as_duration() } else { Duration::ZERO };
         match due.disposition(outcome, &worker.topology, hold) {
@@ -83,11 +81,8 @@ impl Consumer {
             }
             Disposition::Hold { wait } => {
                 count(&worker.counters.held, usize::from(due.busy == 0));
-                let due = if outcome == Some(&Outcome::Busy) {
-                    busier(due, timeout.name.as_str(), now)
-                } else {
-                    due
-                };
+                let again = u32::from(outcome == Some(&Outcome::Busy));
+                due.busy = due.busy.saturating_add(again);
                 self.hold(due, now + wait.max(SHORTEST_HOLD));
             }
             Disposition::Delay { level, tries } => self.delay(due, outcome, &level, tries),
@@ -169,16 +164,4 @@ impl Consumer {
             telemetry::guarded(&self.context.timeout.name, orders, &first.label());
         }
     }
-}
-
-/// Once more in a row locked by somebody else.
-fn busier(mut due: Due, timeout: &str, now: Instant) -> Due {
-    let since = *due.busy_since.get_or_insert(now);
-    let before = due.busy;
-    due.busy = due.busy.saturating_add(1);
-    // At the longest wait one look is a second: this is the tenth such look, and every sixtieth after it.
-    if now.duration_since(since) >= LONG_BUSY && before % 60 == 17 {
-        telemetry::locked(timeout, &due.label(), now.duration_since(since));
-    }
-    due
 }

@@ -120,6 +120,33 @@ async fn the_sweep_passes_over_what_is_locked() {
     assert_eq!(a.stop().await.swept + b.stop().await.swept, 1_200);
 }
 
+/// What is held for so long is named where somebody looks: in the log of the program. Its threshold is ten seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_that_stay_locked_are_named_in_a_warning_and_no_others() {
+    let world = World::new().await;
+    due(&world, 100).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = client.transaction().await.unwrap();
+    let few = "SELECT FROM orders WHERE id = ANY ($1) FOR UPDATE";
+    assert_eq!(held.execute(few, &[&ids("o", 3)]).await.unwrap(), 3);
+    let mut process = world.started(|_| {}).await;
+    world.until_closed(97).await;
+    process.until_logged("orders are locked by somebody else").await;
+    let log = process.log();
+    let line = log.lines().find(|line| line.contains("locked by somebody else")).unwrap();
+    assert!(line.contains("WARN") && line.contains("orders=3"), "{line}");
+    let (_, named) = line.split_once("locked=\"").unwrap();
+    let mut named: Vec<&str> = named.split('"').next().unwrap().split(',').collect();
+    named.sort_unstable();
+    assert_eq!(named, ids("o", 3), "{line}");
+    assert!(line.contains("probably pid"), "{line}");
+    held.rollback().await.unwrap();
+    world.until_closed(100).await;
+    process.signal("TERM");
+    process.until_logged("retried=0 parked=0").await;
+    world.assert_invariants().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_does_not_wait_for_a_lock() {
     let world = World::new().await;

@@ -11,6 +11,7 @@ mod architecture;
 mod batch_and_disposition;
 mod bench_change;
 mod broker_model;
+mod busy;
 mod check;
 mod delivery_tags;
 mod doctor;
