@@ -91,6 +91,70 @@ async fn a_row_that_raises_what_looks_like_an_outage_stops_only_itself() {
     assert_eq!((counts.closed, counts.retried, counts.parked), (54, 0, 0));
 }
 
+/// A row whose trigger never ends is met by the statement time-out: the batch is split around it, and the others are
+/// closed. Alone it is tried again later, because nobody knows whether it is the database that is slow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_when_it_is_well() {
+    let world = World::new().await;
+    world
+        .sql(
+            "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$;
+             CREATE TRIGGER hang BEFORE UPDATE ON orders FOR EACH ROW
+             WHEN (NEW.id = 'o-1' AND NEW.status = 'closed') EXECUTE FUNCTION hang()",
+        )
+        .await;
+    due(&world, 4).await;
+    let url =
+        format!("{}?options=-c%20statement_timeout%3D300ms", world.services.database_url(None));
+    let worker = world.worker_at(world.address(), &url, settings());
+    world.until_closed(3).await;
+    assert_eq!(world.status("o-1").await, "unpaid");
+    let counts = async || worker.counts();
+    until("tried again", counts, |counts| counts.retried + counts.put_back >= 2).await;
+    world.sql("DROP FUNCTION hang CASCADE").await;
+    world.until_closed(4).await;
+    assert_eq!(worker.stop().await.parked, 0);
+    world.assert_invariants().await;
+}
+
+/// The SQLSTATE of a time-out, raised by one row at once: that it is cancelled says nothing about the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked() {
+    // So that it is alone when it comes back.
+    let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
+    let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
+    refuse(&world, &["57014"]).await;
+    due(&world, 60).await;
+    let worker = world.worker();
+    world.until_closed(59).await;
+    let counts = async || worker.counts();
+    until("tried again alone", counts, |counts| counts.retried + counts.put_back >= 2).await;
+    let counts = worker.counts();
+    // Beside others that were closed it was its own fault, and that costs a retry.
+    assert!(counts.closed == 59 && counts.retried <= 1, "{counts:?}");
+    world.sql("DROP TRIGGER refuse ON orders").await;
+    world.until_closed(60).await;
+    assert_eq!(worker.stop().await.parked, 0);
+    world.assert_invariants().await;
+}
+
+/// Somebody cancels the worker's statement, as administrators do: no order is at fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_somebody_cancels_is_closed_in_parts_and_burns_no_retry() {
+    let world = World::new().await;
+    due(&world, 60).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = world.stall(&mut client, "o-17").await;
+    let worker = world.worker();
+    until("cancelled", async || world.cancel_waiting().await, |cancelled| *cancelled > 0).await;
+    held.rollback().await.unwrap();
+    world.until_closed(60).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (60, 0, 0));
+    world.assert_invariants().await;
+}
+
 /// It fails when the transaction commits, after the statement has given its rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_fails_only_at_commit_stands_alone() {

@@ -174,6 +174,12 @@ impl World {
             .await
     }
 
+    /// Cancels the statements that wait for a lock on the world's tables, or are stalled; how many these were.
+    pub async fn cancel_waiting(&self) -> i64 {
+        let waiting = self.waiting();
+        self.number(&format!("SELECT count(pg_cancel_backend(pid)) FROM ({waiting}) waiting")).await
+    }
+
     fn waiting(&self) -> String {
         format!(
             "SELECT pid FROM pg_stat_activity a WHERE (wait_event_type = 'Lock' OR wait_event = 'PgSleep') AND EXISTS (
