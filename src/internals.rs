@@ -272,6 +272,9 @@ pub mod worker {
     pub mod disposition {
         pub use crate::worker::disposition::{Disposition, Levels, Tries, decide};
     }
+    pub mod kept_bytes {
+        pub use crate::worker::kept_bytes::{BOUND, KeptBytes, Part};
+    }
     pub mod quarantine {
         pub use crate::worker::quarantine::{Quarantine, Step};
     }

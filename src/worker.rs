@@ -25,6 +25,7 @@ mod counters;
 pub(crate) mod disposition;
 mod due;
 mod jitter;
+pub(crate) mod kept_bytes;
 mod limits;
 mod outage;
 mod parked;

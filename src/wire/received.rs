@@ -56,6 +56,12 @@ impl Received {
         self.body_left_out().is_none().then_some(count)
     }
 
+    /// About how many bytes of memory its body and headers take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.body.len() + headers::bytes(&self.headers)
+    }
+
     /// A copy that waits in `level` and then comes back for `timeout`.
     #[must_use]
     pub fn put_back(

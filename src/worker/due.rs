@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     channels::Source,
     disposition::{Disposition, Levels, Tries, decide},
+    kept_bytes::{KeptBytes, Part},
 };
 use crate::{
     order::{OrderId, Outcome},
@@ -22,13 +23,16 @@ pub(super) struct Due {
     is_canary: bool,
     /// Times in a row that its order was locked by somebody else.
     pub(super) busy: u32,
+    /// Counts it while it is in memory.
+    pub(super) part: Part,
 }
 
 impl Due {
-    pub(super) fn read(source: Source, received: Received) -> Self {
+    pub(super) fn read(source: Source, received: Received, kept: &KeptBytes) -> Self {
+        let part = kept.keep(received.bytes());
         let notice = received.notice();
         let is_canary = headers::is_canary(&received.headers);
-        Self { received, source, notice, is_canary, busy: 0 }
+        Self { received, source, notice, is_canary, busy: 0, part }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.

@@ -15,6 +15,7 @@ use super::{
     copies::Copies,
     counters::count,
     due::Due,
+    kept_bytes::KeptBytes,
     limits,
     outage::Outage,
     parked::Parked,
@@ -55,6 +56,7 @@ pub(super) struct Consumer {
     pub(super) outage: Outage,
     pub(super) parked: Parked,
     quarantine: Quarantine,
+    pub(super) kept: KeptBytes,
     /// Whether the log says that there are suspects.
     suspected: bool,
 }
@@ -79,6 +81,7 @@ pub(super) async fn receive(
         outage: Outage::default(),
         parked: Parked::default(),
         quarantine,
+        kept: KeptBytes::default(),
         suspected: false,
     };
     let worked = match consumer.work(&stop).await {
@@ -138,7 +141,7 @@ impl Consumer {
         if step == Step::Narrow {
             self.channels.give_back(source).await?;
         } else {
-            self.add(Due::read(source, received));
+            self.add(Due::read(source, received, &self.kept));
         }
         if step == Step::Take { Ok(()) } else { self.replace_channel().await }
     }
@@ -152,7 +155,7 @@ impl Consumer {
             if alone && suspect {
                 self.channels.give_back(source).await?;
             } else {
-                self.add(Due::read(source, received));
+                self.add(Due::read(source, received, &self.kept));
             }
         }
         self.suspected &= alone;
@@ -200,7 +203,8 @@ impl Consumer {
         // What is taken alone is not in hand together with anything.
         let others_in_hand =
             self.quarantine.is_alone() && !(self.closing.is_empty() && self.batch.is_empty());
-        self.has_room() && !self.outage.lasts() && !copies_wait && !others_in_hand
+        let may_take = self.has_room() && !self.outage.lasts() && !self.kept.is_full();
+        may_take && !copies_wait && !others_in_hand
     }
 
     fn held_until(&self) -> Option<Instant> {

@@ -70,7 +70,7 @@ impl Consumer {
         now: Instant,
     ) -> Result<(), SessionEnd> {
         let worker = &self.context.worker;
-        let may_wait = self.channels.may_wait();
+        let may_wait = self.channels.may_wait() && self.kept.may_wait();
         let hold = if may_wait { worker.settings.hold.as_duration() } else { Duration::ZERO };
         match due.disposition(outcome, &worker.topology, hold) {
             Disposition::Ack => {
@@ -124,8 +124,9 @@ impl Consumer {
         Ok(())
     }
 
-    fn copy(&mut self, due: Due, purpose: Purpose, message: crate::wire::Message) {
+    fn copy(&mut self, mut due: Due, purpose: Purpose, message: crate::wire::Message) {
         self.channels.waits(due.source, true);
+        due.part.add_copy();
         self.copies.publish(due, purpose, message);
     }
 

@@ -1,8 +1,12 @@
 //! Bodies far larger than a due notice: the worker keeps nothing of them, and nothing of them is lost.
 
 use lapin::{BasicProperties, types::FieldTable};
+use overdue::internals::{config::WorkerSettings, worker::kept_bytes::BOUND};
 
-use crate::support::{World, text};
+use crate::support::{
+    World, text, until,
+    worker::{millis, settings},
+};
 
 const MIB: usize = 1024 * 1024;
 const LARGE: usize = 40;
@@ -65,6 +69,33 @@ async fn large_bodies_are_parked_untouched_and_never_in_memory() {
     assert!(log.contains(&format!("the body has {BYTES} bytes, more than 65536")), "{log}");
     assert!(!log.contains("session ended"), "{log}");
     world.parked(0).await;
+    world.assert_invariants().await;
+}
+
+/// Notices that are just small enough to be read, for orders that wait: what is over the bound waits in a level instead of
+/// the worker's memory, and what is due is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_in_memory_is_bounded_in_bytes() {
+    const NOTICE: usize = 64_000;
+    let world = World::new().await;
+    let early = world.orders("early", 3 * BOUND / 4 / NOTICE, 3_600_000).await;
+    let due = world.orders("due", 100, 0).await;
+    let wire = world.wire().await;
+    let padding = "x".repeat(NOTICE);
+    let large = |id| serde_json::json!({ "order_id": id, "padding": &padding }).to_string();
+    for ids in early.chunks(100) {
+        let bodies: Vec<String> = ids.iter().map(large).collect();
+        wire.publish_all("orders.dlx", "1s.unpaid", &bodies).await;
+    }
+    wire.publish_all("orders.dlx", "1s.unpaid", &due).await;
+    let worker = world.worker_with(WorkerSettings { hold: millis("2h"), ..settings() });
+    world.until_closed(due.len()).await;
+    let waiting = async || worker.counts();
+    let all = u64::try_from(early.len()).unwrap();
+    let counts = until("all wait", waiting, |counts| counts.held + counts.put_back == all).await;
+    assert!(counts.held * 64_000 <= BOUND as u64 / 2, "{counts:?}");
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.parked), (100, 0));
     world.assert_invariants().await;
 }
 

@@ -20,6 +20,7 @@ mod export;
 mod frames;
 mod generate;
 mod graph;
+mod kept_bytes;
 mod ladder;
 mod ladder_properties;
 mod ladder_vectors;
