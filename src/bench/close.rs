@@ -43,14 +43,34 @@ pub(crate) struct CloseSize {
 /// A statement failed. Orders closed twice or not at all are not an error, they are in the report.
 pub(crate) async fn run(
     store: &Store,
-    CloseSize { orders, batch }: CloseSize,
+    size: CloseSize,
     on_step: impl Fn(&str),
 ) -> Result<CloseReport, StoreError> {
+    let MeasuredClosing { lines, broken } = measure(store, size, &Method::ALL, on_step).await?;
+    Ok(CloseReport::new(size.orders, size.batch, lines, broken))
+}
+
+/// How long ways of closing took, and what is wrong.
+pub(crate) struct MeasuredClosing {
+    pub lines: Vec<CloseLine>,
+    pub broken: Vec<String>,
+}
+
+/// Measures some ways of closing, as [`run`] does all of them.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn measure(
+    store: &Store,
+    CloseSize { orders, batch }: CloseSize,
+    methods: &[Method],
+    on_step: impl Fn(&str),
+) -> Result<MeasuredClosing, StoreError> {
     let service = OrderService::new(store.clone(), RunId::new("bench", 0));
     let orders = new_orders(service.run(), orders);
     let effect = Effect::close();
     let (mut lines, mut broken) = (Vec::new(), Vec::new());
-    for method in Method::ALL {
+    for &method in methods {
         let sample = match method {
             Method::OneByOne => &orders[..orders.len().min(ONE_BY_ONE_AT_MOST)],
             _ => &orders,
@@ -64,7 +84,7 @@ pub(crate) async fn run(
         let found = tables::broken(store, &service, sample).await?;
         broken.extend(found.into_iter().map(|broken| format!("{what}: {broken}")));
     }
-    Ok(CloseReport::new(orders.len(), batch, lines, broken))
+    Ok(MeasuredClosing { lines, broken })
 }
 
 fn new_orders(run: &RunId, count: usize) -> Vec<Order> {

@@ -2,6 +2,7 @@
 
 mod change;
 mod close;
+mod locks;
 
 use clap::Subcommand;
 
@@ -13,6 +14,8 @@ use crate::config::Settings;
 pub(super) enum Bench {
     /// Closing orders: one by one, in batches, and as plain SQL
     Close(close::Close),
+    /// Closing orders while others are locked: how late they are, and how long payments take
+    Locks(locks::Locks),
     /// A change of the topology while messages wait: none is lost, none is early
     Change(change::Change),
 }
@@ -21,6 +24,7 @@ impl Bench {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         match self {
             Self::Close(close) => close.run(settings).await,
+            Self::Locks(locks) => locks.run(settings).await,
             Self::Change(change) => change.run(settings).await,
         }
     }

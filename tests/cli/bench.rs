@@ -1,4 +1,4 @@
-//! `overdue bench change`: what it refuses, what it says, and that it leaves nothing behind.
+//! `overdue bench change` and `bench locks`: what they refuse, what they say, and that they leave nothing behind.
 
 use std::time::Duration;
 
@@ -111,4 +111,57 @@ async fn an_error_ends_it_and_nothing_is_left() {
     assert_eq!(ended.code(), Some(78), "{}", process.log());
     assert!(process.log().contains("the broker has no exchange"), "{}", process.log());
     assert_eq!(there(&world).await, Vec::<String>::new());
+}
+
+/// The schemas of benchmarks with these process ids.
+async fn schemas(world: &World, process: u32) -> i64 {
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname";
+    world.number(&format!("{schemas} = 'overdue_bench_{process}'")).await
+}
+
+/// Small, so that it says nothing of speed: what is measured, in which form, and that all that was made is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beside_locks_every_order_is_closed_once_and_the_result_is_json() {
+    let world = World::empty().await;
+    let size = ["--rate", "40", "--seconds", "1", "--rounds", "1", "--burst", "600"];
+    let arguments = [&["bench", "locks", "-o", "json"], &size[..]].concat();
+    let run = tokio::task::block_in_place(|| world.overdue(&arguments));
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("round 1 of 1, 20 orders locked"), "{run}");
+    let json = run.json();
+    assert_eq!((&json["schema"], &json["rounds"]), (&1.into(), &1.into()));
+    assert_eq!(json["broken"], serde_json::json!([]));
+    let lines = json["lines"].as_array().unwrap();
+    let shown = lines.iter().map(|line| {
+        let measured = line["measured"].as_array().unwrap();
+        let of = |measured: &Value| {
+            assert!(measured["ms"]["median"].as_f64().unwrap() > 0.0, "{run}");
+            measured["held"].as_str().unwrap().to_owned()
+        };
+        format!(
+            "{}: {}",
+            line["what"].as_str().unwrap(),
+            measured.iter().map(of).collect::<Vec<_>>().join(", ")
+        )
+    });
+    insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
+    assert_eq!(json["burst"]["orders"], 600);
+    assert!(json["burst"]["ratio"].as_f64().unwrap() > 0.0, "{run}");
+    assert_eq!(there(&world).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_ends_it_beside_its_own_locks_and_nothing_is_left() {
+    let world = World::empty().await;
+    let arguments = ["bench", "locks", "--seconds", "600"];
+    let mut process = world.spawn(world.command(&arguments));
+    process.until_logged("round 0 of 5").await;
+    let closed = format!("SELECT count(*) FROM overdue_bench_{}.closures", process.id());
+    until("orders closed", async || world.number(&closed).await, |closed| *closed > 0).await;
+    process.signal("TERM");
+    let ended = process.ended(Duration::from_mins(1)).await;
+    assert_eq!(ended.code(), Some(1), "{}", process.log());
+    assert!(process.log().contains("error: interrupted"), "{}", process.log());
+    assert_eq!(there(&world).await, Vec::<String>::new());
+    assert_eq!(schemas(&world, process.id()).await, 0);
 }

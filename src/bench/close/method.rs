@@ -12,6 +12,7 @@ use crate::{
         Store, StoreError,
         orders::{ClosingPath, Effect},
     },
+    worker::closing::Closer,
 };
 
 /// Batches at the same time, as a worker does it.
@@ -27,6 +28,8 @@ pub(crate) enum Method {
     Batches,
     /// Batches, [`IN_FLIGHT`] at the same time.
     BatchesInFlight,
+    /// Batches, one after the other, as a worker closes them: with its answer to locks and bad rows.
+    WorkerBatches,
     /// The statement of a batch, sent without this library.
     SqlBatches,
     /// One statement for the whole table.
@@ -35,8 +38,14 @@ pub(crate) enum Method {
 
 impl Method {
     /// In the order they are measured.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::OneByOne, Self::Batches, Self::BatchesInFlight, Self::SqlBatches, Self::SqlWhole];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::OneByOne,
+        Self::Batches,
+        Self::BatchesInFlight,
+        Self::WorkerBatches,
+        Self::SqlBatches,
+        Self::SqlWhole,
+    ];
 
     /// In words, with the size of a batch.
     #[must_use]
@@ -45,6 +54,7 @@ impl Method {
             Self::OneByOne => "one order per transaction".to_owned(),
             Self::Batches => format!("batches of {batch}, one connection"),
             Self::BatchesInFlight => format!("batches of {batch}, {IN_FLIGHT} in flight"),
+            Self::WorkerBatches => format!("batches of {batch}, as a worker closes them"),
             Self::SqlBatches => format!("plain SQL, batches of {batch}, one connection"),
             Self::SqlWhole => "plain SQL, the whole table in one statement".to_owned(),
         }
@@ -66,6 +76,7 @@ impl Method {
             Self::OneByOne => batches(store, effect, &ids, 1, 1).await?,
             Self::Batches => batches(store, effect, &ids, batch, 1).await?,
             Self::BatchesInFlight => batches(store, effect, &ids, batch, IN_FLIGHT).await?,
+            Self::WorkerBatches => worker_batches(store, effect, &ids, batch).await?,
             Self::SqlBatches => sql_batches(store, effect, &ids, batch).await?,
             Self::SqlWhole => sql_whole(store).await?,
         }
@@ -84,6 +95,19 @@ async fn batches(
         .chunks(batch)
         .map(async |ids| store.run_effect(effect, ids, ClosingPath::Message).await);
     stream::iter(closing).buffer_unordered(in_flight).try_for_each(async |_| Ok(())).await
+}
+
+async fn worker_batches(
+    store: &Store,
+    effect: &Effect,
+    ids: &[OrderId],
+    batch: usize,
+) -> Result<(), StoreError> {
+    let closer = Closer::new(store.clone(), effect.clone());
+    for ids in ids.chunks(batch) {
+        closer.outcomes(ids, ClosingPath::Message).await?;
+    }
+    Ok(())
 }
 
 /// What the database alone needs: the same statement, its answer unread.

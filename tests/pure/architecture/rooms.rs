@@ -380,7 +380,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         name: "bench",
         core: false,
-        about: "what closing costs, and what a change of the topology does",
+        about: "what closing costs, also beside locks, and what a change of the topology does",
         files: &["bench.rs", "bench/"],
         imports: &[
             "text",
@@ -392,11 +392,12 @@ pub(super) const ROOMS: &[Room] = &[
             "shutdown",
             "broker",
             "store",
+            "worker",
             "order data",
             "change scenarios",
             "order service",
         ],
-        uses: &["futures_util", "rand", "tokio", "tokio_postgres"],
+        uses: &["deadpool_postgres", "futures_util", "rand", "tokio", "tokio_postgres"],
     },
     Room {
         name: "cli",
