@@ -14,25 +14,31 @@ source "$root/docker/lib/engine.sh"
 source "$root/docker/lib/images.sh"
 # shellcheck source=docker/lib/stack.sh
 source "$root/docker/lib/stack.sh"
+# shellcheck source=docker/lib/delayed.sh
+source "$root/docker/lib/delayed.sh"
 
 usage() {
   cat <<'TEXT'
 usage: docker/services.sh COMMAND
   up [STACK|all]       start broker and database, wait until they are healthy; STACK is main (the
                        default), chaos (a second pair, which the fault tests stop and start), storm
-                       (a third, for `make chaos`) or cluster (three brokers and a database, for
-                       `make chaos CLUSTER=3`); all is main and chaos
+                       (a third, for `make chaos`), cluster (three brokers and a database, for
+                       `make chaos CLUSTER=3`) or delayed (a pair whose broker, a 4.0, has the
+                       delayed message exchange plugin); all is main and chaos
   worker               build the worker's image, start main and the worker
   env [STACK]          print the URLs as shell exports: eval "$(docker/services.sh env)"; those of
-                       storm and cluster under the names that chaos has otherwise; main over TLS as
+                       storm and cluster under the names that chaos has otherwise, those of
+                       delayed as OVERDUE_DELAYED_BROKER_URL and so on; main over TLS as
                        OVERDUE_TLS_BROKER_URL and so on, with its certificates in target/tls
   status               list the containers
   logs                 the last lines of every container
   down [--images]      remove containers, networks and volumes, and the built images if asked
-  down storm|cluster   remove that stack alone
+  down storm|cluster|delayed
+                       remove that stack alone
 
-OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, down
-removes both.
+OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, status, logs
+and down are about both. OVERDUE_DELAYED_PLUGIN is the plugin for delayed, its release file or the
+folder of its source, where it cannot be fetched (rabbitmq-plugins/README.md).
 TEXT
 }
 
@@ -58,11 +64,12 @@ uses_own_services() {
 up() {
   local wanted=("$@") stack
   ensure_engine
-  choose_images
+  if [[ $1 == delayed ]]; then choose_delayed_images; else choose_images; fi
   for stack in "${wanted[@]}"; do
     check_ports "$stack"
   done
   start_stacks "${wanted[@]}"
+  [[ $1 != delayed ]] || require_delayed_type
 }
 
 worker() {
@@ -82,21 +89,16 @@ down() {
     say "no container engine answers: nothing to remove"
     return
   fi
-  local each stack
-  for each in ${OVERDUE_RABBITMQ:-"${versions[@]}"}; do
-    choose_version "$each"
-    for stack in "${stacks[@]}"; do
-      remove_stack "$stack"
-    done
-  done
+  for_each_stack remove_stack
   if [[ ${1:-} == --images ]]; then
     docker image ls --format '{{.Repository}}:{{.Tag}}' \
-      | awk '/^overdue-(standin-[a-z0-9]+|worker):/' | xargs -r docker image rm --force >/dev/null
+      | awk '/^overdue-(standin-[a-z0-9]+|worker|delayed):/' | xargs -r docker image rm --force >/dev/null
   fi
   stop_dockerd
 }
 
 choose_version "${OVERDUE_RABBITMQ:-4.3}"
+[[ ${2:-} != delayed ]] || choose_version "$delayed_version"
 
 # What runs in the background (pulls, builds) does not outlive this script.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
@@ -104,12 +106,13 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 case ${1:-} in
   up)
     case ${2:-main} in
-      main | chaos | storm | cluster) set -- up "${2:-main}" ;;
+      main | chaos | storm | cluster | delayed) set -- up "${2:-main}" ;;
       all) set -- up main chaos ;;
       *) usage >&2 && exit 64 ;;
     esac
-    # `make chaos` needs containers that it can kill, whatever services the shell names.
-    if [[ $2 != storm && $2 != cluster ]] && uses_own_services; then
+    # `make chaos` needs containers that it can kill, and `make test-delayed` a plugin, whatever
+    # services the shell names.
+    if [[ ! $2 =~ ^(storm|cluster|delayed)$ ]] && uses_own_services; then
       say "using the services that ${urls[0]} and the others name; nothing is started"
     else
       with_lock services "$@"
@@ -117,7 +120,7 @@ case ${1:-} in
     ;;
   worker) with_lock services worker ;;
   env)
-    if [[ ${2:-} == storm || ${2:-} == cluster ]]; then
+    if [[ ${2:-} =~ ^(storm|cluster|delayed)$ ]]; then
       print_urls "$2"
     elif uses_own_services; then
       for name in "${urls[@]}" "$interval"; do print_exports "$name" "${!name:-}"; done
@@ -127,11 +130,11 @@ case ${1:-} in
       print_urls chaos
     fi
     ;;
-  status) for stack in "${stacks[@]}"; do list_stack "$stack"; done ;;
-  logs) for stack in "${stacks[@]}"; do containers "$stack" | print_logs 100; done ;;
+  status) for_each_stack list_stack ;;
+  logs) for_each_stack log_stack ;;
   down)
     case ${2:-} in
-      storm | cluster) with_lock services remove_stack "$2" ;;
+      storm | cluster | delayed) with_lock services remove_stack "$2" ;;
       *) with_lock services down "${2:-}" ;;
     esac
     ;;

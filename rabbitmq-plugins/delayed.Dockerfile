@@ -1,8 +1,12 @@
-# RabbitMQ with the delayed message exchange plugin; see README.md here. 4.2 is the last series that
-# can run it. The plugin's version has to be of the broker's series.
-ARG RABBITMQ=4.2
-FROM rabbitmq:${RABBITMQ}-management
-ARG PLUGIN=4.2.0
-ADD https://github.com/rabbitmq/rabbitmq-delayed-message-exchange/releases/download/v${PLUGIN}/rabbitmq_delayed_message_exchange-${PLUGIN}.ez /opt/rabbitmq/plugins/
-# ADD leaves the file readable by root only.
-RUN chmod 644 /opt/rabbitmq/plugins/rabbitmq_delayed_message_exchange-${PLUGIN}.ez
+# RabbitMQ with the delayed message exchange plugin, which is the folder `plugin` of the build context: its
+# release file, or its source. `docker/services.sh up delayed` builds it; see README.md here.
+ARG BASE=rabbitmq:4.0-management
+FROM ${BASE} AS build
+COPY plugin /plugin
+COPY delayed-build.sh /
+RUN bash /delayed-build.sh /plugin /built
+
+FROM ${BASE}
+COPY --from=build /built /built
+# Where the broker's own plugins are: it depends on the image.
+RUN cp -R /built/* "$(dirname "$(readlink -f "$(command -v rabbitmq-server)")")/../plugins/" && rm -rf /built

@@ -2,28 +2,42 @@
 # A stack is one compose project of docker-compose.yml: main; chaos for the fault tests and storm for
 # `make chaos`, which stop and start its containers and must not disturb the others. cluster is three
 # brokers and a database, of docker/cluster/docker-compose.yml. Each version of RabbitMQ has its own,
-# so that they run side by side, and no 4.0 is given the data of a 4.3.
+# so that they run side by side, and no 4.0 is given the data of a 4.3. delayed is a 4.0 only: a broker
+# that has the delayed message exchange plugin.
 
 versions=(4.3 4.0)
-stacks=(main chaos storm cluster)
+delayed_version=4.0
 
 # main is the TLS variant, and listens on two ports more.
 port_names_of() { echo AMQP MANAGEMENT PROMETHEUS POSTGRES; [[ $1 != main ]] || echo AMQPS HTTPS; }
 
-# choose_version VERSION: whose stacks the other functions mean. Sets version, project and offset.
+# choose_version VERSION: whose stacks the other functions mean. Sets version, stacks, project and offset.
 choose_version() {
-  version=$1 project=${OVERDUE_PROJECT:-overdue}
+  version=$1 project=${OVERDUE_PROJECT:-overdue} stacks=(main chaos storm cluster)
   case $version in
     4.3) offset=0 ;;
     4.0) offset=2000 project+=-rabbitmq40 ;;
     *) die 64 "OVERDUE_RABBITMQ is $version; it can be 4.3 or 4.0" ;;
   esac
+  [[ $version != "$delayed_version" ]] || stacks+=(delayed)
+}
+
+# for_each_stack COMMAND...: with each stack as its last argument, of the version that OVERDUE_RABBITMQ
+# names, or of all.
+for_each_stack() {
+  local each stack
+  for each in ${OVERDUE_RABBITMQ:-"${versions[@]}"}; do
+    choose_version "$each"
+    for stack in "${stacks[@]}"; do
+      "$@" "$stack"
+    done
+  done
 }
 
 project_of() { if [[ $1 == main ]]; then echo "$project"; else echo "$project-$1"; fi; }
 
 # port STACK NAME: below 32768, from where on Linux gives ports to outgoing connections. Chaos
-# listens 1000 above main, storm 500, cluster 600 (each further node 3 above the one before), and the
+# listens 1000 above main, storm 500, cluster 600 (each further node 3 above the one before), delayed 700, and the
 # stacks of RabbitMQ 4.0 2000 above those of 4.3.
 port() {
   local number
@@ -40,6 +54,7 @@ port() {
     chaos) number=$((number + 1000)) ;;
     storm) number=$((number + 500)) ;;
     cluster) number=$((number + 600)) ;;
+    delayed) number=$((number + 700)) ;;
   esac
   echo $((number + offset))
 }
@@ -68,12 +83,14 @@ compose_files() {
     *) echo "$root/docker-compose.yml" ;;
   esac
   [[ $1 != main ]] || echo "$root/docker/tls/docker-compose.yml"
+  [[ $1 != delayed ]] || echo "$root/rabbitmq-plugins/docker-compose.delayed.yml"
 }
 
 # A checksum of what is mounted into a stack's containers.
 configuration() {
   local mounted=("$root"/docker/rabbitmq/* "$root/rabbitmq-plugins/enabled_plugins")
   [[ $1 != main ]] || mounted+=("$root"/docker/tls/*)
+  [[ $1 != delayed ]] || mounted+=("$root/rabbitmq-plugins/enabled_plugins.delayed")
   cat "${mounted[@]}" | cksum | cut -d ' ' -f 1
 }
 
@@ -102,7 +119,8 @@ check_ports() {
     if [[ $published != *" $number}"* ]] \
       && (exec 3<>"/dev/tcp/127.0.0.1/$number") 2>/dev/null; then
       die 69 "port $number is taken by another program; OVERDUE_PORT_$name moves it" \
-        "(4.3's main listens there, chaos 1000 above, storm 500, cluster 600, and RabbitMQ 4.0's 2000 above each)"
+        "(4.3's main listens there, chaos 1000 above, storm 500, cluster 600," \
+        "delayed 700, and RabbitMQ 4.0's 2000 above each)"
     fi
   done
 }
@@ -163,9 +181,12 @@ print_logs() { # LINES, ids on standard input
 }
 
 list_stack() {
+  [[ -n $(containers "$1") ]] || return 0
   docker ps --all --filter "label=com.docker.compose.project=$(project_of "$1")" \
     --format 'table {{.Names}}\t{{.Image}}\t{{.Status}}\t{{.Ports}}'
 }
+
+log_stack() { containers "$1" | print_logs 100; }
 
 remove_stack() {
   local label
@@ -181,7 +202,7 @@ statistics_interval() {
 }
 
 print_urls() {
-  local amqp management database
+  local amqp management database name=CHAOS
   amqp=amqp://admin:admin@127.0.0.1:$(port "$1" AMQP)/%2f
   management=http://admin:admin@127.0.0.1:$(port "$1" MANAGEMENT)
   database=postgres://overdue:overdue@127.0.0.1:$(port "$1" POSTGRES)/overdue
@@ -193,10 +214,11 @@ print_urls() {
       OVERDUE_DATABASE__URL "$database" \
       OVERDUE_BROKER__STATISTICS_INTERVAL "$(statistics_interval)"
   else
-    print_exports OVERDUE_CHAOS_BROKER_URL "$amqp" OVERDUE_CHAOS_MANAGEMENT_URL "$management" \
-      OVERDUE_CHAOS_DATABASE_URL "$database" \
-      OVERDUE_CHAOS_BROKER_CONTAINER "$(container_name "$1" rabbitmq)" \
-      OVERDUE_CHAOS_DATABASE_CONTAINER "$(container_name "$1" postgres)"
+    [[ $1 != delayed ]] || name=DELAYED
+    print_exports "OVERDUE_${name}_BROKER_URL" "$amqp" \
+      "OVERDUE_${name}_MANAGEMENT_URL" "$management" "OVERDUE_${name}_DATABASE_URL" "$database" \
+      "OVERDUE_${name}_BROKER_CONTAINER" "$(container_name "$1" rabbitmq)" \
+      "OVERDUE_${name}_DATABASE_CONTAINER" "$(container_name "$1" postgres)"
   fi
   if [[ $1 == cluster ]]; then print_nodes; fi
 }
