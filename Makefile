@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest chaos lint services down worker bench deny
+.PHONY: help demo test test-oldest test-delayed chaos lint services down worker bench deny
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -13,10 +13,14 @@ test: ## lint and licences, then every test against real services
 test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
 	@OVERDUE_RABBITMQ=4.0 docker/test.sh
 
+test-delayed: ## the tests of the delayed message exchange plugin (rabbitmq-plugins/README.md)
+	@docker/test-delayed.sh
+
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
 	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh
 
-SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
+SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh \
+	rabbitmq-plugins/*.sh)
 
 lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check

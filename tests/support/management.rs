@@ -40,6 +40,13 @@ impl Services {
         let overview = self.call(None, Method::GET, &["overview"], Value::Null).await.unwrap();
         overview["rabbitmq_version"].as_str().unwrap().parse().unwrap()
     }
+
+    /// The exchange types that the broker knows, those of its plugins included.
+    pub async fn exchange_types(&self) -> Vec<String> {
+        let overview = self.call(None, Method::GET, &["overview"], Value::Null).await.unwrap();
+        let types = overview["exchange_types"].as_array().unwrap();
+        types.iter().map(|known| known["name"].as_str().unwrap().to_owned()).collect()
+    }
 }
 
 impl World {

@@ -1,6 +1,6 @@
 //! Where the services are: what `docker/services.sh env` exports, or the same ports by default.
 
-use std::{env, time::Duration};
+use std::{env, thread, time::Duration};
 
 use overdue::internals::{
     broker::{BrokerAddress, Management},
@@ -93,6 +93,32 @@ impl Services {
             statistics_interval: STATISTICS_INTERVAL.to_owned(),
             start: "docker/services.sh up chaos",
         }
+    }
+
+    /// The pair whose broker has the delayed message exchange plugin. It is there only where somebody started it; where
+    /// it is not, this says on standard error that the test was left out.
+    pub fn delayed() -> Option<Self> {
+        let name = "OVERDUE_DELAYED_BROKER_URL";
+        let Some(broker) = variable(name) else {
+            let test = thread::current().name().unwrap_or("a test").to_owned();
+            eprintln!(
+                "LEFT OUT: {test}: no broker has the delayed message exchange plugin; `make test-delayed` starts one"
+            );
+            return None;
+        };
+        Some(Self {
+            broker: setting(name, &broker),
+            management: setting(
+                "OVERDUE_DELAYED_MANAGEMENT_URL",
+                "http://admin:admin@127.0.0.1:31373",
+            ),
+            database: setting(
+                "OVERDUE_DELAYED_DATABASE_URL",
+                "postgres://overdue:overdue@127.0.0.1:31132/overdue",
+            ),
+            statistics_interval: STATISTICS_INTERVAL.to_owned(),
+            start: "docker/services.sh up delayed",
+        })
     }
 
     /// The broker of the second pair, with the database that all tests share: for who stops nothing but a broker.

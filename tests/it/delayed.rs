@@ -1,0 +1,56 @@
+//! On a broker that has the delayed message exchange plugin: `make test-delayed`. Without one each test
+//! says that it was left out, and passes.
+
+use std::time::{Duration, Instant};
+
+use lapin::{
+    BasicProperties, ExchangeKind,
+    options::ExchangeDeclareOptions,
+    types::{AMQPValue, FieldTable},
+};
+
+use crate::support::{Services, World, text, world::TOPOLOGY};
+
+const TYPE: &str = "x-delayed-message";
+
+fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (key, value) in entries {
+        table.insert((*key).into(), value.clone());
+    }
+    table
+}
+
+/// What our detection of the plugin, our delays and our retries are built on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::bare(services, TOPOLOGY).await;
+    let types = world.services.exchange_types().await;
+    assert!(types.iter().any(|name| name == TYPE), "{types:?}");
+
+    let wire = world.wire().await;
+    let declared = wire.channel.exchange_declare(
+        "delayed".into(),
+        ExchangeKind::Custom(TYPE.to_owned()),
+        ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() },
+        table(&[("x-delayed-type", text("direct"))]),
+    );
+    declared.await.unwrap();
+    let queue = wire.listen("delayed", "due").await;
+    let published = Instant::now();
+    for (body, delay) in [("late", Some(1_500)), ("at once", None)] {
+        let delay = delay.map(|ms| ("x-delay", AMQPValue::LongInt(ms)));
+        let headers = table(delay.as_slice());
+        let properties = BasicProperties::default().with_headers(headers);
+        let confirm = wire.publish("delayed", "due", properties, body.as_bytes()).await;
+        assert!(confirm.is_ack());
+    }
+
+    let taken = wire.take_many(&queue, 2).await;
+    assert!(published.elapsed() >= Duration::from_millis(1_500));
+    assert_eq!(taken[0].body, b"at once");
+    assert_eq!(taken[1].body, b"late");
+    // In 64 bits, whatever it was published in.
+    assert_eq!(taken[1].headers.get("x-delay"), Some(&AMQPValue::LongLongInt(-1_500)));
+}
