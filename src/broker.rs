@@ -18,6 +18,7 @@ pub(crate) mod policies;
 pub(crate) mod probe;
 pub(crate) mod publish;
 mod remove;
+pub(crate) mod routes;
 pub(crate) mod stats;
 mod stream;
 mod tls_parameters;

@@ -224,6 +224,9 @@ pub mod topology {
     pub mod level {
         pub use crate::topology::level::{Level, MAX_TTL_MS, Ttl, best_level};
     }
+    pub mod level_routes {
+        pub use crate::topology::level_routes::{LevelRoutes, ReachableLevels};
+    }
     pub mod report {
         pub use crate::topology::report::{Report, render};
     }

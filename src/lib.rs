@@ -106,6 +106,20 @@
 //! # }
 //! ```
 //!
+//! Where the broker does not route to a level of the file, `Ok` means the parking lot: ask first, and again every few
+//! seconds or after a change of the topology, not for each message:
+//!
+//! ```no_run
+//! # use overdue::{Management, Route, Topology};
+//! # async fn example(management: Management, topology: Topology, route: Route) -> Result<(), Box<dyn std::error::Error>> {
+//! let routes = management.level_routes(&topology).await?;
+//! if !routes.leads(&route) {
+//!     return Err(format!("the broker has no level for {}: run `overdue apply`", route.routing_key).into());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Work in a process of your own:
 //!
 //! ```no_run
@@ -178,6 +192,7 @@ pub use topology::{
     Timeout, Topology,
     check::{BrokerVersion, Surroundings},
     level::{Level, LevelError, Ttl},
+    level_routes::LevelRoutes,
     lint,
     route::{Delay, Route, RouteError},
 };

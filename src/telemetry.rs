@@ -91,6 +91,23 @@ pub(crate) fn queue_missing(timeout: &str, queue: &str) {
     );
 }
 
+/// The broker routes to levels of the topology file no more, for example because `overdue apply` has removed them.
+/// `parked` messages were put there since it was looked last: the alternate exchange may have parked them.
+pub(crate) fn levels_gone(routes: &[String], parked: usize) {
+    let routes = routes.join(",");
+    warn!(
+        routes,
+        parked,
+        "the broker does not route to these levels: messages wait in the others; those that were put there since the last \
+         look are counted as parked"
+    );
+}
+
+/// The broker routes to levels again.
+pub(crate) fn levels_back(routes: &[String]) {
+    info!(routes = routes.join(","), "the broker routes to these levels again");
+}
+
 /// An effect cannot be used as it is; the timeouts with other effects go on.
 pub(crate) fn effect_unusable(effect: &str, reason: &str) {
     error!(

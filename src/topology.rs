@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod file;
 mod keys;
 pub(crate) mod level;
+pub(crate) mod level_routes;
 pub(crate) mod objects;
 mod reading;
 pub(crate) mod report;

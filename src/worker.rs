@@ -26,6 +26,7 @@ pub(crate) mod disposition;
 mod due;
 mod jitter;
 pub(crate) mod kept_bytes;
+mod level_watch;
 mod limits;
 mod outage;
 mod parked;

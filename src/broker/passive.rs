@@ -1,5 +1,7 @@
 //! Asking whether something exists, with no right to read the management API: a passive declare.
 
+use std::collections::BTreeSet;
+
 use lapin::{
     ErrorKind, ExchangeKind,
     options::{ExchangeDeclareOptions, QueueDeclareOptions},
@@ -8,6 +10,7 @@ use lapin::{
 };
 
 use super::{Link, consume::ConsumeError};
+use crate::plan::generation::name_of;
 
 /// Whether `queue` exists.
 ///
@@ -32,6 +35,36 @@ pub(crate) async fn ready(link: &Link, queue: &str) -> Result<Option<u64>, Consu
     let channel = link.channel().await.map_err(|source| failed(queue, source))?;
     let asked = channel.queue_declare(queue.into(), options, FieldTable::default()).await;
     answer(queue, asked.map(|queue| u64::from(queue.message_count())))
+}
+
+/// Generations asked for one by one.
+const PROBED: u32 = 9;
+
+/// The generations of the queue `base` that exist, as far as [`PROBED`].
+///
+/// # Errors
+/// As for [`queue_exists`].
+pub(crate) async fn generations(link: &Link, base: &str) -> Result<BTreeSet<String>, ConsumeError> {
+    let mut found = BTreeSet::new();
+    for name in (1..=PROBED).map(|number| name_of(base, number)) {
+        if queue_exists(link, &name).await? {
+            found.insert(name);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether one of these exists; no question after the first that does.
+///
+/// # Errors
+/// As for [`queue_exists`].
+pub(super) async fn any_generation_exists(link: &Link, base: &str) -> Result<bool, ConsumeError> {
+    for name in (1..=PROBED).map(|number| name_of(base, number)) {
+        if queue_exists(link, &name).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether `exchange` exists.

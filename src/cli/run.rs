@@ -113,7 +113,7 @@ async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failur
         }
     }
     for timeout in &topology.timeouts {
-        let found = worker::queues::probed(&link, &topology.business_queue(timeout)).await;
+        let found = passive::generations(&link, &topology.business_queue(timeout)).await;
         if found.map_err(|error| Failure::failed(crate::text::error_chain(&error)))?.is_empty() {
             return Err(missing(address, "queue", &topology.business_queue(timeout)));
         }

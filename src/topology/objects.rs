@@ -55,6 +55,11 @@ impl Topology {
         format!("{}.delay.{}", self.name, level.name())
     }
 
+    /// Whether a queue is one that delays, of any level and generation.
+    pub(super) fn is_delay_queue(&self, queue: &str) -> bool {
+        queue.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with(".delay."))
+    }
+
     /// The queues that delay, each with the level that it holds messages for.
     pub fn delay_queues(&self) -> impl Iterator<Item = (&Level, String)> {
         self.levels.iter().map(|level| (level, self.delay_queue(level)))

@@ -13,7 +13,9 @@ use super::{
     channels::Channels,
     context::{ConsumerContext, Worker},
     copy_publisher::CopyPublisher,
-    jitter, limits, queues, receive,
+    jitter,
+    level_watch::{LevelWatch, Question},
+    limits, queues, receive,
     session_end::SessionEnd,
 };
 use crate::{broker::Link, shutdown::Stop, telemetry, text::error_chain, topology::Timeout};
@@ -30,6 +32,7 @@ struct Consumers {
     worker: Arc<Worker>,
     link: Arc<Link>,
     copies: Arc<CopyPublisher>,
+    levels: Arc<LevelWatch>,
     stop: Stop,
     tasks: JoinSet<Result<(), SessionEnd>>,
     running: BTreeMap<String, (Id, Instant)>,
@@ -53,6 +56,7 @@ pub(super) async fn consume(
         worker,
         link,
         copies,
+        levels: Arc::default(),
         stop,
         tasks: JoinSet::new(),
         running: BTreeMap::new(),
@@ -88,6 +92,10 @@ impl Consumers {
     /// Starts consumers for queues that have none; their names.
     async fn look(&mut self) -> Result<Vec<String>, SessionEnd> {
         let worker = Arc::clone(&self.worker);
+        // Before a consumer starts: it decides by them.
+        let (topology, management) = (&worker.topology, worker.management.as_ref());
+        let question = Question { topology, management, link: &self.link };
+        self.levels.look(&question, &worker.counters).await;
         let consumed = self.running.keys().cloned().collect();
         let missing = self.missing.clone();
         let mut started = Vec::new();
@@ -126,6 +134,7 @@ impl Consumers {
             worker: Arc::clone(&self.worker),
             timeout: timeout.clone(),
             copies: Arc::clone(&self.copies),
+            levels: Arc::clone(&self.levels),
             prefetch,
         };
         let task = self.tasks.spawn(receive::receive(context, channels, self.stop.clone()));

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::sync::Notify;
 
-use super::{closing::Closer, copy_publisher::CopyPublisher, counters::Counters};
+use super::{
+    closing::Closer, copy_publisher::CopyPublisher, counters::Counters, level_watch::LevelWatch,
+};
 use crate::{
     broker::{BrokerAddress, Management},
     config::WorkerSettings,
@@ -57,6 +59,7 @@ pub(crate) struct ConsumerContext {
     pub(crate) worker: Arc<Worker>,
     pub(crate) timeout: Timeout,
     pub(super) copies: Arc<CopyPublisher>,
+    pub(super) levels: Arc<LevelWatch>,
     /// Unsettled deliveries per channel.
     pub(super) prefetch: u16,
 }

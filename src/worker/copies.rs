@@ -48,6 +48,13 @@ pub(super) struct Copy {
     failures: u32,
 }
 
+impl Copy {
+    /// The routing key of a copy that is on its way to a level.
+    pub(super) fn level_key(&self) -> Option<&str> {
+        (!matches!(self.purpose, Purpose::Park(_))).then_some(&self.message.routing_key)
+    }
+}
+
 type Sending = BoxFuture<'static, (Copy, Result<(), CopyError>)>;
 
 /// The copies of one queue's consumer.
@@ -82,11 +89,17 @@ impl Copies {
         self.sending.push(sending.boxed());
     }
 
-    /// Publishes again what was refused and has waited.
-    pub(super) fn send_again(&mut self, now: Instant) {
+    /// Publishes again what was refused and has waited. Gives back those for a level that `leads` does not know.
+    pub(super) fn send_again(&mut self, now: Instant, leads: impl Fn(&str) -> bool) -> Vec<Due> {
+        let mut gone = Vec::new();
         for copy in self.refused.take_due(now, usize::MAX) {
-            self.send(copy);
+            if copy.level_key().is_none_or(&leads) {
+                self.send(copy);
+            } else {
+                gone.push(copy.due);
+            }
         }
+        gone
     }
 
     pub(super) fn next_try(&self) -> Option<Instant> {

@@ -32,7 +32,7 @@ pub struct Counts {
     pub guarded: u64,
     /// Messages tried again through a retry level.
     pub retried: u64,
-    /// Messages in the parking lot.
+    /// Messages in the parking lot, with those that were confirmed for a level that was gone at the next look.
     pub parked: u64,
     /// Orders the sweep closed.
     pub swept: u64,

@@ -15,6 +15,13 @@ const LONGEST_BUSY: Duration = Duration::from_secs(1);
 /// retries.
 const LONG: Duration = Duration::from_mins(1);
 
+/// A third of the time that RabbitMQ lets a delivery be unacked (`consumer_timeout`, 30 min).
+const LONGEST_WITHOUT_LEVEL: Duration = Duration::from_mins(10);
+/// As often as it is looked which levels are there.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const NO_LEVEL: &str =
+    "it has to wait, and the broker routes to no level of the topology: run `overdue apply`";
+
 /// What the worker does with one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
@@ -75,8 +82,11 @@ pub fn decide(outcome: &Outcome, tries: Tries, levels: Levels<'_>) -> Dispositio
         Outcome::Failed { reason, .. } => retry(reason, tries, levels),
         Outcome::Busy => busy(tries, levels),
         Outcome::Postponed { .. } => {
-            let levels = Levels { hold: Duration::ZERO, ..levels };
-            wait(longest_retry(levels.retry), tries, levels)
+            let rest = longest_retry(levels.retry);
+            match best_level(levels.all, rest) {
+                Some(level) => delay(level, Tries { guarded: 0, ..tries }),
+                None => without_level(rest, levels),
+            }
         }
     }
 }
@@ -90,10 +100,20 @@ fn wait(remaining: Duration, tries: Tries, levels: Levels<'_>) -> Disposition {
     if remaining <= levels.hold {
         return Disposition::Hold { wait: remaining };
     }
-    best_level(levels.all, remaining).map_or_else(
-        || Disposition::Park { reason: "not due, and there is no level to wait in".to_owned() },
-        |level| delay(level, Tries { guarded: 0, ..tries }),
-    )
+    match best_level(levels.all, remaining) {
+        Some(level) => delay(level, Tries { guarded: 0, ..tries }),
+        None => without_level(remaining, levels),
+    }
+}
+
+/// The broker routes to no level. A rest that ends soon is waited for here, with a look now and then whether there is a
+/// level again. A longer one would outlast the broker's patience with unacked deliveries, and where there is no room it
+/// would stand before what is due: it is parked, and the sweep closes its order.
+fn without_level(remaining: Duration, levels: Levels<'_>) -> Disposition {
+    if levels.hold.is_zero() || remaining > LONGEST_WITHOUT_LEVEL {
+        return Disposition::Park { reason: NO_LEVEL.to_owned() };
+    }
+    Disposition::Hold { wait: remaining.min(LOOK_AGAIN) }
 }
 
 /// Overdue, and the effect says that it is not: its own rule guards the order, for nobody knows how long.
@@ -104,7 +124,7 @@ fn guard(tries: Tries, levels: Levels<'_>) -> Disposition {
         .or_else(|| best_level(levels.all, LONG));
     match level {
         Some(level) => delay(level, Tries { guarded: tries.guarded.saturating_add(1), ..tries }),
-        None => Disposition::Hold { wait: LONGEST_BUSY },
+        None => without_level(LONGEST_BUSY, levels),
     }
 }
 
@@ -122,6 +142,9 @@ fn retry(reason: &str, tries: Tries, levels: Levels<'_>) -> Disposition {
     let next = usize::try_from(attempt).ok().and_then(|attempt| levels.retry.get(attempt));
     match next {
         Some(level) => delay(level, Tries { attempt: attempt.saturating_add(1), ..tries }),
+        None if levels.all.is_empty() => {
+            Disposition::Park { reason: format!("{reason}; {NO_LEVEL}") }
+        }
         None => Disposition::Park { reason: format!("{reason}; given up after {attempt} retries") },
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     order::{OrderId, Outcome},
-    topology::Topology,
+    topology::level_routes::ReachableLevels,
     wire::{DueNotice, Received, Unreadable, headers},
 };
 
@@ -49,13 +49,13 @@ impl Due {
     pub(super) fn disposition(
         &self,
         outcome: Option<&Outcome>,
-        topology: &Topology,
+        reachable: &ReachableLevels,
         hold: Duration,
     ) -> Disposition {
         if self.is_canary {
             return Disposition::Ack;
         }
-        let levels = Levels { all: &topology.levels, retry: &topology.retry, hold };
+        let levels = Levels { all: &reachable.all, retry: &reachable.retry, hold };
         let tries = Tries {
             attempt: headers::attempt(&self.received.headers),
             guarded: headers::guarded(&self.received.headers),

@@ -50,6 +50,13 @@ impl Part {
         self.all.fetch_add(self.bytes, Ordering::Relaxed);
         self.bytes *= 2;
     }
+
+    /// The copy of [`Part::add_copy`] is gone, the delivery is not.
+    pub fn drop_copy(&mut self) {
+        let copy = self.bytes / 2;
+        self.all.fetch_sub(copy, Ordering::Relaxed);
+        self.bytes -= copy;
+    }
 }
 
 impl Drop for Part {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::context::Worker;
 use crate::{
-    broker::{Link, Management, consume::ConsumeError, passive},
+    broker::{Link, Management, passive},
     plan::generation::{name_of, number_of},
     topology::Timeout,
 };
@@ -13,8 +13,6 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The same without the management API: each look that finds nothing is a line in the broker's log.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
-/// Generations looked for one by one where the management API does not answer.
-const PROBED: u32 = 9;
 
 /// The names of the queues of each timeout.
 pub(super) type ByTimeout<'a> = Vec<(&'a Timeout, BTreeSet<String>)>;
@@ -74,21 +72,11 @@ fn is_known(names: &BTreeSet<String>, base: &str) -> bool {
     names.iter().any(|name| number_of(base, name).is_some())
 }
 
-/// The generations of a queue, asked for one by one.
-pub(crate) async fn probed(link: &Link, base: &str) -> Result<BTreeSet<String>, ConsumeError> {
-    let mut found = BTreeSet::new();
-    for name in (1..=PROBED).map(|number| name_of(base, number)) {
-        if passive::queue_exists(link, &name).await? {
-            found.insert(name);
-        }
-    }
-    Ok(found)
-}
-
 /// Those that are consumed, and the one after them.
 async fn probed_new(link: &Link, base: &str, mut consumed: BTreeSet<String>) -> BTreeSet<String> {
     if consumed.is_empty() {
-        return probed(link, base).await.unwrap_or_else(|_| BTreeSet::from([base.to_owned()]));
+        let found = passive::generations(link, base).await;
+        return found.unwrap_or_else(|_| BTreeSet::from([base.to_owned()]));
     }
     let next = next_generation(base, &consumed);
     if passive::queue_exists(link, &next).await.unwrap_or(false) {

@@ -109,7 +109,7 @@ impl Consumer {
                 Some((confirmed, failure)) = self.copies.confirmed() => {
                     self.copied(confirmed, failure.as_ref());
                 }
-                () = sleep_until(send_at) => self.copies.send_again(Instant::now()),
+                () = sleep_until(send_at) => self.send_again(Instant::now()),
                 () = sleep_until(look_up_at), if room => self.look_up_held(),
                 delivery = self.channels.next(), if receiving => {
                     let (source, received) = delivery?;

@@ -16,11 +16,13 @@ use crate::{
     store::{FailureKind, StoreError},
     telemetry,
     text::error_chain,
-    topology::level::Level,
+    topology::{level::Level, level_routes::ReachableLevels},
 };
 
 /// Below a timer's precision.
 const SHORTEST_HOLD: Duration = Duration::from_millis(1);
+/// Why a copy is in the parking lot that was on its way to a level.
+const LEVEL_GONE: &str = "the broker does not route to its level any more";
 
 impl Consumer {
     /// Settles a batch, or keeps it where the database did not close it.
@@ -41,8 +43,10 @@ impl Consumer {
         }
         self.report_guarded(&batch, &outcomes);
         let now = Instant::now();
+        let context = &self.context;
+        let levels = context.levels.routes().reachable(&context.worker.topology, &context.timeout);
         for (due, outcome) in batch.into_iter().zip(outcomes) {
-            self.settle_one(due, outcome.as_ref(), now).await?;
+            self.settle_one(due, outcome.as_ref(), &levels, now).await?;
         }
         Ok(())
     }
@@ -67,12 +71,13 @@ impl Consumer {
         &mut self,
         mut due: Due,
         outcome: Option<&Outcome>,
+        levels: &ReachableLevels,
         now: Instant,
     ) -> Result<(), SessionEnd> {
         let worker = &self.context.worker;
         let may_wait = self.channels.may_wait() && self.kept.may_wait();
         let hold = if may_wait { worker.settings.hold.as_duration() } else { Duration::ZERO };
-        match due.disposition(outcome, &worker.topology, hold) {
+        match due.disposition(outcome, levels, hold) {
             Disposition::Ack => {
                 if outcome == Some(&Outcome::AlreadyFinal) {
                     count(&worker.counters.already_final, 1);
@@ -89,6 +94,15 @@ impl Consumer {
             Disposition::Park { reason } => self.park(due, reason).await?,
         }
         Ok(())
+    }
+
+    /// Publishes again what was refused; what was on its way to a level that is gone is decided anew.
+    pub(super) fn send_again(&mut self, now: Instant) {
+        let routes = self.context.levels.routes();
+        for mut due in self.copies.send_again(now, |key| routes.leads_by(key)) {
+            due.part.drop_copy();
+            self.hold(due, now);
+        }
     }
 
     fn hold(&mut self, due: Due, until: Instant) {
@@ -138,11 +152,14 @@ impl Consumer {
             let timeout = &self.context.timeout.name;
             telemetry::copies_wait(timeout, self.copies.len(), &error_chain(failure));
         }
-        for Copy { due, purpose, .. } in confirmed {
+        for copy in confirmed {
+            let in_level = copy.level_key().is_none_or(|key| self.context.levels.confirmed(key));
+            let Copy { due, purpose, .. } = copy;
             self.channels.waits(due.source, false);
             self.channels.finish(due.source);
             let counters = &self.context.worker.counters;
             match purpose {
+                _ if !in_level => self.was_parked(&due, LEVEL_GONE.to_owned()),
                 Purpose::Wait => count(&counters.put_back, 1),
                 Purpose::Retry => count(&counters.retried, 1),
                 Purpose::Park(reason) => self.was_parked(&due, reason),

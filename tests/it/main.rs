@@ -24,6 +24,7 @@ mod independent;
 mod interrupted;
 mod kill;
 mod languages;
+mod levels_gone;
 mod lock;
 mod locks;
 mod management;

@@ -214,13 +214,23 @@ fn each_outcome_has_its_disposition() {
     }
 }
 
+/// The broker routes to none of the levels: a short rest is held where there is room, everything else says why it is parked.
 #[test]
-fn without_levels_what_has_to_wait_is_parked_with_the_cause() {
-    let none = Levels { all: &[], retry: &[], hold: Duration::ZERO };
-    let early = Outcome::NotDue { remaining: Duration::from_secs(1) };
-    assert_eq!(decide(&early, tries(3), none), park("not due, and there is no level to wait in"));
-    let unknown = decide(&Outcome::Unknown, tries(0), none);
-    assert_eq!(unknown, park("the database does not know this order; given up after 0 retries"));
+fn without_levels_a_short_rest_is_held_and_everything_else_is_parked_with_the_cause() {
+    const NO_LEVEL: &str =
+        "it has to wait, and the broker routes to no level of the topology: run `overdue apply`";
+    let room = Levels { all: &[], retry: &[], hold: Duration::from_secs(2) };
+    let none = Levels { hold: Duration::ZERO, ..room };
+    let early = |minutes| Outcome::NotDue { remaining: Duration::from_mins(minutes) };
+    let hold = |ms| Disposition::Hold { wait: Duration::from_millis(ms) };
+    assert_eq!(decide(&early(10), tries(3), room), hold(5_000));
+    assert_eq!(decide(&early(11), tries(3), room), park(NO_LEVEL));
+    assert_eq!(decide(&early(1), tries(3), none), park(NO_LEVEL));
+    assert_eq!(decide(&early(0), tries(3), room), hold(1_000));
+    let postponed = Outcome::Postponed { reason: "nobody's fault".to_owned() };
+    assert_eq!(decide(&postponed, tries(3), room), hold(5_000));
+    let unknown = decide(&Outcome::Unknown, tries(0), room);
+    assert_eq!(unknown, park(&format!("the database does not know this order; {NO_LEVEL}")));
 }
 
 /// `not_due` with no time left: the effect's own rule guards the order, for nobody knows how long.

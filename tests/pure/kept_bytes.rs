@@ -68,3 +68,16 @@ fn the_largest_that_are_kept_are_received_no_further_than_the_bound() {
     all.truncate(all.len() / 2 - 1);
     assert!(kept.may_wait());
 }
+
+/// A copy that was decided anew, again and again, does not count more each time.
+#[test]
+fn a_copy_that_is_gone_does_not_count() {
+    let kept = KeptBytes::default();
+    let mut part = kept.keep(BOUND / 4);
+    for _ in 0..9 {
+        assert!(kept.may_wait());
+        part.add_copy();
+        assert!(!kept.may_wait() && !kept.is_full());
+        part.drop_copy();
+    }
+}

@@ -24,6 +24,7 @@ mod kept_bytes;
 mod ladder;
 mod ladder_properties;
 mod ladder_vectors;
+mod level_routes;
 mod order_wire;
 mod permissions;
 mod plan_conflicts;
