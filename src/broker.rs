@@ -6,6 +6,7 @@ pub(crate) mod change;
 mod clock;
 mod connect;
 pub(crate) mod consume;
+mod exchange_types;
 pub(crate) mod frames;
 pub(crate) mod health;
 pub(crate) mod large_bodies;

@@ -14,7 +14,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::{
-    objects::{Binding, Exchange, Queue, arguments_json, mark::mark},
+    objects::{
+        Binding, Exchange, Queue, arguments_json,
+        mark::{exchange_mark, mark},
+    },
     plan::{Change, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
@@ -35,14 +38,20 @@ pub enum Item {
 pub fn items(topology: &Topology) -> Vec<Item> {
     let plan = diff(topology, &Snapshot::default(), &BTreeSet::new());
     let items = |change| match change {
-        Change::CreateExchange(exchange) => vec![Item::Exchange(exchange)],
+        Change::CreateExchange(exchange) => {
+            let mark = exchange_mark(&topology.name, &exchange.name).map(Item::Binding);
+            std::iter::once(Item::Exchange(exchange)).chain(mark).collect()
+        }
         Change::CreateQueue(queue) => {
             let mark = mark(&topology.name, &queue.name).map(Item::Binding);
             std::iter::once(Item::Queue(queue)).chain(mark).collect()
         }
         Change::Bind(binding) => vec![Item::Binding(binding)],
         // There is nothing yet that could be deleted.
-        Change::Leave(_) | Change::Unbind(_) | Change::DeleteQueue { .. } => Vec::new(),
+        Change::Leave(_)
+        | Change::Unbind(_)
+        | Change::DeleteExchange { .. }
+        | Change::DeleteQueue { .. } => Vec::new(),
     };
     plan.steps.into_iter().flat_map(|step| items(step.change)).collect()
 }

@@ -144,7 +144,10 @@ pub mod ladder {
     }
 }
 pub mod objects {
-    pub use crate::objects::{Argument, Binding, Exchange, Objects, Queue, mark::mark};
+    pub use crate::objects::{
+        Argument, Binding, Exchange, Objects, Queue,
+        mark::{exchange_mark, mark},
+    };
     pub mod routing {
         pub use crate::objects::routing::route;
     }
@@ -156,7 +159,7 @@ pub mod order {
     pub use crate::order::{MAX_ORDER_ID_BYTES, OrderId, Outcome};
 }
 pub mod permissions {
-    pub use crate::permissions::{Request, Right, Role, Tag};
+    pub use crate::permissions::{Request, Right, Role, Tag, role::RoutingKeys};
     pub mod definitions {
         pub use crate::permissions::definitions::render;
     }
@@ -166,7 +169,8 @@ pub mod permissions {
 }
 pub mod plan {
     pub use crate::plan::{
-        Change, Contents, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Replaced, Step,
+        Change, Contents, Difference, Draining, Drains, Needed, Note, Plan, Reason, Refusal,
+        Replaced, RetiredExchange, Step,
     };
     pub mod counts {
         pub use crate::plan::counts::{CountReport, CountReports, StatisticsInterval};
@@ -225,16 +229,19 @@ pub mod topology {
         pub use crate::topology::level::{Level, MAX_TTL_MS, Ttl, best_level};
     }
     pub mod level_routes {
-        pub use crate::topology::level_routes::{LevelRoutes, ReachableLevels};
+        pub use crate::topology::level_routes::LevelRoutes;
     }
     pub mod report {
         pub use crate::topology::report::{Report, render};
     }
     pub mod route {
-        pub use crate::topology::route::{Delay, RouteError};
+        pub use crate::topology::route::{Delay, Route, RouteError};
     }
     pub mod schema {
         pub use crate::topology::schema::schema;
+    }
+    pub mod strategy {
+        pub use crate::topology::strategy::{BeforeTimeout, Entry, Strategy};
     }
 }
 pub mod verify {
@@ -273,7 +280,7 @@ pub mod worker {
         pub use crate::worker::splitting::Splitting;
     }
     pub mod disposition {
-        pub use crate::worker::disposition::{Disposition, Levels, Tries, decide};
+        pub use crate::worker::disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait};
     }
     pub mod kept_bytes {
         pub use crate::worker::kept_bytes::{BOUND, KeptBytes, Part};

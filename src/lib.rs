@@ -195,6 +195,7 @@ pub use topology::{
     level_routes::LevelRoutes,
     lint,
     route::{Delay, Route, RouteError},
+    strategy::{BeforeTimeout, Entry, Strategy},
 };
 pub use wire::{DueNotice, Message, Unreadable};
 pub use worker::{Counters, Counts, Worker, run as work};

@@ -8,7 +8,7 @@ pub(crate) mod definitions;
 mod need;
 pub(crate) mod pattern;
 pub(crate) mod rabbitmqctl;
-mod role;
+pub(crate) mod role;
 mod roles;
 
 pub use need::Right;

@@ -4,10 +4,12 @@ pub(crate) mod counts;
 pub(crate) mod diff;
 pub(crate) mod difference;
 pub(crate) mod drains;
+mod exchanges;
 pub(crate) mod generation;
 mod note;
 pub(crate) mod ownership;
 pub(crate) mod reason;
+mod retired_exchange;
 mod retirement;
 pub(crate) mod saved;
 pub(crate) mod schema;
@@ -16,6 +18,7 @@ mod stage;
 pub(crate) mod stats;
 mod text;
 mod ttl_ms;
+mod upstream;
 pub(crate) mod waiting;
 
 use std::collections::BTreeSet;
@@ -28,6 +31,7 @@ pub use self::{
     drains::Drains,
     note::Note,
     reason::{Contents, Reason, Replaced},
+    retired_exchange::{Needed, RetiredExchange},
 };
 use crate::{
     objects::{Binding, Exchange, Queue},
@@ -42,6 +46,9 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Retired queues that wait until they are empty; a later plan deletes them.
     pub draining: Vec<Draining>,
+    /// Exchanges of another strategy that wait until nothing comes to them; a later plan deletes them.
+    #[serde(default)]
+    pub retired_exchanges: Vec<RetiredExchange>,
     /// While there is one, nothing is carried out.
     pub refusals: Vec<Refusal>,
     /// What it leaves alone, and a person should know of.
@@ -66,13 +73,19 @@ pub enum Change {
     CreateExchange(Exchange),
     /// Declare a queue.
     CreateQueue(Queue),
-    /// Bind a queue to an exchange.
+    /// Bind a queue or an exchange to an exchange.
     Bind(Binding),
     /// Mark the queue of a removed timeout, named by its mark, as leaving from now on; it stays bound until nothing can
     /// be on its way to it any more.
     Leave(Binding),
     /// Take a binding away, so that nothing new comes into a queue that is retired.
     Unbind(Binding),
+    /// Delete an exchange that delayed messages with another strategy, once nothing can be on its way to it any more.
+    DeleteExchange {
+        /// The exchange.
+        #[serde(rename = "name")]
+        exchange: String,
+    },
     /// Delete a retired queue, once nothing is in it any more.
     DeleteQueue {
         /// The queue.
@@ -216,7 +229,10 @@ impl Step {
         match self.change {
             Change::CreateExchange(_) | Change::Bind(_) => true,
             Change::CreateQueue(_) => !matches!(self.reason, Reason::Replaces(_)),
-            Change::Leave(_) | Change::Unbind(_) | Change::DeleteQueue { .. } => false,
+            Change::Leave(_)
+            | Change::Unbind(_)
+            | Change::DeleteExchange { .. }
+            | Change::DeleteQueue { .. } => false,
         }
     }
 }

@@ -174,9 +174,9 @@ pub(crate) fn batch_closed(
     );
 }
 
-/// A message goes through a level again.
-pub(crate) fn delayed(order: &str, level: &str, attempt: u32) {
-    debug!(order, level, attempt, "put back");
+/// A message waits on the broker again.
+pub(crate) fn delayed(order: &str, routing_key: &str, holds: Duration, attempt: u32) {
+    debug!(order, routing_key, ?holds, attempt, "put back");
 }
 
 /// A message was given up. One line each is for those who look closely: thousands of them hide everything else.

@@ -1,8 +1,10 @@
 //! The delay topology: what operations wrote, validated, and the objects it becomes.
 
 pub(crate) mod check;
+mod delays;
 pub(crate) mod file;
 mod keys;
+mod ladder_section;
 pub(crate) mod level;
 pub(crate) mod level_routes;
 pub(crate) mod objects;
@@ -10,12 +12,14 @@ mod reading;
 pub(crate) mod report;
 pub(crate) mod route;
 pub(crate) mod schema;
+pub(crate) mod strategy;
 
 use std::collections::BTreeMap;
 
 use check::Surroundings;
-use file::{DEFAULT_DELIVERY_LIMIT, QueueType, Strategy, TopologyFile};
+use file::{DEFAULT_DELIVERY_LIMIT, QueueType, StrategyName, TopologyFile};
 use level::Level;
+use strategy::Strategy;
 
 use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
 
@@ -26,7 +30,7 @@ pub struct Topology {
     pub name: String,
     /// How the broker delays.
     pub strategy: Strategy,
-    /// Levels, shortest first, never empty.
+    /// Delays with a queue each, shortest first; never empty with [`Strategy::Levels`].
     pub levels: Vec<Level>,
     /// Type of every queue.
     pub queue_type: QueueType,
@@ -68,24 +72,32 @@ impl Topology {
     }
 
     fn from_file(file: &TopologyFile) -> Result<Self, Vec<Diagnostic>> {
-        let level = |text: &toml::Spanned<String>| text.get_ref().parse::<Level>();
+        let level = |text: &toml::Spanned<String>| {
+            text.get_ref().parse::<Level>().map_err(|error| error.to_string())
+        };
         let build = || {
             let timeouts = file.timeout.iter().map(|timeout| {
                 let timeout = timeout.get_ref();
                 let by_category = timeout.after_by_category.iter();
-                Ok(Timeout {
+                Ok::<_, String>(Timeout {
                     name: timeout.name.get_ref().clone(),
                     after: level(&timeout.after)?,
                     after_by_category: by_category
                         .map(|(category, text)| Ok((category.clone(), level(text)?)))
-                        .collect::<Result<_, level::LevelError>>()?,
+                        .collect::<Result<_, String>>()?,
                     effect: timeout.effect().to_owned(),
                 })
             });
-            Ok::<_, level::LevelError>(Self {
+            Ok::<_, String>(Self {
                 name: file.name.get_ref().clone(),
-                strategy: file.delay.strategy,
-                levels: file.delay.levels.get_ref().iter().map(level).collect::<Result<_, _>>()?,
+                strategy: ladder_section::strategy(file).map_err(|error| error.message)?,
+                levels: match file.delay().strategy {
+                    // It needs no queue that delays.
+                    StrategyName::DelayedExchange => Vec::new(),
+                    StrategyName::Levels | StrategyName::Ladder => {
+                        file.delay().levels().iter().map(level).collect::<Result<_, _>>()?
+                    }
+                },
                 queue_type: file.queues.queue_type(),
                 delivery_limit: file
                     .queues
@@ -96,8 +108,8 @@ impl Topology {
                 retry: file.retry.levels().iter().map(level).collect::<Result<_, _>>()?,
             })
         };
-        build().map_err(|error| {
-            let draft = Draft::in_file(0..0, error.to_string(), "write it like `30m`");
+        build().map_err(|error: String| {
+            let draft = Draft::in_file(0..0, error, "write it like `30m`");
             vec![draft.complete("level-text", Severity::Error, Subject::File(0..0))]
         })
     }

@@ -7,7 +7,10 @@ use std::collections::BTreeSet;
 
 use super::{Management, ManagementError, TopologyLock, passive};
 use crate::{
-    objects::{Queue, mark::mark},
+    objects::{
+        Queue,
+        mark::{exchange_mark, mark},
+    },
     plan::{
         Change, Plan, Step,
         diff::diff,
@@ -28,7 +31,7 @@ pub enum ApplyError {
     First(#[from] StepError),
     /// The plan is refused; nothing was changed.
     #[error("the plan is refused, nothing was changed\n{0}")]
-    Refused(Plan),
+    Refused(Box<Plan>),
     /// Some steps are done. The topology works as it is; applying again goes on from here.
     #[error("{done} of {all} steps are done; run `overdue apply` again to go on")]
     Partly {
@@ -50,6 +53,7 @@ pub async fn plan(
     topology: &Topology,
     discard: &BTreeSet<String>,
 ) -> Result<(Plan, Snapshot), ManagementError> {
+    management.has_exchange_types(topology).await?;
     let mut observed = management.observe().await?;
     let plan = diff(topology, &observed, discard);
     let leaving = plan.leaving();
@@ -104,7 +108,7 @@ pub(super) async fn carry_out(
     mut on_step: impl FnMut(&Step, StepResult),
 ) -> Result<(), ApplyError> {
     if !plan.refusals.is_empty() {
-        return Err(ApplyError::Refused(plan.clone()));
+        return Err(ApplyError::Refused(Box::new(plan.clone())));
     }
     let deletion = Deletion::new(management, plan);
     let mut steps = Steps { management, topology, lock, deletion };
@@ -139,11 +143,14 @@ impl Steps<'_> {
             return self.deletion.delete(queue, *lost).await;
         }
         self.management.apply(change).await?;
-        if let Change::CreateQueue(queue) = change {
-            // Stopped in between, the queue is exactly as we make it, and a later apply adopts it.
-            if let Some(mark) = mark(&self.topology.name, &queue.name) {
-                self.management.apply(&Change::Bind(mark)).await?;
-            }
+        // Stopped in between, it is exactly as we make it, and a later apply adopts it.
+        let mark = match change {
+            Change::CreateQueue(queue) => mark(&self.topology.name, &queue.name),
+            Change::CreateExchange(exchange) => exchange_mark(&self.topology.name, &exchange.name),
+            _ => None,
+        };
+        if let Some(mark) = mark {
+            self.management.apply(&Change::Bind(mark)).await?;
         }
         if matches!(change, Change::Unbind(_)) {
             self.deletion.unbound();

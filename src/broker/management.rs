@@ -4,17 +4,14 @@
 //! (<https://www.rabbitmq.com/docs/http-api-reference>). Permission needed: the `management` tag to read,
 //! configure and write on the topology's objects to change.
 
+mod change;
 mod error;
 mod nodes;
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use rabbitmq_http_client::{
-    commons::{BindingDestinationType, ExchangeType, QueueType},
-    error::Error as ApiError,
-    requests::{BindingDeletionParams, ExchangeParams, QueueParams},
-};
+use rabbitmq_http_client::error::Error as ApiError;
 use serde::de::DeserializeOwned;
 
 pub use error::ManagementError;
@@ -27,8 +24,8 @@ use super::{
     objects::{binding_of, exchange_of, queue_of},
 };
 use crate::{
-    objects::{Objects, arguments_json},
-    plan::{Change, counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
+    objects::{Exchange, Objects},
+    plan::{counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
     secret::Secret,
 };
 
@@ -217,14 +214,18 @@ impl Management {
         let consumed = used.map(|queue| queue.name.clone()).collect();
         let stats = stats.into_values();
         let messages = stats.filter_map(|queue| Some((queue.name, queue.messages?))).collect();
-        let exchanges = exchanges.into_iter().map(exchange_of);
+        let exchanges: Vec<Exchange> = exchanges.into_iter().map(exchange_of).collect();
+        let delayed = self.delayed(&exchanges).await?;
         let queues = queues.into_iter().map(queue_of);
         let objects = Objects {
-            exchanges: exchanges.map(|exchange| (exchange.name.clone(), exchange)).collect(),
+            exchanges: exchanges
+                .into_iter()
+                .map(|exchange| (exchange.name.clone(), exchange))
+                .collect(),
             queues: queues.map(|queue| (queue.name.clone(), queue)).collect(),
             bindings: bindings.into_iter().map(binding_of).collect(),
         };
-        Ok(Snapshot { objects, messages, consumed, ..Snapshot::default() })
+        Ok(Snapshot { objects, messages, delayed, consumed, ..Snapshot::default() })
     }
 
     /// Why the exchanges cannot be listed. A virtual host that the user may not use is not there for this API on
@@ -247,67 +248,6 @@ impl Management {
             },
             _ => explained,
         }
-    }
-
-    /// Carries out one change. Each of them can be repeated without effect.
-    ///
-    /// # Errors
-    /// See [`ManagementError`]; a change that failed has changed nothing.
-    pub async fn apply(&self, change: &Change) -> Result<(), ManagementError> {
-        let done = match change {
-            Change::CreateExchange(exchange) => {
-                let kind = ExchangeType::from(exchange.kind.as_str());
-                let arguments = Some(arguments_json(&exchange.arguments));
-                let params = ExchangeParams::durable(&exchange.name, kind, arguments);
-                self.call(|client| Box::pin(client.declare_exchange(&self.vhost, &params))).await
-            }
-            Change::CreateQueue(queue) => {
-                let kind = QueueType::from(queue.kind.as_str());
-                let arguments = Some(arguments_json(&queue.arguments));
-                let params = QueueParams::new(
-                    &queue.name,
-                    kind,
-                    queue.durable,
-                    queue.auto_delete,
-                    arguments,
-                );
-                self.call(|client| Box::pin(client.declare_queue(&self.vhost, &params))).await
-            }
-            Change::Bind(binding) => {
-                let key = Some(binding.routing_key.as_str());
-                let (to, from) = (&binding.destination, &binding.source);
-                self.call(|client| Box::pin(client.bind_queue(&self.vhost, to, from, key, None)))
-                    .await
-            }
-            Change::Leave(mark) => {
-                let leaving = Change::Bind(mark.leaving(self.now_s().await?));
-                return Box::pin(self.apply(&leaving)).await;
-            }
-            Change::Unbind(binding) => {
-                let params = BindingDeletionParams {
-                    virtual_host: &self.vhost,
-                    source: &binding.source,
-                    destination: &binding.destination,
-                    destination_type: BindingDestinationType::Queue,
-                    routing_key: &binding.routing_key,
-                    arguments: Some(arguments_json(&binding.arguments)),
-                };
-                self.call(|client| Box::pin(client.delete_binding(&params, true))).await
-            }
-            Change::DeleteQueue { queue, .. } => {
-                self.call(|client| Box::pin(client.delete_queue(&self.vhost, queue, true))).await
-            }
-        };
-        done.map_err(|error| match error {
-            // The virtual host is there, or nothing would have been planned.
-            ApiError::NotFound => ManagementError::Refused {
-                address: self.display.clone(),
-                step: step_of(change),
-                reason: "it, or what it is to be bound to, is not there: somebody else is changing this topology"
-                    .to_owned(),
-            },
-            error => self.explain(&step_of(change), error),
-        })
     }
 
     /// Whether anything but the default exchange and a mark is bound to `queue`.
@@ -358,17 +298,4 @@ impl Management {
 
 fn reading(path: &[&str]) -> String {
     format!("read {}", path.join("/"))
-}
-
-fn step_of(change: &Change) -> String {
-    match change {
-        Change::CreateExchange(exchange) => format!("create exchange {}", exchange.name),
-        Change::CreateQueue(queue) => format!("create queue {}", queue.name),
-        Change::Bind(binding) => format!("bind {} to {}", binding.destination, binding.source),
-        Change::Leave(mark) => format!("mark {} as leaving", mark.destination),
-        Change::Unbind(binding) => {
-            format!("unbind {} from {}", binding.destination, binding.source)
-        }
-        Change::DeleteQueue { queue, .. } => format!("delete queue {queue}"),
-    }
 }

@@ -6,7 +6,11 @@ use serde::Deserialize;
 
 use super::{Management, ManagementError, large_bodies::CONSUMER_TAG};
 pub(crate) use crate::plan::stats::QueueStats;
-use crate::{objects::mark::mark, plan::counts::CountReport, topology::Topology};
+use crate::{
+    objects::{Exchange, mark::mark},
+    plan::counts::CountReport,
+    topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
+};
 
 const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
                        message_bytes,consumers,policy,operator_policy,effective_policy_definition";
@@ -41,7 +45,39 @@ struct Reported {
     reductions: Option<u64>,
 }
 
+#[derive(Deserialize)]
+struct Delayed {
+    name: String,
+    /// Only the delayed message plugin has it.
+    messages_delayed: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct NodeName {
+    #[expect(dead_code, reason = "they are counted")]
+    name: String,
+}
+
 impl Management {
+    /// What the delayed message plugin holds in each of its exchanges. Empty on a cluster, where each node counts its own
+    /// and this API asks one of them, and where this user may not list the nodes (tag `monitoring`).
+    pub(super) async fn delayed(
+        &self,
+        exchanges: &[Exchange],
+    ) -> Result<BTreeMap<String, u64>, ManagementError> {
+        if !exchanges.iter().any(|exchange| exchange.kind == DELAYED_EXCHANGE_TYPE) {
+            return Ok(BTreeMap::new());
+        }
+        let nodes = self.get::<Vec<NodeName>>(&["nodes"], &[("columns", "name")]).await;
+        if nodes.map_or(0, |nodes| nodes.len()) != 1 {
+            return Ok(BTreeMap::new());
+        }
+        let query = [("columns", "name,messages_delayed")];
+        let exchanges: Vec<Delayed> = self.get(&["exchanges", self.virtual_host()], &query).await?;
+        let counted = exchanges.into_iter().filter_map(|it| Some((it.name, it.messages_delayed?)));
+        Ok(counted.collect())
+    }
+
     /// The name of every queue of the virtual host, without asking for any statistics; changes nothing.
     ///
     /// # Errors

@@ -82,7 +82,7 @@ fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
         "topology `{}` is valid: strategy `{}`, {}, {}, {}",
         topology.name,
         topology.strategy.as_str(),
-        counted(topology.levels.len(), "level"),
+        topology.delays_in_short(),
         counted(topology.timeouts.len(), "timeout"),
         retries(topology.retry.len()),
     );

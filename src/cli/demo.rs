@@ -56,7 +56,7 @@ impl Demo {
         let route = self.options.route(&topology, &Delay::Level(self.after.clone()))?;
         let shape = DemoShape {
             orders: usize::try_from(self.orders).unwrap_or(usize::MAX),
-            after: route.level.ttl(),
+            after: route.holds_ttl(),
             paid_share: self.paid_share,
             late_share: self.late_share,
         };

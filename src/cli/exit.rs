@@ -121,7 +121,9 @@ impl From<ManagementError> for Failure {
         let code = match error {
             ManagementError::Unreachable { .. } => UNAVAILABLE,
             ManagementError::NotPermitted { .. } => NOT_PERMITTED,
-            ManagementError::NoVirtualHost { .. } => CONFIGURATION,
+            ManagementError::NoVirtualHost { .. } | ManagementError::NoExchangeType { .. } => {
+                CONFIGURATION
+            }
             ManagementError::Refused { .. } => FAILED,
         };
         Self::of(code, &error)

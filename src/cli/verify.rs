@@ -20,7 +20,10 @@ use crate::{
     config::Settings,
     diagnostic::Diagnostic,
     plan::{snapshot::Snapshot, stats::QueueStats},
-    topology::{Topology, level::Ttl},
+    topology::{
+        Topology,
+        level::{Level, Ttl},
+    },
     verify::{
         self, VerifyReport,
         probe::{Canaries, Probe},
@@ -104,7 +107,7 @@ async fn canaries(
     let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
         Failure::usage(format!(
             "no level lets go within {within:?}; give more time with --within, e.g. --within {}",
-            topology.shortest_delay().map_or("", |level| level.name())
+            topology.delays_to_try().first().map_or("", Level::name)
         ))
     })?;
     let fates = probe::send(address, &sent, within).await?;

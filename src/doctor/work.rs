@@ -17,7 +17,7 @@ pub(crate) fn file(facts: &Facts) -> Draft {
         Ok(topology) => Draft::ok(format!(
             "{}: {}, {}",
             topology.name,
-            counted(topology.levels.len(), "level"),
+            topology.delays_in_short(),
             counted(topology.timeouts.len(), "timeout")
         )),
         Err(Gap { reason, fix, .. }) => Draft::error(reason.clone(), fix.clone()),

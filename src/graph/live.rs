@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::Count;
 use crate::{
     plan::{
-        generation::{Kind, number_of, resolve},
+        generation::{Kind, message_ttl, number_of, resolve},
         ownership::kind,
         snapshot::Snapshot,
     },
-    topology::{Topology, level::Level},
+    topology::Topology,
 };
 
 /// One reading of a broker, as far as it is drawn.
@@ -47,9 +47,7 @@ impl Live {
         for queue in observed.filter(|queue| !resolved.queues.contains_key(&queue.name)) {
             let found = (queue.name.clone(), count(&queue.name));
             match kind(topology, &snapshot.objects, queue) {
-                Some(Kind::Delay(level)) => {
-                    delays.push((level.parse::<Level>().map(|level| level.ttl()).ok(), found));
-                }
+                Some(Kind::Delay(_)) => delays.push((message_ttl(queue), found)),
                 Some(Kind::Business) => live.retired_business.push(found),
                 Some(Kind::Parked) => live.retired_parked.push(found),
                 None => {}

@@ -52,12 +52,7 @@ fn summary(topology: &Topology, live_total: Option<u64>) -> String {
     let count = |number: usize, noun: &str| crate::text::counted(number, noun);
     let mut parts = vec![
         format!("{} queues", topology.queue_type.as_str()),
-        match (topology.levels.first(), topology.levels.last()) {
-            (Some(first), Some(last)) if topology.levels.len() > 1 => {
-                format!("{}, {first} to {last}", count(topology.levels.len(), "level"))
-            }
-            _ => count(topology.levels.len(), "level"),
-        },
+        topology.delays_in_short(),
         count(topology.timeouts.len(), "timeout"),
     ];
     parts.extend(live_total.map(|total| match Count::Messages(total) {

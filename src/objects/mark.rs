@@ -29,6 +29,26 @@ pub fn mark(topology: &str, queue: &str) -> Option<Binding> {
     })
 }
 
+/// The mark of an exchange that comes and goes with the strategy, e.g. `orders.delayed`; none for every other.
+#[must_use]
+pub fn exchange_mark(topology: &str, exchange: &str) -> Option<Binding> {
+    let role = exchange_role(exchange.strip_prefix(topology)?.strip_prefix('.')?)?;
+    Some(Binding {
+        source: mark_exchange(topology),
+        destination: exchange.to_owned(),
+        to_queue: false,
+        routing_key: role,
+        arguments: BTreeMap::new(),
+    })
+}
+
+/// `exchange/delayed` for `delayed`, `exchange/ladder/…` for an exchange of a ladder.
+fn exchange_role(rest: &str) -> Option<String> {
+    let ladder = rest.strip_prefix("ladder.").map(|place| format!("ladder/{place}"));
+    let known = if rest == "delayed" { Some(rest.to_owned()) } else { ladder };
+    known.map(|known| format!("exchange/{known}"))
+}
+
 /// Between the role and the time at which a queue began to leave.
 const LEAVING: &str = "/leaving/";
 
@@ -44,6 +64,7 @@ fn role(rest: &str) -> Option<String> {
         None if base == "parked" => Some(base.to_owned()),
         None => Some(format!("business/{base}")),
         Some(("delay", level)) if !level.contains('.') => Some(format!("delay/{level}")),
+        Some(("ladder", digit)) => Some(format!("ladder/{digit}")),
         Some(_) => None,
     }
 }
@@ -54,7 +75,12 @@ impl Binding {
     pub fn mark_of(&self) -> Option<&str> {
         let topology = self.source.strip_suffix(SUFFIX)?;
         let plain = Self { routing_key: self.role().to_owned(), ..self.clone() };
-        (mark(topology, &self.destination).as_ref() == Some(&plain)).then_some(topology)
+        let wanted = if self.to_queue {
+            mark(topology, &self.destination)
+        } else {
+            exchange_mark(topology, &self.destination)
+        };
+        (wanted == Some(plain)).then_some(topology)
     }
 
     /// This mark of a queue, as one that also says when the queue began to leave, in seconds since 1970.
@@ -83,14 +109,22 @@ impl Objects {
     /// The topology whose mark `queue` has.
     #[must_use]
     pub fn owner_of(&self, queue: &str) -> Option<&str> {
-        let mut bindings = self.bindings.iter().filter(|binding| binding.destination == queue);
-        bindings.find_map(Binding::mark_of)
+        self.marks_of(queue, true).find_map(Binding::mark_of)
+    }
+
+    /// The topology whose mark `exchange` has.
+    #[must_use]
+    pub fn owner_of_exchange(&self, exchange: &str) -> Option<&str> {
+        self.marks_of(exchange, false).find_map(Binding::mark_of)
+    }
+
+    fn marks_of(&self, name: &str, queue: bool) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(move |it| it.to_queue == queue && it.destination == name)
     }
 
     /// When `queue` began to leave, in seconds since 1970.
     #[must_use]
     pub(crate) fn leaving_since(&self, queue: &str) -> Option<u64> {
-        let bindings = self.bindings.iter().filter(|binding| binding.destination == queue);
-        bindings.filter_map(Binding::leaving_since).max()
+        self.marks_of(queue, true).filter_map(Binding::leaving_since).max()
     }
 }

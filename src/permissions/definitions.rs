@@ -18,7 +18,10 @@ pub fn render(roles: &[Role], request: &Request) -> String {
     }
     parts.push(("permissions", lines(&|role| Some(permission(role, request)))));
     if request.routing_keys {
-        parts.push(("topic_permissions", lines(&|role| topic_permission(role, request))));
+        parts.push((
+            "topic_permissions",
+            roles.iter().flat_map(|role| topic_permissions(role, request)).collect(),
+        ));
     }
     sections(&parts)
 }
@@ -38,13 +41,17 @@ fn permission(role: &Role, request: &Request) -> String {
     ])
 }
 
-fn topic_permission(role: &Role, request: &Request) -> Option<String> {
-    let keys = role.routing_keys.as_ref()?;
-    Some(object([
-        ("user", Value::from(request.user(role))),
-        ("vhost", Value::from(request.vhost.as_str())),
-        ("exchange", Value::from(keys.exchange.as_str())),
-        ("write", Value::from(keys.expression())),
-        ("read", Value::from(NOTHING)),
-    ]))
+fn topic_permissions<'a>(
+    role: &'a Role,
+    request: &'a Request,
+) -> impl Iterator<Item = String> + 'a {
+    role.routing_keys.iter().map(|keys| {
+        object([
+            ("user", Value::from(request.user(role))),
+            ("vhost", Value::from(request.vhost.as_str())),
+            ("exchange", Value::from(keys.exchange.as_str())),
+            ("write", Value::from(keys.expression())),
+            ("read", Value::from(NOTHING)),
+        ])
+    })
 }

@@ -37,7 +37,7 @@ fn of(role: &Role, request: &Request) -> String {
     }
     let rights = Right::ALL.map(|right| quote(&role.expression(right))).join(" ");
     lines.push(format!("rabbitmqctl set_permissions -p {vhost} {user} {rights}"));
-    if let Some(keys) = &role.routing_keys {
+    for keys in &role.routing_keys {
         lines.push(
             "# optional, once the exchange is there: no routing keys but those of the topology"
                 .to_owned(),

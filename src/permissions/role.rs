@@ -6,6 +6,10 @@ use super::{
     need::{Need, Object, Right},
     pattern,
 };
+use crate::topology::{
+    Topology,
+    strategy::{BeforeTimeout, Entry},
+};
 
 /// How far the expressions of a role go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,20 +41,31 @@ pub struct Tag {
 pub struct RoutingKeys {
     /// The topic exchange.
     pub exchange: String,
-    /// The first words, levels.
-    pub levels: Vec<String>,
-    /// The second words, timeouts.
+    /// What stands before the last word.
+    pub before: BeforeTimeout,
+    /// The last words, timeouts.
     pub timeouts: Vec<String>,
 }
 
 impl RoutingKeys {
+    pub(super) fn of(topology: &Topology, entry: Entry) -> Option<Self> {
+        let timeouts = topology.timeouts.iter().map(|timeout| timeout.name.clone()).collect();
+        let Entry { exchange, before } = entry;
+        (before != BeforeTimeout::Nothing).then_some(Self { exchange, before, timeouts })
+    }
+
     /// The expression of the keys, e.g. `^(5s|30m)\.unpaid$`.
     #[must_use]
     pub fn expression(&self) -> String {
         let words = |words: &[String]| {
             pattern::group(&words.iter().map(|word| pattern::escape(word)).collect())
         };
-        format!(r"^{}\.{}$", words(&self.levels), words(&self.timeouts))
+        let timeouts = words(&self.timeouts);
+        match &self.before {
+            BeforeTimeout::Levels(levels) => format!(r"^{}\.{timeouts}$", words(levels)),
+            BeforeTimeout::Digits(places) => format!(r"^([0-9]+\.){{{places}}}{timeouts}$"),
+            BeforeTimeout::Nothing => format!("^{timeouts}$"),
+        }
     }
 }
 
@@ -69,8 +84,8 @@ pub struct Role {
     pub reach: Reach,
     /// Its tag, if it needs the management API.
     pub tag: Option<Tag>,
-    /// Routing keys it can be limited to.
-    pub routing_keys: Option<RoutingKeys>,
+    /// Routing keys it can be limited to, for each exchange.
+    pub routing_keys: Vec<RoutingKeys>,
 }
 
 impl Role {

@@ -6,10 +6,7 @@ use super::{
     need::{Need, Object, Right},
     role::{Reach, Role, RoutingKeys, Tag},
 };
-use crate::{
-    objects::Objects,
-    topology::{Topology, level::Level},
-};
+use crate::{objects::Objects, topology::Topology};
 
 impl Role {
     /// The roles of a topology: publisher, worker, topology administrator.
@@ -42,7 +39,10 @@ impl Needs {
 /// An order service.
 fn publisher(topology: &Topology) -> Role {
     let mut needs = Needs::default();
-    needs.exchange(Right::Write, &topology.entry_exchange(), "publish due notices");
+    let entries = topology.entries();
+    for entry in &entries {
+        needs.exchange(Right::Write, &entry.exchange, "publish due notices");
+    }
     Role {
         name: "publisher",
         purpose: "an order service; declares nothing",
@@ -50,18 +50,19 @@ fn publisher(topology: &Topology) -> Role {
         needs: needs.list(),
         reach: Reach::Needs,
         tag: None,
-        routing_keys: Some(RoutingKeys {
-            exchange: topology.entry_exchange(),
-            levels: topology.levels.iter().map(Level::to_string).collect(),
-            timeouts: topology.timeouts.iter().map(|timeout| timeout.name.clone()).collect(),
-        }),
+        routing_keys: entries
+            .into_iter()
+            .filter_map(|entry| RoutingKeys::of(topology, entry))
+            .collect(),
     }
 }
 
 /// A worker that declares nothing.
 fn worker(topology: &Topology) -> Role {
     let mut needs = Needs::default();
-    needs.exchange(Right::Write, &topology.entry_exchange(), "put back, try again");
+    for entry in topology.entries() {
+        needs.exchange(Right::Write, &entry.exchange, "put back, try again");
+    }
     needs.exchange(Right::Write, &topology.park_exchange(), "park");
     needs.exchange(Right::Write, &topology.events_exchange(), "publish what happened");
     for timeout in &topology.timeouts {
@@ -78,7 +79,7 @@ fn worker(topology: &Topology) -> Role {
             why: "list the generations of its queues; without it they are looked for one by one",
             optional: true,
         }),
-        routing_keys: None,
+        routing_keys: Vec::new(),
     }
 }
 
@@ -87,7 +88,9 @@ fn administrator(topology: &Topology) -> Role {
     let objects = topology.objects();
     let probe = Object::Below(format!("{}.probe", topology.name));
     let mut needs = declaring(&objects);
-    needs.exchange(Right::Write, &topology.entry_exchange(), "verify --probe publishes to it");
+    for entry in topology.entries() {
+        needs.exchange(Right::Write, &entry.exchange, "verify --probe publishes to it");
+    }
     for right in Right::ALL {
         needs.0.insert((right, probe.clone()), "verify --probe listens there");
     }
@@ -106,7 +109,7 @@ fn administrator(topology: &Topology) -> Role {
             why: "read and change through the management API; unblock sets a policy",
             optional: false,
         }),
-        routing_keys: None,
+        routing_keys: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Change, Difference, Plan, Reason, Refusal,
+    Change, Difference, Plan, Reason, Refusal, exchanges,
     generation::{Resolved, named, resolve},
     note,
     ownership::{Owner, owner},
@@ -11,7 +11,10 @@ use super::{
     snapshot::Snapshot,
     stage::Order,
 };
-use crate::topology::Topology;
+use crate::{
+    objects::{Binding, Objects},
+    topology::Topology,
+};
 
 /// The plan that brings `observed` to `topology`. Foreign objects are not touched.
 ///
@@ -49,6 +52,7 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
             retirement.plan(&mut plan);
         }
     }
+    exchanges::retire(topology, observed, &resolved, &mut plan);
     plan.notes.extend(note::unused(topology, observed));
     // Stable: within a stage and a TTL the order is the one of the maps, so the same input gives the same plan.
     let order = Order::of(topology, &resolved, observed);
@@ -86,11 +90,19 @@ fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
     for binding in resolved.objects.bindings.difference(&observed.objects.bindings) {
         match binding.mark_of() {
             None => plan.step(Change::Bind(binding.clone()), Reason::Missing),
-            // A queue that is created is marked with it.
-            Some(_) if observed.objects.queues.contains_key(&binding.destination) => {
+            // What is created is marked with it.
+            Some(_) if is_there(&observed.objects, binding) => {
                 plan.step(Change::Bind(binding.clone()), Reason::Adopted);
             }
             Some(_) => {}
         }
+    }
+}
+
+fn is_there(objects: &Objects, binding: &Binding) -> bool {
+    if binding.to_queue {
+        objects.queues.contains_key(&binding.destination)
+    } else {
+        objects.exchanges.contains_key(&binding.destination)
     }
 }

@@ -16,6 +16,13 @@ pub enum Drains {
         #[schemars(with = "u64")]
         within: Ttl,
     },
+    /// Through its own TTL to the next place of its ladder; it stays bound until the places before it are empty, too.
+    AlongTheLadder {
+        /// How long it takes at most, in milliseconds: its own TTL, and those before it.
+        #[serde(rename = "within_ms", with = "super::ttl_ms")]
+        #[schemars(with = "u64")]
+        within: Ttl,
+    },
     /// The workers consume it beside the queue that took its place.
     Consumed,
     /// Its timeout is gone, so that no worker with this topology consumes it.
@@ -51,6 +58,7 @@ impl Drains {
     pub fn ends(&self) -> bool {
         match self {
             Self::WhenDue { .. }
+            | Self::AlongTheLadder { .. }
             | Self::Consumed
             | Self::Leaving { .. }
             | Self::Elsewhere { .. } => true,

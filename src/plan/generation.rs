@@ -84,12 +84,21 @@ pub fn name_of(base: &str, number: u32) -> String {
 /// What a queue under the topology's prefix is to the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind<'a> {
-    /// A delay queue, of this level as its name says.
-    Delay(&'a str),
+    /// A delay queue.
+    Delay(Hold<'a>),
     /// A business queue.
     Business,
     /// A parking lot.
     Parked,
+}
+
+/// Which delay a queue is for, as its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold<'a> {
+    /// This level, e.g. `30m`.
+    Level(&'a str),
+    /// A digit of a ladder: what follows `<topology>.ladder.`, e.g. `delay.30m`.
+    Digit(&'a str),
 }
 
 /// What a queue is by its name and its dead letter exchange; whose it is, [`owner`](super::ownership::owner) says.
@@ -103,7 +112,13 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
     if let Some(level) = level_of(rest) {
         let wanted = topology.level(level).is_some_and(|level| topology.delay_queue(level) == name);
         let ours = wanted || dead_letters_to(topology.due_exchange());
-        return ours.then_some(Kind::Delay(level));
+        return ours.then_some(Kind::Delay(Hold::Level(level)));
+    }
+    if let Some(digit) = rest.strip_prefix(LADDER) {
+        let to = queue.dead_letter_exchange();
+        let ladder = format!("{}.{LADDER}", topology.name);
+        let ours = to.is_some_and(|to| to == topology.due_exchange() || to.starts_with(&ladder));
+        return ours.then_some(Kind::Delay(Hold::Digit(digit)));
     }
     if let Some(number) = number_of(&topology.parked_queue(), name) {
         return (number == 1 || dead_letters.is_none()).then_some(Kind::Parked);
@@ -120,6 +135,9 @@ pub(crate) fn in_place(topology: &Topology, queue: &str) -> bool {
         || topology.delay_queues().any(|(_, name)| name == queue)
         || topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == queue)
 }
+
+/// What the names of a ladder have after the topology's.
+const LADDER: &str = "ladder.";
 
 /// The level in `delay.30m` or `delay.30m.2`.
 fn level_of(rest: &str) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::generation::{Kind, in_place, message_ttl, named};
+use super::generation::{Hold, Kind, in_place, message_ttl, named};
 use crate::{
     objects::{Argument, Binding, Objects, Queue},
     topology::{Topology, file::QueueType, level::Level},
@@ -82,7 +82,9 @@ fn is_shaped(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> bool {
     let safe = !quorum
         || (has("x-dead-letter-strategy", "at-least-once") && has("x-overflow", "reject-publish"));
     let (fits, arguments) = match kind {
-        Kind::Delay(level) => {
+        // No version has made one without a mark.
+        Kind::Delay(Hold::Digit(_)) => return false,
+        Kind::Delay(Hold::Level(level)) => {
             let ttl = level.parse::<Level>().ok().map(|level| level.ttl());
             let fits = has("x-dead-letter-exchange", &topology.due_exchange())
                 && ttl.is_some()
@@ -102,7 +104,9 @@ fn is_shaped(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> bool {
 /// The one binding that this program makes for such a queue.
 fn expected(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> Binding {
     let (source, routing_key) = match kind {
-        Kind::Delay(level) => (topology.entry_exchange(), format!("{level}.*")),
+        Kind::Delay(Hold::Level(hold) | Hold::Digit(hold)) => {
+            (topology.entry_exchange(), format!("{hold}.*"))
+        }
         Kind::Business => {
             let rest = queue.name.strip_prefix(&topology.name).unwrap_or_default();
             let timeout = rest.trim_start_matches('.').split('.').next().unwrap_or_default();

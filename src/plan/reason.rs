@@ -29,6 +29,14 @@ pub enum Reason {
         /// What is in the queue.
         contents: Contents,
     },
+    /// The ladder of this queue is no longer in the topology, or has other digits; what is still published to it is
+    /// parked.
+    LadderRemoved {
+        /// What is in the queue.
+        contents: Contents,
+    },
+    /// The exchange delayed messages with another strategy, and nothing is on its way to it any more.
+    StrategyChanged,
     /// The timeout of this queue is no longer in the topology; what still comes due for it is parked.
     TimeoutRemoved {
         /// What is in the queue.

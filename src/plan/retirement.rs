@@ -4,13 +4,18 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal, Step,
-    generation::{Kind, Resolved, message_ttl, number_of},
+    generation::{Hold, Kind, Resolved, message_ttl, number_of},
     ownership::{Owner, kind},
     snapshot::Snapshot,
+    upstream,
 };
 use crate::{
     objects::{Binding, Queue, mark::mark},
-    topology::{Topology, level::Ttl},
+    topology::{
+        Topology,
+        level::{MAX_TTL_MS, Ttl},
+        strategy::DELAYED_EXCHANGE_TYPE,
+    },
 };
 
 /// A queue of ours that the topology no longer wants.
@@ -59,6 +64,11 @@ impl Retirement<'_> {
             return;
         }
         self.adopt(plan);
+        // What waits before it in its ladder comes through its bindings.
+        if self.way_to_it().is_some() {
+            plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
+            return;
+        }
         for binding in self.incoming() {
             plan.step(Change::Unbind(binding.clone()), self.reason());
         }
@@ -103,11 +113,12 @@ impl Retirement<'_> {
         else {
             return false;
         };
-        self.delays().all(|level| {
-            let ttl = message_ttl(level).map(Ttl::as_duration);
-            self.observed.messages_in(&level.name) == Some(0)
-                || ttl.is_some_and(|ttl| Duration::from_secs(settled) >= ttl)
-        })
+        self.delayed().all(|messages| messages == Some(0))
+            && self.delays().all(|level| {
+                let ttl = message_ttl(level).map(Ttl::as_duration);
+                self.observed.messages_in(&level.name) == Some(0)
+                    || ttl.is_some_and(|ttl| Duration::from_secs(settled) >= ttl)
+            })
     }
 
     /// Whether its timeout is gone from the topology.
@@ -138,7 +149,15 @@ impl Retirement<'_> {
 
     /// A name that begins as ours do is not enough: `orders.legacy` is somebody else's.
     fn is_ours(&self, exchange: &str) -> bool {
+        let marked = self.observed.objects.owner_of_exchange(exchange);
         self.resolved.objects.exchanges.contains_key(exchange)
+            || marked == Some(&self.topology.name)
+    }
+
+    /// How long what waits before it takes to come to it, at most; none where nothing does.
+    fn way_to_it(&self) -> Option<Duration> {
+        matches!(self.kind, Kind::Delay(Hold::Digit(_)))
+            .then(|| upstream::longest_wait(self.observed, self.queue))?
     }
 
     /// The queue that took its place, if any.
@@ -153,16 +172,17 @@ impl Retirement<'_> {
         let contents = self.contents();
         match (self.successor(), self.kind) {
             (Some(successor), _) => Reason::Succeeded { successor: successor.to_owned(), contents },
-            (None, Kind::Delay(level)) => {
+            (None, Kind::Delay(Hold::Level(level))) => {
                 Reason::LevelRemoved { level: level.to_owned(), contents }
             }
+            (None, Kind::Delay(Hold::Digit(_))) => Reason::LadderRemoved { contents },
             (None, Kind::Business | Kind::Parked) => {
                 // What waits there now was published when it was leaving already.
                 let in_levels = if self.since().is_some_and(|since| self.drained(since)) {
                     0
                 } else {
                     let counts = self.delays().map(|it| self.observed.messages_in(&it.name));
-                    counts.flatten().sum()
+                    counts.chain(self.delayed()).flatten().sum()
                 };
                 Reason::TimeoutRemoved { contents, in_levels }
             }
@@ -171,7 +191,17 @@ impl Retirement<'_> {
 
     /// What waits in every level; `None` where one of them is not counted.
     fn in_levels(&self) -> Option<u64> {
-        self.delays().map(|level| self.observed.messages_in(&level.name)).sum()
+        let queues = self.delays().map(|level| self.observed.messages_in(&level.name));
+        queues.chain(self.delayed()).sum()
+    }
+
+    /// What exchanges of the delayed message plugin hold; `None` for one that does not say.
+    fn delayed(&self) -> impl Iterator<Item = Option<u64>> {
+        let exchanges = self.observed.objects.exchanges.values();
+        let ours = exchanges.filter(|exchange| {
+            exchange.kind == DELAYED_EXCHANGE_TYPE && self.is_ours(&exchange.name)
+        });
+        ours.map(|exchange| self.observed.delayed.get(&exchange.name).copied())
     }
 
     /// Every level, current or retired.
@@ -209,6 +239,14 @@ impl Retirement<'_> {
     /// Of a delay queue: as its own arguments say, which may be others than the topology's.
     fn expires(&self) -> Drains {
         let Some(within) = message_ttl(self.queue) else { return Drains::Never };
+        if matches!(self.kind, Kind::Delay(Hold::Digit(_))) {
+            let before = self.way_to_it().unwrap_or_default().as_millis();
+            let ms = u64::try_from(before).unwrap_or(MAX_TTL_MS).saturating_add(within.as_millis());
+            return match Ttl::from_millis(ms.min(MAX_TTL_MS)) {
+                Some(within) => Drains::AlongTheLadder { within },
+                None => Drains::Never,
+            };
+        }
         match self.queue.dead_letter_exchange() {
             Some(exchange) if exchange == self.topology.due_exchange() => {
                 Drains::WhenDue { within }

@@ -19,6 +19,9 @@ pub struct Snapshot {
     /// Up to ten seconds old (a queue reports every five, and the reports are collected every five); the broker has
     /// none for a queue it knows nothing of yet.
     pub messages: BTreeMap<String, u64>,
+    /// Messages in each exchange of the delayed message plugin, on the node that answered; other nodes may hold more.
+    #[serde(default)]
+    pub delayed: BTreeMap<String, u64>,
     /// Queues that somebody consumes from, as late as the counts.
     #[serde(default)]
     pub consumed: BTreeSet<String>,
@@ -67,7 +70,10 @@ impl Snapshot {
     pub fn relevant_to(&self, topology: &Topology) -> Objects {
         let wanted = topology.objects();
         let Objects { exchanges, queues, bindings } = &self.objects;
-        let ours = |name: &String| wanted.exchanges.contains_key(name);
+        let ours = |name: &String| {
+            let marked = self.objects.owner_of_exchange(name) == Some(&topology.name);
+            marked || wanted.exchanges.contains_key(name)
+        };
         // What stands in the way of a generation counts, whosesoever it is.
         let numbered =
             |name: &str| wanted.queues.keys().any(|base| number_of(base, name).is_some());
@@ -80,7 +86,9 @@ impl Snapshot {
             let inside =
                 if *to_queue { queues.contains_key(destination) } else { ours(destination) };
             // What comes in from elsewhere counts: it keeps a retired queue from being deleted.
-            inside && !source.is_empty()
+            inside
+                && !source.is_empty()
+                && binding.mark_of().is_none_or(|owner| owner == topology.name)
         };
         Objects {
             exchanges: exchanges.iter().filter(|(name, _)| ours(name)).map(cloned).collect(),

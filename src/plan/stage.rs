@@ -42,6 +42,8 @@ pub(super) enum Stage {
     Unbind,
     /// Queues that nothing comes into any more.
     Delete,
+    /// Exchanges that nothing is published to any more, after the queues that led to them.
+    DeleteExchanges,
 }
 
 /// Where each change of a plan stands.
@@ -118,13 +120,14 @@ impl Order {
             }
             Change::Leave(_) | Change::Unbind(_) => Stage::Unbind,
             Change::DeleteQueue { .. } => Stage::Delete,
+            Change::DeleteExchange { .. } => Stage::DeleteExchanges,
         }
     }
 }
 
 fn queue_of(change: &Change) -> &str {
     match change {
-        Change::CreateExchange(_) => "",
+        Change::CreateExchange(_) | Change::DeleteExchange { .. } => "",
         Change::CreateQueue(Queue { name, .. }) => name,
         Change::Bind(binding) | Change::Leave(binding) | Change::Unbind(binding) => {
             &binding.destination

@@ -1,17 +1,16 @@
 //! A plan as a person reads it: sections and signs that need no colour, and a one-line summary.
 
+mod later;
+
 use std::{
     collections::BTreeMap,
     fmt::{self, Write},
 };
 
-use super::{
-    Change, Contents, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Replaced, Step,
-    count_of, waiting::Progress,
-};
+use super::{Change, Contents, Difference, Plan, Reason, Refusal, Replaced, Step, count_of};
 use crate::{
     objects::Argument,
-    text::{OneLine, counted, one_line},
+    text::{OneLine, counted},
 };
 
 impl fmt::Display for Plan {
@@ -25,7 +24,9 @@ impl fmt::Display for Plan {
             made && !adopts(step)
         };
         let unbinds = |step: &&Step| matches!(step.change, Change::Leave(_) | Change::Unbind(_));
-        let deletes = |step: &&Step| matches!(step.change, Change::DeleteQueue { .. });
+        let deletes = |step: &&Step| {
+            matches!(step.change, Change::DeleteQueue { .. } | Change::DeleteExchange { .. })
+        };
         section(f, "Create", self.steps.iter().filter(creates))?;
         section(
             f,
@@ -34,7 +35,9 @@ impl fmt::Display for Plan {
         )?;
         section(f, "Retire", self.steps.iter().filter(unbinds))?;
         section(f, "Delete", self.steps.iter().filter(deletes))?;
-        section(f, "Draining (deleted by a later apply, once empty)", self.draining.iter())?;
+        let queues = self.draining.iter().map(ToString::to_string);
+        let exchanges = self.retired_exchanges.iter().map(ToString::to_string);
+        section(f, "Draining (deleted by a later apply, once empty)", queues.chain(exchanges))?;
         section(f, "Refused", self.refusals.iter())?;
         section(f, "Left alone", self.notes.iter())?;
         f.write_str(&self.summary())
@@ -101,6 +104,11 @@ impl Plan {
                 count(|change| matches!(change, Change::DeleteQueue { .. })),
                 "queue to delete",
                 "queues to delete",
+            ),
+            (
+                count(|change| matches!(change, Change::DeleteExchange { .. })),
+                "exchange to delete",
+                "exchanges to delete",
             ),
             (self.refusals.len(), "refusal", "refusals"),
         ];
@@ -175,6 +183,14 @@ impl fmt::Display for Reason {
                 f,
                 "level {level} is no longer in the topology; what is still published to it is parked{contents}"
             ),
+            Self::LadderRemoved { contents } => write!(
+                f,
+                "its ladder is no longer in the topology, or has other digits; what is still published to it is \
+                 parked{contents}"
+            ),
+            Self::StrategyChanged => f.write_str(
+                "it delayed with another strategy, and nothing is on its way to it; who still publishes to it gets 404",
+            ),
             Self::TimeoutRemoved { contents, in_levels } => {
                 write!(
                     f,
@@ -236,7 +252,8 @@ impl fmt::Display for Change {
                 arguments(f, &queue.arguments)
             }
             Self::Bind(binding) if binding.mark_of().is_some() => {
-                write!(f, "= queue     {}", binding.destination)?;
+                let what = if binding.to_queue { "queue   " } else { "exchange" };
+                write!(f, "= {what}  {}", binding.destination)?;
                 key(f, &binding.routing_key)
             }
             Self::Bind(binding) => {
@@ -248,6 +265,7 @@ impl fmt::Display for Change {
                 write!(f, "- binding   {} -> {}", binding.source, binding.destination)?;
                 key(f, &binding.routing_key)
             }
+            Self::DeleteExchange { exchange } => write!(f, "- exchange  {exchange}"),
             Self::DeleteQueue { queue, lost: 0 } => write!(f, "- queue     {queue}"),
             Self::DeleteQueue { queue, lost } => {
                 write!(f, "- queue     {queue}  WITH {}", count_of(Some(*lost)))
@@ -265,86 +283,6 @@ fn arguments(f: &mut impl Write, arguments: &BTreeMap<String, Argument>) -> fmt:
         write!(f, ", {key}={value}")?;
     }
     write!(f, ")")
-}
-
-impl fmt::Display for Draining {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let f = &mut OneLine(f);
-        write!(f, "~ queue     {}  {} {}", self.queue, count_of(self.messages), self.drains)
-    }
-}
-
-/// Reads on after a count: `3 messages to come out …`.
-impl fmt::Display for Drains {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let f = &mut OneLine(f);
-        match self {
-            Self::WhenDue { within } => write!(f, "to come out when due, the last within {within}"),
-            Self::Consumed => f.write_str("for the workers to consume"),
-            Self::Unconsumed { queue } => write!(
-                f,
-                "that no worker with this topology consumes: let one with the old topology finish, or lose them \
-                 with --discard {queue}"
-            ),
-            Self::Leaving { in_levels } => write!(
-                f,
-                "for workers with the old topology to consume; it stays bound until what waits for it in the levels \
-                 has come out ({} for all timeouts)",
-                count_of(*in_levels)
-            ),
-            Self::Parked => f.write_str("for a person to look at"),
-            Self::Never => f.write_str("with no TTL to come out by"),
-            Self::Elsewhere { exchange: Some(exchange) } => {
-                write!(f, "to be dead-lettered to exchange {exchange}, as before")
-            }
-            Self::Elsewhere { exchange: None } => f.write_str(
-                "to be DROPPED by the broker when due, as before: the queue has no dead letter exchange",
-            ),
-            Self::Fed { exchange } => {
-                write!(f, "and more to come from exchange {exchange}, which is not ours")
-            }
-        }
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unmarked { queue, exchange, mark } => write!(
-                f,
-                "? queue     {}\n        it has the name of one of ours, and nothing says that overdue made it. If it is \
-                 yours, nothing has to\n        be done; if it is a leftover, delete it, or bind it to {} by {} and \
-                 apply again",
-                one_line(queue),
-                one_line(exchange),
-                one_line(mark)
-            ),
-            Self::Consumed { queue, consumers } => write!(
-                f,
-                "? queue     {}\n        it is no longer in use here, and {} of somebody else {} from it",
-                one_line(queue),
-                counted(*consumers, "consumer"),
-                if *consumers == 1 { "reads" } else { "read" }
-            ),
-            Self::Unused { topology, queues, messages } => write!(
-                f,
-                "? topology  {}\n        it has {} here with {}, and nobody consumes them: is it this one under its \
-                 former name?",
-                one_line(topology),
-                counted(*queues, "queue"),
-                counted(*messages, "message")
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = |Draining { queue, messages, drains }: &Draining| {
-            format!("{queue} has {} {drains}", count_of(*messages))
-        };
-        f.write_str(&self.queues.iter().map(queue).collect::<Vec<_>>().join("; "))
-    }
 }
 
 impl fmt::Display for Refusal {

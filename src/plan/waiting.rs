@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Draining, Drains, Plan, count_of, counts::StatisticsInterval};
+use super::{Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval};
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct Progress {
     pub most: u64,
     /// Each queue that drains, with its count.
     pub queues: Vec<Draining>,
+    /// Exchanges that are still needed.
+    pub exchanges: Vec<RetiredExchange>,
 }
 
 /// Why waiting ended before the queues were empty. Nothing is lost: a later apply deletes them.
@@ -44,7 +46,7 @@ pub struct Progress {
 pub enum GaveUp {
     /// The plan is refused by now.
     #[error("the plan has become one that is refused\n{0}")]
-    Refused(Plan),
+    Refused(Box<Plan>),
     /// They are still draining.
     #[error(
         "not drained within {within:?}: {left}. Nothing is lost; a later `overdue apply` deletes what is empty"
@@ -61,7 +63,7 @@ pub enum GaveUp {
         /// How long it waited.
         within: Duration,
         /// What it would do next.
-        plan: Plan,
+        plan: Box<Plan>,
     },
     /// What should have come out by now has not.
     #[error(
@@ -108,23 +110,26 @@ impl Waiting {
     /// What to do about `plan`, which was made `elapsed` after waiting began.
     pub fn next(&mut self, plan: &Plan, elapsed: Duration) -> Next {
         if !plan.refusals.is_empty() {
-            return Next::GiveUp(GaveUp::Refused(plan.clone()));
+            return Next::GiveUp(GaveUp::Refused(Box::new(plan.clone())));
         }
         if !plan.steps.is_empty() {
             let over = self.within.filter(|within| elapsed >= *within);
             return over.map_or(Next::CarryOut, |within| {
-                Next::GiveUp(GaveUp::Changing { within, plan: plan.clone() })
+                Next::GiveUp(GaveUp::Changing { within, plan: Box::new(plan.clone()) })
             });
         }
         let queues: Vec<Draining> =
             plan.draining.iter().filter(|queue| queue.drains.ends()).cloned().collect();
-        if queues.is_empty() {
+        let exchanges: Vec<RetiredExchange> =
+            plan.retired_exchanges.iter().filter(|it| it.needed.ends()).cloned().collect();
+        if queues.is_empty() && exchanges.is_empty() {
             return Next::Done;
         }
         if let Some(gave_up) = self.uncounted(&queues, elapsed) {
             return Next::GiveUp(gave_up);
         }
-        let waiting: u64 = queues.iter().filter_map(|queue| queue.messages).sum();
+        let delayed = exchanges.iter().filter_map(|it| it.needed.messages());
+        let waiting: u64 = queues.iter().filter_map(|queue| queue.messages).chain(delayed).sum();
         if waiting < self.fewest {
             (self.fewest, self.fell_at) = (waiting, elapsed);
         }
@@ -134,7 +139,7 @@ impl Waiting {
             return Next::GiveUp(gave_up);
         }
         self.most = self.most.max(waiting);
-        let left = Progress { drained: self.most - waiting, most: self.most, queues };
+        let left = Progress { drained: self.most - waiting, most: self.most, queues, exchanges };
         match self.within {
             Some(within) if elapsed >= within => Next::GiveUp(GaveUp::Late { within, left }),
             _ => Next::Look(left),
@@ -173,7 +178,9 @@ fn unfinished(plan: &Plan) -> String {
 /// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes.
 fn stuck(queues: &[Draining], elapsed: Duration, after: Duration) -> Option<GaveUp> {
     queues.iter().find_map(|Draining { queue, messages, drains }| {
-        let Drains::WhenDue { within } = drains else { return None };
+        let (Drains::WhenDue { within } | Drains::AlongTheLadder { within }) = drains else {
+            return None;
+        };
         let late = elapsed.checked_sub(within.as_duration())?;
         let late = Duration::from_secs(late.as_secs());
         (late >= after).then(|| GaveUp::Stuck { queue: queue.clone(), messages: *messages, late })

@@ -2,6 +2,7 @@
 
 mod broker;
 mod categories;
+mod ladder;
 mod levels;
 mod names;
 mod queues;
@@ -43,6 +44,8 @@ pub const RULES: &[Rule] = &[
     rule(Severity::Error, "level-text", levels::text),
     rule(Severity::Error, "level-duplicate", levels::duplicate),
     rule(Severity::Error, "level-order", levels::order),
+    rule(Severity::Error, "ladder", ladder::present),
+    rule(Severity::Error, "ladder-short", ladder::too_long),
     rule(Severity::Error, "timeouts-present", references::timeouts_present),
     rule(Severity::Error, "timeout-name", names::timeout),
     rule(Severity::Error, "object-name", names::unique),
@@ -59,6 +62,7 @@ pub const RULES: &[Rule] = &[
     rule(Severity::Warning, "retry-short", retry::short),
     rule(Severity::Warning, "retry-shrinks", retry::shrinks),
     rule(Severity::Error, "broker-version", broker::version),
+    rule(Severity::Error, "broker-plugin", broker::plugin),
     rule(Severity::Warning, "broker-bug", broker::bug),
     rule(Severity::Note, "broker-untested", broker::untested),
 ];

@@ -17,7 +17,7 @@ pub(crate) struct TopologyFile {
     /// Prefix of every exchange and queue; nothing outside it is ever touched.
     pub name: Spanned<String>,
     /// How messages are delayed.
-    pub delay: DelaySection,
+    pub delay: Spanned<DelaySection>,
     /// Type and limits of the queues.
     #[serde(default)]
     pub queues: QueuesSection,
@@ -29,33 +29,55 @@ pub(crate) struct TopologyFile {
     pub retry: RetrySection,
 }
 
+impl TopologyFile {
+    /// How messages are delayed.
+    pub(crate) fn delay(&self) -> &DelaySection {
+        self.delay.get_ref()
+    }
+}
+
 /// How messages are delayed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct DelaySection {
     /// How the broker delays.
     #[serde(default)]
-    pub strategy: Strategy,
-    /// The delays, shortest first; each is a queue.
-    pub levels: Spanned<Vec<Spanned<String>>>,
+    pub strategy: StrategyName,
+    /// Delays with a queue each, shortest first.
+    #[serde(default)]
+    pub levels: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Any delay, by queues that add up to it.
+    #[serde(default)]
+    pub ladder: Option<Spanned<LadderSection>>,
+}
+
+/// Any delay, by queues that add up to it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LadderSection {
+    /// The longest delay.
+    pub max: Spanned<String>,
+    /// At most so many queues.
+    #[serde(default)]
+    pub queues: Option<Spanned<u32>>,
+}
+
+impl DelaySection {
+    /// The levels, given or not.
+    pub(crate) fn levels(&self) -> &[Spanned<String>] {
+        self.levels.as_ref().map_or(&[], |levels| levels.get_ref())
+    }
 }
 
 /// How the broker delays a message.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum Strategy {
+pub(crate) enum StrategyName {
     /// One queue per level: message TTL, then the dead letter exchange. Every broker has it.
     #[default]
     Levels,
-}
-
-impl Strategy {
-    /// As it is written.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Levels => "levels",
-        }
-    }
+    /// Queues whose message TTLs add up to any delay. Every broker has it.
+    Ladder,
+    /// An exchange of the plugin `rabbitmq_delayed_message_exchange`, before RabbitMQ 4.3.
+    DelayedExchange,
 }
 
 /// Type and limits of the queues.

@@ -57,32 +57,58 @@ static DELAY: Section = Section {
         },
         Key {
             name: "levels",
-            about: "The delays, shortest first; each is a queue.",
+            about: "The delays, shortest first; each is a queue. The strategy `levels` needs at least one.",
             kind: Kind::List { of: &Kind::Text(&LEVEL), min_items: 1, unique: true },
-            presence: Presence::Required,
+            presence: Presence::Optional,
             example: "[\"5s\", \"30m\"]",
+        },
+        Key {
+            name: "ladder",
+            about: "With the strategy `ladder`: any delay, by queues that add up to it.",
+            kind: Kind::Section(&LADDER),
+            presence: Presence::Optional,
+            example: "{ max = \"30d\" }",
+        },
+    ],
+};
+
+static LADDER: Section = Section {
+    about: "Any delay, by queues that add up to it.",
+    keys: &[
+        Key {
+            name: "max",
+            about: "The longest delay, whole seconds.",
+            kind: Kind::Text(&LEVEL),
+            presence: Presence::Required,
+            example: "\"30d\"",
+        },
+        Key {
+            name: "queues",
+            about: "At most so many queues; without it as many as the round delays take, e.g. 81 for 30 days.",
+            kind: Kind::Number { min: 1, max: 1_000 },
+            presence: Presence::Optional,
+            example: "40",
         },
     ],
 };
 
 static STRATEGY: Choice = Choice {
     about: "How the broker delays a message.",
-    words: &[(
-        "levels",
-        "One queue per level: message TTL, then the dead letter exchange. Every broker has it.",
-    )],
-    refused: &[
+    words: &[
+        (
+            "levels",
+            "One queue per level: message TTL, then the dead letter exchange. Every broker has it.",
+        ),
         (
             "ladder",
-            "there is no strategy `ladder` in this version: it has only `levels`",
-            "write strategy = \"levels\", and list every delay that is needed in delay.levels",
+            "Queues whose message TTLs add up to any delay to the second. Every broker has it.",
         ),
         (
             "delayed-exchange",
-            "there is no strategy `delayed-exchange` in this version: it has only `levels`",
-            "write strategy = \"levels\", and list every delay that is needed in delay.levels; it needs no plugin",
+            "An exchange of the plugin `rabbitmq_delayed_message_exchange`: any delay. Not on RabbitMQ 4.3 and later.",
         ),
     ],
+    refused: &[],
 };
 
 static QUEUES: Section = Section {

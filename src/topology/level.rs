@@ -12,6 +12,15 @@ pub const MAX_TTL_MS: u64 = 315_360_000_000;
 pub struct Ttl(u64);
 
 impl Ttl {
+    /// The same time as a TTL, cut to milliseconds; `None` where the broker would refuse it.
+    #[must_use]
+    pub(crate) fn of(time: Duration) -> Option<Self> {
+        Self::from_millis(u64::try_from(time.as_millis()).ok()?)
+    }
+
+    /// The shortest one that delays.
+    pub(crate) const SHORTEST: Self = Self(1);
+
     /// A TTL of `ms` milliseconds; `None` where the broker would refuse it or it would not delay.
     #[must_use]
     pub const fn from_millis(ms: u64) -> Option<Self> {
@@ -51,6 +60,12 @@ pub struct Level {
 }
 
 impl Level {
+    /// The level of a TTL, called by it.
+    #[must_use]
+    pub(crate) fn of(ttl: Ttl) -> Self {
+        Self { name: ttl.to_string(), ttl }
+    }
+
     /// The level as written in the topology file and in routing keys, e.g. `30m`.
     #[must_use]
     pub fn name(&self) -> &str {

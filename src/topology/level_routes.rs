@@ -1,12 +1,13 @@
 //! Which levels a broker routes to. A message for one that it does not route to is confirmed all the same, and parked by
 //! the alternate exchange of the entry exchange; AMQP does not say so.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Timeout, Topology,
     level::{Level, best_level},
-    route::Route,
+    route::{Route, RouteError},
+    strategy::{DELAYED_EXCHANGE_TYPE, Strategy},
 };
 use crate::objects::{Objects, routing};
 
@@ -15,17 +16,10 @@ use crate::objects::{Objects, routing};
 /// What is not known is taken to lead somewhere: then the broker's answer to the message decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelRoutes {
+    /// Routing keys.
     missing: BTreeSet<String>,
-}
-
-/// Where messages of one timeout can wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReachableLevels {
-    /// The levels that are there.
-    pub all: Vec<Level>,
-    /// As many as the topology has for retries: in the place of one that is not there the best one that is. Empty where
-    /// none is there.
-    pub retry: Vec<Level>,
+    /// Queues of a ladder that no exchange leads to; a path has many.
+    unbound: BTreeSet<String>,
 }
 
 impl LevelRoutes {
@@ -34,8 +28,11 @@ impl LevelRoutes {
     /// Without the entry exchange every route is taken to be there: publishing says best what is wrong then.
     #[must_use]
     pub fn of_objects(topology: &Topology, objects: &Objects) -> Self {
-        let missing = topology.routing_keys().filter(|key| is_missing(objects, topology, key));
-        Self { missing: missing.collect() }
+        let sent = topology.publications();
+        let missing = sent.filter(|(exchange, key)| is_missing(objects, topology, exchange, key));
+        let queues = topology.ladder_queues().into_iter();
+        let unbound = queues.filter(|base| !is_bound(objects, base)).collect();
+        Self { missing: missing.map(|(_, key)| key).collect(), unbound }
     }
 
     /// Without the routes through `levels`.
@@ -44,13 +41,14 @@ impl LevelRoutes {
             let level = (*level).clone();
             topology.timeouts.iter().map(move |timeout| Topology::routing_key(&level, timeout))
         };
-        Self { missing: levels.iter().flat_map(keys).collect() }
+        Self { missing: levels.iter().flat_map(keys).collect(), ..Self::default() }
     }
 
     /// Whether a message for `route` reaches its level; otherwise it would be confirmed, and parked.
     #[must_use]
     pub fn leads(&self, route: &Route) -> bool {
-        self.leads_by(&route.routing_key)
+        let unbound = |queue: &String| self.unbound.contains(queue);
+        self.leads_by(&route.routing_key) && !route.queues.iter().any(unbound)
     }
 
     /// The same by the routing key.
@@ -63,28 +61,49 @@ impl LevelRoutes {
         self.missing.iter().map(String::as_str)
     }
 
-    /// The levels for messages of `timeout`.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn reachable(&self, topology: &Topology, timeout: &Timeout) -> ReachableLevels {
+    /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can, on this broker.
+    ///
+    /// # Errors
+    /// The broker has nothing that delays it.
+    pub fn wait(
+        &self,
+        topology: &Topology,
+        timeout: &Timeout,
+        rest: Duration,
+    ) -> Result<Route, RouteError> {
+        if topology.strategy != Strategy::Levels {
+            return topology.wait(timeout, rest).and_then(|route| {
+                if self.leads(&route) { Ok(route) } else { Err(RouteError::NoDelay) }
+            });
+        }
         let is_there = |level: &&Level| self.leads_by(&Topology::routing_key(level, timeout));
-        let all: Vec<Level> = topology.levels.iter().filter(is_there).cloned().collect();
-        let instead = |level: &Level| {
-            if is_there(&level) {
-                return Some(level.clone());
-            }
-            best_level(&all, level.ttl().as_duration()).cloned()
-        };
-        let retry = topology.retry.iter().filter_map(instead).collect();
-        ReachableLevels { all, retry }
+        let there: Vec<Level> = topology.levels.iter().filter(is_there).cloned().collect();
+        let level = best_level(&there, rest).ok_or(RouteError::NoDelay)?;
+        Ok(topology.through(level, &timeout.name))
     }
 }
 
-/// Whether no queue that delays would take it: the parking lot does, or somebody who listens. An exchange that is missing
+/// Whether nothing that delays would take it: the parking lot does, or somebody who listens. An exchange that is missing
 /// is what publishing itself says best.
-fn is_missing(objects: &Objects, topology: &Topology, key: &str) -> bool {
-    let routed = routing::route(objects, &topology.entry_exchange(), key);
-    routed.missing.is_empty()
-        && objects.exchanges.contains_key(&topology.entry_exchange())
-        && !routed.queues.iter().any(|queue| topology.is_delay_queue(queue))
+fn is_missing(objects: &Objects, topology: &Topology, exchange: &str, key: &str) -> bool {
+    let Some(entry) = objects.exchanges.get(exchange) else { return false };
+    let routed = routing::route(objects, exchange, key);
+    let takes = |queue: &String| match entry.kind.as_str() {
+        // It keeps the message, whose route is looked up when it is due.
+        DELAYED_EXCHANGE_TYPE => *queue != topology.parked_queue(),
+        _ => topology.is_delay_queue(queue),
+    };
+    routed.missing.is_empty() && !routed.queues.iter().any(takes)
+}
+
+/// Whether an exchange leads to a queue, in any generation: a mark does not.
+fn is_bound(objects: &Objects, base: &str) -> bool {
+    let of = |name: &str| {
+        let rest = name.strip_prefix(base);
+        let rest = rest.map(|rest| rest.strip_prefix('.').unwrap_or(rest));
+        rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let bindings = objects.bindings.iter();
+    let mut to_it = bindings.filter(|it| it.to_queue && it.mark_of().is_none());
+    to_it.any(|it| !it.source.is_empty() && of(&it.destination))
 }

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Timeout, Topology,
-    file::{QueueType, Strategy},
-    level::Level,
-};
+use super::{Timeout, Topology, file::QueueType, level::Level};
 use crate::objects::{
     Argument, Binding, Exchange, Objects, Queue,
-    mark::{mark, mark_exchange},
+    mark::{exchange_mark, mark, mark_exchange},
 };
 
 impl Topology {
@@ -43,6 +39,12 @@ impl Topology {
         format!("{}.events", self.name)
     }
 
+    /// `orders.delayed`, the exchange that delays with the strategy `delayed-exchange`.
+    #[must_use]
+    pub fn delayed_exchange(&self) -> String {
+        format!("{}.delayed", self.name)
+    }
+
     /// `orders.owned`, which every queue of the topology is bound to as a mark; nothing is published to it.
     #[must_use]
     pub fn mark_exchange(&self) -> String {
@@ -57,7 +59,9 @@ impl Topology {
 
     /// Whether a queue is one that delays, of any level and generation.
     pub(super) fn is_delay_queue(&self, queue: &str) -> bool {
-        queue.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with(".delay."))
+        queue
+            .strip_prefix(&self.name)
+            .is_some_and(|rest| rest.starts_with(".delay.") || rest.starts_with(".ladder."))
     }
 
     /// The queues that delay, each with the level that it holds messages for.
@@ -127,36 +131,25 @@ impl Topology {
         }
     }
 
-    /// Whose the queues are, for those who find them.
+    /// Whose the queues are, and the exchanges that come and go with the strategy, for those who find them.
     fn marks(&self, objects: &mut Objects) {
         objects.exchange(&self.mark_exchange(), "direct", None);
-        let marks = objects.queues.keys().filter_map(|queue| mark(&self.name, queue));
-        let marks: Vec<Binding> = marks.collect();
+        let queues = objects.queues.keys().filter_map(|queue| mark(&self.name, queue));
+        let exchanges = objects.exchanges.keys().filter_map(|name| exchange_mark(&self.name, name));
+        let marks: Vec<Binding> = queues.chain(exchanges).collect();
         objects.bindings.extend(marks);
     }
 
-    /// What delays messages: the one place where the strategy decides.
+    /// The entry exchange is there with every strategy: what a publisher with another topology still sends to it is
+    /// parked, not lost.
     fn delay_side(&self, objects: &mut Objects) {
         objects.exchange(&self.entry_exchange(), "topic", Some(&self.park_exchange()));
-        match self.strategy {
-            Strategy::Levels => self.queue_per_level(objects),
-        }
-    }
-
-    fn queue_per_level(&self, objects: &mut Objects) {
-        for level in &self.levels {
-            let mut arguments = self.dead_lettering(&self.due_exchange());
-            let ttl_ms = i64::try_from(level.ttl().as_millis()).unwrap_or(i64::MAX);
-            arguments.push(("x-message-ttl", Argument::Integer(ttl_ms)));
-            let queue = self.delay_queue(level);
-            objects.queue(self, &queue, arguments);
-            objects.bind(&self.entry_exchange(), &queue, &format!("{}.*", level.name()));
-        }
+        self.declare_delays(objects);
     }
 
     /// At-least-once needs all three arguments; without reject-publish the broker silently falls back to
     /// at-most-once (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>). Classic queues have only the first.
-    fn dead_lettering(&self, exchange: &str) -> Vec<(&'static str, Argument)> {
+    pub(super) fn dead_lettering(&self, exchange: &str) -> Vec<(&'static str, Argument)> {
         let mut arguments = vec![("x-dead-letter-exchange", Argument::from(exchange))];
         if self.queue_type == QueueType::Quorum {
             arguments.push(("x-dead-letter-strategy", "at-least-once".into()));
@@ -167,20 +160,33 @@ impl Topology {
 }
 
 impl Objects {
-    fn exchange(&mut self, name: &str, kind: &str, alternate: Option<&str>) {
-        let arguments =
-            alternate.map(|exchange| ("alternate-exchange".to_owned(), exchange.into()));
+    pub(super) fn exchange(&mut self, name: &str, kind: &str, alternate: Option<&str>) {
+        let alternate = alternate.map(|exchange| ("alternate-exchange", exchange.into()));
+        self.exchange_with(name, kind, alternate.into_iter().collect());
+    }
+
+    pub(super) fn exchange_with(
+        &mut self,
+        name: &str,
+        kind: &str,
+        arguments: Vec<(&str, Argument)>,
+    ) {
         let exchange = Exchange {
             name: name.to_owned(),
             kind: kind.to_owned(),
             durable: true,
             auto_delete: false,
-            arguments: arguments.into_iter().collect(),
+            arguments: arguments.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         };
         self.exchanges.insert(name.to_owned(), exchange);
     }
 
-    fn queue(&mut self, topology: &Topology, name: &str, arguments: Vec<(&str, Argument)>) {
+    pub(super) fn queue(
+        &mut self,
+        topology: &Topology,
+        name: &str,
+        arguments: Vec<(&str, Argument)>,
+    ) {
         let queue = Queue {
             name: name.to_owned(),
             kind: topology.queue_type.as_str().to_owned(),
@@ -192,7 +198,7 @@ impl Objects {
         self.queues.insert(name.to_owned(), queue);
     }
 
-    fn bind(&mut self, source: &str, destination: &str, routing_key: &str) {
+    pub(super) fn bind(&mut self, source: &str, destination: &str, routing_key: &str) {
         self.bindings.insert(Binding {
             source: source.to_owned(),
             destination: destination.to_owned(),

@@ -19,9 +19,9 @@ pub(super) struct Reading {
 
 /// Rules, and the keys that have to be read for them.
 const NEEDS: &[(&str, &[&str])] = &[
-    ("levels-present", &["delay.levels"]),
-    ("level-reference", &["delay.levels"]),
-    ("level-unused", &["delay.levels", "timeout", "retry"]),
+    ("levels-present", &["delay.strategy", "delay.levels"]),
+    ("level-reference", &["delay.strategy", "delay.levels"]),
+    ("level-unused", &["delay.strategy", "delay.levels", "timeout", "retry"]),
     ("timeouts-present", &["timeout"]),
     ("category-missing", &["timeout"]),
     ("retry-missing", &["retry"]),

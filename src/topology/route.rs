@@ -1,28 +1,59 @@
 //! Where a due notice is published: exchange and routing key, checked before anything is sent.
 
-use super::{Topology, level::Level};
+use std::time::Duration;
+
+use crate::ladder::{
+    Ladder,
+    path::{DelayError, Rounding},
+};
+
+use super::{
+    Timeout, Topology,
+    level::{Level, LevelError, MAX_TTL_MS, Ttl},
+    strategy::Strategy,
+};
 
 /// How a publisher names the delay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Delay {
-    /// The timeout's own level.
+    /// The timeout's own delay.
     #[default]
     Usual,
-    /// The level the timeout has for a category of orders.
+    /// The delay that the timeout has for a category of orders.
     Category(String),
-    /// A level by its name.
+    /// A level by its name, e.g. `30m`.
     Level(String),
+    /// So long. Levels hold it as long as the longest of them that is not longer; a worker holds the rest.
+    Exactly(Duration),
 }
 
-/// Exchange and routing key of a due notice.
+impl Delay {
+    /// A level by its name, e.g. `30m`.
+    #[must_use]
+    pub fn level(name: &str) -> Self {
+        Self::Level(name.to_owned())
+    }
+
+    /// So long, to the millisecond where a worker of ours consumes it.
+    #[must_use]
+    pub const fn exactly(delay: Duration) -> Self {
+        Self::Exactly(delay)
+    }
+}
+
+/// Exchange, routing key and header of a due notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The entry exchange.
+    /// The exchange to publish to, e.g. `orders.in`.
     pub exchange: String,
-    /// `<level>.<timeout>`.
+    /// Ends with the timeout, e.g. `30m.unpaid`.
     pub routing_key: String,
-    /// The level in it.
-    pub level: Level,
+    /// The header `x-delay` in milliseconds, for an exchange of the type `x-delayed-message`.
+    pub x_delay: Option<u32>,
+    /// How long the broker holds the message; a worker puts it back for the rest, where its order is not due by then.
+    pub holds: Duration,
+    /// The queues that it waits in, one after the other; none where an exchange holds it.
+    pub queues: Vec<String>,
 }
 
 /// Why there is no route.
@@ -54,6 +85,24 @@ pub enum RouteError {
         /// What there is.
         known: String,
     },
+    /// A delay by a text that is none.
+    #[error(transparent)]
+    Text(#[from] LevelError),
+    /// The ladder has no such path.
+    #[error(transparent)]
+    Ladder(#[from] DelayError),
+    /// Nothing delays.
+    #[error("the topology has nothing that delays")]
+    NoDelay,
+}
+
+impl Route {
+    /// How long the broker holds it, as a TTL.
+    #[must_use]
+    pub(crate) fn holds_ttl(&self) -> Ttl {
+        let ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
+        Ttl::from_millis(ms.clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
+    }
 }
 
 impl Topology {
@@ -66,36 +115,51 @@ impl Topology {
             timeout: timeout.to_owned(),
             known: list(self.timeouts.iter().map(|timeout| timeout.name.as_str())),
         })?;
-        let level = match delay {
-            Delay::Usual => &rule.after,
-            Delay::Level(name) => self.level(name).ok_or_else(|| RouteError::Level {
-                level: name.clone(),
-                known: list(self.levels.iter().map(Level::name)),
-            })?,
+        match delay {
+            Delay::Usual => self.named(&rule.after, timeout),
+            Delay::Level(name) => match (self.level(name), &self.strategy) {
+                (Some(level), _) => self.named(level, timeout),
+                (None, Strategy::Levels) => Err(RouteError::Level {
+                    level: name.clone(),
+                    known: list(self.levels.iter().map(Level::name)),
+                }),
+                (None, _) => self.at_once(name.parse::<Level>()?.ttl().as_duration(), timeout),
+            },
             Delay::Category(name) => {
-                rule.after_by_category.get(name).ok_or_else(|| RouteError::Category {
-                    timeout: timeout.to_owned(),
-                    category: name.clone(),
-                    known: list(rule.after_by_category.keys().map(String::as_str)),
-                })?
+                let level = rule.after_by_category.get(name).ok_or_else(|| {
+                    let known = list(rule.after_by_category.keys().map(String::as_str));
+                    let (timeout, category) = (timeout.to_owned(), name.clone());
+                    RouteError::Category { timeout, category, known }
+                })?;
+                self.named(level, timeout)
             }
-        };
-        let routing_key = Self::routing_key(level, rule);
-        Ok(Route { exchange: self.entry_exchange(), routing_key, level: level.clone() })
-    }
-}
-
-impl Topology {
-    /// Every routing key that a publisher may use.
-    pub fn routing_keys(&self) -> impl Iterator<Item = String> {
-        let of = move |level| self.timeouts.iter().map(move |t| Self::routing_key(level, t));
-        self.levels.iter().flat_map(of)
+            Delay::Exactly(delay) => self.at_once(*delay, timeout),
+        }
     }
 
-    /// The delay that is over first.
-    #[must_use]
-    pub fn shortest_delay(&self) -> Option<&Level> {
-        self.levels.iter().min_by_key(|level| level.ttl())
+    /// Through the level where it has a queue; otherwise the delay decides.
+    fn named(&self, level: &Level, word: &str) -> Result<Route, RouteError> {
+        if self.levels.contains(level) {
+            return Ok(self.through(level, word));
+        }
+        self.at_once(level.ttl().as_duration(), word)
+    }
+
+    /// A delay that one publish cannot wait for is a mistake of the publisher where there is a limit to it.
+    fn at_once(&self, delay: Duration, word: &str) -> Result<Route, RouteError> {
+        if let Some(ladder) = self.strategy.ladder() {
+            ladder.enter(delay, Rounding::Down, word)?;
+        }
+        self.enter(delay, word, Rounding::Down)
+    }
+
+    /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can.
+    ///
+    /// # Errors
+    /// There is nothing that delays.
+    pub fn wait(&self, timeout: &Timeout, rest: Duration) -> Result<Route, RouteError> {
+        let shortest = self.strategy.ladder().map_or(Duration::ZERO, Ladder::resolution);
+        self.enter(rest.max(shortest), &timeout.name, Rounding::Down)
     }
 }
 

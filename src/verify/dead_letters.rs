@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::{
     objects::Queue,
-    plan::generation::{Kind, number_of},
-    topology::Topology,
+    plan::generation::{Hold, Kind, number_of},
+    topology::{Timeout, Topology},
 };
 
 /// Dead letters that a quorum queue hands on at once, unless `dead_letter_worker_consumer_prefetch` is raised
@@ -28,18 +28,24 @@ pub(super) fn dead_letter_keys(
     if let Some(key) = queue.dead_letter_routing_key() {
         return vec![DeadLetterKey { text: key.to_owned(), queue: None }];
     }
-    let level = match role {
-        Kind::Delay(level) => Some(level),
-        _ => None,
-    };
+    let delays = matches!(role, Kind::Delay(_));
     let mut keys: BTreeSet<(String, Option<String>)> = BTreeSet::new();
     for timeout in &topology.timeouts {
         let base = topology.business_queue(timeout);
-        if let Some(level) = level {
-            keys.insert((format!("{level}.{}", timeout.name), Some(base)));
+        if delays {
+            keys.extend(key_out_of(topology, role, timeout).map(|key| (key, Some(base))));
         } else if number_of(&base, &queue.name).is_some() {
             keys.insert((Topology::routing_key(&timeout.after, timeout), None));
         }
     }
     keys.into_iter().map(|(text, queue)| DeadLetterKey { text, queue }).collect()
+}
+
+/// What comes out of a delay queue for a timeout, and goes straight to the due exchange.
+fn key_out_of(topology: &Topology, role: Kind<'_>, timeout: &Timeout) -> Option<String> {
+    match role {
+        Kind::Delay(Hold::Level(level)) => Some(format!("{level}.{}", timeout.name)),
+        Kind::Delay(Hold::Digit(_)) => topology.key_out_of_the_ladder(timeout),
+        Kind::Business | Kind::Parked => None,
+    }
 }

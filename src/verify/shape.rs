@@ -8,7 +8,7 @@ use crate::{
     objects::{Binding, Queue},
     plan::{
         Change, Difference, Draining, Note, Plan, Refusal, count_of,
-        generation::{Kind, Resolved},
+        generation::{Hold, Kind, Resolved},
         ownership::kind,
     },
     text::counted,
@@ -29,14 +29,22 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
         }
         Change::Unbind(binding) => shape.retired(binding, &step.reason.to_string()),
         Change::DeleteQueue { queue, .. } => shape.empty(queue),
+        Change::DeleteExchange { exchange } => Some(retired_exchange(
+            exchange,
+            "it delayed with another strategy, and nothing comes to it any more",
+        )),
     });
+    let exchanges = plan
+        .retired_exchanges
+        .iter()
+        .map(|it| retired_exchange(&it.exchange, &it.needed.to_string()));
     let draining = plan.draining.iter().filter_map(|queue| shape.draining(queue));
     let refusals = plan.refusals.iter().filter_map(|refusal| shape.refusal(refusal));
     // A queue that is being replaced is reported as changed, and no more.
     let replaced =
         |it: &&Note| matches!(it, Note::Unmarked { queue, .. } if shape.is_replaced(queue));
     let notes = plan.notes.iter().filter(|note| !replaced(note)).map(note);
-    steps.chain(refusals).chain(draining).chain(notes).collect()
+    steps.chain(refusals).chain(draining).chain(exchanges).chain(notes).collect()
 }
 
 /// Exchanges and queues that the plan creates: what belongs to them is not reported again.
@@ -89,6 +97,17 @@ fn leaving(queue: &str, reason: &str) -> Diagnostic {
     }
 }
 
+fn retired_exchange(name: &str, reason: &str) -> Diagnostic {
+    Diagnostic {
+        rule: "retired-exchange",
+        severity: Severity::Note,
+        subject: exchange(name),
+        message: "it is no longer in the topology".to_owned(),
+        reason: Some(reason.to_owned()),
+        fix: Some(Fix::Apply),
+    }
+}
+
 struct Shape<'a> {
     topology: &'a Topology,
     plan: &'a Plan,
@@ -99,7 +118,8 @@ struct Shape<'a> {
 impl Shape<'_> {
     fn exchange(&self, name: &str) -> Diagnostic {
         let quorum = self.topology.queue_type == QueueType::Quorum;
-        let why = if name == self.topology.entry_exchange() {
+        let entry = self.topology.entries().iter().any(|entry| entry.exchange == name);
+        let why = if entry || name == self.topology.entry_exchange() {
             "order services get 404 for each publish and lose their channel"
         } else if name == self.topology.due_exchange() && quorum {
             "what comes due is stuck in its level until the exchange is there"
@@ -132,8 +152,11 @@ impl Shape<'_> {
     /// What becomes of messages where a queue or its binding is not there.
     fn without(&self, queue: &Queue) -> String {
         match kind(self.topology, &self.resolved.objects, queue) {
-            Some(Kind::Delay(level)) => {
+            Some(Kind::Delay(Hold::Level(level))) => {
                 format!("notices for level {level} are parked instead of delayed")
+            }
+            Some(Kind::Delay(Hold::Digit(_))) => {
+                "notices whose delay has this digit are parked instead of delayed".to_owned()
             }
             Some(Kind::Parked) => "what is parked is lost".to_owned(),
             _ => "what comes due for it does not come to a worker".to_owned(),

@@ -15,6 +15,9 @@ pub(crate) const CANARY: &str = "x-overdue-canary";
 /// In the place of all other properties where a body was too large to be kept: how many bytes it has, as text.
 pub const BODY_LEFT_OUT: &str = "x-body-left-out";
 
+/// How long the exchange of the delayed message plugin holds a message, in milliseconds.
+pub(crate) const X_DELAY: &str = "x-delay";
+
 /// More attempts than any retry list has: a forged header must not wait for ever.
 const MAX_ATTEMPT: u32 = 1_000_000;
 /// A trigger can say as much as it likes, and the headers have to fit into one frame.
@@ -102,6 +105,20 @@ pub(super) fn kept(headers: &FieldTable) -> FieldTable {
     kept
 }
 
+/// The headers that a route needs.
+pub(super) fn of_route(x_delay: Option<u32>) -> FieldTable {
+    let mut headers = FieldTable::default();
+    set_delay(&mut headers, x_delay);
+    headers
+}
+
+/// In the place of the delay that a copy was delivered with; the plugin makes that one negative.
+pub(super) fn set_delay(headers: &mut FieldTable, x_delay: Option<u32>) {
+    if let Some(ms) = x_delay {
+        headers.insert(X_DELAY.into(), AMQPValue::LongLongInt(i64::from(ms)));
+    }
+}
+
 pub(super) fn set_tries(headers: &mut FieldTable, attempt: u32, guarded: u32) {
     headers.insert(ATTEMPT.into(), AMQPValue::LongLongInt(i64::from(attempt)));
     if guarded > 0 {
@@ -130,6 +147,6 @@ fn is_dropped(header: &str) -> bool {
     PREFIXES.iter().any(|prefix| header.starts_with(prefix))
         || matches!(
             header,
-            "x-acquired-count" | "CC" | "BCC" | PARK_REASON | PARK_TIMEOUT | GUARDED
+            "x-acquired-count" | "CC" | "BCC" | X_DELAY | PARK_REASON | PARK_TIMEOUT | GUARDED
         )
 }

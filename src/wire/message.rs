@@ -61,6 +61,7 @@ impl Message {
             exchange: route.exchange,
             routing_key: route.routing_key,
             message_id: notice.message_id(),
+            headers: headers::of_route(route.x_delay),
             ..Self::default()
         }
     }

@@ -7,7 +7,7 @@ use super::{
     message::Message,
     notice::{DueNotice, MAX_BODY_BYTES, Unreadable},
 };
-use crate::topology::{Timeout, Topology, level::Level};
+use crate::topology::{Timeout, Topology, route::Route};
 
 /// A delivery. Anybody may have published it: nothing in it can be relied on.
 #[derive(Clone, Debug, Default)]
@@ -62,18 +62,12 @@ impl Received {
         self.body.len() + headers::bytes(&self.headers)
     }
 
-    /// A copy that waits in `level` and then comes back for `timeout`.
+    /// A copy that takes `route`, and then comes back.
     #[must_use]
-    pub fn put_back(
-        &self,
-        topology: &Topology,
-        timeout: &Timeout,
-        level: &Level,
-        attempt: u32,
-        guarded: u32,
-    ) -> Message {
-        let mut copy = self.copy(topology.entry_exchange(), Topology::routing_key(level, timeout));
+    pub fn put_back(&self, route: Route, attempt: u32, guarded: u32) -> Message {
+        let mut copy = self.copy(route.exchange, route.routing_key);
         headers::set_tries(&mut copy.headers, attempt, guarded);
+        headers::set_delay(&mut copy.headers, route.x_delay);
         copy
     }
 

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    order::Outcome,
-    topology::level::{Level, best_level},
-};
+use crate::{order::Outcome, topology::level::Level};
 
 /// The first wait for an order that somebody else has locked; it doubles.
 const FIRST_BUSY: Duration = Duration::from_millis(10);
@@ -19,8 +16,8 @@ const LONG: Duration = Duration::from_mins(1);
 const LONGEST_WITHOUT_LEVEL: Duration = Duration::from_mins(10);
 /// As often as it is looked which levels are there.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-const NO_LEVEL: &str =
-    "it has to wait, and the broker routes to no level of the topology: run `overdue apply`";
+/// Nothing on the broker delays.
+pub(crate) const NOWHERE_TO_WAIT: &str = "it has to wait, and the broker routes to nothing of the topology that delays: run `overdue apply`";
 
 /// What the worker does with one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +29,10 @@ pub enum Disposition {
         /// After so long.
         wait: Duration,
     },
-    /// Publish it again through a level, await the confirm, then ack.
+    /// Publish it again so that it waits on the broker, await the confirm, then ack.
     Delay {
-        /// The level.
-        level: Level,
+        /// How long it is to wait, at the most.
+        wait: Duration,
         /// What the copy says of itself.
         tries: Tries,
     },
@@ -57,12 +54,10 @@ pub struct Tries {
     pub busy: u32,
 }
 
-/// Where a message can wait.
+/// How long messages wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Levels<'a> {
-    /// Every level, for the rest of a deadline.
-    pub all: &'a [Level],
-    /// The retry levels, in order.
+pub struct Waits<'a> {
+    /// Before the first, second, … retry.
     pub retry: &'a [Level],
     /// The longest rest that is waited for here, unacked; zero where there is no room.
     pub hold: Duration,
@@ -73,20 +68,16 @@ pub struct Levels<'a> {
 /// An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
 /// attempt: waiting does not fail.
 #[must_use]
-pub fn decide(outcome: &Outcome, tries: Tries, levels: Levels<'_>) -> Disposition {
+pub fn decide(outcome: &Outcome, tries: Tries, waits: Waits<'_>) -> Disposition {
     match outcome {
         Outcome::Closed { .. } | Outcome::AlreadyFinal => Disposition::Ack,
-        Outcome::NotDue { remaining } if remaining.is_zero() => guard(tries, levels),
-        Outcome::NotDue { remaining } => wait(*remaining, tries, levels),
-        Outcome::Unknown => retry("the database does not know this order", tries, levels),
-        Outcome::Failed { reason, .. } => retry(reason, tries, levels),
-        Outcome::Busy => busy(tries, levels),
+        Outcome::NotDue { remaining } if remaining.is_zero() => guard(tries, waits),
+        Outcome::NotDue { remaining } => wait(*remaining, tries, waits),
+        Outcome::Unknown => retry("the database does not know this order", tries, waits),
+        Outcome::Failed { reason, .. } => retry(reason, tries, waits),
+        Outcome::Busy => busy(tries, waits),
         Outcome::Postponed { .. } => {
-            let rest = longest_retry(levels.retry);
-            match best_level(levels.all, rest) {
-                Some(level) => delay(level, Tries { guarded: 0, ..tries }),
-                None => without_level(rest, levels),
-            }
+            delay(longest_retry(waits.retry), Tries { guarded: 0, ..tries })
         }
     }
 }
@@ -96,59 +87,51 @@ fn longest_retry(retry: &[Level]) -> Duration {
 }
 
 /// A short rest is waited for here, so that the order is closed at its deadline.
-fn wait(remaining: Duration, tries: Tries, levels: Levels<'_>) -> Disposition {
-    if remaining <= levels.hold {
+fn wait(remaining: Duration, tries: Tries, waits: Waits<'_>) -> Disposition {
+    if remaining <= waits.hold {
         return Disposition::Hold { wait: remaining };
     }
-    match best_level(levels.all, remaining) {
-        Some(level) => delay(level, Tries { guarded: 0, ..tries }),
-        None => without_level(remaining, levels),
-    }
+    delay(remaining, Tries { guarded: 0, ..tries })
 }
 
-/// The broker routes to no level. A rest that ends soon is waited for here, with a look now and then whether there is a
-/// level again. A longer one would outlast the broker's patience with unacked deliveries, and where there is no room it
-/// would stand before what is due: it is parked, and the sweep closes its order.
-fn without_level(remaining: Duration, levels: Levels<'_>) -> Disposition {
-    if levels.hold.is_zero() || remaining > LONGEST_WITHOUT_LEVEL {
-        return Disposition::Park { reason: NO_LEVEL.to_owned() };
+/// The broker has nothing that delays. A rest that ends soon is waited for here, with a look now and then whether there is
+/// something again. A longer one would outlast the broker's patience with unacked deliveries, and where there is no room
+/// it would stand before what is due: it is parked, and the sweep closes its order.
+#[must_use]
+pub fn nowhere_to_wait(remaining: Duration, hold: Duration) -> Disposition {
+    if hold.is_zero() || remaining > LONGEST_WITHOUT_LEVEL {
+        return Disposition::Park { reason: NOWHERE_TO_WAIT.to_owned() };
     }
     Disposition::Hold { wait: remaining.min(LOOK_AGAIN) }
 }
 
 /// Overdue, and the effect says that it is not: its own rule guards the order, for nobody knows how long.
-fn guard(tries: Tries, levels: Levels<'_>) -> Disposition {
-    let next = usize::try_from(tries.guarded).ok().and_then(|guarded| levels.retry.get(guarded));
-    let level = next
-        .or_else(|| levels.retry.iter().max_by_key(|level| level.ttl()))
-        .or_else(|| best_level(levels.all, LONG));
-    match level {
-        Some(level) => delay(level, Tries { guarded: tries.guarded.saturating_add(1), ..tries }),
-        None => without_level(LONGEST_BUSY, levels),
-    }
+fn guard(tries: Tries, waits: Waits<'_>) -> Disposition {
+    let next = usize::try_from(tries.guarded).ok().and_then(|guarded| waits.retry.get(guarded));
+    let wait = next.map_or_else(|| longest_retry(waits.retry), |level| level.ttl().as_duration());
+    delay(wait, Tries { guarded: tries.guarded.saturating_add(1), ..tries })
 }
 
-/// Locks are held for milliseconds as a rule. Where there is no room to wait, a level of about a second does as well.
-fn busy(tries: Tries, levels: Levels<'_>) -> Disposition {
+/// Locks are held for milliseconds as a rule. Where there is no room to wait, about a second on the broker does as well.
+fn busy(tries: Tries, waits: Waits<'_>) -> Disposition {
+    if waits.hold.is_zero() {
+        return delay(LONGEST_BUSY, tries);
+    }
     let wait = FIRST_BUSY.saturating_mul(1 << tries.busy.min(10)).min(LONGEST_BUSY);
-    match best_level(levels.all, LONGEST_BUSY).filter(|_| levels.hold.is_zero()) {
-        Some(level) => delay(level, tries),
-        None => Disposition::Hold { wait },
-    }
+    Disposition::Hold { wait }
 }
 
-fn retry(reason: &str, tries: Tries, levels: Levels<'_>) -> Disposition {
+fn retry(reason: &str, tries: Tries, waits: Waits<'_>) -> Disposition {
     let attempt = tries.attempt;
-    let next = usize::try_from(attempt).ok().and_then(|attempt| levels.retry.get(attempt));
+    let next = usize::try_from(attempt).ok().and_then(|attempt| waits.retry.get(attempt));
     match next {
-        Some(level) => delay(level, Tries { attempt: attempt.saturating_add(1), ..tries }),
-        None if levels.all.is_empty() => {
-            Disposition::Park { reason: format!("{reason}; {NO_LEVEL}") }
+        Some(level) => {
+            delay(level.ttl().as_duration(), Tries { attempt: attempt.saturating_add(1), ..tries })
         }
         None => Disposition::Park { reason: format!("{reason}; given up after {attempt} retries") },
     }
 }
 
-fn delay(level: &Level, tries: Tries) -> Disposition {
-    Disposition::Delay { level: level.clone(), tries }
+fn delay(wait: Duration, tries: Tries) -> Disposition {
+    Disposition::Delay { wait, tries }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::{
     channels::Source,
-    disposition::{Disposition, Levels, Tries, decide},
+    disposition::{Disposition, Tries, Waits, decide},
     kept_bytes::{KeptBytes, Part},
 };
 use crate::{
     order::{OrderId, Outcome},
-    topology::level_routes::ReachableLevels,
+    topology::Topology,
     wire::{DueNotice, Received, Unreadable, headers},
 };
 
@@ -49,13 +49,13 @@ impl Due {
     pub(super) fn disposition(
         &self,
         outcome: Option<&Outcome>,
-        reachable: &ReachableLevels,
+        topology: &Topology,
         hold: Duration,
     ) -> Disposition {
         if self.is_canary {
             return Disposition::Ack;
         }
-        let levels = Levels { all: &reachable.all, retry: &reachable.retry, hold };
+        let waits = Waits { retry: &topology.retry, hold };
         let tries = Tries {
             attempt: headers::attempt(&self.received.headers),
             guarded: headers::guarded(&self.received.headers),
@@ -63,8 +63,8 @@ impl Due {
         };
         match (&self.notice, outcome) {
             (Err(unreadable), _) => Disposition::Park { reason: unreadable.to_string() },
-            (Ok(_), Some(outcome)) => decide(outcome, tries, levels),
-            (Ok(_), None) => decide(&Outcome::Unknown, tries, levels),
+            (Ok(_), Some(outcome)) => decide(outcome, tries, waits),
+            (Ok(_), None) => decide(&Outcome::Unknown, tries, waits),
         }
     }
 }

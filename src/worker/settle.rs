@@ -6,7 +6,7 @@ use super::{
     copies::{Copy, Purpose},
     copy_publisher::CopyError,
     counters::count,
-    disposition::{Disposition, Tries},
+    disposition::{Disposition, NOWHERE_TO_WAIT, Tries, nowhere_to_wait},
     due::Due,
     receive::{Closed, Consumer},
     session_end::SessionEnd,
@@ -16,7 +16,7 @@ use crate::{
     store::{FailureKind, StoreError},
     telemetry,
     text::error_chain,
-    topology::{level::Level, level_routes::ReachableLevels},
+    topology::{level_routes::LevelRoutes, route::Route},
 };
 
 /// Below a timer's precision.
@@ -44,9 +44,9 @@ impl Consumer {
         self.report_guarded(&batch, &outcomes);
         let now = Instant::now();
         let context = &self.context;
-        let levels = context.levels.routes().reachable(&context.worker.topology, &context.timeout);
+        let routes = context.levels.routes();
         for (due, outcome) in batch.into_iter().zip(outcomes) {
-            self.settle_one(due, outcome.as_ref(), &levels, now).await?;
+            self.settle_one(due, outcome.as_ref(), &routes, now).await?;
         }
         Ok(())
     }
@@ -71,13 +71,13 @@ impl Consumer {
         &mut self,
         mut due: Due,
         outcome: Option<&Outcome>,
-        levels: &ReachableLevels,
+        routes: &LevelRoutes,
         now: Instant,
     ) -> Result<(), SessionEnd> {
         let worker = &self.context.worker;
         let may_wait = self.channels.may_wait() && self.kept.may_wait();
         let hold = if may_wait { worker.settings.hold.as_duration() } else { Duration::ZERO };
-        match due.disposition(outcome, levels, hold) {
+        match due.disposition(outcome, &worker.topology, hold) {
             Disposition::Ack => {
                 if outcome == Some(&Outcome::AlreadyFinal) {
                     count(&worker.counters.already_final, 1);
@@ -90,10 +90,33 @@ impl Consumer {
                 due.busy = due.busy.saturating_add(again);
                 self.hold(due, now + wait.max(SHORTEST_HOLD));
             }
-            Disposition::Delay { level, tries } => self.delay(due, outcome, &level, tries),
+            Disposition::Delay { wait, tries } => {
+                match routes.wait(&worker.topology, &self.context.timeout, wait) {
+                    Ok(route) => self.delay(due, outcome, route, tries),
+                    Err(_) => self.without_route(due, outcome, wait, hold).await?,
+                }
+            }
             Disposition::Park { reason } => self.park(due, reason).await?,
         }
         Ok(())
+    }
+
+    /// What would be tried again is parked with its cause: it would find no order the next time either.
+    async fn without_route(
+        &mut self,
+        due: Due,
+        outcome: Option<&Outcome>,
+        wait: Duration,
+        hold: Duration,
+    ) -> Result<(), SessionEnd> {
+        match nowhere_to_wait(wait, hold) {
+            Disposition::Hold { wait } if is_waiting(outcome) => {
+                count(&self.context.worker.counters.held, 1);
+                self.hold(due, Instant::now() + wait.max(SHORTEST_HOLD));
+                Ok(())
+            }
+            _ => self.park(due, without_retry(outcome)).await,
+        }
     }
 
     /// Publishes again what was refused; what was on its way to a level that is gone is decided anew.
@@ -110,15 +133,10 @@ impl Consumer {
         self.held.add(until, due);
     }
 
-    fn delay(&mut self, due: Due, outcome: Option<&Outcome>, level: &Level, tries: Tries) {
-        let waits = matches!(
-            outcome,
-            Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. })
-        );
-        let purpose = if waits { Purpose::Wait } else { Purpose::Retry };
-        let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
-        let message = due.received.put_back(topology, timeout, level, tries.attempt, tries.guarded);
-        telemetry::delayed(&due.label(), level.name(), tries.attempt);
+    fn delay(&mut self, due: Due, outcome: Option<&Outcome>, route: Route, tries: Tries) {
+        let purpose = if is_waiting(outcome) { Purpose::Wait } else { Purpose::Retry };
+        telemetry::delayed(&due.label(), &route.routing_key, route.holds, tries.attempt);
+        let message = due.received.put_back(route, tries.attempt, tries.guarded);
         self.copy(due, purpose, message);
     }
 
@@ -181,5 +199,21 @@ impl Consumer {
             count(&self.context.worker.counters.guarded, orders);
             telemetry::guarded(&self.context.timeout.name, orders, &first.label());
         }
+    }
+}
+
+/// Whether a message waits through no fault of its order.
+fn is_waiting(outcome: Option<&Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. }))
+}
+
+/// Why a message is parked that could have been tried again, with the cause of that.
+fn without_retry(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        Some(Outcome::Failed { reason, .. }) => format!("{reason}; {NOWHERE_TO_WAIT}"),
+        Some(Outcome::Unknown) | None => {
+            format!("the database does not know this order; {NOWHERE_TO_WAIT}")
+        }
+        _ => NOWHERE_TO_WAIT.to_owned(),
     }
 }

@@ -69,7 +69,7 @@ async fn without_any_level_a_short_rest_is_held_and_a_long_one_is_parked_with_th
     world.parked(0).await;
     let unknown = vec!["nobody".to_owned()];
     for (ids, reason) in [
-        (&late, "it has to wait, and the broker routes to no level"),
+        (&late, "it has to wait, and the broker routes to nothing"),
         (&unknown, "the database does not know this order; it has to wait, and the broker routes"),
     ] {
         wire.publish_all("orders.dlx", "100ms.unpaid", ids).await;

@@ -7,7 +7,7 @@ use overdue::internals::{
     topology::level::{Level, best_level},
     worker::{
         batch::{Batch, BatchLimits},
-        disposition::{Disposition, Levels, Tries, decide},
+        disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait},
         schedule::Schedule,
     },
 };
@@ -26,7 +26,8 @@ fn tries(attempt: u32) -> Tries {
 }
 
 fn delay(text: &str, attempt: u32) -> Disposition {
-    Disposition::Delay { level: level(text), tries: tries(attempt) }
+    let wait = level(text).ttl().as_duration();
+    Disposition::Delay { wait, tries: tries(attempt) }
 }
 
 fn park(reason: &str) -> Disposition {
@@ -115,9 +116,10 @@ proptest! {
         let mut waited = Duration::ZERO;
         loop {
             let outcome = Outcome::NotDue { remaining: deadline.saturating_sub(waited) };
-            match decide(&outcome, tries(attempt), Levels { all: &levels, retry: &[], hold }) {
-                Disposition::Delay { level, tries: next } => {
+            match decide(&outcome, tries(attempt), Waits { retry: &[], hold }) {
+                Disposition::Delay { wait, tries: next } => {
                     prop_assert_eq!(next, tries(attempt), "waiting is no failure");
+                    let level = best_level(&levels, wait).expect("there are levels");
                     waited += level.ttl().as_duration();
                 }
                 Disposition::Hold { wait } => {
@@ -143,9 +145,9 @@ proptest! {
     ) {
         let outcome =
             if known { Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() } } else { Outcome::Unknown };
-        let given = Levels { all: &[], retry: &retry, hold: Duration::ZERO };
+        let given = Waits { retry: &retry, hold: Duration::ZERO };
         for (attempt, level) in (0_u32..).zip(&retry) {
-            let expected = Disposition::Delay { level: level.clone(), tries: tries(attempt + 1) };
+            let expected = delay(level.name(), attempt + 1);
             prop_assert_eq!(decide(&outcome, tries(attempt), given), expected);
         }
         let last = u32::try_from(retry.len())?;
@@ -180,7 +182,6 @@ fn without_a_level_nothing_is_best() {
 
 #[test]
 fn each_outcome_has_its_disposition() {
-    let all = levels(&["1s", "1m", "30m", "1d"]);
     let retry = levels(&["5s", "1m"]);
     let waits = |seconds| Outcome::NotDue { remaining: Duration::from_secs(seconds) };
     let reason = "violates check \"available\"".to_owned();
@@ -190,10 +191,8 @@ fn each_outcome_has_its_disposition() {
         (Outcome::Closed { late: Duration::ZERO }, 0, Disposition::Ack),
         (Outcome::Closed { late: Duration::from_secs(9) }, 7, Disposition::Ack),
         (Outcome::AlreadyFinal, 7, Disposition::Ack),
-        (waits(59), 1, delay("1s", 1)),
-        (waits(60), 2, delay("1m", 2)),
-        (waits(1_799), 0, delay("1m", 0)),
-        (waits(13 * 86_400), 9, delay("1d", 9)),
+        (waits(59), 1, delay("59s", 1)),
+        (waits(13 * 86_400), 9, delay("13d", 9)),
         (Outcome::Unknown, 0, delay("5s", 1)),
         (Outcome::Unknown, 1, delay("1m", 2)),
         (
@@ -208,79 +207,68 @@ fn each_outcome_has_its_disposition() {
         (failed, 2, park("violates check \"available\"; given up after 2 retries")),
     ];
     for (outcome, attempt, expected) in table {
-        let levels = Levels { all: &all, retry: &retry, hold: Duration::ZERO };
-        let decided = decide(&outcome, tries(attempt), levels);
+        let waits = Waits { retry: &retry, hold: Duration::ZERO };
+        let decided = decide(&outcome, tries(attempt), waits);
         assert_eq!(decided, expected, "{outcome:?}, attempt {attempt}");
     }
 }
 
-/// The broker routes to none of the levels: a short rest is held where there is room, everything else says why it is parked.
+/// The broker has nothing that delays: a short rest is held where there is room, everything else says why it is parked.
 #[test]
-fn without_levels_a_short_rest_is_held_and_everything_else_is_parked_with_the_cause() {
-    const NO_LEVEL: &str =
-        "it has to wait, and the broker routes to no level of the topology: run `overdue apply`";
-    let room = Levels { all: &[], retry: &[], hold: Duration::from_secs(2) };
-    let none = Levels { hold: Duration::ZERO, ..room };
-    let early = |minutes| Outcome::NotDue { remaining: Duration::from_mins(minutes) };
+fn without_a_route_a_short_rest_is_held_and_everything_else_is_parked() {
+    let (room, none) = (Duration::from_secs(2), Duration::ZERO);
     let hold = |ms| Disposition::Hold { wait: Duration::from_millis(ms) };
-    assert_eq!(decide(&early(10), tries(3), room), hold(5_000));
-    assert_eq!(decide(&early(11), tries(3), room), park(NO_LEVEL));
-    assert_eq!(decide(&early(1), tries(3), none), park(NO_LEVEL));
-    assert_eq!(decide(&early(0), tries(3), room), hold(1_000));
-    let postponed = Outcome::Postponed { reason: "nobody's fault".to_owned() };
-    assert_eq!(decide(&postponed, tries(3), room), hold(5_000));
-    let unknown = decide(&Outcome::Unknown, tries(0), room);
-    assert_eq!(unknown, park(&format!("the database does not know this order; {NO_LEVEL}")));
+    let parks = |minutes, hold| {
+        matches!(nowhere_to_wait(Duration::from_mins(minutes), hold), Disposition::Park { .. })
+    };
+    assert_eq!(nowhere_to_wait(Duration::from_mins(10), room), hold(5_000));
+    assert_eq!(nowhere_to_wait(Duration::from_secs(1), room), hold(1_000));
+    assert!(parks(11, room) && parks(1, none));
 }
 
 /// `not_due` with no time left: the effect's own rule guards the order, for nobody knows how long.
 #[test]
 fn an_overdue_order_that_is_guarded_backs_off_burns_no_retry_and_is_never_parked() {
-    let all = levels(&["1s", "1m", "30m", "1d"]);
     let retry = levels(&["5s", "1m"]);
     let guarded = Outcome::NotDue { remaining: Duration::ZERO };
-    let given = Levels { all: &all, retry: &retry, hold: Duration::from_secs(2) };
+    let given = Waits { retry: &retry, hold: Duration::from_secs(2) };
     let mut now = tries(1);
     for expected in ["5s", "1m", "1m", "1m"] {
-        let Disposition::Delay { level, tries: next } = decide(&guarded, now, given) else {
+        let Disposition::Delay { wait, tries: next } = decide(&guarded, now, given) else {
             panic!("it is put back");
         };
-        assert_eq!(level.name(), expected);
+        assert_eq!(wait, level(expected).ttl().as_duration());
         assert_eq!(next, Tries { guarded: now.guarded + 1, ..now });
         now = next;
     }
     let forged = Tries { guarded: u32::MAX, ..tries(9) };
     assert!(
-        matches!(decide(&guarded, forged, given), Disposition::Delay { level, .. } if level.name() == "1m")
+        matches!(decide(&guarded, forged, given), Disposition::Delay { wait, .. } if wait == Duration::from_mins(1))
     );
 
-    let without_retry = Levels { retry: &[], ..given };
+    let without_retry = Waits { retry: &[], ..given };
     let first = decide(&guarded, tries(0), without_retry);
-    assert!(matches!(first, Disposition::Delay { level, .. } if level.name() == "1m"));
-    let without_levels = Levels { all: &[], ..without_retry };
-    assert!(matches!(decide(&guarded, tries(0), without_levels), Disposition::Hold { .. }));
+    assert!(matches!(first, Disposition::Delay { wait, .. } if wait == Duration::from_mins(1)));
     // A deadline that was extended is no guard.
     let extended = Outcome::NotDue { remaining: Duration::from_secs(90) };
-    assert_eq!(decide(&extended, now, given), delay("1m", 1));
+    assert_eq!(decide(&extended, now, given), delay("90s", 1));
 }
 
 #[test]
-fn a_short_rest_is_held_and_a_longer_one_takes_a_level() {
-    let all = levels(&["1s", "1m"]);
-    let given = Levels { all: &all, retry: &[], hold: Duration::from_secs(2) };
+fn a_short_rest_is_held_and_a_longer_one_waits_on_the_broker() {
+    let given = Waits { retry: &[], hold: Duration::from_secs(2) };
     let rest =
         |ms| decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(4), given);
     for ms in [1, 100, 2_000] {
         assert_eq!(rest(ms), Disposition::Hold { wait: Duration::from_millis(ms) });
     }
-    assert_eq!(rest(2_001), delay("1s", 4));
+    assert_eq!(rest(2_001), delay("2001ms", 4));
 }
 
-/// 10 ms, doubling, at most a second; without room to wait through a level of about a second.
+/// 10 ms, doubling, at most a second; without room to wait about a second on the broker.
 #[test]
 fn a_locked_order_is_held_for_longer_and_longer_and_burns_no_retry() {
-    let all = levels(&["100ms", "1s", "1m"]);
-    let given = Levels { all: &all, retry: &[], hold: Duration::from_secs(2) };
+    let given = Waits { retry: &[], hold: Duration::from_secs(2) };
     let waits: Vec<u128> = (0..9)
         .map(|busy| match decide(&Outcome::Busy, Tries { busy, ..tries(1) }, given) {
             Disposition::Hold { wait } => wait.as_millis(),
@@ -288,7 +276,7 @@ fn a_locked_order_is_held_for_longer_and_longer_and_burns_no_retry() {
         })
         .collect();
     assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]);
-    let full = Levels { hold: Duration::ZERO, ..given };
+    let full = Waits { hold: Duration::ZERO, ..given };
     assert_eq!(decide(&Outcome::Busy, tries(1), full), delay("1s", 1));
 }
 

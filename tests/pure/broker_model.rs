@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Argument, Binding, Objects, mark},
+    objects::{Argument, Binding, Objects, exchange_mark, mark},
     plan::{
         Change, Plan,
         diff::diff,
@@ -26,11 +26,19 @@ pub(crate) fn empty_queues(objects: Objects) -> Snapshot {
 
 /// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
 pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
-    let Snapshot { objects, messages, .. } = broker;
+    let Snapshot { objects, messages, delayed, .. } = broker;
     match change {
         Change::CreateExchange(exchange) => {
             let before = objects.exchanges.insert(exchange.name.clone(), exchange.clone());
             assert_eq!(before, None, "exchange declared although it exists");
+            if exchange.kind == "x-delayed-message" {
+                delayed.insert(exchange.name.clone(), 0);
+            }
+            let marks = objects.exchanges.keys();
+            let marks: Vec<Binding> = marks
+                .filter_map(|it| exchange_mark(it.strip_suffix(".owned")?, &exchange.name))
+                .collect();
+            objects.bindings.extend(marks);
         }
         Change::CreateQueue(queue) => {
             let before = objects.queues.insert(queue.name.clone(), queue.clone());
@@ -44,8 +52,13 @@ pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
         }
         Change::Bind(binding) => {
             assert!(objects.exchanges.contains_key(&binding.source), "404: no source: {change}");
-            assert!(binding.to_queue, "the model knows bindings to queues only: {change}");
-            assert!(objects.queues.contains_key(&binding.destination), "404: no queue: {change}");
+            let destination = &binding.destination;
+            let there = if binding.to_queue {
+                objects.queues.contains_key(destination)
+            } else {
+                objects.exchanges.contains_key(destination)
+            };
+            assert!(there, "404: no destination: {change}");
             assert!(objects.bindings.insert(binding.clone()), "bound already: {change}");
         }
         Change::Leave(mark) => {
@@ -54,6 +67,14 @@ pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
         }
         Change::Unbind(binding) => {
             assert!(objects.bindings.remove(binding), "404: not bound: {change}");
+        }
+        Change::DeleteExchange { exchange } => {
+            assert!(objects.exchanges.remove(exchange).is_some(), "404: no exchange: {change}");
+            assert_eq!(delayed.remove(exchange).unwrap_or_default(), 0, "lost: {change}");
+            let ends = |it: &Binding| {
+                it.source == *exchange || !it.to_queue && it.destination == *exchange
+            };
+            objects.bindings.retain(|binding| !ends(binding));
         }
         Change::DeleteQueue { queue, lost } => {
             assert!(objects.queues.remove(queue).is_some(), "404: no queue: {change}");

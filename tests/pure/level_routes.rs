@@ -1,5 +1,7 @@
 //! Which levels a broker routes to, and what takes the place of those that it does not route to.
 
+use std::time::Duration;
+
 use overdue::internals::{
     objects::Objects,
     topology::{Topology, level_routes::LevelRoutes},
@@ -36,15 +38,13 @@ proptest! {
         let mut expected: Vec<String> = unbound.iter().map(|level| format!("{level}.unpaid")).collect();
         expected.sort();
         prop_assert_eq!(missing, expected);
-        let levels = routes.reachable(&topology, timeout);
-        prop_assert_eq!(levels.all.len(), 4 - unbound.len());
-        prop_assert!(levels.all.iter().all(|level| !unbound.contains(&level.name())));
-        // A retry is neither lost nor sent to a level that is not there.
-        let retries = if levels.all.is_empty() { 0 } else { topology.retry.len() };
-        prop_assert_eq!(levels.retry.len(), retries);
-        for (level, wanted) in levels.retry.iter().zip(&topology.retry) {
-            prop_assert!(levels.all.contains(level));
-            prop_assert!(level == wanted || unbound.contains(&wanted.name()));
+        // What has to wait is neither lost nor sent to a level that is not there.
+        let waits = routes.wait(&topology, timeout, Duration::from_secs(30));
+        prop_assert_eq!(waits.is_err(), unbound.len() == 4);
+        if let Ok(route) = waits {
+            prop_assert!(routes.leads(&route));
+            let level = route.routing_key.trim_end_matches(".unpaid");
+            prop_assert!(!unbound.contains(&level));
         }
     }
 }
@@ -59,15 +59,17 @@ fn what_is_not_known_is_taken_to_lead_somewhere() {
 }
 
 #[test]
-fn a_retry_level_that_is_missing_gives_way_to_the_longest_shorter_one_or_the_shortest() {
+fn a_level_that_is_missing_gives_way_to_the_longest_shorter_one_or_the_shortest() {
     let topology = topology();
-    let retry = |unbound: &[&str]| {
+    let waits = |unbound: &[&str]| {
         let routes = LevelRoutes::of_objects(&topology, &broker(&topology, unbound));
-        let levels = routes.reachable(&topology, &topology.timeouts[0]);
-        levels.retry.iter().map(|level| level.name().to_owned()).collect::<Vec<_>>()
+        [5, 30].map(|seconds| {
+            let rest = Duration::from_secs(seconds);
+            routes.wait(&topology, &topology.timeouts[0], rest).unwrap().routing_key
+        })
     };
-    assert_eq!(retry(&[]), ["5s", "30s"]);
-    assert_eq!(retry(&["30s"]), ["5s", "5s"]);
-    assert_eq!(retry(&["5s"]), ["30s", "30s"]);
-    assert_eq!(retry(&["5s", "30s"]), ["5m", "5m"]);
+    assert_eq!(waits(&[]), ["5s.unpaid", "30s.unpaid"]);
+    assert_eq!(waits(&["30s"]), ["5s.unpaid", "5s.unpaid"]);
+    assert_eq!(waits(&["5s"]), ["30s.unpaid", "30s.unpaid"]);
+    assert_eq!(waits(&["5s", "30s"]), ["5m.unpaid", "5m.unpaid"]);
 }

@@ -124,7 +124,7 @@ fn a_refusal_ends_it() {
     let refusal = Refusal::Occupied { queue: "shop.old".to_owned(), messages: Some(1) };
     let plan = Plan { refusals: vec![refusal], ..plan_of([when_due(Some(1))]) };
     let next = waiting_for(None).next(&plan, SECOND);
-    assert_eq!(next, Next::GiveUp(GaveUp::Refused(plan)));
+    assert_eq!(next, Next::GiveUp(GaveUp::Refused(Box::new(plan))));
 }
 
 #[test]

@@ -84,8 +84,6 @@ bad_files! {
     unknown_section_that_is_misspelt: "[queues]" => "[queue]", 7, "did you mean `queues`?";
     unknown_key_of_another_section: "after = \"30m\"" => "after = \"30m\"\nlevels = [\"1m\"]", 14, "it belongs below [delay]";
     unknown_queue_type_that_is_misspelt: "type = \"quorum\"" => "type = \"quorom\"", 8, "did you mean `quorum`?";
-    strategy_of_a_later_version: "strategy = \"levels\"" => "strategy = \"ladder\"", 4, "has only `levels`";
-    strategy_of_a_plugin: "strategy = \"levels\"" => "strategy = \"delayed-exchange\"", 4, "has only `levels`";
     unknown_key_at_the_top: "[delay]" => "colour = \"red\"\n\n[delay]", 3, "`colour`";
     unknown_key_in_delay: "strategy = \"levels\"" => "strategie = \"levels\"", 4, "`strategie`";
     unknown_key_in_queues: "type = \"quorum\"" => "kind = \"quorum\"", 8, "`kind`";
@@ -95,7 +93,7 @@ bad_files! {
     unknown_queue_type: "type = \"quorum\"" => "type = \"mirrored\"", 8, "`mirrored`";
     missing_name: "name = \"orders\"" => "", 1, "`name`";
     missing_delay: "[delay]\nstrategy = \"levels\"\nlevels = [\"1m\", \"30m\"]" => "", 1, "[delay] is missing";
-    missing_levels: "levels = [\"1m\", \"30m\"]" => "", 3, "`levels`";
+    missing_levels: "levels = [\"1m\", \"30m\"]" => "", 3, "levels = [";
     missing_name_of_a_timeout: "name = \"unpaid\"" => "", 11, "`name`";
     missing_after_of_a_timeout: "after = \"30m\"" => "", 11, "`after`";
     level_twice_in_other_units: "\"1m\", \"30m\"" => "\"60s\", \"1m\", \"30m\"", 5, "`60s`";

@@ -2,6 +2,7 @@
 
 use overdue::internals::topology::{
     Topology,
+    level::Level,
     route::{Delay, RouteError},
 };
 
@@ -12,7 +13,9 @@ fn topology() -> Topology {
 fn key(delay: &Delay) -> Result<String, RouteError> {
     let route = topology().route("unpaid", delay)?;
     assert_eq!(route.exchange, "orders.in");
-    assert_eq!(route.routing_key, format!("{}.unpaid", route.level));
+    let level = route.routing_key.strip_suffix(".unpaid").expect("ends with the timeout");
+    assert_eq!(route.queues, [format!("orders.delay.{level}")]);
+    assert_eq!(Ok(route.holds), level.parse::<Level>().map(|level| level.ttl().as_duration()));
     Ok(route.routing_key)
 }
 

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::topology::{
     Timeout, Topology,
-    file::{DEFAULT_EFFECT, QueueType, Strategy},
+    file::{DEFAULT_EFFECT, QueueType},
     level::{Level, Ttl},
+    strategy::Strategy,
 };
 
 /// A change that is to be made while messages wait.

@@ -79,6 +79,7 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
             format!("there is no virtual host {vhost}, or this user may not see it"),
             format!("rabbitmqctl add_vhost {vhost}"),
         ),
+        ManagementError::NoExchangeType { fix, .. } => Gap::new(error.to_string(), *fix),
         ManagementError::Refused { .. } => {
             Gap::new(error.to_string(), "look in the log of the broker")
         }

@@ -50,6 +50,21 @@ pub enum ManagementError {
         /// Who asked.
         user: String,
     },
+    /// The topology needs a plugin that the broker does not have; nothing was changed.
+    #[error(
+        "{broker} has no exchange type `{kind}`, which strategy `{strategy}` needs; it comes with \
+         the plugin rabbitmq_delayed_message_exchange: {fix}"
+    )]
+    NoExchangeType {
+        /// Its version, and where.
+        broker: String,
+        /// The type.
+        kind: &'static str,
+        /// As it is written in the topology.
+        strategy: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
     /// The broker understood and said no.
     #[error("the broker at {address} refused to {step}: {reason}")]
     Refused {

@@ -3,7 +3,7 @@
 use super::{surroundings::Surroundings, version::BrokerVersion};
 use crate::{
     diagnostic::Draft,
-    topology::file::{QueueType, TopologyFile},
+    topology::file::{QueueType, StrategyName, TopologyFile},
 };
 
 /// Quorum queues came with 3.8.0 (<https://www.rabbitmq.com/docs/quorum-queues>).
@@ -64,6 +64,24 @@ const BUGS: [Bug; 2] = [
                in a rolling replacement of nodes (rabbitmq-server issue 16652)",
     },
 ];
+
+/// The plugin's last release is for 4.2 (<https://github.com/rabbitmq/rabbitmq-delayed-message-exchange>); it needs
+/// Mnesia, which 4.3 no longer has.
+const NO_DELAYED_EXCHANGE: BrokerVersion = BrokerVersion::new(4, 3);
+
+pub(super) fn plugin(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+    let used = file.delay().strategy == StrategyName::DelayedExchange;
+    let broker = surroundings
+        .broker
+        .filter(|broker| used && broker.series() >= NO_DELAYED_EXCHANGE.series());
+    let Some(broker) = broker else { return Vec::new() };
+    let message = format!(
+        "RabbitMQ {broker} cannot run the plugin rabbitmq_delayed_message_exchange, which the strategy \
+         `delayed-exchange` needs: it was archived in January 2026, and 4.2 is the last series that it runs on"
+    );
+    let help = "write strategy = \"levels\" with the delays that are needed; it needs no plugin";
+    vec![Draft::in_file(file.delay.span(), message, help)]
+}
 
 pub(super) fn bug(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };

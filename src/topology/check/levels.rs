@@ -9,21 +9,22 @@ use super::surroundings::Surroundings;
 use crate::{
     diagnostic::Draft,
     topology::{
-        file::TopologyFile,
+        file::{StrategyName, TopologyFile},
         level::{Level, Ttl},
     },
 };
 
 pub(super) fn present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
-    if !file.delay.levels.get_ref().is_empty() {
+    if file.delay().strategy != StrategyName::Levels || !file.delay().levels().is_empty() {
         return Vec::new();
     }
     let message = "there is no level, so nothing can be delayed".to_owned();
-    vec![Draft::in_file(file.delay.levels.span(), message, "add one, e.g. levels = [\"30m\"]")]
+    let help = "add below [delay] levels = [\"5s\", \"30m\"]";
+    vec![Draft::in_file(span(file), message, help)]
 }
 
 pub(super) fn text(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
-    let texts = file.delay.levels.get_ref().iter();
+    let texts = file.delay().levels().iter();
     texts
         .filter_map(|text| {
             let message = text.get_ref().parse::<Level>().err()?.to_string();
@@ -35,7 +36,7 @@ pub(super) fn text(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
 
 /// Levels that can be read, with their place.
 pub(super) fn readable(file: &TopologyFile) -> Vec<(Level, Range<usize>)> {
-    let texts = file.delay.levels.get_ref().iter();
+    let texts = file.delay().levels().iter();
     texts.filter_map(|text| Some((text.get_ref().parse().ok()?, text.span()))).collect()
 }
 
@@ -72,12 +73,28 @@ pub(super) fn order(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     drafts
 }
 
+/// Where the list of levels stands, or the section that it belongs in.
+fn span(file: &TopologyFile) -> Range<usize> {
+    file.delay().levels.as_ref().map_or_else(|| file.delay.span(), toml::Spanned::span)
+}
+
+/// Levels of another strategy, which may have been left for the way back.
+fn needless(file: &TopologyFile) -> Option<Draft> {
+    let levels = file.delay().levels.as_ref().filter(|levels| !levels.get_ref().is_empty())?;
+    let message =
+        "the strategy `delayed-exchange` needs no levels: they become no queues".to_owned();
+    Some(Draft::in_file(levels.span(), message, "leave them for a way back, or drop them"))
+}
+
 /// One finding for all of them: a full scale of levels is good practice, and no list of mistakes.
 pub(super) fn unused(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    if file.delay().strategy == StrategyName::DelayedExchange {
+        return needless(file).into_iter().collect();
+    }
     let timeouts = file.timeout.iter().flat_map(|timeout| timeout.get_ref().levels());
     let used: BTreeSet<&str> =
         timeouts.chain(file.retry.levels()).map(|level| level.get_ref().as_str()).collect();
-    let levels = file.delay.levels.get_ref().iter().map(|level| level.get_ref().as_str());
+    let levels = file.delay().levels().iter().map(|level| level.get_ref().as_str());
     let unused: Vec<String> =
         levels.filter(|level| !used.contains(level)).map(|level| format!("`{level}`")).collect();
     if unused.is_empty() {
@@ -88,5 +105,5 @@ pub(super) fn unused(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
         format!("{levels} {} {are} named by no timeout, category or retry", unused.join(", "));
     let help = "such levels serve publishers that choose a level themselves, and notices that come early; \
                 drop what neither needs: each is a queue";
-    vec![Draft::in_file(file.delay.levels.span(), message, help)]
+    vec![Draft::in_file(span(file), message, help)]
 }

@@ -7,7 +7,10 @@ use toml::Spanned;
 use super::{levels::readable, surroundings::Surroundings};
 use crate::{
     diagnostic::Draft,
-    topology::file::{DEFAULT_EFFECT, TopologyFile},
+    topology::{
+        file::{DEFAULT_EFFECT, StrategyName, TopologyFile},
+        level::Level,
+    },
 };
 
 pub(super) fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
@@ -20,8 +23,15 @@ pub(super) fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Dra
 }
 
 pub(super) fn levels(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    if file.delay().strategy != StrategyName::Levels {
+        return unreadable(file);
+    }
+    // That there is no list says it all.
+    if file.delay().levels.is_none() {
+        return Vec::new();
+    }
     let declared: BTreeSet<&str> =
-        file.delay.levels.get_ref().iter().map(|level| level.get_ref().as_str()).collect();
+        file.delay().levels().iter().map(|level| level.get_ref().as_str()).collect();
     let readable: Vec<String> =
         readable(file).iter().map(|(level, _)| format!("`{level}`")).collect();
     let help = match &readable[..] {
@@ -35,6 +45,16 @@ pub(super) fn levels(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
             Draft::in_file(level.span(), message, help.as_str())
         })
         .collect()
+}
+
+/// Where any delay will do, it has to be one all the same.
+fn unreadable(file: &TopologyFile) -> Vec<Draft> {
+    let drafts = references(file).filter_map(|(place, level)| {
+        let error = level.get_ref().parse::<Level>().err()?;
+        let help = "write a whole number and one unit, e.g. `30m`";
+        Some(Draft::in_file(level.span(), format!("{place}: {error}"), help))
+    });
+    drafts.collect()
 }
 
 /// Every place that names a level, in words, and what it names.

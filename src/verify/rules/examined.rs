@@ -26,9 +26,11 @@ impl<'a> Examined<'a> {
         role(self.topology, self.objects, self.objects.queues.get(queue)?)
     }
 
-    /// Every routing key that a publisher may use.
-    pub(super) fn keys(&self) -> impl Iterator<Item = String> {
-        self.topology.routing_keys()
+    /// What publishers may send to an exchange, or come out of the due exchange: routing keys.
+    pub(super) fn keys(&self, exchange: &str) -> impl Iterator<Item = String> {
+        let due = exchange == self.topology.due_exchange();
+        let sent = self.topology.publications();
+        sent.filter(move |(entry, _)| due || entry == exchange).map(|(_, key)| key)
     }
 }
 

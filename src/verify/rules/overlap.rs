@@ -11,7 +11,8 @@ use crate::{
 
 pub(super) fn several_queues(examined: &Examined<'_>) -> Vec<Draft> {
     let topology = examined.topology;
-    let exchanges = [topology.entry_exchange(), topology.due_exchange()];
+    let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+    let exchanges: Vec<String> = entries.chain([topology.due_exchange()]).collect();
     exchanges.iter().filter_map(|exchange| of_exchange(examined, exchange)).collect()
 }
 
@@ -24,7 +25,7 @@ fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Option<Draft> {
         role => role.is_some(),
     };
     let mut found: BTreeMap<BTreeSet<String>, String> = BTreeMap::new();
-    for key in examined.keys() {
+    for key in examined.keys(exchange) {
         let mut queues = route(examined.objects, exchange, &key).queues;
         queues.retain(counts);
         if queues.len() > 1 {

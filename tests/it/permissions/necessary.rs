@@ -3,7 +3,10 @@
 //! What is taken is the list the expressions are made of, so a right that is printed is a right that is tested.
 
 use futures_util::{StreamExt, stream};
-use overdue::internals::permissions::{Role, Tag};
+use overdue::internals::{
+    permissions::{Role, RoutingKeys, Tag},
+    topology::strategy::BeforeTimeout,
+};
 use reqwest::Method;
 use serde_json::json;
 
@@ -112,12 +115,13 @@ async fn every_word_of_the_routing_key_limit_is_needed() {
     let world = World::applied(DOTTED).await;
     let publisher = role(&topology, "publisher");
     let user = login(&world, &publisher, &request(&world)).await;
-    let keys = publisher.routing_keys.unwrap();
+    let keys = publisher.routing_keys[0].clone();
+    let BeforeTimeout::Levels(levels) = &keys.before else { panic!("it has levels") };
     let mut lesser = vec![(Taken::of(COMPLETE, ""), keys.clone())];
-    for index in 0..keys.levels.len() {
-        let mut keys = keys.clone();
-        let level = keys.levels.remove(index);
-        lesser.push((Taken::of(&level, &format!("{level}.")), keys));
+    for level in levels {
+        let others = levels.iter().filter(|other| *other != level).cloned().collect();
+        let keys = RoutingKeys { before: BeforeTimeout::Levels(others), ..keys.clone() };
+        lesser.push((Taken::of(level, &format!("{level}.")), keys));
     }
     for index in 0..keys.timeouts.len() {
         let mut keys = keys.clone();

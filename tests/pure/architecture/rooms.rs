@@ -121,7 +121,7 @@ pub(super) const ROOMS: &[Room] = &[
         core: true,
         about: "`topology.toml`: read, checked, and the objects it becomes",
         files: &["topology.rs", "topology/"],
-        imports: &["document", "objects", "diagnostic"],
+        imports: &["text", "document", "objects", "ladder", "diagnostic"],
         uses: &["annotate_snippets", "toml"],
     },
     Room {

@@ -1,0 +1,120 @@
+//! How the broker of a topology delays messages: the one door. Everybody else asks here, and none assumes a queue per
+//! level.
+
+mod delayed_exchange;
+mod ladder;
+mod levels;
+
+use std::time::Duration;
+
+use super::{
+    Timeout, Topology,
+    level::{Level, Ttl},
+    route::{Delay, Route, RouteError},
+    strategy::{Entry, Strategy},
+};
+use crate::{ladder::path::Rounding, objects::Objects};
+
+impl Topology {
+    /// What delays messages, on a broker.
+    pub(super) fn declare_delays(&self, objects: &mut Objects) {
+        levels::declare(self, objects);
+        match &self.strategy {
+            Strategy::Levels => {}
+            Strategy::Ladder(ladder) => ladder::declare(self, ladder, objects),
+            Strategy::DelayedExchange => delayed_exchange::declare(self, objects),
+        }
+    }
+
+    /// Where a message for `word` is published so that it comes out after `delay`, or as much of it as one publish can
+    /// wait: never later, and no further from it than the strategy can.
+    ///
+    /// # Errors
+    /// There is nothing that delays.
+    pub(super) fn enter(
+        &self,
+        delay: Duration,
+        word: &str,
+        rounding: Rounding,
+    ) -> Result<Route, RouteError> {
+        match &self.strategy {
+            Strategy::Levels => levels::enter(self, delay, word),
+            Strategy::Ladder(ladder) => ladder::enter(ladder, delay, word, rounding),
+            Strategy::DelayedExchange => Ok(delayed_exchange::enter(self, delay, word)),
+        }
+    }
+
+    /// Through the queue of a level.
+    pub(super) fn through(&self, level: &Level, word: &str) -> Route {
+        levels::through(self, level, word)
+    }
+
+    /// The exchanges that notices are published to.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        match &self.strategy {
+            Strategy::Levels => vec![levels::entry(self)],
+            Strategy::Ladder(ladder) => {
+                let levels = (!self.levels.is_empty()).then(|| levels::entry(self));
+                levels.into_iter().chain(ladder::entries(ladder)).collect()
+            }
+            Strategy::DelayedExchange => vec![delayed_exchange::entry(self)],
+        }
+    }
+
+    /// What publishers may send, by exchange and routing key: each level, or one delay that stands for all, with each
+    /// timeout.
+    pub fn publications(&self) -> impl Iterator<Item = (String, String)> {
+        let of = move |delay: Level| {
+            let ways = self.timeouts.iter().filter_map(move |timeout| {
+                let route = self.route(&timeout.name, &Delay::Level(delay.name().to_owned()));
+                route.ok().map(|Route { exchange, routing_key, .. }| (exchange, routing_key))
+            });
+            ways.collect::<Vec<_>>()
+        };
+        self.delays_to_try().into_iter().flat_map(of)
+    }
+
+    /// The queues of its ladder, if it has one.
+    #[must_use]
+    pub(crate) fn ladder_queues(&self) -> Vec<String> {
+        self.strategy.ladder().map(ladder::queues).unwrap_or_default()
+    }
+
+    /// The delays that it has by name, in short: `14 levels, 1s to 30d`.
+    #[must_use]
+    pub(crate) fn delays_in_short(&self) -> String {
+        match &self.strategy {
+            Strategy::Levels => levels::in_short(&self.levels),
+            Strategy::Ladder(ladder) if self.levels.is_empty() => {
+                format!("a ladder: {}", ladder.summary())
+            }
+            Strategy::Ladder(ladder) => {
+                format!("{}, and a ladder: {}", levels::in_short(&self.levels), ladder.summary())
+            }
+            Strategy::DelayedExchange => "any delay, by the plugin's exchange".to_owned(),
+        }
+    }
+
+    /// Delays to try the strategy with: each level, or a short one.
+    #[must_use]
+    pub(crate) fn delays_to_try(&self) -> Vec<Level> {
+        match &self.strategy {
+            Strategy::Levels => self.levels.clone(),
+            Strategy::Ladder(ladder) => {
+                let holds = ladder.places().iter().map(|place| Ttl::of(place.unit()));
+                let holds = holds.flatten().map(Level::of);
+                self.levels.iter().cloned().chain(holds).collect()
+            }
+            Strategy::DelayedExchange => "1s".parse().into_iter().collect(),
+        }
+    }
+
+    /// The routing key with which a message leaves a queue of the ladder for the due exchange, if there is a ladder.
+    #[must_use]
+    pub(crate) fn key_out_of_the_ladder(&self, timeout: &Timeout) -> Option<String> {
+        let ladder = self.strategy.ladder()?;
+        let path = ladder.enter(ladder.resolution(), Rounding::Down, &timeout.name).ok()?;
+        Some(path.routing_key)
+    }
+}

@@ -1,0 +1,67 @@
+//! A ladder, and levels beside it.
+
+use std::time::Duration;
+
+use crate::{
+    ladder::{
+        Ladder,
+        objects::Ends,
+        path::{Path, Rounding},
+    },
+    objects::Objects,
+    topology::{
+        Topology,
+        file::QueueType,
+        route::{Route, RouteError},
+        strategy::{BeforeTimeout, Entry},
+    },
+};
+
+pub(super) fn declare(topology: &Topology, ladder: &Ladder, objects: &mut Objects) {
+    let (due, park) = (topology.due_exchange(), topology.park_exchange());
+    let quorum = topology.queue_type == QueueType::Quorum;
+    let ends = Ends { due_exchange: &due, park_exchange: &park, quorum };
+    let Objects { exchanges, queues, bindings } = ladder.objects(&ends);
+    objects.exchanges.extend(exchanges);
+    objects.queues.extend(queues);
+    objects.bindings.extend(bindings);
+}
+
+/// What is longer than the ladder takes the longest way: the worker sends it on for the rest.
+pub(super) fn enter(
+    ladder: &Ladder,
+    delay: Duration,
+    word: &str,
+    rounding: Rounding,
+) -> Result<Route, RouteError> {
+    let path = ladder.enter(delay.min(ladder.max()), rounding, word)?;
+    Ok(route(path))
+}
+
+fn route(path: Path) -> Route {
+    let holds = path.total();
+    Route {
+        exchange: path.exchange,
+        routing_key: path.routing_key,
+        x_delay: None,
+        holds,
+        queues: path.hops.into_iter().map(|hop| hop.queue).collect(),
+    }
+}
+
+/// The exchange of each place, largest first.
+pub(super) fn entries(ladder: &Ladder) -> impl Iterator<Item = Entry> {
+    let places = ladder.places().iter().enumerate().rev();
+    places.map(|(index, place)| Entry {
+        exchange: ladder.exchange(*place),
+        before: BeforeTimeout::Digits(index + 1),
+    })
+}
+
+/// The queue of each digit.
+pub(super) fn queues(ladder: &Ladder) -> Vec<String> {
+    let places = ladder.places().iter();
+    let queues =
+        places.flat_map(|place| (1..=place.highest()).map(|digit| ladder.queue(*place, digit)));
+    queues.collect()
+}
