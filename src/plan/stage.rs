@@ -1,6 +1,6 @@
 //! The order in which a topology is built and taken down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Change,
@@ -9,7 +9,7 @@ use super::{
     snapshot::Snapshot,
 };
 use crate::{
-    objects::{Binding, Exchange, Queue},
+    objects::{Binding, Exchange, Objects, Queue},
     topology::Topology,
 };
 
@@ -52,8 +52,11 @@ pub(super) struct Order {
     mark_exchange: String,
     entry_exchange: String,
     parked_queue: String,
-    /// TTL of each delay queue, so that a plan lists the shortest first.
+    /// TTL of each delay queue, so that a plan lists the shortest first; and of each exchange of a ladder the shortest
+    /// TTL that it leads to, so that each place is open before the next larger one leads there.
     ttl_ms: BTreeMap<String, i64>,
+    /// Exchanges that lead to delay queues.
+    delaying: BTreeSet<String>,
 }
 
 impl Order {
@@ -68,18 +71,29 @@ impl Order {
             both.flat_map(|objects| objects.queues.values().map(move |queue| (objects, queue)));
         let mut names = resolved.objects.queues.keys();
         let parked_queue = names.find(|name| number_of(&parked, name).is_some()).cloned();
+        let mut ttl_ms: BTreeMap<String, i64> =
+            queues.filter_map(|(objects, queue)| ttl(objects, queue)).collect();
+        let delaying = shortest_by_exchange(&resolved.objects, &ttl_ms);
+        let exchanges = delaying.keys().cloned().collect();
+        ttl_ms.extend(delaying);
         Self {
             park_exchange: topology.park_exchange(),
             mark_exchange: topology.mark_exchange(),
             entry_exchange: topology.entry_exchange(),
             parked_queue: parked_queue.unwrap_or(parked),
-            ttl_ms: queues.filter_map(|(objects, queue)| ttl(objects, queue)).collect(),
+            ttl_ms,
+            delaying: exchanges,
         }
     }
 
     /// The stage of a change and, within it, the TTL of its delay queue; zero where it has to do with none.
     pub(super) fn place(&self, change: &Change) -> (Stage, i64) {
-        (self.stage(change), self.ttl_ms(queue_of(change)))
+        let about = match change {
+            // Through which messages go on without a hop.
+            Change::Bind(Binding { source, to_queue: false, .. }) => source,
+            change => queue_of(change),
+        };
+        (self.stage(change), self.ttl_ms(about))
     }
 
     /// Zero for other than delay queues.
@@ -112,7 +126,7 @@ impl Order {
                     Stage::Adoption
                 } else if *source == self.park_exchange {
                     Stage::ParkBinding
-                } else if *source == self.entry_exchange {
+                } else if self.delaying.contains(source) || *source == self.entry_exchange {
                     Stage::EntryBindings
                 } else {
                     Stage::DueBindings
@@ -123,6 +137,20 @@ impl Order {
             Change::DeleteExchange { .. } => Stage::DeleteExchanges,
         }
     }
+}
+
+/// For each exchange the shortest TTL among the queues that are bound to it.
+fn shortest_by_exchange(
+    objects: &Objects,
+    ttl_ms: &BTreeMap<String, i64>,
+) -> BTreeMap<String, i64> {
+    let mut shortest: BTreeMap<String, i64> = BTreeMap::new();
+    for binding in objects.bindings.iter().filter(|it| it.to_queue && it.mark_of().is_none()) {
+        let Some(ttl) = ttl_ms.get(&binding.destination).copied() else { continue };
+        let known = shortest.entry(binding.source.clone()).or_insert(ttl);
+        *known = ttl.min(*known);
+    }
+    shortest
 }
 
 fn queue_of(change: &Change) -> &str {
