@@ -63,7 +63,7 @@ impl Publisher {
         Ok(Self { requests })
     }
 
-    /// Publishes persistent and mandatory, and waits until the broker has taken responsibility.
+    /// Publishes persistent, mandatory where that is possible, and waits until the broker has taken responsibility.
     ///
     /// # Errors
     /// See [`PublishError`]; only `Unknown` leaves open whether the message arrived.

@@ -10,7 +10,7 @@ use crate::topology::route::Route;
 /// A short string of AMQP 0-9-1.
 const MAX_SHORT_BYTES: usize = 255;
 
-/// A message to publish. It is published persistent and mandatory.
+/// A message to publish. It is published persistent, and mandatory unless an exchange is to hold it.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// Empty for the default exchange, which routes to the queue called like the routing key.
@@ -25,6 +25,8 @@ pub struct Message {
     pub headers: FieldTable,
     /// At most 16 MiB by RabbitMQ's default (`max_message_size`).
     pub body: Vec<u8>,
+    /// Whether an exchange holds it before it routes: the broker returns each mandatory message of that kind.
+    pub held_by_exchange: bool,
 }
 
 impl Message {
@@ -38,6 +40,7 @@ impl Message {
             content_type: Some("application/json".to_owned()),
             headers: FieldTable::default(),
             body: body.to_string().into_bytes(),
+            held_by_exchange: false,
         }
     }
 
@@ -62,6 +65,7 @@ impl Message {
             routing_key: route.routing_key,
             message_id: notice.message_id(),
             headers: headers::of_route(route.x_delay),
+            held_by_exchange: route.x_delay.is_some(),
             ..Self::default()
         }
     }

@@ -68,7 +68,7 @@ impl Received {
         let mut copy = self.copy(route.exchange, route.routing_key);
         headers::set_tries(&mut copy.headers, attempt, guarded);
         headers::set_delay(&mut copy.headers, route.x_delay);
-        copy
+        Message { held_by_exchange: route.x_delay.is_some(), ..copy }
     }
 
     /// A copy for the parking lot, which says why and where it comes from.
@@ -87,6 +87,7 @@ impl Received {
             content_type: self.content_type.clone(),
             headers: headers::kept(&self.headers),
             body: self.body.clone(),
+            held_by_exchange: false,
         }
     }
 

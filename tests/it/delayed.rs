@@ -13,6 +13,22 @@ use crate::support::{Services, World, text, world::TOPOLOGY};
 
 const TYPE: &str = "x-delayed-message";
 
+/// Both timeouts of [`TWO_TIMEOUTS`](crate::support::samples::TWO_TIMEOUTS), by the plugin's exchange.
+pub(crate) const DELAYED: &str = r#"
+name = "orders"
+
+[delay]
+strategy = "delayed-exchange"
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+
+[[timeout]]
+name = "unshipped"
+after = "1s"
+"#;
+
 fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
     let mut table = FieldTable::default();
     for (key, value) in entries {
@@ -53,4 +69,15 @@ async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
     assert_eq!(taken[1].body, b"late");
     // In 64 bits, whatever it was published in.
     assert_eq!(taken[1].headers.get("x-delay"), Some(&AMQPValue::LongLongInt(-1_500)));
+}
+
+/// Mandatory, each of them would come back with `NO_ROUTE`: the exchange routes only when the delay is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_that_the_plugin_holds_is_not_returned() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::with(services, DELAYED).await;
+    let run = world.overdue(&["publish", "4711", "--timeout", "unshipped"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let due = world.wire().await.take_many("orders.unshipped", 1).await;
+    assert_eq!(due[0].headers.get("x-delay"), Some(&AMQPValue::LongLongInt(-1_000)));
 }

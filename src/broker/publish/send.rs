@@ -13,14 +13,22 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
 const PERSISTENT: u8 = 2;
 
-/// Publishes persistent and mandatory; the confirm comes later.
+/// Publishes persistent, and mandatory where that is possible; the confirm comes later.
 pub(super) async fn send(
     link: &Link,
     channel: &Channel,
     message: Message,
     waits_while_blocked: impl Fn() -> bool,
 ) -> Result<lapin::PublisherConfirm, PublishError> {
-    let Message { exchange, routing_key, message_id, content_type, headers, body } = message;
+    let Message {
+        exchange,
+        routing_key,
+        message_id,
+        content_type,
+        headers,
+        body,
+        held_by_exchange,
+    } = message;
     let mut properties = BasicProperties::default()
         .with_delivery_mode(PERSISTENT)
         .with_message_id(message_id.as_str().into())
@@ -28,8 +36,10 @@ pub(super) async fn send(
     if let Some(content_type) = content_type {
         properties = properties.with_content_type(content_type.into());
     }
-    // Mandatory: without it an unroutable message is acked and gone.
-    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    // Mandatory: without it an unroutable message is acked and gone. What the plugin's exchange holds has no route yet,
+    // so mandatory it comes back although it was taken.
+    let mandatory = !held_by_exchange;
+    let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
     let mut publishing = pin!(channel.basic_publish(
         exchange.into(),
         routing_key.into(),
