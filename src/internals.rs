@@ -271,7 +271,7 @@ pub mod worker {
         pub use crate::worker::busy::{BusyOrders, Held, NAMED, REPORT_AFTER};
     }
     pub mod contention {
-        pub use crate::worker::contention::{Contention, LASTS, Manner};
+        pub use crate::worker::contention::{Contention, LASTS, LONGEST, Manner, patience};
     }
     pub mod blame {
         pub use crate::worker::blame::{Blame, MANY};

@@ -12,7 +12,7 @@ use std::{
 use super::{
     blame::{Blame, MANY},
     busy::{BusyOrders, Held},
-    contention::{Contention, Manner},
+    contention::{Contention, Manner, patience},
     splitting::Splitting,
 };
 use crate::{
@@ -32,9 +32,6 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Orders that fail alone, each after the statement time-out, before the database is called overloaded.
 const SLOW: usize = 3;
-/// Others hold the stock of an order for milliseconds, other batches of this worker too: waiting for them costs less than
-/// to come again. Whoever holds it longer holds up only their own orders.
-const LOCK: Duration = Duration::from_millis(100);
 /// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
 const PART: Duration = Duration::from_secs(3);
 /// SQLSTATE of a statement that was cancelled, as the statement time-out does.
@@ -203,7 +200,7 @@ impl Closer {
         path: ClosingPath,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let patience = Patience { lock: LOCK, statement };
+        let patience = Patience { lock: patience(ids.len()), statement };
         let run = |sql| self.store.run_patiently(&self.effect, sql, ids, path, patience);
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
