@@ -61,17 +61,13 @@ impl Place {
 }
 
 impl Ladder {
-    /// The ladder of `topology` with the fewest hops that fits `spec`: the round one where there are enough queues for
-    /// it. "Fewest" is over all delays that the places can express, each as likely as any other.
+    /// The ladder of `topology`: the round one, or with a number of queues the one with the fewest hops. "Fewest" is over all delays that the places can express, each as likely as any other.
     pub fn compile(topology: &str, spec: &LadderSpec) -> Result<Self, SpecError> {
         let spec::Checked { resolution_ms, max_steps } = spec.check(round::resolutions())?;
         let round = round::digits(resolution_ms, max_steps);
-        let is_enough = |queues: u32| queues >= round.iter().sum();
         let (digits, is_round) = match spec.max_queues {
-            Some(queues) if !is_enough(queues) => {
-                (fewest(max_steps, queues, resolution_ms)?, false)
-            }
-            _ => (round, true),
+            Some(queues) => (fewest(max_steps, queues, resolution_ms)?, false),
+            None => (round, true),
         };
         let prefix = format!("{topology}.ladder{}", label(resolution_ms, &digits, is_round));
         let places = places(resolution_ms, &digits);

@@ -15,7 +15,6 @@ mod round;
 mod round_orders;
 mod setup;
 mod size;
-mod spread;
 
 use std::sync::Arc;
 

@@ -19,7 +19,25 @@ struct ExchangeType {
     name: String,
 }
 
+impl Overview {
+    fn has(&self, kind: &str) -> bool {
+        self.exchange_types.iter().any(|known| known.name == kind)
+    }
+}
+
 impl Management {
+    /// Whether the broker knows exchanges of this type.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(crate) async fn has_exchange_type(&self, kind: &str) -> Result<bool, ManagementError> {
+        Ok(self.exchange_types().await?.has(kind))
+    }
+
+    async fn exchange_types(&self) -> Result<Overview, ManagementError> {
+        self.get(&["overview"], &[("columns", "rabbitmq_version,exchange_types")]).await
+    }
+
     /// Fails where the topology needs an exchange type of a plugin that the broker does not have.
     ///
     /// # Errors
@@ -29,9 +47,8 @@ impl Management {
         topology: &Topology,
     ) -> Result<(), ManagementError> {
         let Some(needed) = topology.strategy.needs_exchange_type() else { return Ok(()) };
-        let query = [("columns", "rabbitmq_version,exchange_types")];
-        let overview: Overview = self.get(&["overview"], &query).await?;
-        if overview.exchange_types.iter().any(|known| known.name == needed) {
+        let overview = self.exchange_types().await?;
+        if overview.has(needed) {
             return Ok(());
         }
         let version = overview.rabbitmq_version;

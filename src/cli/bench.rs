@@ -2,6 +2,7 @@
 
 mod change;
 mod close;
+mod delay;
 mod locks;
 
 use clap::Subcommand;
@@ -16,6 +17,8 @@ pub(super) enum Bench {
     Close(close::Close),
     /// Closing orders while others are locked: how late they are, and how long payments take
     Locks(locks::Locks),
+    /// Delaying: our ladder, the binary ladder of other libraries, and the plugin
+    Delay(delay::Delay),
     /// A change of the topology while messages wait: none is lost, none is early
     Change(change::Change),
 }
@@ -25,6 +28,7 @@ impl Bench {
         match self {
             Self::Close(close) => close.run(settings).await,
             Self::Locks(locks) => locks.run(settings).await,
+            Self::Delay(delay) => delay.run(settings).await,
             Self::Change(change) => change.run(settings).await,
         }
     }

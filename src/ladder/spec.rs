@@ -15,7 +15,7 @@ pub struct LadderSpec {
     pub max: Duration,
     /// Delays are rounded to whole numbers of this; one of the round units: 1 ms, 10 ms, 100 ms, 1 s, 10 s, 1 m, …
     pub resolution: Duration,
-    /// At most so many queues. With `None`, or where they are enough for all round holds, the holds are round:
+    /// At most so many queues, for the fewest hops. With `None` the holds are round:
     /// 1s–9s, 10s–50s, 1m–9m, 10m–50m, 1h–23h, 1d–29d, …
     pub max_queues: Option<u32>,
 }

@@ -84,8 +84,8 @@ static LADDER: Section = Section {
         },
         Key {
             name: "queues",
-            about: "At most so many queues; without it as many as the round delays take, e.g. 81 for 30 days.",
-            kind: Kind::Number { min: 1, max: 1_000 },
+            about: "At most so many queues, for the fewest hops; without it as many as the round delays take, e.g. 81 for 30 days.",
+            kind: Kind::Number { min: 1, max: 200 },
             presence: Presence::Optional,
             example: "40",
         },

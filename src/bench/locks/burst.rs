@@ -4,10 +4,12 @@ use super::{
     error::LocksError,
     report::{Burst, LocksReport},
     size::LocksSize,
-    spread::Spread,
 };
 use crate::{
-    bench::close::{self, CloseSize, method::Method, report::CloseLine},
+    bench::{
+        close::{self, CloseSize, method::Method, report::CloseLine},
+        spread::Spread,
+    },
     store::Store,
 };
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{held::Held, round::RoundTimes, size::LocksSize, spread::Spread};
+use super::{held::Held, round::RoundTimes, size::LocksSize};
+use crate::bench::spread::Spread;
 
 /// Beside locks nothing is to take more than so many times as long.
 pub(crate) const EXPECTED_RATIO: f64 = 2.0;

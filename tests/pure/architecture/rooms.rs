@@ -380,10 +380,12 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         name: "bench",
         core: false,
-        about: "what closing costs, also beside locks, and what a change of the topology does",
+        about: "what closing and delaying cost, and what a change of the topology does",
         files: &["bench.rs", "bench/"],
         imports: &[
             "text",
+            "objects",
+            "ladder",
             "topology",
             "plan",
             "order",
