@@ -250,7 +250,7 @@ pub mod verify {
         pub use crate::verify::blockers::blockers;
     }
     pub mod probe {
-        pub use crate::verify::probe::{Canaries, Fate, judge};
+        pub use crate::verify::probe::{Canaries, Canary, Fate, Tried, judge};
     }
     pub mod rules {
         pub use crate::verify::rules::{RULES, check};

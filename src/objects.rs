@@ -62,7 +62,19 @@ pub struct Queue {
     pub arguments: Arguments,
 }
 
+/// The type of the exchange that the plugin `rabbitmq_delayed_message_exchange` brings.
+pub(crate) const DELAYED_MESSAGE: &str = "x-delayed-message";
+/// The argument that says how such an exchange routes in the end.
+pub(crate) const DELAYED_TYPE: &str = "x-delayed-type";
+
 impl Exchange {
+    /// How it compares routing keys: its type, or the one that an exchange of the delayed message plugin has for it.
+    #[must_use]
+    pub fn routing_type(&self) -> &str {
+        let delayed = (self.kind == DELAYED_MESSAGE).then(|| text(&self.arguments, DELAYED_TYPE));
+        delayed.flatten().unwrap_or(&self.kind)
+    }
+
     /// Where messages go that it has no route for.
     #[must_use]
     pub fn alternate(&self) -> Option<&str> {

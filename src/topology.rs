@@ -13,6 +13,7 @@ pub(crate) mod report;
 pub(crate) mod route;
 pub(crate) mod schema;
 pub(crate) mod strategy;
+pub(crate) mod trial;
 
 use std::collections::BTreeMap;
 

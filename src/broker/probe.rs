@@ -1,4 +1,4 @@
-//! Sends canaries through the levels and waits for them on a queue of its own.
+//! Sends canaries through everything that delays and waits for them on a queue of its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::{
     wire::{Message, headers},
 };
 
-/// How much later than the longest level a canary may come before it counts as lost.
+/// How much later than the longest delay a canary may come before it counts as lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there was no probe.
@@ -89,7 +89,7 @@ pub(crate) async fn send(
 /// Declares, binds and consumes; nothing is published before all of that is confirmed.
 async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError> {
     let failed = |step| {
-        let (queue, exchange) = (canaries.queue.clone(), canaries.due_exchange.clone());
+        let (queue, exchange) = (canaries.queue.clone(), canaries.comes_out_at.clone());
         move |source| ProbeError::Queue { queue, exchange, step, source }
     };
     let channel: Channel = link.channel().await.map_err(failed("open a channel for"))?;
@@ -104,7 +104,7 @@ async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError
     declared.map_err(failed("declare"))?;
     let keys: BTreeSet<&str> = canaries.list.iter().map(|canary| canary.binding.as_str()).collect();
     for key in keys {
-        let exchange = canaries.due_exchange.as_str();
+        let exchange = canaries.comes_out_at.as_str();
         let options = QueueBindOptions::default();
         let none = FieldTable::default();
         let bound =
@@ -120,8 +120,8 @@ async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError
 /// Why canaries were not taken, by id.
 async fn publish_all(publisher: &Publisher, canaries: &Canaries) -> BTreeMap<String, String> {
     let sent = canaries.list.iter().map(|canary| async move {
-        let (exchange, key) = (canaries.entry_exchange.clone(), canary.routing_key.clone());
-        let answer = publisher.publish(Message::canary(exchange, key, &canary.id)).await;
+        let message = Message::canary(canary.route.clone(), &canary.id);
+        let answer = publisher.publish(message).await;
         Some((canary.id.clone(), answer.err()?.to_string()))
     });
     join_all(sent).await.into_iter().flatten().collect()

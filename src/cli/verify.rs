@@ -37,10 +37,10 @@ pub(super) struct Verify {
     /// How the findings are printed
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Also send a message through every level and every timeout
+    /// Also send a message through every level, every other exchange that delays, and every timeout
     #[arg(long)]
     probe: bool,
-    /// With --probe: only levels that let go within this time
+    /// With --probe: only what lets go within this time
     #[arg(long, value_name = "DURATION", default_value = "10s", requires = "probe")]
     within: Ttl,
 }
@@ -95,21 +95,22 @@ async fn canaries(
     observed: &Snapshot,
     within: Duration,
 ) -> Result<Probe, Failure> {
-    let needed = [topology.entry_exchange(), topology.due_exchange()];
-    let missing = needed.iter().find(|name| !observed.objects.exchanges.contains_key(*name));
+    // Letters around the number: it must be neither a timeout's name nor a generation's number.
+    let word = format!("canary{:08x}", rand::random::<u32>());
+    let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
+        Failure::usage(format!(
+            "nothing lets go within {within:?}; give more time with --within, e.g. --within {}",
+            topology.delays_to_try().first().map_or("", Level::name)
+        ))
+    })?;
+    let published = sent.list.iter().map(|canary| &canary.route.exchange);
+    let mut needed = published.chain([&sent.comes_out_at]);
+    let missing = needed.find(|name| !observed.objects.exchanges.contains_key(*name));
     if let Some(missing) = missing {
         return Err(Failure::failed(format!(
             "exchange {missing} does not exist, so there is nothing to probe; run overdue apply first"
         )));
     }
-    // Letters around the number: it must be neither a timeout's name nor a generation's number.
-    let word = format!("canary{:08x}", rand::random::<u32>());
-    let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
-        Failure::usage(format!(
-            "no level lets go within {within:?}; give more time with --within, e.g. --within {}",
-            topology.delays_to_try().first().map_or("", Level::name)
-        ))
-    })?;
     let fates = probe::send(address, &sent, within).await?;
     Ok(verify::probe::judge(topology, observed, &sent, &fates, within))
 }

@@ -84,7 +84,7 @@ pub(crate) fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BT
     let keys = own.filter_map(|binding| {
         // The default exchange binds every queue by its name.
         let source = objects.exchanges.get(&binding.source).filter(|x| !x.name.is_empty())?;
-        let by_key = matches!(source.kind.as_str(), "topic" | "direct");
+        let by_key = matches!(source.routing_type(), "topic" | "direct");
         Some(if by_key { binding.routing_key.as_str() } else { ANY })
     });
     let keys: BTreeSet<&str> = keys.collect();
@@ -105,7 +105,7 @@ enum Match {
 
 fn matches(exchange: &Exchange, binding: &Binding, keys: &str) -> Match {
     let bound = binding.routing_key.as_str();
-    match exchange.kind.as_str() {
+    match exchange.routing_type() {
         "fanout" => Match::Always,
         "topic" if !overlap(bound, keys) => Match::Never,
         "topic" if bound == ANY || bound == keys || is_key(keys) => Match::Always,

@@ -12,6 +12,7 @@ use super::{
     level::{Level, Ttl},
     route::{Delay, Route, RouteError},
     strategy::{Entry, Strategy},
+    trial::Trial,
 };
 use crate::{ladder::path::Rounding, objects::Objects};
 
@@ -110,11 +111,42 @@ impl Topology {
         }
     }
 
-    /// The routing key with which a message leaves a queue of the ladder for the due exchange, if there is a ladder.
+    /// The routing key with which a message goes from any place of a ladder straight to the due exchange: each of its
+    /// digits is 0. A ladder has as many digits as exchanges; `objects` may have those of an earlier one.
     #[must_use]
-    pub(crate) fn key_out_of_the_ladder(&self, timeout: &Timeout) -> Option<String> {
-        let ladder = self.strategy.ladder()?;
-        let path = ladder.enter(ladder.resolution(), Rounding::Down, &timeout.name).ok()?;
-        Some(path.routing_key)
+    pub(crate) fn key_through_the_ladder(&self, objects: &Objects, timeout: &Timeout) -> String {
+        let prefix = format!("{}.ladder.", self.name);
+        let places = objects.exchanges.keys().filter(|name| name.starts_with(&prefix)).count();
+        format!("{}{}", "0.".repeat(places), timeout.name)
+    }
+
+    /// The exchange where what is due comes out, for the business queues and whoever else is bound there.
+    #[must_use]
+    pub(crate) fn comes_out_at(&self) -> String {
+        match self.strategy {
+            Strategy::Levels | Strategy::Ladder(_) => self.due_exchange(),
+            Strategy::DelayedExchange => self.delayed_exchange(),
+        }
+    }
+
+    /// Ways to try it: what each place that publishers use makes of a message that ends with `word`, as long as it
+    /// comes out within `within`; and the delays that are longer, and so are not tried.
+    #[must_use]
+    pub(crate) fn trials(&self, word: &str, within: Duration) -> (Vec<Trial>, Vec<Level>) {
+        let of_levels = self.levels.iter().map(|level| {
+            let route = self.through(level, word);
+            Trial { delay: level.clone(), is_level: true, route }
+        });
+        let of_strategy: Vec<Trial> = match &self.strategy {
+            Strategy::Levels => Vec::new(),
+            Strategy::Ladder(ladder) => ladder::trials(ladder, word),
+            Strategy::DelayedExchange => vec![delayed_exchange::trial(self, word)],
+        };
+        let (fitting, longer): (Vec<Trial>, Vec<Trial>) =
+            of_levels.chain(of_strategy).partition(|trial| trial.route.holds <= within);
+        let longer = longer.into_iter().map(|trial| trial.delay).collect();
+        let ladder = self.strategy.ladder().filter(|it| it.resolution() <= within);
+        let through = ladder.map(|ladder| ladder::trials_through(ladder, word, within));
+        (fitting.into_iter().chain(through.unwrap_or_default()).collect(), longer)
     }
 }

@@ -1,9 +1,8 @@
 //! The ways in which a broker can delay messages.
 
-use crate::ladder::Ladder;
+pub(crate) use crate::objects::DELAYED_MESSAGE as DELAYED_EXCHANGE_TYPE;
 
-/// The type of the exchange that the plugin brings.
-pub(crate) const DELAYED_EXCHANGE_TYPE: &str = "x-delayed-message";
+use crate::ladder::Ladder;
 
 /// How a broker delays messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -70,21 +70,22 @@ impl Foreign<'_> {
 
     /// Both ends are ours, the binding is not.
     fn additional(&self, binding: &Binding) -> Diagnostic {
-        let entry = binding.source == self.topology.entry_exchange();
+        let entry =
+            self.is_entry(&binding.source) && binding.source != self.topology.comes_out_at();
         let delays = if binding.to_queue {
             matches!(self.role(&binding.destination), Some(Kind::Delay(_)))
         } else {
-            binding.destination == self.topology.entry_exchange()
+            self.is_entry(&binding.destination)
         };
         let reason = match (entry, delays) {
             (true, true) => {
-                "this queue holds messages of other levels, too: they come twice, or late"
+                "this queue holds messages of other delays, too: they come twice, or late"
             }
             (true, false) => {
                 "messages come out before their delay, or where no worker expects them"
             }
             (false, true) => {
-                "what is due goes back into a level: the broker sees a cycle and keeps it for ever"
+                "what is due goes back to where it waits: the broker sees a cycle and keeps it for ever"
             }
             (false, false) => "it also gets messages that are not for it",
         };
@@ -100,18 +101,7 @@ impl Foreign<'_> {
 
     /// Somebody else takes messages from an exchange of ours.
     fn subscriber(&self, binding: &Binding) -> Diagnostic {
-        let (severity, reason) = if binding.source == self.topology.due_exchange() {
-            let reason = "it also gets what is due: each level waits until it has taken its copy, and is stuck when \
-                          it is full, unavailable, or routes to no queue";
-            (Severity::Error, reason)
-        } else if binding.source == self.topology.entry_exchange() {
-            (Severity::Warning, "it gets notices at once, without their delay")
-        } else {
-            (
-                Severity::Warning,
-                "it gets a copy of what is parked; when it is full, nothing can be parked",
-            )
-        };
+        let (severity, reason) = self.taken_by_a_subscriber(&binding.source);
         Diagnostic {
             rule: "foreign-subscriber",
             severity,
@@ -126,10 +116,36 @@ impl Foreign<'_> {
         }
     }
 
+    fn taken_by_a_subscriber(&self, exchange: &str) -> (Severity, &'static str) {
+        let mut queues = self.resolved.objects.queues.values();
+        if exchange == self.topology.due_exchange() {
+            let reason = "it also gets what is due: each level waits until it has taken its copy, and is stuck when \
+                          it is full, unavailable, or routes to no queue";
+            (Severity::Error, reason)
+        } else if exchange == self.topology.park_exchange() {
+            let reason = "it gets a copy of what is parked; when it is full, nothing can be parked";
+            (Severity::Warning, reason)
+        } else if exchange == self.topology.comes_out_at() {
+            (Severity::Warning, "it gets a copy of each notice when its delay is over")
+        } else if queues.any(|queue| queue.dead_letter_exchange() == Some(exchange)) {
+            let reason = "it also gets what comes out of the larger places: their queues wait until it has taken its \
+                          copy, and are stuck when it is full, unavailable, or routes to no queue";
+            (Severity::Error, reason)
+        } else {
+            (Severity::Warning, "it gets notices at once, without their delay")
+        }
+    }
+
+    /// Whether publishers use this exchange, now or with another strategy.
+    fn is_entry(&self, exchange: &str) -> bool {
+        let entries = self.topology.entries();
+        exchange == self.topology.entry_exchange()
+            || entries.iter().any(|entry| entry.exchange == exchange)
+    }
+
     /// Somebody else's exchange brings messages in. Into the entry it is how one migrates.
     fn publisher(&self, binding: &Binding) -> Diagnostic {
-        let entry = self.topology.entry_exchange();
-        let into_entry = binding.destination == entry && !binding.to_queue;
+        let into_entry = !binding.to_queue && self.is_entry(&binding.destination);
         let (severity, reason, fix) = if into_entry {
             let reason = "its publishers use this topology, too; their routing keys have to fit";
             (Severity::Note, reason, Fix::Text("nothing, if that is meant".to_owned()))

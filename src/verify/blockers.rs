@@ -122,7 +122,7 @@ fn keys(
         return vec![key.to_owned()];
     }
     let Some(role) = role(topology, objects, queue) else { return Vec::new() };
-    dead_letter_keys(topology, queue, role).into_iter().map(|key| key.text).collect()
+    dead_letter_keys(topology, objects, queue, role).into_iter().map(|key| key.text).collect()
 }
 
 /// A full queue that drops its oldest messages takes new ones.

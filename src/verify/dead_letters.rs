@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    objects::Queue,
+    objects::{Objects, Queue},
     plan::generation::{Hold, Kind, number_of},
     topology::{Timeout, Topology},
 };
@@ -22,6 +22,7 @@ pub(super) struct DeadLetterKey {
 /// Routing keys that come out of a queue: of every timeout, in place of any level; or the one that the queue sets.
 pub(super) fn dead_letter_keys(
     topology: &Topology,
+    objects: &Objects,
     queue: &Queue,
     role: Kind<'_>,
 ) -> Vec<DeadLetterKey> {
@@ -33,7 +34,7 @@ pub(super) fn dead_letter_keys(
     for timeout in &topology.timeouts {
         let base = topology.business_queue(timeout);
         if delays {
-            keys.extend(key_out_of(topology, role, timeout).map(|key| (key, Some(base))));
+            keys.extend(key_out_of(topology, objects, role, timeout).map(|key| (key, Some(base))));
         } else if number_of(&base, &queue.name).is_some() {
             keys.insert((Topology::routing_key(&timeout.after, timeout), None));
         }
@@ -42,10 +43,15 @@ pub(super) fn dead_letter_keys(
 }
 
 /// What comes out of a delay queue for a timeout, and goes straight to the due exchange.
-fn key_out_of(topology: &Topology, role: Kind<'_>, timeout: &Timeout) -> Option<String> {
+fn key_out_of(
+    topology: &Topology,
+    objects: &Objects,
+    role: Kind<'_>,
+    timeout: &Timeout,
+) -> Option<String> {
     match role {
         Kind::Delay(Hold::Level(level)) => Some(format!("{level}.{}", timeout.name)),
-        Kind::Delay(Hold::Digit(_)) => topology.key_out_of_the_ladder(timeout),
+        Kind::Delay(Hold::Digit(_)) => Some(topology.key_through_the_ladder(objects, timeout)),
         Kind::Business | Kind::Parked => None,
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     objects::routing::route,
     plan::{generation::number_of, snapshot::Snapshot},
     text::one_line,
-    topology::{Topology, level::Level},
+    topology::{Topology, level::Level, route::Route, trial::Trial},
 };
 
 /// A canary cannot be earlier than its TTL, but for the grain of two clocks.
@@ -20,13 +20,11 @@ const EARLY_MS: i64 = 50;
 pub struct Canaries {
     /// The temporary queue, `orders.probe.<word>`.
     pub queue: String,
-    /// Where canaries are published.
-    pub entry_exchange: String,
     /// Where they come out.
-    pub due_exchange: String,
-    /// One per level that fits, then one per timeout.
+    pub comes_out_at: String,
+    /// One per level, and per other exchange that publishers use, then one per timeout.
     pub list: Vec<Canary>,
-    /// Levels that are longer than the probe may take.
+    /// Delays that are longer than the probe may take.
     pub too_long: Vec<String>,
 }
 
@@ -35,10 +33,12 @@ pub struct Canaries {
 pub struct Canary {
     /// Unique in this probe; also its `message-id`.
     pub id: String,
-    /// What it is published with.
-    pub routing_key: String,
-    /// The level it goes through.
-    pub level: Level,
+    /// Where it is published, and for how long the broker holds it.
+    pub route: Route,
+    /// The delay by its name.
+    pub delay: Level,
+    /// What holds it.
+    pub through: Tried,
     /// What it tries.
     pub subject: Tried,
     /// What the temporary queue is bound by to get it.
@@ -51,6 +51,8 @@ pub struct Canary {
 pub enum Tried {
     /// A level: whether what is published to it comes out again.
     Level(String),
+    /// Another exchange that publishers use, of a ladder or of the plugin: the same.
+    Exchange(String),
     /// A timeout: whether what is due for it comes out of the due exchange.
     Timeout(String),
 }
@@ -59,6 +61,7 @@ impl From<Tried> for Subject {
     fn from(tried: Tried) -> Self {
         match tried {
             Tried::Level(name) => Self::Level(name),
+            Tried::Exchange(name) => Self::Exchange(name),
             Tried::Timeout(name) => Self::Timeout(name),
         }
     }
@@ -88,41 +91,59 @@ pub enum Fate {
 }
 
 impl Canaries {
-    /// A canary for each level that lets go within `within`, and one for each timeout through the shortest of them.
+    /// A canary for each level that lets go within `within`, for each other exchange that publishers use, and for each
+    /// timeout through what lets go first.
     ///
-    /// `word` stands in place of a timeout in the routing keys of the levels' canaries; it must be no timeout's
-    /// name. `None` where every level is longer.
+    /// `word` stands in place of a timeout in the routing keys of the first ones; it must be no timeout's name. `None`
+    /// where everything takes longer.
     #[must_use]
     pub fn new(topology: &Topology, word: &str, within: Duration) -> Option<Self> {
-        let (fitting, longer): (Vec<&Level>, Vec<&Level>) =
-            topology.levels.iter().partition(|level| level.ttl().as_duration() <= within);
-        let shortest = fitting.iter().min_by_key(|level| level.ttl())?;
-        let levels = fitting.iter().map(|level| Canary {
-            id: format!("{word}-{level}"),
-            routing_key: format!("{level}.{word}"),
-            level: (*level).clone(),
-            subject: Tried::Level(level.name().to_owned()),
+        let (trials, longer) = topology.trials(word, within);
+        let first = trials.iter().min_by_key(|trial| trial.route.holds)?.route.clone();
+        let delays = trials.into_iter().map(|trial| Canary {
+            id: format!("{word}-{}", name_of(&trial)),
+            through: tried(&trial),
+            subject: tried(&trial),
+            route: trial.route,
+            delay: trial.delay,
             binding: format!("#.{word}"),
         });
-        let timeouts = topology.timeouts.iter().map(|timeout| {
-            // Not `#.unpaid`: that would copy everything that comes due meanwhile.
-            let routing_key = Topology::routing_key(shortest, timeout);
-            Canary {
-                id: format!("{word}-{routing_key}"),
-                binding: routing_key.clone(),
-                routing_key,
-                level: (*shortest).clone(),
+        let timeouts = topology.timeouts.iter().filter_map(|timeout| {
+            // Where nothing else is in the key, what really comes due meanwhile is not to be copied.
+            let end = match first.x_delay {
+                Some(_) => format!("{word}.{}", timeout.name),
+                None => timeout.name.clone(),
+            };
+            let (trials, _) = topology.trials(&end, within);
+            let trial = trials
+                .into_iter()
+                .find(|it| it.route.exchange == first.exchange && it.route.holds == first.holds)?;
+            Some(Canary {
+                id: format!("{word}-{}", trial.route.routing_key),
+                // Not `#.unpaid`: that would copy everything that comes due meanwhile.
+                binding: trial.route.routing_key.clone(),
+                through: tried(&trial),
                 subject: Tried::Timeout(timeout.name.clone()),
-            }
+                route: trial.route,
+                delay: trial.delay,
+            })
         });
         Some(Self {
             queue: format!("{}.probe.{word}", topology.name),
-            entry_exchange: topology.entry_exchange(),
-            due_exchange: topology.due_exchange(),
-            list: levels.chain(timeouts).collect(),
-            too_long: longer.into_iter().map(Level::to_string).collect(),
+            comes_out_at: topology.comes_out_at(),
+            list: delays.chain(timeouts).collect(),
+            too_long: longer.iter().map(Level::to_string).collect(),
         })
     }
+}
+
+fn name_of(trial: &Trial) -> &str {
+    if trial.is_level { trial.delay.name() } else { &trial.route.exchange }
+}
+
+fn tried(trial: &Trial) -> Tried {
+    let name = name_of(trial).to_owned();
+    if trial.is_level { Tried::Level(name) } else { Tried::Exchange(name) }
 }
 
 /// What the probe says.
@@ -132,7 +153,7 @@ pub struct Probe {
     pub within_ms: u64,
     /// One line per canary.
     pub canaries: Vec<Line>,
-    /// Levels that were not tried, because they are longer.
+    /// Delays that were not tried, because they are longer.
     pub not_tried: Vec<String>,
     /// What is wrong; part of the report's findings.
     #[serde(skip)]
@@ -144,9 +165,12 @@ pub struct Probe {
 pub struct Line {
     /// What it tried.
     pub subject: Tried,
-    /// The level it went through.
+    /// The delay it went through.
     pub level: String,
-    /// How much later than the level's TTL it came; negative is early; not there where it did not come.
+    /// What held it so long.
+    #[serde(skip)]
+    pub through: Tried,
+    /// How much later than this delay it came; negative is early; not there where it did not come.
     pub late_ms: Option<i64>,
     /// Why it did not come, where the broker said so.
     pub refused: Option<String>,
@@ -185,7 +209,7 @@ fn line(
     let late_ms = match fate {
         Some(Fate::Arrived { after }) => {
             let after = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
-            let ttl = i64::try_from(canary.level.ttl().as_millis()).unwrap_or(i64::MAX);
+            let ttl = i64::try_from(canary.route.holds.as_millis()).unwrap_or(i64::MAX);
             Some(after.saturating_sub(ttl))
         }
         _ => None,
@@ -196,16 +220,16 @@ fn line(
     };
     let subject = canary.subject.clone();
     let bound = bound(topology, observed, canary);
-    Line { subject, level: canary.level.to_string(), late_ms, refused, bound }
+    let (level, through) = (canary.delay.to_string(), canary.through.clone());
+    Line { subject, level, through, late_ms, refused, bound }
 }
 
-/// The queues of the canary's timeout that the due exchange leads its routing key to.
+/// The queues of the canary's timeout that its routing key leads to from where it comes out.
 fn bound(topology: &Topology, observed: &Snapshot, canary: &Canary) -> Vec<String> {
     let Tried::Timeout(name) = &canary.subject else { return Vec::new() };
     let Some(timeout) = topology.timeout(name) else { return Vec::new() };
     let base = topology.business_queue(timeout);
-    let due = topology.due_exchange();
-    let routed = route(&observed.objects, &due, &canary.routing_key);
+    let routed = route(&observed.objects, &topology.comes_out_at(), &canary.route.routing_key);
     routed.queues.into_iter().filter(|queue| number_of(&base, queue).is_some()).collect()
 }
 
@@ -223,8 +247,8 @@ fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> O
         )),
     }
     };
-    let level = Tried::Level(canary.level.name().to_owned());
-    let level_works = all.iter().any(|other| other.subject == level && other.late_ms.is_some());
+    let mut others = all.iter().filter(|other| other.subject == canary.through);
+    let delay_works = others.any(|other| other.late_ms.is_some());
     match (line.late_ms, &line.refused, &canary.subject) {
         (Some(late), ..) if late < -EARLY_MS => Some(error(
             format!("its canary came {} ms early", late.unsigned_abs()),
@@ -235,14 +259,14 @@ fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> O
             format!("its canary was refused: {reason}"),
             "notices are refused in the same way",
         )),
-        (None, None, Tried::Level(_)) => Some(error(
+        (None, None, Tried::Level(_) | Tried::Exchange(_)) => Some(error(
             "its canary did not come back".to_owned(),
             "a notice that is published to it does not come out either, or much too late",
         )),
-        // The level is to blame, and reported already.
-        (None, None, Tried::Timeout(_)) if !level_works => None,
+        // What holds it is to blame, and reported already.
+        (None, None, Tried::Timeout(_)) if !delay_works => None,
         (None, None, Tried::Timeout(_)) => Some(error(
-            format!("its canary did not come back through exchange {}", topology.due_exchange()),
+            format!("its canary did not come back through exchange {}", topology.comes_out_at()),
             "what is due for it does not reach its queue either, or much too late",
         )),
     }
@@ -266,9 +290,9 @@ impl fmt::Display for Probe {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_level = matches!(self.subject, Tried::Level(_));
-        if !is_level {
-            write!(f, "through level {}: ", self.level)?;
+        let is_timeout = matches!(self.subject, Tried::Timeout(_));
+        if is_timeout {
+            write!(f, "through {}: ", self.through)?;
         }
         match (self.late_ms, &self.refused) {
             (Some(late), _) if late < 0 => write!(f, "{} ms EARLY", late.unsigned_abs())?,
@@ -276,10 +300,10 @@ impl fmt::Display for Line {
             (None, Some(reason)) => write!(f, "REFUSED: {}", one_line(reason))?,
             (None, None) => write!(f, "LOST")?,
         }
-        match (is_level, self.bound.is_empty()) {
-            (true, _) => Ok(()),
-            (false, true) => write!(f, "; NO QUEUE of it is bound"),
-            (false, false) => write!(f, "; bound: {}", self.bound.join(", ")),
+        match (is_timeout, self.bound.is_empty()) {
+            (false, _) => Ok(()),
+            (true, true) => write!(f, "; NO QUEUE of it is bound"),
+            (true, false) => write!(f, "; bound: {}", self.bound.join(", ")),
         }
     }
 }

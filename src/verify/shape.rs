@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use super::dead_letters::SLOTS;
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
-    objects::{Binding, Queue},
+    objects::{Binding, DELAYED_MESSAGE, Queue},
     plan::{
         Change, Difference, Draining, Note, Plan, Refusal, count_of,
         generation::{Hold, Kind, Resolved},
         ownership::kind,
     },
     text::counted,
-    topology::{Topology, file::QueueType},
+    topology::{Topology, file::QueueType, strategy::Strategy},
 };
 
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
@@ -97,6 +97,17 @@ fn leaving(queue: &str, reason: &str) -> Diagnostic {
     }
 }
 
+fn unmarked_exchange(name: &str) -> Diagnostic {
+    Diagnostic {
+        rule: "unmarked-exchange",
+        severity: Severity::Note,
+        subject: exchange(name),
+        message: "it is not marked as an exchange of this topology".to_owned(),
+        reason: Some("an exchange without a mark is not retired later".to_owned()),
+        fix: Some(Fix::Apply),
+    }
+}
+
 fn retired_exchange(name: &str, reason: &str) -> Diagnostic {
     Diagnostic {
         rule: "retired-exchange",
@@ -119,8 +130,18 @@ impl Shape<'_> {
     fn exchange(&self, name: &str) -> Diagnostic {
         let quorum = self.topology.queue_type == QueueType::Quorum;
         let entry = self.topology.entries().iter().any(|entry| entry.exchange == name);
-        let why = if entry || name == self.topology.entry_exchange() {
+        let mut queues = self.resolved.objects.queues.values();
+        let leads_there = queues.any(|queue| queue.dead_letter_exchange() == Some(name));
+        let why = if entry && leads_there && quorum {
+            "order services get 404 for delays that begin there and lose their channel, and what comes out of the larger \
+             places is stuck there until the exchange is there, or parked"
+        } else if entry && leads_there {
+            "order services get 404 for delays that begin there and lose their channel, and what comes out of the larger \
+             places is dropped or parked"
+        } else if entry {
             "order services get 404 for each publish and lose their channel"
+        } else if name == self.topology.entry_exchange() {
+            "order services with an earlier topology get 404 for each publish and lose their channel"
         } else if name == self.topology.due_exchange() && quorum {
             "what comes due is stuck in its level until the exchange is there"
         } else if name == self.topology.due_exchange() {
@@ -159,6 +180,9 @@ impl Shape<'_> {
                 "notices whose delay has this digit are parked instead of delayed".to_owned()
             }
             Some(Kind::Parked) => "what is parked is lost".to_owned(),
+            _ if self.topology.strategy == Strategy::DelayedExchange => {
+                "what comes due for it is lost: the exchange of the plugin can have no alternate exchange".to_owned()
+            }
             _ => "what comes due for it does not come to a worker".to_owned(),
         }
     }
@@ -166,15 +190,35 @@ impl Shape<'_> {
     fn binding(&self, binding: &Binding) -> Option<Diagnostic> {
         let Binding { source, destination, routing_key, .. } = binding;
         if binding.mark_of().is_some() {
-            return self.unmarked(destination);
+            return if binding.to_queue {
+                self.unmarked(destination)
+            } else {
+                Some(unmarked_exchange(destination))
+            };
         }
         if self.created.contains(source.as_str()) || self.created.contains(destination.as_str()) {
             return None;
         }
-        let why = self.resolved.objects.queues.get(destination).map(|queue| self.without(queue));
         let what = format!("it is not bound to exchange {source}{}", with_key(routing_key));
-        let why = why.unwrap_or_default();
+        if !binding.to_queue {
+            let why = "notices with a 0 for that place are parked instead of going on";
+            return Some(error("missing-binding", exchange(destination), what, why));
+        }
+        let why = self.resolved.objects.queues.get(destination).map(|queue| self.without(queue));
+        // What comes due at another place has its own way.
+        let why = match why {
+            Some(_) if *source != self.topology.comes_out_at() && self.is_business(destination) => {
+                "what comes due with another strategy does not come to a worker".to_owned()
+            }
+            why => why.unwrap_or_default(),
+        };
         Some(error("missing-binding", on(destination), what, &why))
+    }
+
+    fn is_business(&self, queue: &str) -> bool {
+        let queue = self.resolved.objects.queues.get(queue);
+        let kind = queue.and_then(|queue| kind(self.topology, &self.resolved.objects, queue));
+        kind == Some(Kind::Business)
     }
 
     /// Where another reason is given to apply, that adopts it as well.
@@ -193,7 +237,11 @@ impl Shape<'_> {
         (!self.is_replaced(&binding.destination)).then(|| Diagnostic {
             rule: "retired-queue",
             severity: Severity::Warning,
-            subject: on(&binding.destination),
+            subject: if binding.to_queue {
+                on(&binding.destination)
+            } else {
+                exchange(&binding.destination)
+            },
             message: format!("it is still bound to exchange {}", binding.source),
             reason: Some(reason.to_owned()),
             fix: Some(Fix::Apply),
@@ -258,7 +306,12 @@ impl Shape<'_> {
 
     fn changed_exchange(&self, name: &str, differences: &[Difference]) -> Diagnostic {
         let park = self.topology.park_exchange();
-        let reason = if differences.iter().any(|d| d.property == "alternate-exchange") {
+        let desired = self.resolved.objects.exchanges.get(name);
+        let reason = if desired.is_some_and(|it| it.kind == DELAYED_MESSAGE)
+            && differences.iter().any(|it| it.property == "alternate-exchange")
+        {
+            "the plugin sends each notice to the alternate exchange at once".to_owned()
+        } else if differences.iter().any(|d| d.property == "alternate-exchange") {
             format!(
                 "without {park} as its alternate exchange, messages without a route are lost or, once there are \
                  {SLOTS} of them, block their level"

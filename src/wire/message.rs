@@ -94,10 +94,11 @@ impl Message {
 
     /// A canary. It is not a due notice: a worker that does not know canaries parks it and touches no order.
     #[must_use]
-    pub fn canary(exchange: String, routing_key: String, id: &str) -> Self {
+    pub fn canary(route: Route, id: &str) -> Self {
         let body = serde_json::json!({ "canary": id });
-        let mut message = Self::json(exchange, routing_key, id.to_owned(), &body);
+        let mut message = Self::json(route.exchange, route.routing_key, id.to_owned(), &body);
+        headers::set_delay(&mut message.headers, route.x_delay);
         headers::set_canary(&mut message.headers, id);
-        message
+        Self { held_by_exchange: route.x_delay.is_some(), ..message }
     }
 }

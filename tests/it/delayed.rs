@@ -9,25 +9,9 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 
-use crate::support::{Services, World, text, world::TOPOLOGY};
+use crate::support::{Services, World, samples::DELAYED, text, world::TOPOLOGY};
 
 const TYPE: &str = "x-delayed-message";
-
-/// Both timeouts of [`TWO_TIMEOUTS`](crate::support::samples::TWO_TIMEOUTS), by the plugin's exchange.
-pub(crate) const DELAYED: &str = r#"
-name = "orders"
-
-[delay]
-strategy = "delayed-exchange"
-
-[[timeout]]
-name = "unpaid"
-after = "30m"
-
-[[timeout]]
-name = "unshipped"
-after = "1s"
-"#;
 
 fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
     let mut table = FieldTable::default();
@@ -80,4 +64,32 @@ async fn a_notice_that_the_plugin_holds_is_not_returned() {
     assert_eq!(run.code, Some(0), "{run}");
     let due = world.wire().await.take_many("orders.unshipped", 1).await;
     assert_eq!(due[0].headers.get("x-delay"), Some(&AMQPValue::LongLongInt(-1_000)));
+}
+
+/// The canaries are held, and come out where the business queues are bound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verify_and_its_probe() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::with(services, DELAYED).await;
+    let run = world.overdue(&["verify", "--probe", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let report = run.json();
+    let canaries = report["probe"]["canaries"].as_array().unwrap();
+    let subjects: Vec<&str> =
+        canaries.iter().map(|canary| canary["subject"]["name"].as_str().unwrap()).collect();
+    assert_eq!(subjects, ["orders.delayed", "unpaid", "unshipped"]);
+    for canary in canaries {
+        let late = canary["late_ms"].as_i64();
+        assert!(late.is_some_and(|late| (0..5_000).contains(&late)), "{canary}");
+    }
+    assert_eq!(canaries[1]["bound"], serde_json::json!(["orders.unpaid"]));
+    // Each business queue has its canary.
+    assert_eq!(world.take("orders.unpaid").await.len(), 1);
+    assert_eq!(world.take("orders.unshipped").await.len(), 1);
+
+    world.unbind("orders.delayed", "orders.unpaid", "#.unpaid").await;
+    let run = world.overdue(&["verify", "--probe"]);
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stdout.contains("what comes due for it is lost"), "{run}");
+    assert!(run.stdout.contains("NO QUEUE of it is bound"), "{run}");
 }

@@ -23,6 +23,7 @@ mod hostile_sizes;
 mod independent;
 mod interrupted;
 mod kill;
+mod ladder_verify;
 mod languages;
 mod levels_gone;
 mod lock;

@@ -3,4 +3,5 @@
 mod findings;
 mod probe;
 mod rules;
+mod strategies;
 mod stuck;

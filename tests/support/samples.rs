@@ -55,6 +55,47 @@ pub fn two_timeouts() -> Topology {
     Topology::parse(TWO_TIMEOUTS).unwrap()
 }
 
+/// The timeouts of [`TWO_TIMEOUTS`] with a ladder; round, up to 30 days.
+pub const LADDER: &str = r#"
+name = "orders"
+
+[delay]
+strategy = "ladder"
+
+[delay.ladder]
+max = "30d"
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+
+[[timeout]]
+name = "unshipped"
+after = "1s"
+
+[retry]
+after = ["1s"]
+"#;
+
+/// The same with the exchange of the delayed message plugin.
+pub const DELAYED: &str = r#"
+name = "orders"
+
+[delay]
+strategy = "delayed-exchange"
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+
+[[timeout]]
+name = "unshipped"
+after = "1s"
+
+[retry]
+after = ["1s"]
+"#;
+
 /// A name with a dot, which a regular expression has to escape.
 pub const DOTTED: &str = r#"
 name = "a.b"

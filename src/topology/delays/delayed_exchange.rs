@@ -6,24 +6,26 @@
 use std::time::Duration;
 
 use crate::{
-    objects::Objects,
+    objects::{DELAYED_TYPE, Objects},
     topology::{
         Topology,
+        level::Level,
         route::Route,
         strategy::{BeforeTimeout, DELAYED_EXCHANGE_TYPE, Entry},
+        trial::Trial,
     },
 };
-
-/// The argument that says how it routes in the end.
-const ROUTING_TYPE: &str = "x-delayed-type";
 
 /// The longest `x-delay` in milliseconds, 49.7 days; with a longer one the plugin routes at once
 /// (<https://github.com/rabbitmq/rabbitmq-delayed-message-exchange#performance-impact>).
 const MAX_DELAY_MS: u32 = u32::MAX;
 
+/// What is tried.
+const TRIED: Duration = Duration::from_secs(1);
+
 pub(super) fn declare(topology: &Topology, objects: &mut Objects) {
     let exchange = topology.delayed_exchange();
-    objects.exchange_with(&exchange, DELAYED_EXCHANGE_TYPE, vec![(ROUTING_TYPE, "topic".into())]);
+    objects.exchange_with(&exchange, DELAYED_EXCHANGE_TYPE, vec![(DELAYED_TYPE, "topic".into())]);
     for timeout in &topology.timeouts {
         let queue = topology.business_queue(timeout);
         objects.bind(&exchange, &queue, &format!("#.{}", timeout.name));
@@ -40,6 +42,12 @@ pub(super) fn enter(topology: &Topology, delay: Duration, word: &str) -> Route {
         holds: Duration::from_millis(ms.into()),
         queues: Vec::new(),
     }
+}
+
+/// Any delay is as good as another.
+pub(super) fn trial(topology: &Topology, word: &str) -> Trial {
+    let route = enter(topology, TRIED, word);
+    Trial { delay: Level::of(route.holds_ttl()), is_level: false, route }
 }
 
 pub(super) fn entry(topology: &Topology) -> Entry {

@@ -12,8 +12,10 @@ use crate::{
     topology::{
         Topology,
         file::QueueType,
+        level::{Level, Ttl},
         route::{Route, RouteError},
         strategy::{BeforeTimeout, Entry},
+        trial::Trial,
     },
 };
 
@@ -47,6 +49,29 @@ fn route(path: Path) -> Route {
         holds,
         queues: path.hops.into_iter().map(|hop| hop.queue).collect(),
     }
+}
+
+/// Each place with its own digit 1, smallest first.
+pub(super) fn trials(ladder: &Ladder, word: &str) -> Vec<Trial> {
+    let places = ladder.places().iter();
+    places
+        .filter_map(|place| trial(ladder.enter(place.unit(), Rounding::Down, word).ok()?))
+        .collect()
+}
+
+/// Places whose own digit 1 takes longer than `within`: with 0 for all digits but the smallest.
+pub(super) fn trials_through(ladder: &Ladder, word: &str, within: Duration) -> Vec<Trial> {
+    let places = ladder.places().iter().enumerate().filter(|(_, place)| place.unit() > within);
+    let through = places.filter_map(|(index, place)| {
+        let key = format!("1.{}{word}", "0.".repeat(index));
+        trial(ladder.decode(&ladder.exchange(*place), &key).ok()?)
+    });
+    through.collect()
+}
+
+fn trial(path: Path) -> Option<Trial> {
+    let delay = Level::of(Ttl::of(path.total())?);
+    Some(Trial { delay, is_level: false, route: route(path) })
 }
 
 /// The exchange of each place, largest first.

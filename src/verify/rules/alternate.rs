@@ -3,10 +3,11 @@
 use super::{super::dead_letters::SLOTS, examined::Examined};
 use crate::{
     diagnostic::{Draft, Fix, Subject},
-    objects::{Binding, Exchange, Objects, routing::route},
+    objects::{Binding, DELAYED_MESSAGE, Exchange, Objects, routing::route},
 };
 
-/// What publishers send and what comes due has to reach a queue, whatever its routing key is.
+/// What publishers send and what comes due has to reach a queue, whatever its routing key is. The exchange of the
+/// delayed message plugin can have no alternate exchange: it would get everything at once.
 pub(super) fn incomplete(examined: &Examined<'_>) -> Vec<Draft> {
     let Examined { topology, objects } = examined;
     let unrouted_due = format!(
@@ -14,12 +15,15 @@ pub(super) fn incomplete(examined: &Examined<'_>) -> Vec<Draft> {
          nothing leaves that queue"
     );
     let unrouted_notice = "a notice without a route is returned, or lost where its publisher does not ask for returns";
-    let needed = [
-        (topology.entry_exchange(), unrouted_notice),
-        (topology.due_exchange(), unrouted_due.as_str()),
-    ];
-    let drafts = needed.into_iter().filter_map(|(name, reason)| {
-        let exchange = objects.exchanges.get(&name)?;
+    let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+    let mut names = vec![topology.entry_exchange()];
+    names.extend(entries.filter(|name| *name != topology.entry_exchange()));
+    names.push(topology.due_exchange());
+    let drafts = names.into_iter().filter_map(|name| {
+        let exchange = objects.exchanges.get(&name).filter(|it| it.kind != DELAYED_MESSAGE)?;
+        let mut queues = examined.queues();
+        let leads_there = queues.any(|(queue, _)| queue.dead_letter_exchange() == Some(&name));
+        let reason = if leads_there { unrouted_due.as_str() } else { unrouted_notice };
         Some(draft(objects, exchange)?.because(reason))
     });
     drafts.collect()

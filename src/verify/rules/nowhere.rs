@@ -45,7 +45,8 @@ fn misdirected(
     role: Kind<'_>,
     exchange: &str,
 ) -> Option<Draft> {
-    let lost = dead_letter_keys(examined.topology, queue, role).into_iter().find_map(|key| {
+    let keys = dead_letter_keys(examined.topology, examined.objects, queue, role);
+    let lost = keys.into_iter().find_map(|key| {
         let routed = route(examined.objects, exchange, &key.text);
         let arrives = routed.queues.iter().any(|target| match &key.queue {
             Some(base) => number_of(base, target).is_some(),

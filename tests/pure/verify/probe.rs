@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use overdue::internals::{
     plan::snapshot::Snapshot,
+    topology::Topology,
     verify::{
         VerifyReport,
-        probe::{Canaries, Fate, judge},
+        probe::{Canaries, Canary, Fate, Tried, judge},
     },
 };
 
-use crate::samples::two_timeouts;
+use crate::samples::{DELAYED, LADDER, two_timeouts};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -23,7 +24,7 @@ fn report(observed: &Snapshot, change: &[(&str, Fate)]) -> String {
     let canaries = canaries();
     let late = Duration::from_millis(12);
     let in_time = canaries.list.iter().map(|canary| {
-        let after = canary.level.ttl().as_duration() + late;
+        let after = canary.route.holds + late;
         (canary.id.clone(), Fate::Arrived { after })
     });
     let mut fates: BTreeMap<String, Fate> = in_time.collect();
@@ -81,4 +82,27 @@ fn the_grain_of_clocks_is_not_early() {
     let text = report(&Snapshot::of(&two_timeouts()), &[("canary1-1s", Fate::Arrived { after })]);
     assert!(text.contains("level 1s           20 ms EARLY\n"), "{text}");
     assert!(text.contains("OK: "), "{text}");
+}
+
+/// Each place is entered: with its own digit where that fits, else with the smallest one.
+#[test]
+fn each_place_of_a_ladder() {
+    let sent = |topology: &Topology| Canaries::new(topology, "canary1", WITHIN).unwrap();
+    let ladder = sent(&Topology::parse(LADDER).unwrap());
+    let shown = |canary: &Canary| format!("{} {}", canary.route.exchange, canary.route.routing_key);
+    let ways: Vec<String> = ladder.list.iter().map(shown).collect();
+    insta::assert_debug_snapshot!((ways, &ladder.too_long, &ladder.comes_out_at));
+    // A level beside it is tried as well, also where a place holds as long.
+    let both = LADDER.replace("[delay]", "[delay]\nlevels = ['1s']");
+    let both = sent(&Topology::parse(&both).unwrap());
+    assert_eq!(both.list[0].subject, Tried::Level("1s".to_owned()));
+    assert_eq!(both.list.len(), ladder.list.len() + 1);
+    assert_eq!(both.too_long, ladder.too_long);
+}
+
+/// The queue of the probe is bound where the plugin's exchange lets go, and gets nothing that is really due.
+#[test]
+fn the_plugins_exchange() {
+    let sent = Canaries::new(&Topology::parse(DELAYED).unwrap(), "canary1", WITHIN).unwrap();
+    insta::assert_debug_snapshot!(sent);
 }

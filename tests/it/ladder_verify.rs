@@ -1,0 +1,69 @@
+//! `overdue verify` of a ladder, on a real broker.
+
+use serde_json::{Value, json};
+
+use crate::support::{World, samples::LADDER};
+
+/// 4 places, so that the broker has few queues to make.
+fn small() -> String {
+    LADDER.replace("max = \"30d\"", "max = \"30m\"")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_ladder_answers_at_each_place() {
+    let world = World::applied(&small()).await;
+    let run = world.overdue(&["verify", "--probe", "--within", "1s", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let report = run.json();
+    assert_eq!(report["findings"], json!([]));
+    let canaries = report["probe"]["canaries"].as_array().unwrap();
+    let subjects: Vec<&Value> = canaries.iter().map(|canary| &canary["subject"]["name"]).collect();
+    let expected = ["1s", "10s", "1m", "10m"].map(|place| format!("orders.ladder.{place}"));
+    let expected = expected.into_iter().chain(["unpaid".to_owned(), "unshipped".to_owned()]);
+    assert_eq!(subjects, expected.collect::<Vec<_>>().iter().collect::<Vec<_>>());
+    for canary in canaries {
+        assert_eq!(canary["level"], "1s", "{canary}");
+        assert!(
+            canary["late_ms"].as_i64().is_some_and(|late| (0..5_000).contains(&late)),
+            "{canary}"
+        );
+    }
+    assert_eq!(canaries[4]["bound"], json!(["orders.unpaid"]));
+    assert_eq!(report["probe"]["not_tried"], json!(["10s", "1m", "10m"]));
+    assert_eq!(world.take("orders.parked").await.len(), 0);
+}
+
+/// Only what goes through the place is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_does_not_lead_on() {
+    let world = World::applied(&small()).await;
+    let path = ["e", "orders.ladder.1m", "e", "orders.ladder.10s", "*.*.0.#"];
+    world.call(reqwest::Method::DELETE, "bindings", &path, Value::Null).await;
+    let run = world.overdue(&["verify", "--probe", "--within", "1s", "-o", "json"]);
+    assert_eq!(run.code, Some(2), "{run}");
+    let expected = [
+        "error missing-binding exchange orders.ladder.10s",
+        "error canary exchange orders.ladder.1m",
+        "error canary exchange orders.ladder.10m",
+    ];
+    assert_eq!(run.findings(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_lets_go_early_and_one_that_is_gone() {
+    let world = World::applied(&small()).await;
+    world
+        .policy("policies", "short", r"^orders\.ladder\.delay\.1s$", json!({ "message-ttl": 100 }))
+        .await;
+    world.delete("queues", "orders.ladder.delay.2s").await;
+    let run = world.overdue(&["verify", "--probe", "--within", "1s"]);
+    assert_eq!(run.code, Some(2), "{run}");
+    let early = "exchange orders.ladder.1s: its canary came ";
+    assert!(run.stdout.contains(early) && run.stdout.contains(" ms early"), "{run}");
+    assert!(run.stdout.contains("notices whose delay has this digit are parked"), "{run}");
+    // It is so: nothing is bound for the digit.
+    let publisher = world.publisher().await;
+    let notice = world.notice("2s", "4711");
+    publisher.publish(notice).await.unwrap();
+    assert_eq!(world.parked(1).await.len(), 1);
+}

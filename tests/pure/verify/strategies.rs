@@ -1,0 +1,143 @@
+//! A ladder and the plugin's exchange: nothing is found where nothing is wrong, and what is missing says what happens then.
+
+use std::collections::BTreeMap;
+
+use overdue::internals::{
+    objects::{Argument, Binding},
+    plan::snapshot::Snapshot,
+    topology::Topology,
+    verify::{VerifyReport, findings},
+};
+
+use crate::samples::{DELAYED, LADDER};
+
+/// Small, so that everything fits into one picture: three places, with a level beside them.
+fn small() -> Topology {
+    let text = LADDER.replace("max = \"30d\"", "max = \"1m\"\nqueues = 9");
+    let text = text.replace("[delay]", "[delay]\nlevels = [\"30m\"]");
+    Topology::parse(&text).unwrap()
+}
+
+fn delayed() -> Topology {
+    Topology::parse(DELAYED).unwrap()
+}
+
+fn text(topology: &Topology, observed: &Snapshot) -> String {
+    let found = findings(topology, observed, &BTreeMap::new());
+    VerifyReport::new(topology, "shop", observed, found, None).to_string()
+}
+
+/// What differs from the fresh topology after `change`.
+fn after(topology: &Topology, change: impl FnOnce(&mut Snapshot)) -> String {
+    let mut observed = Snapshot::of(topology);
+    change(&mut observed);
+    text(topology, &observed)
+}
+
+fn binding(source: &str, destination: &str, to_queue: bool, key: &str) -> Binding {
+    Binding {
+        source: source.to_owned(),
+        destination: destination.to_owned(),
+        to_queue,
+        routing_key: key.to_owned(),
+        arguments: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn nothing_is_wrong_with_what_was_just_applied() {
+    for classic in [false, true] {
+        for written in [LADDER, DELAYED] {
+            let queues = if classic { "[queues]\ntype = \"classic\"\n[delay]" } else { "[delay]" };
+            let topology = Topology::parse(&written.replace("[delay]", queues)).unwrap();
+            assert_eq!(findings(&topology, &Snapshot::of(&topology), &BTreeMap::new()), []);
+        }
+    }
+    assert_eq!(findings(&small(), &Snapshot::of(&small()), &BTreeMap::new()), []);
+}
+
+/// A ladder drains under levels, and another ladder: what comes out of it still finds its way.
+#[test]
+fn a_ladder_that_drains_has_no_errors() {
+    let old = small();
+    let levels = Topology::parse(crate::samples::TWO_TIMEOUTS).unwrap();
+    for now in [levels, Topology::parse(LADDER).unwrap(), delayed()] {
+        let mut observed = Snapshot::of(&now);
+        let before = Snapshot::of(&old);
+        observed.objects.exchanges.extend(before.objects.exchanges);
+        observed.objects.queues.extend(before.objects.queues);
+        observed.objects.bindings.extend(before.objects.bindings);
+        observed.messages = observed.objects.queues.keys().map(|it| (it.clone(), 1)).collect();
+        let text = text(&now, &observed);
+        assert!(!text.contains("error  "), "{text}");
+    }
+}
+
+#[test]
+fn every_missing_object_of_a_ladder() {
+    insta::assert_snapshot!(text(&small(), &Snapshot::default()));
+}
+
+#[test]
+fn every_missing_object_of_the_plugins_exchange() {
+    insta::assert_snapshot!(text(&delayed(), &Snapshot::default()));
+}
+
+#[test]
+fn bindings_of_a_ladder() {
+    let names: Vec<String> = small().objects().exchanges.into_keys().collect();
+    let places: Vec<&String> = names.iter().filter(|it| it.contains(".ladder.")).collect();
+    let [one, two] = [places[0].as_str(), places[1].as_str()];
+    insta::assert_snapshot!(after(&small(), |observed| {
+        let bindings = &mut observed.objects.bindings;
+        let between = |it: &Binding| !it.to_queue && it.mark_of().is_none();
+        let missing = bindings.iter().find(|it| between(it)).unwrap().clone();
+        bindings.remove(&missing);
+        bindings.insert(binding(one, "reports", true, "#"));
+        bindings.insert(binding(two, "orders.unpaid", true, "#"));
+        bindings.insert(binding("orders.dlx", two, false, "again.#"));
+        bindings.insert(binding("shop", one, false, "#"));
+    }));
+}
+
+#[test]
+fn bindings_of_the_plugins_exchange() {
+    insta::assert_snapshot!(after(&delayed(), |observed| {
+        let bindings = &mut observed.objects.bindings;
+        bindings.remove(&binding("orders.delayed", "orders.unpaid", true, "#.unpaid"));
+        bindings.insert(binding("orders.delayed", "reports", true, "#"));
+        bindings.insert(binding("orders.delayed", "orders.unpaid", true, "#.unshipped"));
+        bindings.insert(binding("shop", "orders.delayed", false, "#"));
+    }));
+}
+
+/// It would get every message at once.
+#[test]
+fn an_alternate_exchange_of_the_plugins_exchange() {
+    let found = after(&delayed(), |observed| {
+        let exchange = observed.objects.exchanges.get_mut("orders.delayed").unwrap();
+        let park = Argument::from("orders.park");
+        exchange.arguments.insert("alternate-exchange".to_owned(), park);
+    });
+    assert!(
+        found.contains("the plugin sends each notice to the alternate exchange at once"),
+        "{found}"
+    );
+}
+
+/// Each exchange of a ladder: what its bindings do not take must get to the parking lot.
+#[test]
+fn each_place_needs_its_alternate_exchange() {
+    let topology = small();
+    for place in topology.objects().exchanges.keys().filter(|it| it.contains(".ladder.")) {
+        let found = after(&topology, |observed| {
+            let objects = &mut observed.objects;
+            let mut copy = objects.exchanges["orders.park"].clone();
+            copy.name = "audit".to_owned();
+            objects.exchanges.insert(copy.name.clone(), copy);
+            objects.bindings.insert(binding(place, "audit", false, "#"));
+        });
+        let expected = format!("exchange {place}: exchange audit takes messages");
+        assert!(found.contains(&expected), "{found}");
+    }
+}
