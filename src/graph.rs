@@ -81,14 +81,29 @@ impl Kind {
 }
 
 /// Messages in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Count {
     /// The queue is not on the broker.
+    #[default]
     Absent,
     /// The broker does not say.
     Unknown,
     /// As the broker says, up to ten seconds ago.
     Messages(u64),
+}
+
+impl Count {
+    /// Both together, as far as they are known.
+    const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Messages(one), Self::Messages(other)) => {
+                Self::Messages(one.saturating_add(other))
+            }
+            (Self::Messages(known), _) | (_, Self::Messages(known)) => Self::Messages(known),
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Absent, Self::Absent) => Self::Absent,
+        }
+    }
 }
 
 impl fmt::Display for Count {

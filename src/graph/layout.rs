@@ -62,6 +62,7 @@ impl Layout {
         layout.single_boxes(graph, &columns);
         layout.group(graph, "levels", columns.levels, levels);
         layout.group(graph, "business", columns.business, business);
+        layout.edges.extend(routes::inside(graph, &layout.nodes));
         layout.retired_lots(graph, columns.parked);
         let (samples, texts) = legend::of(graph, &columns);
         layout.legend = samples;
@@ -165,10 +166,15 @@ fn columns(graph: &Graph, levels: &boxes::Framed, business: &boxes::Framed) -> C
     let centred =
         |x: i32, (width, height): (i32, i32)| Rect { x, y: middle - height / 2, width, height };
     let services = centred(MARGIN, size("services"));
-    let entry = centred(services.right() + gap("services", "in"), size("in"));
-    let levels = centred(entry.right() + gap("in", "levels"), (levels.width, levels.height));
-    let due = centred(levels.right() + gap("levels", "dlx"), size("dlx"));
-    let business_x = due.right() + gap("dlx", "business");
+    // Without a node there is no column, and no space for the way to it.
+    let next = |after: Rect, from: &str, id: &str, size: (i32, i32)| match graph.node(id) {
+        Some(_) => (centred(after.right() + gap(from, id), size), id.to_owned()),
+        None => (Rect { width: 0, ..centred(after.right(), (0, 0)) }, from.to_owned()),
+    };
+    let (entry, from) = next(services, "services", "in", size("in"));
+    let levels = centred(entry.right() + gap(&from, "levels"), (levels.width, levels.height));
+    let (due, from) = next(levels, "levels", "dlx", size("dlx"));
+    let business_x = due.right() + gap(&from, "business");
     let business = centred(business_x, (business.width, business.height));
     // The worker, and below it what it writes to.
     let column = business.right() + gap("business", "worker");

@@ -23,6 +23,8 @@ pub struct Live {
     pub(super) retired_business: Vec<(String, Count)>,
     /// Parking lots out of use.
     pub(super) retired_parked: Vec<(String, Count)>,
+    /// What the exchange of the delayed message plugin holds, on the node that answered.
+    pub(super) delayed: Count,
 }
 
 impl Live {
@@ -35,7 +37,7 @@ impl Live {
             None => Count::Unknown,
             Some(messages) => Count::Messages(messages),
         };
-        let mut live = Self::default();
+        let mut live = Self { delayed: delayed(topology, snapshot), ..Self::default() };
         for base in topology.objects().queues.into_keys() {
             let in_use = resolved.queues.keys().find(|name| number_of(&base, name).is_some());
             let name = in_use.unwrap_or(&base).clone();
@@ -63,16 +65,32 @@ impl Live {
         self.current.get(base).cloned().unwrap_or_else(|| (base.to_owned(), Count::Absent))
     }
 
+    /// What waits in several queues together, as far as the broker says.
+    pub(super) fn sum(&self, queues: &[String]) -> Count {
+        let counts = queues.iter().map(|queue| self.current(queue).1);
+        counts.reduce(Count::and).unwrap_or(Count::Absent)
+    }
+
     /// Messages in all of its queues.
     pub(super) fn total(&self) -> u64 {
         let current = self.current.values();
         let retired = [&self.retired_delays, &self.retired_business, &self.retired_parked];
-        current
-            .chain(retired.into_iter().flatten())
-            .map(|(_, count)| match count {
-                Count::Messages(messages) => *messages,
+        let counts = current.chain(retired.into_iter().flatten()).map(|(_, count)| *count);
+        counts
+            .chain([self.delayed])
+            .map(|count| match count {
+                Count::Messages(messages) => messages,
                 Count::Absent | Count::Unknown => 0,
             })
             .fold(0, u64::saturating_add)
+    }
+}
+
+fn delayed(topology: &Topology, snapshot: &Snapshot) -> Count {
+    let exchange = topology.delayed_exchange();
+    match snapshot.delayed.get(&exchange) {
+        _ if !snapshot.objects.exchanges.contains_key(&exchange) => Count::Absent,
+        None => Count::Unknown,
+        Some(messages) => Count::Messages(*messages),
     }
 }

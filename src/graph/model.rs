@@ -1,7 +1,11 @@
 //! From a topology to what is drawn.
 
 use super::{Count, Edge, Flow, Graph, Group, Kind, Live, Node};
-use crate::topology::{Timeout, Topology, file::QueueType, level::Level};
+use crate::{
+    ladder::Ladder,
+    text::{counted, duration},
+    topology::{Timeout, Topology, file::QueueType, level::Level, strategy::Strategy},
+};
 
 impl Graph {
     /// The picture of `topology`; with `live`, the names and counts of a broker on it.
@@ -10,12 +14,7 @@ impl Graph {
         let delays = delays(topology, live);
         let business = business(topology, live);
         let groups = vec![
-            Group {
-                id: "levels".to_owned(),
-                title: "delay levels".to_owned(),
-                details: "a queue each, message TTL".to_owned(),
-                nodes: delays.iter().map(|node| node.id.clone()).collect(),
-            },
+            delaying(topology, &delays),
             Group {
                 id: "business".to_owned(),
                 title: "business queues".to_owned(),
@@ -23,18 +22,23 @@ impl Graph {
                 nodes: business.iter().map(|node| node.id.clone()).collect(),
             },
         ];
-        let mut nodes = vec![
-            node("services", Kind::Publisher, "order services", &["any language"]),
-            exchange("in", topology.entry_exchange(), "topic exchange"),
-            exchange("dlx", topology.due_exchange(), "topic exchange"),
+        let mut nodes =
+            vec![node("services", Kind::Publisher, "order services", &["any language"])];
+        // With another strategy nothing but what is left over goes through these two.
+        if !topology.levels.is_empty() {
+            nodes.push(exchange("in", topology.entry_exchange(), "topic exchange"));
+        }
+        nodes.extend(delays);
+        if topology.comes_out_at() == topology.due_exchange() {
+            nodes.push(exchange("dlx", topology.due_exchange(), "topic exchange"));
+        }
+        nodes.extend(business);
+        nodes.extend([
             node("worker", Kind::Worker, "overdue run", &["worker"]),
             node("database", Kind::Database, "PostgreSQL", &["orders, outbox"]),
             exchange("events", topology.events_exchange(), "topic exchange"),
             exchange("park", topology.park_exchange(), "fanout exchange"),
-        ];
-        nodes.splice(2..2, delays);
-        let before_worker = nodes.len() - 4;
-        nodes.splice(before_worker..before_worker, business);
+        ]);
         nodes.extend(parked(topology, live));
         let live_total = live.map(Live::total);
         Self {
@@ -45,6 +49,28 @@ impl Graph {
             edges: edges(topology),
             live: live.is_some(),
         }
+    }
+}
+
+/// The frame of what delays.
+fn delaying(topology: &Topology, nodes: &[Node]) -> Group {
+    let (title, details) = match (&topology.strategy, topology.levels.is_empty()) {
+        (Strategy::Levels, _) => ("delay levels", "a queue each, message TTL"),
+        (Strategy::Ladder(_), true) => {
+            ("ladder: an exchange per place", "a queue per digit, message TTL; 0 goes straight on")
+        }
+        (Strategy::Ladder(_), false) => {
+            ("delay levels and a ladder", "a queue each, and a queue per digit; 0 goes straight on")
+        }
+        (Strategy::DelayedExchange, _) => {
+            ("x-delayed-message (plugin)", "holds in memory of one node, in one copy")
+        }
+    };
+    Group {
+        id: "levels".to_owned(),
+        title: title.to_owned(),
+        details: details.to_owned(),
+        nodes: nodes.iter().map(|node| node.id.clone()).collect(),
     }
 }
 
@@ -110,8 +136,45 @@ fn delays(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
         let id = format!("delay_{}", level.name());
         queue(id, Kind::Delay, name, vec![vec![level.name().to_owned()]], live)
     });
+    let mut nodes: Vec<Node> = levels.collect();
+    match &topology.strategy {
+        Strategy::Levels => {}
+        Strategy::Ladder(ladder) => nodes.extend(places(ladder, live)),
+        Strategy::DelayedExchange => nodes.push(Node {
+            messages: live.map(|live| live.delayed),
+            ..exchange("delayed", topology.delayed_exchange(), "any delay")
+        }),
+    }
     let gone = live.map_or(&[][..], |live| &live.retired_delays);
-    levels.chain(retired("delay", Kind::Delay, gone)).collect()
+    nodes.extend(retired("delay", Kind::Delay, gone));
+    nodes
+}
+
+/// A node for each place of a ladder, as messages pass them: largest first.
+fn places<'a>(ladder: &'a Ladder, live: Option<&'a Live>) -> impl Iterator<Item = Node> + 'a {
+    let places = ladder.places().iter().enumerate().rev();
+    places.map(move |(at, place)| {
+        let queues: Vec<String> =
+            (1..=place.highest()).map(|it| ladder.queue(*place, it)).collect();
+        let unit = u64::try_from(place.unit().as_millis()).unwrap_or(u64::MAX);
+        let last = duration(unit.saturating_mul(place.highest().into()));
+        let range = match place.highest() {
+            1 => last,
+            _ => format!("{} to {last}", duration(unit)),
+        };
+        Node {
+            id: place_id(at),
+            kind: Kind::Delay,
+            name: ladder.exchange(*place),
+            details: vec![vec![range, counted(queues.len(), "queue")]],
+            messages: live.map(|live| live.sum(&queues)),
+            retired: false,
+        }
+    })
+}
+
+fn place_id(index: usize) -> String {
+    format!("place_{index}")
 }
 
 fn business(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
@@ -146,27 +209,51 @@ fn edges(topology: &Topology) -> Vec<Edge> {
         label: label.to_owned(),
         flow,
     };
-    let first = topology.timeouts.first();
-    let key = first.map(|timeout| Topology::routing_key(&timeout.after, timeout));
+    let entry = !topology.levels.is_empty();
+    let ladder = topology.strategy.ladder();
+    let due = topology.comes_out_at() == topology.due_exchange();
     let given_up = match topology.queue_type {
         QueueType::Quorum => format!("delivered over {} times", topology.delivery_limit),
         QueueType::Classic => "rejected".to_owned(),
     };
-    vec![
-        edge("services", "in", key.as_deref().unwrap_or("<level>.<timeout>"), Flow::Onward),
-        edge("in", "levels", "<level>.*", Flow::Onward),
-        edge("levels", "dlx", "TTL over", Flow::Onward),
-        edge("dlx", "business", "#.<timeout>", Flow::Onward),
-        edge("business", "worker", "batches", Flow::Onward),
-        edge("worker", "database", "one statement", Flow::Onward),
-        edge("database", "events", "outbox", Flow::Event),
-        edge("worker", "in", &again(&topology.retry), Flow::Again),
-        edge("in", "park", "no route", Flow::Unroutable),
-        edge("dlx", "park", "no route", Flow::Unroutable),
-        edge("business", "park", &given_up, Flow::Parked),
-        edge("worker", "park", "given up", Flow::Parked),
-        edge("park", "parked", "", Flow::Parked),
-    ]
+    let mut edges = Vec::new();
+    if entry {
+        let first = topology.timeouts.first();
+        let key = first.map(|timeout| Topology::routing_key(&timeout.after, timeout));
+        edges.push(edge(
+            "services",
+            "in",
+            key.as_deref().unwrap_or("<level>.<timeout>"),
+            Flow::Onward,
+        ));
+        edges.push(edge("in", "levels", "<level>.*", Flow::Onward));
+    }
+    if ladder.is_some() {
+        edges.push(edge("services", "levels", "any delay, as digits", Flow::Onward));
+    }
+    for at in (1..ladder.map_or(0, |ladder| ladder.places().len())).rev() {
+        edges.push(edge(&place_id(at), &place_id(at - 1), "", Flow::Onward));
+    }
+    if due {
+        edges.push(edge("levels", "dlx", "TTL over", Flow::Onward));
+        edges.push(edge("dlx", "business", "#.<timeout>", Flow::Onward));
+    } else {
+        edges.push(edge("services", "levels", "<timeout>, x-delay", Flow::Onward));
+        edges.push(edge("levels", "business", "#.<timeout>", Flow::Onward));
+    }
+    edges.push(edge("business", "worker", "batches", Flow::Onward));
+    edges.push(edge("worker", "database", "one statement", Flow::Onward));
+    edges.push(edge("database", "events", "outbox", Flow::Event));
+    let back = if topology.strategy == Strategy::Levels { "in" } else { "levels" };
+    edges.push(edge("worker", back, &again(&topology.retry), Flow::Again));
+    let unroutable = [("in", entry), ("levels", ladder.is_some()), ("dlx", due)];
+    for (from, _) in unroutable.into_iter().filter(|(_, drawn)| *drawn) {
+        edges.push(edge(from, "park", "no route", Flow::Unroutable));
+    }
+    edges.push(edge("business", "park", &given_up, Flow::Parked));
+    edges.push(edge("worker", "park", "given up", Flow::Parked));
+    edges.push(edge("park", "parked", "", Flow::Parked));
+    edges
 }
 
 /// What the worker publishes to the entry again.

@@ -17,6 +17,8 @@ const LINE: i32 = 17;
 const ROW: i32 = 28;
 /// Between boxes in a frame.
 const ROW_GAP: i32 = 6;
+/// The same where an arrow leads from one to the next.
+const ARROW_GAP: i32 = 22;
 /// What the heading of a frame takes.
 const HEADING: i32 = 46;
 /// The lid of a cylinder.
@@ -115,7 +117,7 @@ fn wrapped(phrases: &[String]) -> Vec<String> {
 /// The frame of the delay queues: level, name and count in columns of their own, like a table.
 pub(super) fn levels(graph: &Graph) -> Framed {
     let nodes = members(graph, "levels");
-    let level = |node: &Node| node.details.concat().concat();
+    let level = |node: &Node| node.details.concat().join(" · ");
     let widest =
         |width: &dyn Fn(&Node) -> i32| nodes.iter().map(|node| width(node)).max().unwrap_or(0);
     let level_width = widest(&|node| Face::Title.width(&level(node)));
@@ -125,12 +127,14 @@ pub(super) fn levels(graph: &Graph) -> Framed {
     let width = level_width + name_width + count_width + 3 * PADDING + QUEUE_END;
     let columns = nodes.len().div_ceil(MOST_ROWS).max(1);
     let rows = nodes.len().div_ceil(columns).max(1);
+    let leads_on = graph.edges.iter().any(|edge| nodes.iter().any(|node| node.id == edge.from));
+    let row_gap = if leads_on { ARROW_GAP } else { ROW_GAP };
     let mut framed = framed(graph, "levels", width, columns);
     for (at, node) in nodes.iter().enumerate() {
         let row = i32::try_from(at % rows).unwrap_or_default();
         let column = i32::try_from(at / rows).unwrap_or_default();
         let x = PADDING + column * (framed.column + PADDING);
-        let y = HEADING + row * (ROW + ROW_GAP);
+        let y = HEADING + row * (ROW + row_gap);
         let rect = Rect { x, y, width: framed.column, height: ROW };
         let text = |x, text, face, anchor| Text { x, y: y + 19, text, face, anchor };
         let name_x = x + level_width + 2 * PADDING;

@@ -1,11 +1,13 @@
 //! Arrows: straight lines between the columns, the way back above them, the ways to the parking lot below.
 
 use super::{
-    Anchor, Face, PlacedEdge, Rect, Text,
+    Anchor, Face, PlacedEdge, PlacedNode, Rect, Text,
     columns::{Columns, RETURN_Y},
 };
 use crate::graph::{Edge, Flow, Graph, measure};
 
+/// Where an arrow meets a frame that it comes to from above.
+const BELOW_THE_TOP: i32 = 20;
 /// Characters of a label that are shown.
 const MOST_LABEL: usize = 24;
 /// The same for the way back, which is as long as the picture.
@@ -22,11 +24,29 @@ pub(super) fn edges(graph: &Graph, columns: &Columns) -> Vec<PlacedEdge> {
     graph.edges.iter().filter_map(|edge| placed(graph, edge, columns)).collect()
 }
 
+/// Arrows between boxes that stand below each other in a frame.
+pub(super) fn inside(graph: &Graph, nodes: &[PlacedNode]) -> Vec<PlacedEdge> {
+    let rect = |id: &str| nodes.iter().find(|node| node.id == id).map(|node| node.rect);
+    let arrow = |edge: &Edge| {
+        graph.group_of(&edge.from).filter(|group| group.nodes.contains(&edge.to))?;
+        let (from, to) = (rect(&edge.from)?, rect(&edge.to)?);
+        let x = from.middle().0;
+        let title = format!("{} to {}", name(graph, &edge.from), name(graph, &edge.to));
+        let points = vec![(x, from.bottom()), (x, to.y)];
+        let below = from.x == to.x && from.bottom() < to.y;
+        below.then_some(PlacedEdge { flow: edge.flow, points, joins: false, label: None, title })
+    };
+    graph.edges.iter().filter_map(arrow).collect()
+}
+
 fn placed(graph: &Graph, edge: &Edge, columns: &Columns) -> Option<PlacedEdge> {
     let from = rect(columns, &edge.from)?;
     let to = rect(columns, &edge.to)?;
     let park = columns.park;
-    let joins = edge.flow == Flow::Unroutable && edge.from == "dlx";
+    // The leftmost has the line that the others end on.
+    let mut unroutable = graph.edges.iter().filter(|it| it.flow == Flow::Unroutable);
+    let first = unroutable.next().is_some_and(|first| first.from == edge.from);
+    let joins = edge.flow == Flow::Unroutable && !first;
     let (points, label) = match (edge.flow, edge.from.as_str()) {
         (Flow::Again, _) => {
             let points = vec![
@@ -57,6 +77,11 @@ fn placed(graph: &Graph, edge: &Edge, columns: &Columns) -> Option<PlacedEdge> {
             let x = if edge.flow == Flow::Parked { park.middle().0 } else { from.middle().0 };
             let label = beside(x, i32::midpoint(from.bottom(), to.y) + 4, edge);
             (vec![(x, from.bottom()), (x, to.y)], label)
+        }
+        // Past the entry, which is for the levels beside a ladder.
+        (Flow::Onward, "services") if edge.to == "levels" && graph.node("in").is_some() => {
+            let (x, y) = (from.middle().0, to.y + BELOW_THE_TOP);
+            (vec![(x, from.y), (x, y), (to.x, y)], above(from.right(), to.x, y, edge))
         }
         (Flow::Onward, _) => {
             let y = from.middle().1;

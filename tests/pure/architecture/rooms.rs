@@ -153,7 +153,7 @@ pub(super) const ROOMS: &[Room] = &[
         core: true,
         about: "the topology as a picture",
         files: &["graph.rs", "graph/"],
-        imports: &["text", "topology", "plan"],
+        imports: &["text", "ladder", "topology", "plan"],
         uses: &[],
     },
     Room {

@@ -124,12 +124,9 @@ fn arrows_are_free(layout: &Layout) {
             let ((from_x, from_y), (to_x, to_y)) = (ends[0], ends[1]);
             assert!(from_x == to_x || from_y == to_y, "{} is not straight", edge.title);
             let line = strip(ends[0], ends[1]);
-            for rect in layout
-                .nodes
-                .iter()
-                .map(|node| node.rect)
-                .chain(layout.groups.iter().map(|g| g.rect))
-            {
+            // From box to box in one frame.
+            let frames = layout.groups.iter().map(|g| g.rect).filter(|frame| !inside(*frame, line));
+            for rect in layout.nodes.iter().map(|node| node.rect).chain(frames) {
                 assert!(!overlap(rect, line), "{} runs over {rect:?}: {line:?}", edge.title);
             }
         }
@@ -178,6 +175,37 @@ fn many_levels_and_timeouts_are_readable() {
 fn long_names_are_readable() {
     check(&Graph::of(&wide(14, 6, &"n".repeat(191)), None));
     check(&Graph::of(&wide(1, 1, "o"), None));
+}
+
+/// Each ladder, alone and beside levels, and the plugin's exchange; also with what an earlier one left behind.
+#[test]
+fn other_strategies_are_readable() {
+    let timeouts =
+        "[[timeout]]\nname = 'unpaid'\nafter = '30m'\n[[timeout]]\nname = 'b'\nafter = '1s'\n";
+    let written = |delay: &str| format!("name = 'orders'\n[delay]\n{delay}\n{timeouts}");
+    let mut all = vec![written("strategy = 'delayed-exchange'"), written("levels = ['1s', '30m']")];
+    for max in ["1h", "30d", "3650d"] {
+        for budget in ["", "queues = 60"] {
+            for levels in ["", "levels = ['30m']", "levels = ['1s', '2s', '3s', '30m', '1h']"] {
+                let ladder = format!(
+                    "strategy = 'ladder'\n{levels}\n[delay.ladder]\nmax = '{max}'\n{budget}"
+                );
+                all.push(written(&ladder));
+            }
+        }
+    }
+    let all: Vec<Topology> = all
+        .iter()
+        .map(|text| Topology::parse(text).unwrap_or_else(|e| panic!("{text}: {e:?}")))
+        .collect();
+    for now in &all {
+        check(&Graph::of(now, None));
+        for then in all.iter().take(6) {
+            let mut snapshot = Snapshot::of(then);
+            snapshot.messages.values_mut().for_each(|count| *count = 1_234_567);
+            check(&Graph::of(now, Some(&Live::of(now, &snapshot))));
+        }
+    }
 }
 
 /// Thirty levels are as high as fifteen and no more than two columns wide.

@@ -88,3 +88,41 @@ fn counts_have_commas() {
     }
     assert_eq!(Count::Messages(u64::MAX).to_string(), "18,446,744,073,709,551,615");
 }
+
+/// One box per place: what waits for its digits, together.
+#[test]
+fn a_place_has_the_sum_of_its_queues() {
+    let topology = Topology::parse(crate::samples::LADDER).expect("a good file");
+    let mut snapshot = Snapshot::of(&topology);
+    for (queue, count) in [("3m", 30), ("9m", 12), ("10m", 5)] {
+        snapshot.messages.insert(format!("orders.ladder.delay.{queue}"), count);
+    }
+    snapshot.messages.retain(|queue, _| !queue.ends_with('h'));
+    let graph = Graph::of(&topology, Some(&Live::of(&topology, &snapshot)));
+    let of = |unit: &str| {
+        let name = format!("orders.ladder.{unit}");
+        graph.nodes.iter().find(|node| node.name == name).expect("a place").messages
+    };
+    assert_eq!(of("1m"), Some(Count::Messages(42)));
+    assert_eq!(of("10m"), Some(Count::Messages(5)));
+    assert_eq!(of("1h"), Some(Count::Unknown));
+    assert_eq!(of("1d"), Some(Count::Messages(0)));
+    let none = Graph::of(&topology, Some(&Live::of(&topology, &Snapshot::default())));
+    assert!(none.nodes.iter().filter_map(|node| node.messages).all(|count| count == Count::Absent));
+}
+
+/// The exchange of the plugin has a count of its own, where one node says it.
+#[test]
+fn what_the_plugin_holds() {
+    let topology = Topology::parse(crate::samples::DELAYED).expect("a good file");
+    let mut snapshot = Snapshot::of(&topology);
+    let shown = |snapshot: &Snapshot| {
+        let graph = Graph::of(&topology, Some(&Live::of(&topology, snapshot)));
+        (graph.node("delayed").expect("the exchange").messages, graph.summary)
+    };
+    assert_eq!(shown(&snapshot).0, Some(Count::Unknown));
+    snapshot.delayed.insert("orders.delayed".to_owned(), 7);
+    let (count, summary) = shown(&snapshot);
+    assert_eq!(count, Some(Count::Messages(7)));
+    assert!(summary.ends_with("7 messages in its queues now"), "{summary}");
+}

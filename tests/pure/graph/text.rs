@@ -7,6 +7,8 @@ use overdue::internals::{
     topology::Topology,
 };
 
+use crate::samples::{DELAYED, LADDER};
+
 fn of(text: &str) -> Graph {
     Graph::of(&Topology::parse(text).expect("a good file"), None)
 }
@@ -60,6 +62,37 @@ fn texts_in_svg_mean_themselves() {
     let picture = svg::render(&of(ODD));
     assert!(picture.contains("&quot;]:::x\\&lt;b&gt;&amp;amp;#;"), "{picture}");
     assert!(!picture.contains("<b>"));
+}
+
+#[test]
+fn mermaid_of_a_ladder() {
+    insta::assert_snapshot!(mermaid::render(&of(LADDER)));
+}
+
+#[test]
+fn dot_of_a_ladder_beside_levels() {
+    let both = LADDER.replace("[delay]", "[delay]\nlevels = ['30m']");
+    insta::assert_snapshot!(dot::render(&of(&both)));
+}
+
+#[test]
+fn mermaid_of_the_plugins_exchange() {
+    insta::assert_snapshot!(mermaid::render(&of(DELAYED)));
+}
+
+/// `docs/ladder.svg` is the picture of a ladder, and `docs/delayed-exchange.svg` that of the plugin's exchange.
+#[test]
+fn the_documented_pictures_of_other_strategies_are_up_to_date() {
+    for (name, text) in [("ladder", LADDER), ("delayed-exchange", DELAYED)] {
+        let path = format!("docs/{name}.svg");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(&path);
+        let now = svg::render(&of(text));
+        if std::env::var_os("UPDATE_PICTURES").is_some() {
+            fs::write(&file, &now).expect("docs can be written");
+        }
+        let found = fs::read_to_string(&file).unwrap_or_default();
+        assert!(found == now, "{path} is old: run this test with UPDATE_PICTURES=1");
+    }
 }
 
 /// `docs/topology.svg` is what `overdue graph` makes of the repository's file.
