@@ -67,7 +67,8 @@ pub mod doctor {
     }
     pub mod cluster {
         pub use crate::doctor::cluster::{
-            judge_alarms, judge_feature_flags, judge_plugins, judge_replicas,
+            judge_alarms, judge_delayed_exchange, judge_feature_flags, judge_plugins,
+            judge_replicas,
         };
     }
     pub mod database {

@@ -5,6 +5,7 @@
 mod bindings;
 pub(crate) mod blockers;
 pub(crate) mod dead_letters;
+mod held;
 mod limits;
 mod policies;
 pub(crate) mod probe;
@@ -43,6 +44,7 @@ pub fn findings(
     found.extend(bindings::findings(topology, observed, &resolved));
     found.extend(rules::findings(topology, observed, &plan, &resolved));
     found.extend(policies::findings(topology, observed, stats));
+    found.extend(held::findings(topology, observed));
     found.sort_by_key(|finding| Reverse(finding.severity));
     found
 }

@@ -1,7 +1,7 @@
 //! The state of the broker's nodes: feature flags, plugins, alarms, copies.
 
 use super::facts::{Alarm, Asked, Facts, Replicas, known};
-use crate::{diagnostic::Draft, text::counted};
+use crate::{diagnostic::Draft, text::counted, topology::strategy::Strategy};
 
 /// Are the stable feature flags on?
 pub(crate) fn feature_flags(facts: &Facts) -> Draft {
@@ -35,8 +35,15 @@ pub(crate) fn deprecated_features(facts: &Facts) -> Draft {
 /// Is the archived delay plugin still there? overdue needs none but the management plugin.
 pub(crate) fn plugins(facts: &Facts) -> Draft {
     known(&facts.broker.api.known_overview(), |overview| {
-        let delayed = overview.exchange_types.iter().any(|kind| kind == "x-delayed-message");
-        judge_plugins(delayed, &facts.broker.api.plugins)
+        let needed = Strategy::DelayedExchange.needs_exchange_type();
+        let delayed = overview.exchange_types.iter().any(|kind| needed == Some(kind.as_str()));
+        let topology = facts.topology.as_ref().ok();
+        let Some(topology) = topology.filter(|it| it.strategy == Strategy::DelayedExchange) else {
+            return judge_plugins(delayed, &facts.broker.api.plugins);
+        };
+        let observed = facts.broker.api.observed.as_ref().ok();
+        let held = observed.and_then(|it| it.delayed.get(&topology.delayed_exchange()).copied());
+        judge_delayed_exchange(delayed, &overview.version, held)
     })
 }
 
@@ -54,6 +61,30 @@ pub fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
             "the management plugin, and nothing else is needed (the list takes the monitoring tag)",
         ),
     }
+}
+
+/// The plugin where the topology needs it. `held` is what its exchange holds, where the broker says so.
+pub fn judge_delayed_exchange(there: bool, version: &str, held: Option<u64>) -> Draft {
+    if !there {
+        return Draft::error(
+            format!(
+                "RabbitMQ {version} runs without rabbitmq_delayed_message_exchange, which the topology needs"
+            ),
+            "enable it (rabbitmq-plugins/README.md), which 4.3 and later cannot, or take another strategy \
+             (docs/topology.md)",
+        );
+    }
+    let held = held.map_or_else(
+        || "an unknown number of messages (each node counts its own)".to_owned(),
+        |held| counted(held, "message"),
+    );
+    Draft::warning(
+        format!(
+            "rabbitmq_delayed_message_exchange holds {held} in memory of one node, in one copy; RabbitMQ {version} \
+             cannot be upgraded to 4.3 with it"
+        ),
+        "write strategy = \"ladder\", which needs no plugin, before the upgrade (docs/topology.md)",
+    )
 }
 
 /// Is there enough memory?

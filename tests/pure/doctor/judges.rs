@@ -105,6 +105,13 @@ fn tls_is_wanted_where_the_wire_leaves_the_machine() {
 fn nodes() {
     assert_eq!(cluster::judge_feature_flags(&["khepri_db".to_owned()]).severity.unwrap(), Warning);
     assert_eq!(cluster::judge_plugins(true, &Ok(Vec::new())).severity.unwrap(), Warning);
+    let delayed = |there, held| cluster::judge_delayed_exchange(there, "4.2.1", held);
+    assert_eq!(delayed(false, None).severity.unwrap(), Error);
+    assert_eq!(delayed(true, Some(1)).severity.unwrap(), Warning);
+    let expected = "rabbitmq_delayed_message_exchange holds 1 message in memory of one node, in one copy; \
+                    RabbitMQ 4.2.1 cannot be upgraded to 4.3 with it";
+    assert_eq!(delayed(true, Some(1)).message, expected);
+    assert!(delayed(true, None).message.contains("an unknown number of messages"));
     let unknown = Err(Gap::denied("", ""));
     assert_eq!(cluster::judge_plugins(false, &unknown).severity.unwrap(), Fine);
     let alarm = Alarm { node: "rabbit@a".to_owned(), resource: "disk space".to_owned() };
