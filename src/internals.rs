@@ -235,6 +235,9 @@ pub mod topology {
     pub mod report {
         pub use crate::topology::report::{Report, render};
     }
+    pub mod after {
+        pub use crate::topology::after::{After, AfterError};
+    }
     pub mod route {
         pub use crate::topology::route::{Delay, Route, RouteError};
     }

@@ -61,6 +61,29 @@
 //! assert_eq!((route.exchange.as_str(), route.routing_key.as_str()), ("orders.in", "30m.unpaid"));
 //! ```
 //!
+//! Any delay, with a ladder: for so long, or until a time. For a worker of ours it is rounded down, and the worker holds
+//! the message for the rest; what consumers of others get is rounded up, so that they never see it early:
+//!
+//! ```
+//! # use overdue::Topology;
+//! use std::time::Duration;
+//! use overdue::Delay;
+//!
+//! # let topology = Topology::parse("name = \"orders\"\n[delay]\nstrategy = \"ladder\"\n[delay.ladder]\nmax = \"30d\"\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\n[retry]\nafter = [\"5s\"]\n").unwrap();
+//! let route = topology.route("unpaid", &Delay::exactly(Duration::from_secs(37 * 60)))?;
+//! assert_eq!(route.exchange, "orders.ladder.10m");
+//! assert_eq!(route.routing_key, "0.0.7.3.unpaid");
+//! assert_eq!(route.queues, ["orders.ladder.delay.30m", "orders.ladder.delay.7m"]);
+//!
+//! // A topology has no clock: the present is passed in, right before publishing (`Timestamp::now()`).
+//! let now: jiff::Timestamp = "2026-11-20T10:00:00Z".parse()?;
+//! let due_at = "2026-11-20T10:37:00.250Z".parse()?;
+//! let until = Delay::until(due_at, now);
+//! assert_eq!(topology.route("unpaid", &until)?, route);
+//! assert_eq!(topology.route_rounded_up("unpaid", &until)?.routing_key, "1.0.7.3.unpaid");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Plan what a broker needs; the plan is data, nothing is changed:
 //!
 //! ```
@@ -190,6 +213,7 @@ pub use shutdown::{DrainOverrun, Stop};
 pub use store::{Store, StoreError, orders::Effect};
 pub use topology::{
     Timeout, Topology,
+    after::{After, AfterError},
     check::{BrokerVersion, Surroundings},
     level::{Level, LevelError, Ttl},
     level_routes::LevelRoutes,

@@ -1,5 +1,6 @@
 //! The delay topology: what operations wrote, validated, and the objects it becomes.
 
+pub(crate) mod after;
 pub(crate) mod check;
 mod delays;
 pub(crate) mod file;

@@ -28,10 +28,10 @@ impl Topology {
     }
 
     /// Where a message for `word` is published so that it comes out after `delay`, or as much of it as one publish can
-    /// wait: never later, and no further from it than the strategy can.
+    /// wait: rounded, and no further from it than the strategy can.
     ///
     /// # Errors
-    /// There is nothing that delays.
+    /// There is nothing that delays, or nothing that delays so long where it is rounded up.
     pub(super) fn enter(
         &self,
         delay: Duration,
@@ -39,9 +39,9 @@ impl Topology {
         rounding: Rounding,
     ) -> Result<Route, RouteError> {
         match &self.strategy {
-            Strategy::Levels => levels::enter(self, delay, word),
+            Strategy::Levels => levels::enter(self, delay, word, rounding),
             Strategy::Ladder(ladder) => ladder::enter(ladder, delay, word, rounding),
-            Strategy::DelayedExchange => Ok(delayed_exchange::enter(self, delay, word)),
+            Strategy::DelayedExchange => delayed_exchange::enter(self, delay, word, rounding),
         }
     }
 

@@ -47,8 +47,12 @@ impl LevelRoutes {
     /// Whether a message for `route` reaches its level; otherwise it would be confirmed, and parked.
     #[must_use]
     pub fn leads(&self, route: &Route) -> bool {
-        let unbound = |queue: &String| self.unbound.contains(queue);
-        self.leads_by(&route.routing_key) && !route.queues.iter().any(unbound)
+        self.leads_by(&route.routing_key) && route.queues.iter().all(|queue| self.leads_to(queue))
+    }
+
+    /// Whether an exchange leads to a queue of the ladder.
+    pub(crate) fn leads_to(&self, queue: &str) -> bool {
+        !self.unbound.contains(queue)
     }
 
     /// The same by the routing key.

@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use crate::ladder::{
-    Ladder,
-    path::{DelayError, Rounding},
+use jiff::Timestamp;
+
+use crate::{
+    ladder::{
+        Ladder,
+        path::{DelayError, Rounding},
+    },
+    text::duration,
 };
 
 use super::{
     Timeout, Topology,
+    after::{After, AfterError},
     level::{Level, LevelError, MAX_TTL_MS, Ttl},
     strategy::Strategy,
 };
@@ -23,7 +29,7 @@ pub enum Delay {
     Category(String),
     /// A level by its name, e.g. `30m`.
     Level(String),
-    /// So long. Levels hold it as long as the longest of them that is not longer; a worker holds the rest.
+    /// So long. Levels hold it as long as the longest of them that is not longer; a worker sends it on for the rest.
     Exactly(Duration),
 }
 
@@ -38,6 +44,22 @@ impl Delay {
     #[must_use]
     pub const fn exactly(delay: Duration) -> Self {
         Self::Exactly(delay)
+    }
+
+    /// Until `time`, when it is `now`: exactly what is left, and nothing where `time` is over. Take the present right
+    /// before publishing: what passes in between is lateness. A clock that is wrong costs no order anything: the
+    /// worker waits for the deadline in the database.
+    #[must_use]
+    pub fn until(time: Timestamp, now: Timestamp) -> Self {
+        Self::Exactly(Duration::try_from(time.duration_since(now)).unwrap_or(Duration::ZERO))
+    }
+
+    /// As people write it, from 0 to ten years: a whole number and one unit (ms, s, m, h, d), e.g. `37m`.
+    ///
+    /// # Errors
+    /// Below zero, longer than ten years, or not a duration.
+    pub fn after(text: &str) -> Result<Self, AfterError> {
+        text.parse::<After>().map(|after| Self::Exactly(after.as_duration()))
     }
 }
 
@@ -91,6 +113,17 @@ pub enum RouteError {
     /// The ladder has no such path.
     #[error(transparent)]
     Ladder(#[from] DelayError),
+    /// One publish cannot hold it so long, and nobody is to send it on.
+    #[error(
+        "a delay of {} is longer than one publish can hold a message here ({}): shorten it, or use a ladder",
+        duration(ms(*delay)), duration(ms(*longest))
+    )]
+    TooLong {
+        /// As asked for.
+        delay: Duration,
+        /// The longest level, or the longest `x-delay`.
+        longest: Duration,
+    },
     /// Nothing delays.
     #[error("the topology has nothing that delays")]
     NoDelay,
@@ -100,30 +133,50 @@ impl Route {
     /// How long the broker holds it, as a TTL.
     #[must_use]
     pub(crate) fn holds_ttl(&self) -> Ttl {
-        let ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
-        Ttl::from_millis(ms.clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
+        Ttl::from_millis(ms(self.holds).clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
     }
 }
 
 impl Topology {
-    /// Where to publish a notice for `timeout` that is to come out after `delay`.
+    /// Where to publish a notice for `timeout` that is to come out after `delay`: never later than that, because a
+    /// worker of ours holds it until the deadline. Levels and ladders are coarser than a millisecond.
     ///
     /// # Errors
-    /// The topology knows no such timeout, level or category; the error lists those it knows.
+    /// The topology knows no such timeout, level or category; the error lists those it knows. The ladder is too short.
     pub fn route(&self, timeout: &str, delay: &Delay) -> Result<Route, RouteError> {
+        self.rounded(timeout, delay, Rounding::Down)
+    }
+
+    /// The same for consumers of others, who must not see it early: it comes out too late by less than the ladder's
+    /// resolution, by less than the difference of two levels, or by less than a millisecond of the plugin.
+    ///
+    /// # Errors
+    /// As [`route`](Self::route), and [`RouteError::TooLong`] where one publish cannot hold it so long.
+    pub fn route_rounded_up(&self, timeout: &str, delay: &Delay) -> Result<Route, RouteError> {
+        self.rounded(timeout, delay, Rounding::Up)
+    }
+
+    fn rounded(
+        &self,
+        timeout: &str,
+        delay: &Delay,
+        rounding: Rounding,
+    ) -> Result<Route, RouteError> {
         let rule = self.timeout(timeout).ok_or_else(|| RouteError::Timeout {
             timeout: timeout.to_owned(),
             known: list(self.timeouts.iter().map(|timeout| timeout.name.as_str())),
         })?;
         match delay {
-            Delay::Usual => self.named(&rule.after, timeout),
+            Delay::Usual => self.named(&rule.after, timeout, rounding),
             Delay::Level(name) => match (self.level(name), &self.strategy) {
-                (Some(level), _) => self.named(level, timeout),
+                (Some(level), _) => self.named(level, timeout, rounding),
                 (None, Strategy::Levels) => Err(RouteError::Level {
                     level: name.clone(),
                     known: list(self.levels.iter().map(Level::name)),
                 }),
-                (None, _) => self.at_once(name.parse::<Level>()?.ttl().as_duration(), timeout),
+                (None, _) => {
+                    self.at_once(name.parse::<Level>()?.ttl().as_duration(), timeout, rounding)
+                }
             },
             Delay::Category(name) => {
                 let level = rule.after_by_category.get(name).ok_or_else(|| {
@@ -131,26 +184,31 @@ impl Topology {
                     let (timeout, category) = (timeout.to_owned(), name.clone());
                     RouteError::Category { timeout, category, known }
                 })?;
-                self.named(level, timeout)
+                self.named(level, timeout, rounding)
             }
-            Delay::Exactly(delay) => self.at_once(*delay, timeout),
+            Delay::Exactly(delay) => self.at_once(*delay, timeout, rounding),
         }
     }
 
     /// Through the level where it has a queue; otherwise the delay decides.
-    fn named(&self, level: &Level, word: &str) -> Result<Route, RouteError> {
+    fn named(&self, level: &Level, word: &str, rounding: Rounding) -> Result<Route, RouteError> {
         if self.levels.contains(level) {
             return Ok(self.through(level, word));
         }
-        self.at_once(level.ttl().as_duration(), word)
+        self.at_once(level.ttl().as_duration(), word, rounding)
     }
 
     /// A delay that one publish cannot wait for is a mistake of the publisher where there is a limit to it.
-    fn at_once(&self, delay: Duration, word: &str) -> Result<Route, RouteError> {
+    fn at_once(
+        &self,
+        delay: Duration,
+        word: &str,
+        rounding: Rounding,
+    ) -> Result<Route, RouteError> {
         if let Some(ladder) = self.strategy.ladder() {
-            ladder.enter(delay, Rounding::Down, word)?;
+            ladder.enter(delay, rounding, word)?;
         }
-        self.enter(delay, word, Rounding::Down)
+        self.enter(delay, word, rounding)
     }
 
     /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can.
@@ -161,6 +219,10 @@ impl Topology {
         let shortest = self.strategy.ladder().map_or(Duration::ZERO, Ladder::resolution);
         self.enter(rest.max(shortest), &timeout.name, Rounding::Down)
     }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {

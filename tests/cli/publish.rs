@@ -19,7 +19,7 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
     let world = World::new().await;
     let wire = world.wire().await;
     let along = wire.listen("orders.in", "#").await;
-    let cases: [(&[&str], &str, &str, Option<&str>); 6] = [
+    let cases: [(&[&str], &str, &str, Option<&str>); 9] = [
         (&[], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
         (&["--timeout", "unpaid"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
         (&["--level", "30m"], "30m.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
@@ -30,12 +30,22 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
             Some("application/json"),
         ),
         (&["--text"], "1s.unpaid", "4711", Some("text/plain")),
+        // Due, and nothing shorter is there.
         (
-            &["--due-at", "2026-11-20T10:30:00Z"],
-            "1s.unpaid",
-            r#"{"due_at":"2026-11-20T10:30:00Z","order_id":"4711"}"#,
+            &["--due-at", "2024-11-20T10:30:00Z"],
+            "100ms.unpaid",
+            r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#,
             Some("application/json"),
         ),
+        (
+            &["--due-at", "2024-11-20T10:30:00Z", "--level", "2s"],
+            "2s.unpaid",
+            r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#,
+            Some("application/json"),
+        ),
+        // The longest that is not longer; the worker sends it on for the rest.
+        (&["--after", "1700ms"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
+        (&["--after", "37m"], "30m.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
     ];
     for (arguments, key, body, content_type) in cases {
         let run = world.overdue(&[&["publish", "4711"], arguments].concat());
@@ -48,7 +58,7 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
         assert_eq!((message.key.as_str(), message.text().as_str()), (key, body));
         assert_eq!(message.content_type.as_deref(), content_type);
         assert_eq!(message.delivery_mode, Some(2));
-        let id = if arguments.contains(&"--due-at") { "4711@2026-11-20T10:30:00Z" } else { "4711" };
+        let id = if arguments.contains(&"--due-at") { "4711@2024-11-20T10:30:00Z" } else { "4711" };
         assert_eq!(message.message_id.as_deref(), Some(id));
     }
 }
@@ -104,6 +114,110 @@ async fn many_orders_from_standard_input_each_go_their_way() {
         .await;
     crate::support::until("all others due", async || ready("orders.unpaid").await, |n| *n == 1_875)
         .await;
+}
+
+const LADDER: &str = r#"
+name = "orders"
+
+[delay]
+strategy = "ladder"
+
+[delay.ladder]
+max = "1d"
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+
+[retry]
+after = ["1s"]
+"#;
+
+/// From the command line, and as lines that name their delay in each way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_delay_goes_up_the_ladder_where_it_begins() {
+    let world = World::of(LADDER).await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.ladder.10m", "#").await;
+    let now = jiff::Timestamp::now();
+    let due_at = now + std::time::Duration::from_secs(37 * 60 + 55);
+    let run = world.overdue(&["publish", "flag", "--after", "37m", "--timeout", "unpaid"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let lines = [
+        r#"{"order_id":"line","after":"37m"}"#.to_owned(),
+        // What a line says beats the flags, and with a delay `due_at` is a hint.
+        format!(r#"{{"order_id":"hint","after":"37m","due_at":"{due_at}"}}"#),
+        r#"{"order_id":"level","level":"37m"}"#.to_owned(),
+        r#"{"order_id":"flags"}"#.to_owned(),
+    ];
+    let run = world.overdue_with_input(&["publish", "--after", "20m"], &lines.join("\n"));
+    assert_eq!(run.code, Some(0), "{run}");
+    let until = format!(r#"{{"order_id":"until","due_at":"{due_at}"}}"#);
+    let run = world.overdue_with_input(&["publish"], &until);
+    assert_eq!(run.code, Some(0), "{run}");
+    let taken = wire.take_many(&along, 6).await;
+    let key_of = |id: &str| {
+        let message = taken.iter().find(|message| message.text().contains(id)).expect(id);
+        message.key.clone()
+    };
+    for id in ["flag\"", "line", "hint", "level"] {
+        assert_eq!(key_of(id), "0.0.7.3.unpaid", "{id}");
+    }
+    assert_eq!(key_of("flags"), "0.0.0.2.unpaid");
+    // What is left by the time that it is sent.
+    let until = key_of("until");
+    assert!(until.ends_with(".7.3.unpaid") && until != "0.0.7.3.unpaid", "{until}");
+    world.parked(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delay_that_cannot_be_is_named_with_its_line_and_nothing_is_sent() {
+    let world = World::of(LADDER).await;
+    let cases: [(&str, &[&str]); 5] = [
+        ("after_over_the_maximum", &["--after", "31d"]),
+        ("after_below_zero", &["--after", "-5m"]),
+        ("after_unreadable", &["--after", "1h30m"]),
+        ("after_and_level", &["--after", "37m", "--level", "30m"]),
+        ("due_at_over_the_maximum", &["--due-at", "9999-01-01T00:00:00Z"]),
+    ];
+    for (name, arguments) in cases {
+        let run = world.overdue(&[&["publish", "4711"], arguments].concat());
+        let shown = world.shown(&run);
+        if name == "due_at_over_the_maximum" {
+            assert!(run.code == Some(78) && shown.contains("than the ladder holds"), "{run}");
+        } else {
+            insta::assert_snapshot!(name, shown);
+        }
+    }
+    let input = [
+        r#"{"order_id":"good-1","after":"0s"}"#,
+        r#"{"order_id":"o-2","after":"31d"}"#,
+        r#"{"order_id":"o-3","after":"-5m"}"#,
+        r#"{"order_id":"o-4","after":"soon"}"#,
+        r#"{"order_id":"o-5","after":"37m","level":"30m"}"#,
+        r#"{"order_id":"o-6","after":37}"#,
+        r#"{"order_id":"o-7","after":"3651d"}"#,
+    ];
+    let run = world.overdue_with_input(&["publish"], &input.join("\n"));
+    insta::assert_snapshot!("after_in_bad_lines", world.shown(&run));
+    assert_eq!(messages(&world).await, 0);
+}
+
+/// One place in the middle of the path is enough to lose it: the message would be parked half-way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_path_with_a_queue_that_nothing_leads_to_is_refused_before_anything_is_sent() {
+    let world = World::of(LADDER).await;
+    let key = "*.*.7.#";
+    world.unbind("orders.ladder.1m", "orders.ladder.delay.7m", key).await;
+    let run = world.overdue(&["publish", "4711", "--after", "37m"]);
+    assert_eq!(run.code, Some(78), "{run}");
+    let said = "the broker routes nothing to `orders.ladder.delay.7m`, a message would be parked; nothing was sent";
+    assert!(run.stderr.contains(said), "{run}");
+    let lines = "{\"order_id\": \"1\"}\n{\"order_id\": \"2\", \"after\": \"37m\"}\n";
+    let run = world.overdue_with_input(&["publish"], lines);
+    assert!(run.code == Some(78) && run.stderr.contains(said), "{run}");
+    assert_eq!(world.overdue(&["publish", "4711", "--after", "36m"]).code, Some(0));
+    assert_eq!(messages(&world).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

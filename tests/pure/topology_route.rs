@@ -1,10 +1,14 @@
 //! Where a notice is published, and what a person reads who asks for what is not there.
 
+use std::time::Duration;
+
 use overdue::internals::topology::{
     Topology,
+    after::After,
     level::Level,
     route::{Delay, RouteError},
 };
+use proptest::prelude::*;
 
 fn topology() -> Topology {
     Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
@@ -51,4 +55,101 @@ fn a_timeout_without_categories_says_so() {
     let topology = Topology::parse(text).expect("a good file");
     let refused = topology.route("u", &Delay::Category("gift".to_owned())).expect_err("none");
     insta::assert_snapshot!(refused, @"timeout `u` has no level for category `gift`; it has none");
+}
+
+const REST: &str = "[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\n";
+
+/// The same timeout with each strategy.
+fn strategies() -> [Topology; 3] {
+    let delays = [
+        "name = \"orders\"\n[delay]\nlevels = [\"5s\", \"5m\", \"30m\"]\n",
+        "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\n[delay.ladder]\nmax = \"30d\"\n",
+        "name = \"orders\"\n[delay]\nstrategy = \"delayed-exchange\"\n",
+    ];
+    delays.map(|delay| Topology::parse(&format!("{delay}{REST}")).expect("a good file"))
+}
+
+#[test]
+fn any_delay_has_a_way_with_every_strategy() {
+    let delay = Delay::after("37m").expect("a delay");
+    let ways = strategies().map(|topology| {
+        let route = topology.route("unpaid", &delay).expect("a way");
+        (route.exchange, route.routing_key, route.x_delay, route.holds.as_secs() / 60)
+    });
+    let way = |exchange: &str, key: &str, x_delay, minutes| {
+        (exchange.to_owned(), key.to_owned(), x_delay, minutes)
+    };
+    assert_eq!(
+        ways,
+        [
+            way("orders.in", "30m.unpaid", None, 30),
+            way("orders.ladder.10m", "0.0.7.3.unpaid", None, 37),
+            way("orders.delayed", "unpaid", Some(2_220_000), 37),
+        ]
+    );
+}
+
+#[test]
+fn a_time_becomes_what_is_left_until_then() {
+    let at = |text: &str| text.parse::<jiff::Timestamp>().expect("a time");
+    let now = at("2026-11-20T10:00:00Z");
+    let exactly = |ms| Delay::exactly(Duration::from_millis(ms));
+    assert_eq!(Delay::until(at("2026-11-20T10:37:00.25Z"), now), exactly(2_220_250));
+    // Over is over: what is due now has to be looked at now.
+    assert_eq!(Delay::until(at("2026-11-20T09:00:00Z"), now), exactly(0));
+    assert_eq!(Delay::until(now, now), exactly(0));
+    let ages = Delay::until(jiff::Timestamp::MAX, jiff::Timestamp::MIN);
+    let [levels, ladder, plugin] = strategies();
+    assert_eq!(levels.route("unpaid", &ages).map(|route| route.routing_key).unwrap(), "30m.unpaid");
+    assert!(matches!(ladder.route("unpaid", &ages), Err(RouteError::Ladder(_))));
+    assert_eq!(plugin.route("unpaid", &ages).map(|route| route.x_delay), Ok(Some(u32::MAX)));
+}
+
+#[test]
+fn texts_that_are_no_delay() {
+    let read = |text: &str| text.parse::<After>().map(|after| after.as_duration().as_millis());
+    assert_eq!(read("37m"), Ok(2_220_000));
+    assert_eq!((read("0s"), read("0ms")), (Ok(0), Ok(0)));
+    let refused = ["-5m", "soon", "", "1.5h", "1h30m", "3651d", "99999999999999999999d", "-"];
+    let refused = refused.map(|text| read(text).expect_err(text).to_string()).join("\n");
+    insta::assert_snapshot!(refused);
+}
+
+#[test]
+fn what_one_publish_cannot_hold_is_refused_where_nobody_sends_it_on() {
+    let day = Delay::after("31d").expect("a delay");
+    let month = Delay::after("50d").expect("a delay");
+    let [levels, ladder, plugin] = strategies();
+    let refused = [
+        levels.route_rounded_up("unpaid", &day),
+        ladder.route_rounded_up("unpaid", &day),
+        plugin.route_rounded_up("unpaid", &month),
+    ];
+    let refused = refused.map(|route| route.expect_err("too long").to_string()).join("\n");
+    insta::assert_snapshot!(refused);
+    // The worker sends it on.
+    assert!(levels.route("unpaid", &day).is_ok() && plugin.route("unpaid", &month).is_ok());
+}
+
+proptest! {
+    /// Down is never late, as far as there is anything so short; up is never early; and each is the closest there is.
+    #[test]
+    fn rounding_is_to_the_side_that_was_asked_for(nanos in 0_u64..2 * 1_800_000_000_000) {
+        let delay = Duration::from_nanos(nanos);
+        for topology in strategies() {
+            let shortest = topology.route("unpaid", &Delay::exactly(Duration::ZERO)).unwrap().holds;
+            let down = topology.route("unpaid", &Delay::exactly(delay)).unwrap();
+            prop_assert!(down.holds <= delay.max(shortest));
+            match topology.route_rounded_up("unpaid", &Delay::exactly(delay)) {
+                Ok(up) => {
+                    prop_assert!(up.holds >= delay);
+                    prop_assert_eq!(&topology.route("unpaid", &Delay::exactly(up.holds)).unwrap(), &up);
+                }
+                Err(error) => {
+                    let too_long = matches!(error, RouteError::TooLong { .. });
+                    prop_assert!(too_long && delay > Duration::from_mins(30));
+                }
+            }
+        }
+    }
 }

@@ -1,35 +1,74 @@
-//! Whether the broker has the levels that are to be published to. A message for one that it does not have is confirmed
-//! and parked by the alternate exchange, and AMQP does not say so.
+//! Whether the broker has what is to be published to. A message for a level that it does not have is confirmed and parked
+//! by the alternate exchange, and AMQP does not say so.
 
 use std::collections::BTreeSet;
 
 use super::super::{exit::Failure, setup};
+pub(super) use crate::topology::level_routes::LevelRoutes;
 use crate::{
     broker::{Link, routes::probed_level_routes},
     config::Settings,
-    topology::Topology,
+    topology::{Topology, route::Route},
 };
 
 /// Looks at the bindings, and where the user may not read them asks for the queues. What can be found out neither way
 /// is published: the broker answers for it.
-pub(super) async fn check(
-    settings: &Settings,
-    topology: &Topology,
-    keys: &BTreeSet<String>,
-) -> Result<(), Failure> {
+pub(super) async fn look(settings: &Settings, topology: &Topology) -> Result<LevelRoutes, Failure> {
     let management = setup::management(settings)?;
-    let routes = if let Ok(routes) = management.level_routes(topology).await {
-        routes
-    } else {
-        let link = Link::open(management.address(), "overdue publish: routes").await?;
-        let routes = probed_level_routes(&link, topology).await;
-        link.close().await;
-        routes
-    };
-    let Some(key) = routes.missing().find(|key| keys.contains(*key)) else { return Ok(()) };
-    let level = key.split('.').next().unwrap_or(key);
-    Err(Failure::configuration(format!(
-        "the broker has no level `{level}` that takes `{key}`, a message would be parked; nothing was sent: run \
-         `overdue apply`, or publish to another level"
-    )))
+    if let Ok(routes) = management.level_routes(topology).await {
+        return Ok(routes);
+    }
+    let link = Link::open(management.address(), "overdue publish: routes").await?;
+    let routes = probed_level_routes(&link, topology).await;
+    link.close().await;
+    Ok(routes)
+}
+
+/// The ways of many messages, in the memory of a few: as many as there are queues, and routing keys to one queue.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    keys: BTreeSet<String>,
+    queues: BTreeSet<String>,
+}
+
+impl Ways {
+    pub(super) fn of(route: &Route) -> Self {
+        let mut ways = Self::default();
+        ways.add(route);
+        ways
+    }
+
+    pub(super) fn add(&mut self, route: &Route) {
+        if route.queues.len() <= 1 && !self.keys.contains(&route.routing_key) {
+            self.keys.insert(route.routing_key.clone());
+        }
+        for queue in &route.queues {
+            if !self.queues.contains(queue) {
+                self.queues.insert(queue.clone());
+            }
+        }
+    }
+
+    /// What the broker lacks, so that a message would be parked.
+    pub(super) fn missing(&self, routes: &LevelRoutes) -> Option<String> {
+        if let Some(queue) = self.queues.iter().find(|queue| !routes.leads_to(queue)) {
+            return Some(format!(
+                "the broker routes nothing to `{queue}`, a message would be parked"
+            ));
+        }
+        let key = self.keys.iter().find(|key| !routes.leads_by(key))?;
+        let level = key.split('.').next().unwrap_or(key);
+        Some(format!(
+            "the broker has no level `{level}` that takes `{key}`, a message would be parked"
+        ))
+    }
+
+    /// Whether all of them would wait on the broker.
+    pub(super) fn check(&self, routes: &LevelRoutes) -> Result<(), Failure> {
+        self.missing(routes).map_or(Ok(()), |missing| {
+            Err(Failure::configuration(format!(
+                "{missing}; nothing was sent: run `overdue apply`, or publish with another delay"
+            )))
+        })
+    }
 }

@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use crate::{
+    ladder::path::Rounding,
     objects::{DELAYED_TYPE, Objects},
     topology::{
         Topology,
         level::Level,
-        route::Route,
+        route::{Route, RouteError},
         strategy::{BeforeTimeout, DELAYED_EXCHANGE_TYPE, Entry},
         trial::Trial,
     },
@@ -20,8 +21,10 @@ use crate::{
 /// (<https://github.com/rabbitmq/rabbitmq-delayed-message-exchange#performance-impact>).
 const MAX_DELAY_MS: u32 = u32::MAX;
 
-/// What is tried.
-const TRIED: Duration = Duration::from_secs(1);
+/// What is tried, in milliseconds.
+const TRIED_MS: u32 = 1_000;
+
+const NANOS_PER_MS: u128 = 1_000_000;
 
 pub(super) fn declare(topology: &Topology, objects: &mut Objects) {
     let exchange = topology.delayed_exchange();
@@ -32,8 +35,23 @@ pub(super) fn declare(topology: &Topology, objects: &mut Objects) {
     }
 }
 
-pub(super) fn enter(topology: &Topology, delay: Duration, word: &str) -> Route {
-    let ms = u32::try_from(delay.as_millis()).unwrap_or(MAX_DELAY_MS);
+/// What is longer than the plugin takes waits the longest time: the worker sends it on for the rest.
+pub(super) fn enter(
+    topology: &Topology,
+    delay: Duration,
+    word: &str,
+    rounding: Rounding,
+) -> Result<Route, RouteError> {
+    let longest = Duration::from_millis(MAX_DELAY_MS.into());
+    let ms = match rounding {
+        Rounding::Down => delay.as_millis(),
+        Rounding::Up if delay > longest => return Err(RouteError::TooLong { delay, longest }),
+        Rounding::Up => delay.as_nanos().div_ceil(NANOS_PER_MS),
+    };
+    Ok(held(topology, u32::try_from(ms).unwrap_or(MAX_DELAY_MS), word))
+}
+
+fn held(topology: &Topology, ms: u32, word: &str) -> Route {
     Route {
         exchange: topology.delayed_exchange(),
         routing_key: word.to_owned(),
@@ -46,7 +64,7 @@ pub(super) fn enter(topology: &Topology, delay: Duration, word: &str) -> Route {
 
 /// Any delay is as good as another.
 pub(super) fn trial(topology: &Topology, word: &str) -> Trial {
-    let route = enter(topology, TRIED, word);
+    let route = held(topology, TRIED_MS, word);
     Trial { delay: Level::of(route.holds_ttl()), is_level: false, route }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    ladder::path::Rounding,
     objects::{Argument, Objects},
     text::counted,
     topology::{
@@ -25,9 +26,25 @@ pub(super) fn declare(topology: &Topology, objects: &mut Objects) {
     }
 }
 
-pub(super) fn enter(topology: &Topology, delay: Duration, word: &str) -> Result<Route, RouteError> {
-    let level = best_level(&topology.levels, delay).ok_or(RouteError::NoDelay)?;
-    Ok(through(topology, level, word))
+pub(super) fn enter(
+    topology: &Topology,
+    delay: Duration,
+    word: &str,
+    rounding: Rounding,
+) -> Result<Route, RouteError> {
+    let level = match rounding {
+        Rounding::Down => best_level(&topology.levels, delay).ok_or(RouteError::NoDelay),
+        Rounding::Up => shortest_not_below(&topology.levels, delay),
+    };
+    Ok(through(topology, level?, word))
+}
+
+fn shortest_not_below(levels: &[Level], delay: Duration) -> Result<&Level, RouteError> {
+    let enough = levels.iter().filter(|level| level.ttl().as_duration() >= delay);
+    enough.min_by_key(|level| level.ttl()).ok_or_else(|| {
+        let longest = levels.iter().map(|level| level.ttl().as_duration()).max();
+        longest.map_or(RouteError::NoDelay, |longest| RouteError::TooLong { delay, longest })
+    })
 }
 
 /// Through the queue of a level.

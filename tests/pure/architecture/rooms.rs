@@ -122,7 +122,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "`topology.toml`: read, checked, and the objects it becomes",
         files: &["topology.rs", "topology/"],
         imports: &["text", "document", "objects", "ladder", "diagnostic"],
-        uses: &["annotate_snippets", "toml"],
+        uses: &["annotate_snippets", "jiff", "toml"],
     },
     Room {
         name: "plan",
