@@ -38,6 +38,38 @@ ensure_python() {
   cp "$requirements" "$venv/installed.txt"
 }
 
+# amqplib, for the tests that act as a publisher written in JavaScript.
+ensure_node() {
+  local manifest=tests/javascript/package.json folder=$root/target/node
+  cmp --silent "$manifest" "$folder/installed.json" && return
+  if ! command -v npm >/dev/null; then
+    say "LEFT OUT: the tests in JavaScript, which need node and npm"
+    return
+  fi
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp "$manifest" "$folder/package.json"
+  if (cd "$folder" && npm install --silent --no-audit --no-fund --no-package-lock); then
+    cp "$manifest" "$folder/installed.json"
+  else
+    say "LEFT OUT: the tests in JavaScript: npm could not install what $manifest names"
+  fi
+}
+
+# Clients, and a compiler, for the examples in Java and Go. Without them their tests leave them out.
+ensure_java_and_go() {
+  local absent=()
+  [[ -e /usr/share/java/amqp-client.jar ]] || absent+=(librabbitmq-client-java)
+  command -v javac >/dev/null || absent+=(default-jdk-headless)
+  command -v go >/dev/null || absent+=(golang-go)
+  [[ -e /usr/share/gocode/src/github.com/rabbitmq/amqp091-go ]] \
+    || absent+=(golang-github-rabbitmq-amqp091-go-dev)
+  ((${#absent[@]} == 0)) && return
+  if ! is_root_on_debian || ! (apt_install "${absent[@]}"); then
+    say "LEFT OUT: the examples in Java and Go without ${absent[*]}"
+  fi
+}
+
 # Licences, advisories and sources of the dependencies, where the tool is installed.
 check_dependencies() {
   if command -v cargo-deny >/dev/null; then
@@ -63,6 +95,8 @@ run_tests() {
   wait "$services"
   # After the services: both may install packages.
   ensure_python
+  ensure_node
+  ensure_java_and_go
   eval "$(docker/services.sh env)"
   if command -v cargo-nextest >/dev/null; then
     cargo nextest run

@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod drill;
 pub(crate) mod exit;
+mod explain;
 mod export;
 mod graph;
 mod output;
@@ -93,6 +94,8 @@ enum Command {
     Run(run::Run),
     /// Publish due notices: one, or many as JSON lines from standard input
     Publish(publish::Publish),
+    /// Show the way of a notice: exchange, routing key, queues, and when it is due; without a broker
+    Explain(explain::Explain),
     /// Play orders, payments and deadlines against a real worker, and check every invariant
     Demo(demo::Demo),
     /// The same with real orders at many times their speed
@@ -135,6 +138,7 @@ impl Cli {
             Command::Doctor(doctor) => doctor.run(&settings).await,
             Command::Run(run) => run.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
+            Command::Explain(explain) => explain.run(&settings).await,
             Command::Demo(demo) => demo.run(&settings).await,
             Command::Drill(drill) => drill.run(&settings).await,
             Command::Bench(bench) => bench.run(&settings).await,

@@ -5,6 +5,7 @@
 
 pub(crate) mod definitions;
 pub(crate) mod kubernetes;
+pub(crate) mod ladder;
 mod names;
 pub(crate) mod rabbitmqadmin;
 pub(crate) mod terraform;

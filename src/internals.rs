@@ -97,6 +97,9 @@ pub mod doctor {
     }
 }
 pub mod export {
+    pub mod ladder {
+        pub use crate::export::ladder::render;
+    }
     pub use crate::export::{Item, items};
     pub mod definitions {
         pub use crate::export::definitions::render;
@@ -237,6 +240,12 @@ pub mod topology {
     }
     pub mod after {
         pub use crate::topology::after::{After, AfterError};
+    }
+    pub mod published {
+        pub use crate::topology::published::PublishedError;
+    }
+    pub mod stages {
+        pub use crate::topology::stages::{Stage, Stages};
     }
     pub mod route {
         pub use crate::topology::route::{Delay, Route, RouteError};

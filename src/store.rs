@@ -14,6 +14,7 @@ pub(crate) mod overdue;
 pub(crate) mod patience;
 pub(crate) mod refused_events;
 mod row;
+pub(crate) mod standing;
 mod tls_parameters;
 
 use std::{fmt, sync::Arc, time::Duration};

@@ -9,10 +9,12 @@ mod ladder_section;
 pub(crate) mod level;
 pub(crate) mod level_routes;
 pub(crate) mod objects;
+pub(crate) mod published;
 mod reading;
 pub(crate) mod report;
 pub(crate) mod route;
 pub(crate) mod schema;
+pub(crate) mod stages;
 pub(crate) mod strategy;
 pub(crate) mod trial;
 

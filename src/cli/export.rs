@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::{exit::Failure, output::print, setup};
 use crate::{
     config::Settings,
-    export::{definitions, kubernetes, rabbitmqadmin, terraform},
+    export::{definitions, kubernetes, ladder, rabbitmqadmin, terraform},
     topology::Topology,
 };
 
@@ -46,14 +46,15 @@ enum Format {
     Terraform,
     /// Objects of the messaging topology operator.
     Kubernetes,
+    /// JSON for publishers in any language: the exchanges and units of the ladder.
+    Ladder,
 }
 
 impl Export {
     pub(super) fn run(self, settings: &Settings) -> Result<(), Failure> {
         self.check()?;
         let topology = setup::topology(settings)?;
-        let vhost = virtual_host(self.vhost.clone(), settings)?;
-        let text = self.render(&topology, vhost);
+        let text = self.render(&topology, settings)?;
         match &self.out {
             None => print(text),
             Some(path) => fs::write(path, text).map_err(|error| {
@@ -70,6 +71,11 @@ impl Export {
         if self.create_vhost && self.format != Format::Definitions {
             return only("--create-vhost", "definitions");
         }
+        if self.vhost.is_some() && self.format == Format::Ladder {
+            return Err(Failure::usage(
+                "--vhost is for the other formats: a ladder is JSON for publishers",
+            ));
+        }
         if self.cluster_name.is_some() && self.format != Format::Kubernetes {
             return only("--cluster-name", "kubernetes");
         }
@@ -79,8 +85,10 @@ impl Export {
         Ok(())
     }
 
-    fn render(&self, topology: &Topology, vhost: String) -> String {
-        match self.format {
+    fn render(&self, topology: &Topology, settings: &Settings) -> Result<String, Failure> {
+        let vhost = virtual_host(self.vhost.clone(), settings)?;
+        Ok(match self.format {
+            Format::Ladder => ladder::render(topology).ok_or_else(|| no_ladder(topology))?,
             Format::Definitions => definitions::render(topology, &vhost, self.create_vhost),
             Format::Rabbitmqadmin => rabbitmqadmin::render(topology, &vhost),
             Format::Terraform => terraform::render(topology, &vhost),
@@ -89,8 +97,17 @@ impl Export {
                 let namespace = self.namespace.clone();
                 kubernetes::render(topology, &kubernetes::Target { vhost, cluster, namespace })
             }
-        }
+        })
     }
+}
+
+fn no_ladder(topology: &Topology) -> Failure {
+    Failure::configuration(format!(
+        "topology `{}` has the strategy `{}`, and no ladder: publishers name a level in the routing key, or set the \
+         header x-delay (docs/wire.md)",
+        topology.name,
+        topology.strategy.as_str()
+    ))
 }
 
 /// The virtual host a text is for: as given, or the one of the settings.

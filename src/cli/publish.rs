@@ -9,11 +9,10 @@ use std::{fs::File, io::IsTerminal};
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
-use jiff::Timestamp;
 
 use super::{exit::Failure, output::print, setup};
 use input::InputLine;
-use line::{Line, Ready, Wish};
+use line::{Line, Ready, Wish, now};
 use routes::{LevelRoutes, Ways};
 
 use crate::{
@@ -145,7 +144,7 @@ impl Publish {
     }
 
     fn prepare(&self, topology: &Topology, line: Line) -> Result<Prepared, String> {
-        let Ready { timeout, delay, notice } = self.wish.with(line, Timestamp::now())?;
+        let Ready { timeout, delay, notice } = self.wish.with(line, now())?;
         let route = route(topology, timeout.as_deref(), &delay)?;
         let message = if self.text { Message::bare_order_id } else { Message::notice };
         Ok(Prepared { message: message(route.clone(), &notice), route })

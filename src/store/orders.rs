@@ -1,6 +1,6 @@
 //! Closing orders: the effect's SQL, run on a batch of order ids in one transaction.
 
-mod answer;
+pub(super) mod answer;
 
 use deadpool_postgres::Object;
 use tokio_postgres::{Row, Statement};

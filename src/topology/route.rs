@@ -63,6 +63,21 @@ impl Delay {
     }
 }
 
+impl Delay {
+    /// How long that is for `timeout`.
+    pub(crate) fn length(&self, timeout: &Timeout) -> Result<Duration, RouteError> {
+        let level = match self {
+            Self::Exactly(delay) => return Ok(*delay),
+            Self::Usual => timeout.after.clone(),
+            Self::Level(name) => name.parse()?,
+            Self::Category(name) => {
+                timeout.after_by_category.get(name).unwrap_or(&timeout.after).clone()
+            }
+        };
+        Ok(level.ttl().as_duration())
+    }
+}
+
 /// Exchange, routing key and header of a due notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {

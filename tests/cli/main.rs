@@ -13,6 +13,7 @@ mod broker_errors;
 mod check;
 mod database_errors;
 mod documented;
+mod explain;
 mod export;
 mod publish;
 mod settings;

@@ -139,6 +139,7 @@ async fn any_delay_goes_up_the_ladder_where_it_begins() {
     let world = World::of(LADDER).await;
     let wire = world.wire().await;
     let along = wire.listen("orders.ladder.10m", "#").await;
+    #[expect(clippy::disallowed_methods, reason = "the publisher's clock is what is tested")]
     let now = jiff::Timestamp::now();
     let due_at = now + std::time::Duration::from_secs(37 * 60 + 55);
     let run = world.overdue(&["publish", "flag", "--after", "37m", "--timeout", "unpaid"]);

@@ -43,6 +43,7 @@ mod samples;
 mod secret;
 mod splitting;
 mod sqlstate;
+mod stages;
 mod topology_errors;
 mod topology_objects;
 mod topology_properties;

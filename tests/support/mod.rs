@@ -9,6 +9,7 @@ pub mod management;
 pub mod messages;
 pub mod orders;
 pub mod process;
+pub mod programs;
 pub mod proxy;
 pub mod python;
 pub mod samples;

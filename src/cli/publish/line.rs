@@ -69,6 +69,15 @@ impl Line {
     }
 }
 
+/// The present, for what waits until a time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it says how long to wait; the database says whether it is due"
+)]
+pub(in crate::cli) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
 impl Wish {
     /// What a line says beats what the flags say.
     pub(super) fn with(&self, mut line: Line, now: Timestamp) -> Result<Ready, String> {
@@ -79,8 +88,16 @@ impl Wish {
         Ok(Ready { timeout, delay, notice: DueNotice { order_id, due_at } })
     }
 
+    pub(in crate::cli) const fn due_at(&self) -> Option<Timestamp> {
+        self.due_at
+    }
+
+    pub(in crate::cli) const fn after(&self) -> Option<After> {
+        self.after
+    }
+
     /// By the flags; where they name no delay, until `due_at`.
-    fn delay(&self, due_at: Option<Timestamp>, now: Timestamp) -> Delay {
+    pub(in crate::cli) fn delay(&self, due_at: Option<Timestamp>, now: Timestamp) -> Delay {
         match (&self.level, &self.category, self.after, due_at) {
             (Some(level), _, _, _) => Delay::Level(level.clone()),
             (_, Some(category), _, _) => Delay::Category(category.clone()),

@@ -16,14 +16,14 @@ use crate::{
 /// The cause of every failure of this kind: no SQLSTATE, because the statement itself has worked.
 const CAUSE: &str = "contract";
 /// The outcomes of one execution.
-pub(super) struct Answer {
+pub(in crate::store) struct Answer {
     outcomes: HashMap<String, Outcome>,
     /// Why orders may lack a row: one of the rows says no order id.
     stray: Option<String>,
 }
 
 impl Answer {
-    pub(super) fn read(effect: &Effect, rows: &[Row]) -> Self {
+    pub(in crate::store) fn read(effect: &Effect, rows: &[Row]) -> Self {
         let mut answer = Self { outcomes: HashMap::with_capacity(rows.len()), stray: None };
         for row in rows {
             answer.add(effect, row);
@@ -50,7 +50,7 @@ impl Answer {
     }
 
     /// The outcome of an order that was asked for. The same order twice in a batch was closed by the first of the two.
-    pub(super) fn take(&mut self, id: &str) -> Outcome {
+    pub(in crate::store) fn take(&mut self, id: &str) -> Outcome {
         match (self.outcomes.get_mut(id), &self.stray) {
             (Some(outcome @ Outcome::Closed { .. }), _) => {
                 std::mem::replace(outcome, Outcome::AlreadyFinal)

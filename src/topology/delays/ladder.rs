@@ -37,17 +37,18 @@ pub(super) fn enter(
     rounding: Rounding,
 ) -> Result<Route, RouteError> {
     let path = ladder.enter(delay.min(ladder.max()), rounding, word)?;
-    Ok(route(path))
+    Ok(path.into())
 }
 
-fn route(path: Path) -> Route {
-    let holds = path.total();
-    Route {
-        exchange: path.exchange,
-        routing_key: path.routing_key,
-        x_delay: None,
-        holds,
-        queues: path.hops.into_iter().map(|hop| hop.queue).collect(),
+impl From<Path> for Route {
+    fn from(path: Path) -> Self {
+        Self {
+            holds: path.total(),
+            exchange: path.exchange,
+            routing_key: path.routing_key,
+            x_delay: None,
+            queues: path.hops.into_iter().map(|hop| hop.queue).collect(),
+        }
     }
 }
 
@@ -71,7 +72,7 @@ pub(super) fn trials_through(ladder: &Ladder, word: &str, within: Duration) -> V
 
 fn trial(path: Path) -> Option<Trial> {
     let delay = Level::of(Ttl::of(path.total())?);
-    Some(Trial { delay, is_level: false, route: route(path) })
+    Some(Trial { delay, is_level: false, route: path.into() })
 }
 
 /// The exchange of each place, largest first.

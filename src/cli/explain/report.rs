@@ -1,0 +1,185 @@
+//! What `overdue explain` shows.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    order::{OrderId, Outcome},
+    text::{counted, duration},
+    topology::{
+        Timeout, Topology,
+        stages::{Stage, Stages},
+    },
+};
+
+/// The answer; durations in milliseconds.
+#[derive(Debug, Serialize)]
+pub(super) struct Explanation {
+    strategy: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<AskedOrder>,
+    #[serde(flatten)]
+    way: Option<Way>,
+}
+
+/// What the database said.
+#[derive(Debug, Serialize)]
+pub(super) struct AskedOrder {
+    id: String,
+    /// `not_due`, `overdue`, `final`, `busy` or `failed`.
+    status: &'static str,
+    due_at: Option<Timestamp>,
+    #[serde(skip)]
+    means: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Way {
+    timeout: String,
+    at: Timestamp,
+    delay_ms: u64,
+    due_at: Timestamp,
+    /// The publisher's first; the others are the worker's, which sends on what is early.
+    publishes: Vec<Publish>,
+    /// Queues that a message passes on its way, those of all publishes.
+    hops: u64,
+    /// What the worker waits for with the message in hand.
+    rest_ms: u64,
+    /// How much too late it comes out.
+    late_ms: u64,
+    /// Where it comes out.
+    queue: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Publish {
+    exchange: String,
+    routing_key: String,
+    headers: BTreeMap<&'static str, u32>,
+    queues: Vec<Wait>,
+    holds_ms: u64,
+    times: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Wait {
+    queue: String,
+    holds_ms: u64,
+}
+
+impl AskedOrder {
+    pub(super) fn new(id: &OrderId, outcome: &Outcome, due_at: Option<Timestamp>) -> Self {
+        let (status, means) = match outcome {
+            Outcome::NotDue { .. } => ("not_due", "not due yet".to_owned()),
+            Outcome::Closed { .. } => ("overdue", "overdue: a notice closes it now".to_owned()),
+            Outcome::AlreadyFinal => ("final", "final: a notice changes nothing".to_owned()),
+            Outcome::Busy => ("busy", "locked by somebody else: ask again".to_owned()),
+            Outcome::Unknown => ("unknown", "not in the database".to_owned()),
+            Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
+                ("failed", format!("the effect fails: {reason}"))
+            }
+        };
+        Self { id: id.to_string(), status, due_at, means }
+    }
+}
+
+impl Explanation {
+    pub(super) fn new(
+        topology: &Topology,
+        at: Timestamp,
+        order: Option<AskedOrder>,
+        way: Option<(&Timeout, Stages, Duration)>,
+    ) -> Self {
+        let way = way.map(|(timeout, stages, delay)| {
+            let due_at = order.as_ref().and_then(|order| order.due_at);
+            let after =
+                || at.checked_add(delay.saturating_add(stages.late)).unwrap_or(Timestamp::MAX);
+            let publishes: Vec<Publish> = stages.stages.into_iter().map(Publish::of).collect();
+            let passed = |publish: &Publish| publish.queues.len() as u64 * publish.times;
+            Way {
+                timeout: timeout.name.clone(),
+                at,
+                delay_ms: ms(delay),
+                due_at: due_at.unwrap_or_else(after),
+                hops: publishes.iter().map(passed).sum(),
+                publishes,
+                rest_ms: ms(stages.rest),
+                late_ms: ms(stages.late),
+                queue: topology.business_queue(timeout),
+            }
+        });
+        Self { strategy: topology.strategy.as_str(), order, way }
+    }
+}
+
+impl Publish {
+    fn of(stage: Stage) -> Self {
+        let Stage { route, hops, times } = stage;
+        let wait = |queue: String, hold| Wait { queue, holds_ms: ms(hold) };
+        Self {
+            exchange: route.exchange,
+            routing_key: route.routing_key,
+            headers: route.x_delay.map(|ms| ("x-delay", ms)).into_iter().collect(),
+            queues: hops.into_iter().map(|hop| wait(hop.queue, hop.hold)).collect(),
+            holds_ms: ms(route.holds),
+            times,
+        }
+    }
+
+    /// Each place where it waits.
+    fn waits(&self) -> Vec<String> {
+        let times = if self.times > 1 { format!(", {} times", self.times) } else { String::new() };
+        let waits = self.queues.iter();
+        let waits: Vec<String> = waits
+            .map(|wait| format!("{:<6} in {}{times}", duration(wait.holds_ms), wait.queue))
+            .collect();
+        if waits.is_empty() && self.holds_ms > 0 {
+            return vec![format!("{:<6} in {}{times}", duration(self.holds_ms), self.exchange)];
+        }
+        waits
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(order) = &self.order {
+            write!(f, "order {}: {}", order.id, order.means)?;
+            writeln!(f, "{}", order.due_at.map(|at| format!("; due at {at}")).unwrap_or_default())?;
+        }
+        self.way.as_ref().map_or(Ok(()), |way| way.fmt(f, self.strategy))
+    }
+}
+
+impl Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>, strategy: &str) -> fmt::Result {
+        let delay = duration(self.delay_ms);
+        writeln!(f, "{delay} for `{}`, strategy `{strategy}`", self.timeout)?;
+        for (index, publish) in self.publishes.iter().enumerate() {
+            let who = if index == 0 { "publish to" } else { "sent on to" };
+            writeln!(f, "  {who}   {}, routing key {}", publish.exchange, publish.routing_key)?;
+            for (name, value) in &publish.headers {
+                writeln!(f, "  header       {name}: {value}")?;
+            }
+            for wait in publish.waits() {
+                writeln!(f, "  waits        {wait}")?;
+            }
+        }
+        let hops = counted(self.hops, "hop");
+        writeln!(f, "  comes out    of {}, after {hops}", self.queue)?;
+        if self.rest_ms > 0 {
+            writeln!(f, "  held         {} by the worker", duration(self.rest_ms))?;
+        }
+        let late = if self.late_ms > 0 {
+            format!(", {} late: nothing shorter is there", duration(self.late_ms))
+        } else {
+            String::new()
+        };
+        writeln!(f, "  due          {}{late}", self.due_at)
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

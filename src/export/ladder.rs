@@ -1,0 +1,31 @@
+//! The ladder of a topology, for publishers in any language: what `examples` call `ladder.json`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{text::json::object, topology::Topology};
+
+/// The places, smallest unit first, in milliseconds: all that a publisher needs. `None` without a ladder.
+#[must_use]
+pub fn render(topology: &Topology) -> Option<String> {
+    let ladder = topology.strategy.ladder()?;
+    let places = ladder.places().iter().map(|place| {
+        object([
+            ("exchange", ladder.exchange(*place).into()),
+            ("unit_ms", ms(place.unit())),
+            ("highest", place.highest().into()),
+        ])
+    });
+    let places: Vec<String> = places.map(|place| format!("    {place}")).collect();
+    Some(format!(
+        "{{\n  \"max_ms\": {},\n  \"resolution_ms\": {},\n  \"places\": [\n{}\n  ]\n}}\n",
+        ms(ladder.max()),
+        ms(ladder.resolution()),
+        places.join(",\n")
+    ))
+}
+
+fn ms(time: Duration) -> Value {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into()
+}

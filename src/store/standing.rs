@@ -1,0 +1,46 @@
+//! What the database says about one order, changing nothing.
+
+use jiff::Timestamp;
+
+use super::{
+    Store, StoreError,
+    effect::{self, ClosingPath, Effect},
+    orders::answer::Answer,
+};
+use crate::order::{OrderId, Outcome};
+
+/// An order at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// What the effect would have done. [`Outcome::Closed`] says that the order is overdue: it was rolled back.
+    pub outcome: Outcome,
+    /// Its deadline, where the database knows the order and the deadline is a time.
+    pub due_at: Option<Timestamp>,
+}
+
+impl Store {
+    /// Runs the effect on one order in a transaction that is rolled back, so that it works for any tables.
+    ///
+    /// Nothing stays of it, but what PostgreSQL never takes back: numbers of sequences. For that moment it locks what the
+    /// effect locks.
+    ///
+    /// # Errors
+    /// The statement failed, or is not as agreed.
+    pub(crate) async fn standing(
+        &self,
+        effect: &Effect,
+        id: &OrderId,
+    ) -> Result<Standing, StoreError> {
+        let mut client = self.client().await?;
+        let transaction = self.named("standing", client.transaction().await)?;
+        let statement = self.named("standing", transaction.prepare(&effect.sql).await)?;
+        effect::check_shape(effect, &statement)?;
+        let path = ClosingPath::Message.as_str();
+        let rows = transaction.query(&statement, &[&[id.as_str()].as_slice(), &path]).await;
+        let rows = self.named("standing", rows)?;
+        self.named("standing", transaction.rollback().await)?;
+        let due_at = rows.first().and_then(|row| row.try_get::<_, Timestamp>(2).ok());
+        let outcome = Answer::read(effect, &rows).take(id.as_str());
+        Ok(Standing { outcome, due_at })
+    }
+}

@@ -1,0 +1,126 @@
+//! A deadline that moves while its notice waits.
+
+use overdue::internals::config::WorkerSettings;
+
+use crate::support::{
+    World, until,
+    worker::{millis, settings},
+};
+
+const LADDER: &str = r#"
+name = "orders"
+
+[delay]
+strategy = "ladder"
+
+[delay.ladder]
+max = "1d"
+
+[[timeout]]
+name = "unpaid"
+after = "30m"
+
+[retry]
+after = ["1s"]
+"#;
+
+fn hold_a_second() -> WorkerSettings {
+    WorkerSettings { hold: millis("1s"), ..settings() }
+}
+
+/// The order's deadline was moved from `old` ms after its creation; nothing was closed before it, and once.
+async fn assert_closed_once_at_the_new_deadline(world: &World, id: &str) {
+    world.assert_invariants().await;
+    let sql = format!(
+        "SELECT count(*) FROM closures JOIN orders ON orders.id = order_id WHERE order_id = '{id}' \
+         AND path = 'message' AND closures.due_at = orders.due_at AND closures.closed_at >= orders.due_at"
+    );
+    assert_eq!(world.number(&sql).await, 1);
+}
+
+/// One UPDATE, no message. The notice comes at the old deadline, closes nothing, and waits for exactly the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_extended_deadline_needs_no_message() {
+    let world = World::of(LADDER).await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.ladder.1s", "#").await;
+    let worker = world.worker_with(hold_a_second());
+    let id = world.orders("o", 1, 1_000).await.remove(0);
+    let run = world.overdue(&["publish", &id, "--after", "1s"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    world.sql("UPDATE orders SET due_at = due_at + interval '6 s'").await;
+
+    world.until_closed(1).await;
+    assert_closed_once_at_the_new_deadline(&world, &id).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (1, 0, 0), "{counts:?}");
+    assert!(counts.put_back >= 1 && counts.held >= 1, "{counts:?}");
+    // No more than the rest each time: a longer way would be late. At the old deadline there are 6 s at the most.
+    let sent = usize::try_from(counts.put_back).unwrap() + 1;
+    let keys: Vec<String> =
+        wire.take_many(&along, sent).await.into_iter().map(|message| message.key).collect();
+    assert_eq!(keys[0], "1.unpaid");
+    let rests = keys[1..].iter().map(|key| key.strip_suffix(".unpaid").unwrap().parse::<u32>());
+    assert!(rests.clone().all(|rest| rest.is_ok_and(|rest| (1..=6).contains(&rest))), "{keys:?}");
+    world.until_empty("orders.unpaid").await;
+    assert_eq!(wire.ready(&along).await, 0, "one notice, and its copies");
+}
+
+/// An UPDATE and a second message. The first one comes later and finds the order final.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shortened_deadline_needs_a_second_message() {
+    let world = World::of(LADDER).await;
+    let worker = world.worker_with(hold_a_second());
+    let id = world.orders("o", 1, 9_000).await.remove(0);
+    let run = world.overdue(&["publish", &id, "--after", "9s"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let old: String = world.rows("SELECT due_at::text FROM orders").await[0].get(0);
+    world.sql("UPDATE orders SET due_at = now() + interval '2 s'").await;
+    let new: String = world
+        .rows("SELECT to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') FROM orders")
+        .await[0]
+        .get(0);
+    let run = world.overdue(&["publish", &id, "--due-at", &new]);
+    assert_eq!(run.code, Some(0), "{run}");
+
+    world.until_closed(1).await;
+    assert_closed_once_at_the_new_deadline(&world, &id).await;
+    let early = format!("SELECT count(*) FROM closures WHERE closed_at < '{old}'");
+    assert_eq!(world.number(&early).await, 1, "by the second message, before the first one came");
+    let seen = async || worker.counts().already_final;
+    until("the first one came", seen, |seen| *seen == 1).await;
+    world.assert_invariants().await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.put_back, counts.parked), (1, 0, 0), "{counts:?}");
+}
+
+/// Its notice comes at the old deadline all the same, and the order stays open: what that notice shows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_shows_the_rest_of_a_deadline_that_was_moved() {
+    let world = World::of(LADDER).await;
+    let ids = world.orders("o", 3, 3_600_000).await;
+    world.sql("UPDATE orders SET due_at = now() + interval '37 min 59 s'").await;
+    let run = world.overdue(&["explain", "--order", &ids[0], "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let shown = run.json();
+    assert_eq!(shown["order"]["status"], "not_due", "{run}");
+    assert_eq!(shown["publishes"][0]["exchange"], "orders.ladder.10m", "{run}");
+    let key = shown["publishes"][0]["routing_key"].as_str().unwrap();
+    assert!(key.ends_with(".7.3.unpaid"), "{run}");
+    assert_eq!(shown["due_at"], shown["order"]["due_at"], "{run}");
+
+    // Asking changes nothing: neither the paid one nor the overdue one.
+    assert!(world.pay(&ids[1]).await);
+    world.sql(&format!("UPDATE orders SET due_at = now() WHERE id = '{}'", ids[2])).await;
+    for (id, status) in [(&ids[1], "final"), (&ids[2], "overdue")] {
+        let run = world.overdue(&["explain", "--order", id, "-o", "json"]);
+        assert_eq!(run.json()["order"]["status"], status, "{run}");
+        assert!(run.json().get("publishes").is_none(), "{run}");
+    }
+    assert_eq!(world.status(&ids[2]).await, "unpaid");
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM outbox WHERE event = 'order.closed'").await, 0);
+    let run = world.overdue(&["explain", "--order", "unheard-of"]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stderr.contains("does not know the order unheard-of"), "{run}");
+}

@@ -1,0 +1,65 @@
+//! Programs in other languages, where the machine has what they need.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{Run, process};
+
+/// What Debian's packages `librabbitmq-client-java` and `golang-github-rabbitmq-amqp091-go-dev` install.
+const JARS: &str =
+    "/usr/share/java/amqp-client.jar:/usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-nop.jar";
+const GO_SOURCES: &str = "/usr/share/gocode";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn is_there(program: &str) -> bool {
+    let run = Command::new(program).arg("--help").output();
+    run.is_ok()
+}
+
+/// Says loudly that a language is left out.
+#[expect(clippy::print_stderr, reason = "what a test leaves out")]
+fn left_out<T>(language: &str, needs: &str) -> Option<T> {
+    eprintln!(
+        "LEFT OUT: {language}: there is no {needs}; `make test` installs it on Debian, as root"
+    );
+    None
+}
+
+/// `node` on a script, with the packages of `target/node`.
+pub fn node(script: &str, arguments: &[&str], input: &str) -> Option<Run> {
+    let packages = root().join("target/node/node_modules");
+    if !is_there("node") || !packages.join("amqplib").exists() {
+        return left_out("JavaScript", "node with amqplib in target/node");
+    }
+    let mut command = Command::new("node");
+    command.arg(root().join(script)).args(arguments).env("NODE_PATH", packages);
+    Some(process::finish(command, Some(input.as_bytes())))
+}
+
+/// `java` on a source file.
+pub fn java(source: &str, arguments: &[&str]) -> Option<Run> {
+    if !is_there("javac") || !Path::new("/usr/share/java/amqp-client.jar").exists() {
+        return left_out("Java", "JDK with librabbitmq-client-java");
+    }
+    let mut command = Command::new("java");
+    command.args(["-cp", JARS]).arg(root().join(source)).args(arguments);
+    Some(process::finish(command, None))
+}
+
+/// `go run` on a source file; what it compiles is kept in `target/go`.
+pub fn go(source: &str, arguments: &[&str]) -> Option<Run> {
+    let client: PathBuf = [GO_SOURCES, "src/github.com/rabbitmq/amqp091-go"].iter().collect();
+    if !is_there("go") || !client.exists() {
+        return left_out("Go", "Go with golang-github-rabbitmq-amqp091-go-dev");
+    }
+    let mut command = Command::new("go");
+    command.arg("run").arg(root().join(source)).args(arguments);
+    command.env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
+    command.env("GOFLAGS", "").env("GOCACHE", root().join("target/go"));
+    Some(process::finish(command, None))
+}
