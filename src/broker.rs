@@ -7,6 +7,7 @@ mod clock;
 mod connect;
 pub(crate) mod consume;
 pub(crate) mod cpu;
+mod early_bindings;
 mod exchange_types;
 pub(crate) mod frames;
 pub(crate) mod health;

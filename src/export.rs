@@ -15,10 +15,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::{
-    objects::{
-        Binding, Exchange, Queue, arguments_json,
-        mark::{exchange_mark, mark},
-    },
+    objects::{Binding, Exchange, Queue, arguments_json, mark::mark},
     plan::{Change, diff::diff, snapshot::Snapshot},
     topology::Topology,
 };
@@ -40,7 +37,7 @@ pub fn items(topology: &Topology) -> Vec<Item> {
     let plan = diff(topology, &Snapshot::default(), &BTreeSet::new());
     let items = |change| match change {
         Change::CreateExchange(exchange) => {
-            let mark = exchange_mark(&topology.name, &exchange.name).map(Item::Binding);
+            let mark = topology.exchange_mark(&exchange.name).map(Item::Binding);
             std::iter::once(Item::Exchange(exchange)).chain(mark).collect()
         }
         Change::CreateQueue(queue) => {

@@ -226,6 +226,9 @@ pub mod topology {
     pub mod check {
         pub use crate::topology::check::{BrokerVersion, RULES, Surroundings};
     }
+    pub mod compat {
+        pub use crate::topology::compat::{RoutingType, XDelay};
+    }
     pub mod file {
         pub use crate::topology::file::QueueType;
     }
@@ -273,7 +276,9 @@ pub mod verify {
     }
 }
 pub mod wire {
-    pub use crate::wire::{BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Unreadable};
+    pub use crate::wire::{
+        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Unreadable, compat::x_delay,
+    };
 }
 pub mod worker {
     pub use crate::worker::{Counters, Counts, Worker, run};

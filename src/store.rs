@@ -162,6 +162,17 @@ impl Store {
         Ok(())
     }
 
+    /// The database's clock, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(crate) async fn now_ms(&self) -> Result<u64, StoreError> {
+        const SQL: &str = include_str!("../sql/now.sql");
+        let rows = self.rows("read the clock", SQL, &[]).await?;
+        let ms = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        Ok(u64::try_from(ms).unwrap_or(0))
+    }
+
     /// Forgets every idle connection: after a failover they lead to the old primary.
     pub fn drop_connections(&self) {
         self.pool.retain(|_, _| false);

@@ -83,6 +83,24 @@ pub(crate) fn queue_lost(queue: &str, reason: &str) {
     );
 }
 
+/// A consumer has bound its queue to the old name of an exchange that was taken over.
+pub(crate) fn binding_moved(queue: &str, exchange: &str) {
+    warn!(
+        queue,
+        exchange, "this queue was bound where messages are not due yet: the binding was moved"
+    );
+}
+
+/// The same, and it could not be changed.
+pub(crate) fn binding_not_moved(queue: &str, exchange: &str, reason: &str) {
+    error!(
+        queue,
+        exchange,
+        reason,
+        "this queue gets messages before they are due: its binding could not be moved"
+    );
+}
+
 /// A timeout of the topology file has no queue, for example because `overdue apply` has removed it.
 pub(crate) fn queue_missing(timeout: &str, queue: &str) {
     warn!(

@@ -2,6 +2,7 @@
 
 pub(crate) mod after;
 pub(crate) mod check;
+pub(crate) mod compat;
 mod delays;
 pub(crate) mod file;
 mod keys;
@@ -21,6 +22,7 @@ pub(crate) mod trial;
 use std::collections::BTreeMap;
 
 use check::Surroundings;
+use compat::XDelay;
 use file::{DEFAULT_DELIVERY_LIMIT, QueueType, StrategyName, TopologyFile};
 use level::Level;
 use strategy::Strategy;
@@ -44,6 +46,8 @@ pub struct Topology {
     pub timeouts: Vec<Timeout>,
     /// Levels of the retries, in order.
     pub retry: Vec<Level>,
+    /// An exchange of the delayed message plugin that is taken over.
+    pub compat: Option<XDelay>,
 }
 
 /// A business rule: what happens to an order whose time is up.
@@ -110,6 +114,10 @@ impl Topology {
                     .map_or(DEFAULT_DELIVERY_LIMIT, |l| *l.get_ref()),
                 timeouts: timeouts.collect::<Result<_, _>>()?,
                 retry: file.retry.levels().iter().map(level).collect::<Result<_, _>>()?,
+                compat: file.x_delay().map(|section| XDelay {
+                    exchange: section.exchange.get_ref().clone(),
+                    routing: section.routing,
+                }),
             })
         };
         build().map_err(|error: String| {

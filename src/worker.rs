@@ -16,6 +16,7 @@ pub(crate) mod blame;
 pub(crate) mod busy;
 mod channels;
 pub(crate) mod closing;
+mod compat;
 mod consumers;
 pub(crate) mod contention;
 mod context;

@@ -7,10 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{Management, ManagementError, TopologyLock, passive};
 use crate::{
-    objects::{
-        Queue,
-        mark::{exchange_mark, mark},
-    },
+    objects::{Queue, mark::mark},
     plan::{
         Change, Plan, Step,
         diff::diff,
@@ -146,7 +143,7 @@ impl Steps<'_> {
         // Stopped in between, it is exactly as we make it, and a later apply adopts it.
         let mark = match change {
             Change::CreateQueue(queue) => mark(&self.topology.name, &queue.name),
-            Change::CreateExchange(exchange) => exchange_mark(&self.topology.name, &exchange.name),
+            Change::CreateExchange(exchange) => self.topology.exchange_mark(&exchange.name),
             _ => None,
         };
         if let Some(mark) = mark {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lapin::{
-    Channel, Consumer,
+    BasicProperties, Channel, Consumer,
     message::Delivery,
     options::{
         BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions,
@@ -14,8 +14,11 @@ use lapin::{
 };
 use tokio::time::timeout;
 
-use super::{Link, large_bodies::CONSUMER_TAG};
-use crate::wire::Received;
+use super::{
+    Link,
+    large_bodies::{CONSUMER_TAG, WHOLE_BODIES_TAG},
+};
+use crate::wire::{Properties, Received};
 
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,6 +59,27 @@ impl Subscription {
     /// # Errors
     /// The queue does not exist, reading it is not permitted, or the connection is gone.
     pub async fn open(link: &Link, queue: &str, prefetch: u16) -> Result<Self, ConsumeError> {
+        Self::with_tag(link, queue, prefetch, CONSUMER_TAG).await
+    }
+
+    /// Like [`Subscription::open`], with bodies of any size.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn open_whole(
+        link: &Link,
+        queue: &str,
+        prefetch: u16,
+    ) -> Result<Self, ConsumeError> {
+        Self::with_tag(link, queue, prefetch, WHOLE_BODIES_TAG).await
+    }
+
+    async fn with_tag(
+        link: &Link,
+        queue: &str,
+        prefetch: u16,
+        tag: &str,
+    ) -> Result<Self, ConsumeError> {
         let failed = |step| {
             let queue = queue.to_owned();
             move |source| ConsumeError::Channel { queue, step, source }
@@ -65,9 +89,8 @@ impl Subscription {
         let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false }).await;
         qos.map_err(failed("set the prefetch"))?;
         let options = BasicConsumeOptions::default();
-        let consumer = channel
-            .basic_consume(queue.into(), CONSUMER_TAG.into(), options, FieldTable::default())
-            .await;
+        let consumer =
+            channel.basic_consume(queue.into(), tag.into(), options, FieldTable::default()).await;
         let consumer = consumer.map_err(failed("subscribe"))?;
         Ok(Self { queue: queue.to_owned(), channel, consumer })
     }
@@ -190,6 +213,20 @@ fn received(delivery: Delivery) -> Received {
         message_id: properties.message_id().as_ref().map(ToString::to_string),
         content_type: properties.content_type().as_ref().map(ToString::to_string),
         headers: properties.headers().clone().unwrap_or_default(),
+        properties: passed_on(properties),
         body: delivery.data,
+    }
+}
+
+fn passed_on(properties: &BasicProperties) -> Properties {
+    Properties {
+        content_encoding: properties.content_encoding().as_ref().map(ToString::to_string),
+        priority: *properties.priority(),
+        correlation_id: properties.correlation_id().as_ref().map(ToString::to_string),
+        reply_to: properties.reply_to().as_ref().map(ToString::to_string),
+        expiration: properties.expiration().as_ref().map(ToString::to_string),
+        timestamp_s: *properties.timestamp(),
+        kind: properties.kind().as_ref().map(ToString::to_string),
+        app_id: properties.app_id().as_ref().map(ToString::to_string),
     }
 }

@@ -11,6 +11,9 @@ use crate::wire::MAX_BODY_BYTES;
 /// and a plan knows them by it from those of somebody else.
 pub const CONSUMER_TAG: &str = "overdue";
 
+/// The tag of our consumers that pass messages on, with bodies of any size.
+pub(super) const WHOLE_BODIES_TAG: &str = "overdue-whole";
+
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
 const BODY: u8 = 3;

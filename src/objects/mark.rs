@@ -42,10 +42,29 @@ pub fn exchange_mark(topology: &str, exchange: &str) -> Option<Binding> {
     })
 }
 
+/// The role of an exchange whose name others have chosen.
+const TAKEN_OVER: &str = "exchange/taken-over";
+
+/// The mark of an exchange with a name that others have chosen.
+#[must_use]
+pub(crate) fn taken_over_mark(topology: &str, exchange: &str) -> Binding {
+    Binding {
+        source: mark_exchange(topology),
+        destination: exchange.to_owned(),
+        to_queue: false,
+        routing_key: TAKEN_OVER.to_owned(),
+        arguments: BTreeMap::new(),
+    }
+}
+
 /// `exchange/delayed` for `delayed`, `exchange/ladder/…` for an exchange of a ladder.
 fn exchange_role(rest: &str) -> Option<String> {
     let ladder = rest.strip_prefix("ladder.").map(|place| format!("ladder/{place}"));
-    let known = if rest == "delayed" { Some(rest.to_owned()) } else { ladder };
+    let known = match rest {
+        "delayed" => Some(rest.to_owned()),
+        "compat.in" | "compat.rest" | "compat.due" => Some(rest.replace('.', "/")),
+        _ => ladder,
+    };
     known.map(|known| format!("exchange/{known}"))
 }
 
@@ -65,6 +84,9 @@ fn role(rest: &str) -> Option<String> {
         None => Some(format!("business/{base}")),
         Some(("delay", level)) if !level.contains('.') => Some(format!("delay/{level}")),
         Some(("ladder", digit)) => Some(format!("ladder/{digit}")),
+        Some(("compat", level)) => {
+            level.strip_prefix("delay.").map(|level| format!("compat/delay/{level}"))
+        }
         Some(_) => None,
     }
 }
@@ -77,6 +99,8 @@ impl Binding {
         let plain = Self { routing_key: self.role().to_owned(), ..self.clone() };
         let wanted = if self.to_queue {
             mark(topology, &self.destination)
+        } else if plain.routing_key == TAKEN_OVER {
+            Some(taken_over_mark(topology, &self.destination))
         } else {
             exchange_mark(topology, &self.destination)
         };

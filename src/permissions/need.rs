@@ -47,6 +47,11 @@ impl Object {
             Self::Named(name) | Self::Generations(name) | Self::Below(name) => name,
         }
     }
+
+    /// Whether its name begins with the name of `topology`.
+    pub(super) fn is_under(&self, topology: &str) -> bool {
+        self.name().strip_prefix(topology).is_some_and(|rest| rest.starts_with('.'))
+    }
 }
 
 /// One right on one object.

@@ -19,13 +19,23 @@ pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
     format!("^{}{}$", prefix(topology), group(&alternatives(topology, objects)))
 }
 
-/// Everything under the name of `topology` except these objects.
+/// Everything under the name of `topology` except `excluded`, and `elsewhere`, which have other names.
 #[must_use]
-pub(crate) fn under(topology: &str, excluded: &BTreeSet<&Object>) -> String {
-    if excluded.is_empty() {
-        return format!("^{}", prefix(topology));
+pub(crate) fn under(
+    topology: &str,
+    excluded: &BTreeSet<&Object>,
+    elsewhere: &BTreeSet<&Object>,
+) -> String {
+    let excluded: BTreeSet<&Object> =
+        excluded.iter().copied().filter(|object| object.is_under(topology)).collect();
+    let mut under = prefix(topology);
+    if !excluded.is_empty() {
+        under = format!("{under}(?!{}$)", group(&alternatives(topology, &excluded)));
     }
-    format!("^{}(?!{}$)", prefix(topology), group(&alternatives(topology, excluded)))
+    if elsewhere.is_empty() {
+        return format!("^{under}");
+    }
+    format!("^({under}|{}$)", group(&alternatives(topology, elsewhere)))
 }
 
 fn prefix(topology: &str) -> String {

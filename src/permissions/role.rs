@@ -97,7 +97,8 @@ impl Role {
         match &self.reach {
             Reach::Topology { objects } if !needed.is_empty() => {
                 let excluded = objects.iter().filter(|object| !needed.contains(object)).collect();
-                pattern::under(&self.topology, &excluded)
+                let elsewhere = needed.iter().copied().filter(|it| !it.is_under(&self.topology));
+                pattern::under(&self.topology, &excluded, &elsewhere.collect())
             }
             _ => pattern::exactly(&self.topology, &needed),
         }

@@ -68,6 +68,11 @@ fn worker(topology: &Topology) -> Role {
     for timeout in &topology.timeouts {
         needs.queue(Right::Read, &topology.business_queue(timeout), "consume what is due");
     }
+    if topology.compat.is_some() {
+        needs.queue(Right::Read, &topology.compat_queue(), "consume what it delays");
+        needs.exchange(Right::Write, &topology.compat_due_exchange(), "publish what is due");
+        needs.exchange(Right::Write, &topology.compat_rest_exchange(), "put back what waits");
+    }
     Role {
         name: "worker",
         purpose: "`overdue run --no-declare`",

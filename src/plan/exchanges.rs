@@ -71,6 +71,12 @@ fn needed(observed: &Snapshot, plan: &Plan, exchange: &Exchange, gone: &[&str]) 
     if let Some(queue) = feeds {
         return Some(Needed::DeadLetters { queue: queue.name.clone() });
     }
+    let mut exchanges = observed.objects.exchanges.values();
+    let before =
+        exchanges.find(|it| it.alternate() == Some(name) && !gone.contains(&it.name.as_str()));
+    if let Some(before) = before {
+        return Some(Needed::Bound { exchange: before.name.clone() });
+    }
     let mut bindings = observed.objects.bindings.iter();
     let bound = bindings.find(|it| {
         !it.to_queue

@@ -120,6 +120,10 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
         let ours = to.is_some_and(|to| to == topology.due_exchange() || to.starts_with(&ladder));
         return ours.then_some(Kind::Delay(Hold::Digit(digit)));
     }
+    if let Some(level) = rest.strip_prefix("compat.").and_then(level_of) {
+        return dead_letters_to(topology.compat_due_exchange())
+            .then_some(Kind::Delay(Hold::Level(level)));
+    }
     if let Some(number) = number_of(&topology.parked_queue(), name) {
         return (number == 1 || dead_letters.is_none()).then_some(Kind::Parked);
     }
@@ -133,6 +137,8 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
 pub(crate) fn in_place(topology: &Topology, queue: &str) -> bool {
     queue == topology.parked_queue()
         || topology.delay_queues().any(|(_, name)| name == queue)
+        || topology.compat_levels().any(|level| topology.compat_delay_queue(level) == queue)
+        || topology.compat.is_some() && topology.compat_queue() == queue
         || topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == queue)
 }
 

@@ -248,7 +248,10 @@ impl Retirement<'_> {
             };
         }
         match self.queue.dead_letter_exchange() {
-            Some(exchange) if exchange == self.topology.due_exchange() => {
+            Some(exchange)
+                if exchange == self.topology.due_exchange()
+                    || exchange == self.topology.compat_due_exchange() =>
+            {
                 Drains::WhenDue { within }
             }
             exchange => Drains::Elsewhere { exchange: exchange.map(str::to_owned) },

@@ -51,6 +51,8 @@ pub(super) struct Order {
     park_exchange: String,
     mark_exchange: String,
     entry_exchange: String,
+    /// The exchange whose name others have chosen, where there is one.
+    taken_over: Option<String>,
     parked_queue: String,
     /// TTL of each delay queue, so that a plan lists the shortest first; and of each exchange of a ladder the shortest
     /// TTL that it leads to, so that each place is open before the next larger one leads there.
@@ -80,6 +82,7 @@ impl Order {
             park_exchange: topology.park_exchange(),
             mark_exchange: topology.mark_exchange(),
             entry_exchange: topology.entry_exchange(),
+            taken_over: topology.compat.as_ref().map(|it| it.exchange.clone()),
             parked_queue: parked_queue.unwrap_or(parked),
             ttl_ms,
             delaying: exchanges,
@@ -101,12 +104,16 @@ impl Order {
         self.ttl_ms.get(queue).copied().unwrap_or_default()
     }
 
+    fn is_taken_over(&self, exchange: &str) -> bool {
+        self.taken_over.as_deref() == Some(exchange)
+    }
+
     fn stage(&self, change: &Change) -> Stage {
         match change {
             Change::CreateExchange(Exchange { name, .. }) => {
                 if *name == self.park_exchange || *name == self.mark_exchange {
                     Stage::ParkExchange
-                } else if *name == self.entry_exchange {
+                } else if *name == self.entry_exchange || self.is_taken_over(name) {
                     Stage::EntryExchange
                 } else {
                     Stage::InnerExchanges
@@ -126,7 +133,10 @@ impl Order {
                     Stage::Adoption
                 } else if *source == self.park_exchange {
                     Stage::ParkBinding
-                } else if self.delaying.contains(source) || *source == self.entry_exchange {
+                } else if self.delaying.contains(source)
+                    || *source == self.entry_exchange
+                    || self.is_taken_over(source)
+                {
                     Stage::EntryBindings
                 } else {
                     Stage::DueBindings

@@ -2,6 +2,7 @@
 
 mod broker;
 mod categories;
+mod compat;
 mod ladder;
 mod levels;
 mod names;
@@ -61,6 +62,10 @@ pub const RULES: &[Rule] = &[
     rule(Severity::Warning, "retry-missing", retry::missing),
     rule(Severity::Warning, "retry-short", retry::short),
     rule(Severity::Warning, "retry-shrinks", retry::shrinks),
+    rule(Severity::Error, "compat-exchange", compat::exchange),
+    rule(Severity::Error, "compat-strategy", compat::strategy),
+    rule(Severity::Error, "compat-word", compat::word),
+    rule(Severity::Warning, "compat-ladder", compat::without_ladder),
     rule(Severity::Error, "broker-version", broker::version),
     rule(Severity::Error, "broker-plugin", broker::plugin),
     rule(Severity::Warning, "broker-bug", broker::bug),

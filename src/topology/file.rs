@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::compat::RoutingType;
+
 /// What happens to an order that is due, where a timeout does not say: it is built in.
 pub(crate) const DEFAULT_EFFECT: &str = "close";
 
@@ -27,12 +29,20 @@ pub(crate) struct TopologyFile {
     /// What is tried again, and when.
     #[serde(default)]
     pub retry: RetrySection,
+    /// What takes the place of something that is gone.
+    #[serde(default)]
+    pub compat: CompatSection,
 }
 
 impl TopologyFile {
     /// How messages are delayed.
     pub(crate) fn delay(&self) -> &DelaySection {
         self.delay.get_ref()
+    }
+
+    /// An exchange of the delayed message plugin that is taken over.
+    pub(crate) fn x_delay(&self) -> Option<&XDelaySection> {
+        self.compat.x_delay.as_ref()
     }
 }
 
@@ -48,6 +58,24 @@ pub(crate) struct DelaySection {
     /// Any delay, by queues that add up to it.
     #[serde(default)]
     pub ladder: Option<Spanned<LadderSection>>,
+}
+
+/// What takes the place of something that is gone.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct CompatSection {
+    /// An exchange of the delayed message plugin.
+    #[serde(default, rename = "x-delay")]
+    pub x_delay: Option<XDelaySection>,
+}
+
+/// An exchange of the delayed message plugin that is taken over.
+#[derive(Debug, Deserialize)]
+pub(crate) struct XDelaySection {
+    /// The name that its publishers use.
+    pub exchange: Spanned<String>,
+    /// How it routes what is due.
+    #[serde(default, rename = "type")]
+    pub routing: RoutingType,
 }
 
 /// Any delay, by queues that add up to it.

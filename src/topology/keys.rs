@@ -42,8 +42,59 @@ pub(super) static FILE: Section = Section {
             presence: Presence::Optional,
             example: "{ after = [\"5s\", \"30s\"] }",
         },
+        Key {
+            name: "compat",
+            about: "What takes the place of something that is gone.",
+            kind: Kind::Section(&COMPAT),
+            presence: Presence::Optional,
+            example: "{ x-delay = { exchange = \"delayed\" } }",
+        },
     ],
 };
+
+static COMPAT: Section = Section {
+    about: "What takes the place of something that is gone.",
+    keys: &[Key {
+        name: "x-delay",
+        about: "An exchange of the delayed message plugin, whose publishers and consumers go on as they are.",
+        kind: Kind::Section(&X_DELAY),
+        presence: Presence::Optional,
+        example: "{ exchange = \"delayed\", type = \"direct\" }",
+    }],
+};
+
+static X_DELAY: Section = Section {
+    about: "An exchange of the delayed message plugin, whose publishers and consumers go on as they are.",
+    keys: &[
+        Key {
+            name: "exchange",
+            about: "The name that its publishers use.",
+            kind: Kind::Text(&EXCHANGE_NAME),
+            presence: Presence::Required,
+            example: "\"delayed\"",
+        },
+        Key {
+            name: "type",
+            about: "How it routes what is due: its argument `x-delayed-type`.",
+            kind: Kind::Choice(&ROUTING_TYPE),
+            presence: Presence::DefaultText("direct"),
+            example: "\"direct\"",
+        },
+    ],
+};
+
+static ROUTING_TYPE: Choice = Choice {
+    about: "How an exchange routes.",
+    words: &[
+        ("direct", "By the same routing key."),
+        ("topic", "By a pattern of the routing key."),
+        ("fanout", "To every queue."),
+        ("headers", "By headers."),
+    ],
+    refused: &[],
+};
+
+static EXCHANGE_NAME: Text = Text { min: 1, max: Some(255), ..ANY };
 
 static DELAY: Section = Section {
     about: "How messages are delayed.",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Timeout, Topology, file::QueueType, level::Level};
 use crate::objects::{
     Argument, Binding, Exchange, Objects, Queue,
-    mark::{exchange_mark, mark, mark_exchange},
+    mark::{exchange_mark, mark, mark_exchange, taken_over_mark},
 };
 
 impl Topology {
@@ -100,6 +100,7 @@ impl Topology {
         self.parking_lot(&mut objects);
         self.due_side(&mut objects);
         self.delay_side(&mut objects);
+        self.compat_side(&mut objects);
         self.marks(&mut objects);
         objects
     }
@@ -135,9 +136,18 @@ impl Topology {
     fn marks(&self, objects: &mut Objects) {
         objects.exchange(&self.mark_exchange(), "direct", None);
         let queues = objects.queues.keys().filter_map(|queue| mark(&self.name, queue));
-        let exchanges = objects.exchanges.keys().filter_map(|name| exchange_mark(&self.name, name));
+        let exchanges = objects.exchanges.keys().filter_map(|name| self.exchange_mark(name));
         let marks: Vec<Binding> = queues.chain(exchanges).collect();
         objects.bindings.extend(marks);
+    }
+
+    /// The mark of an exchange that comes and goes; none for every other.
+    #[must_use]
+    pub fn exchange_mark(&self, exchange: &str) -> Option<Binding> {
+        if self.compat.as_ref().is_some_and(|compat| compat.exchange == exchange) {
+            return Some(taken_over_mark(&self.name, exchange));
+        }
+        exchange_mark(&self.name, exchange)
     }
 
     /// The entry exchange is there with every strategy: what a publisher with another topology still sends to it is

@@ -45,6 +45,9 @@ impl Foreign<'_> {
         match (from_ours, to_ours) {
             // Whose it is; nothing comes that way.
             _ if *source == self.topology.mark_exchange() => None,
+            _ if self.topology.is_early(binding) => Some(self.early(binding)),
+            // Where consumers of what was written for the plugin are bound.
+            (true, false) if *source == self.topology.compat_due_exchange() => None,
             // A generation that drains: the plan unbinds it.
             (true, true) if *to_queue && !self.is_current(destination) => None,
             (true, true) => Some(self.additional(binding)),
@@ -96,6 +99,23 @@ impl Foreign<'_> {
             message: format!("it is bound to exchange {}{}", binding.source, by(binding)),
             reason: Some(reason.to_owned()),
             fix: Some(Fix::Unbind(binding.clone())),
+        }
+    }
+
+    /// A consumer binds its queue to the name that it knows; messages are not due there.
+    fn early(&self, binding: &Binding) -> Diagnostic {
+        let due = self.topology.compat_due_exchange();
+        Diagnostic {
+            rule: "early-binding",
+            severity: Severity::Error,
+            subject: destination(binding),
+            message: format!("it is bound to exchange {}{}", binding.source, by(binding)),
+            reason: Some(format!(
+                "it gets messages at once, without their delay; when they are due they come to {due}"
+            )),
+            fix: Some(Fix::Text(format!(
+                "a worker moves it to {due} within seconds, if it may; or run `overdue exit-plugin --bind`"
+            ))),
         }
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use lapin::types::FieldTable;
 use serde_json::Value;
 
-use super::{headers, notice::DueNotice};
+use super::{headers, notice::DueNotice, properties::Properties};
 use crate::topology::route::Route;
 
 /// A short string of AMQP 0-9-1.
@@ -17,12 +17,15 @@ pub struct Message {
     pub exchange: String,
     /// At most 255 bytes.
     pub routing_key: String,
-    /// `message-id`, unique among the messages in flight (a return is matched by it); at most 255 bytes.
+    /// `message-id`, unique among the messages in flight (a return is matched by it); at most 255 bytes. An empty one
+    /// is not sent.
     pub message_id: String,
     /// `content-type`, where known.
     pub content_type: Option<String>,
     /// They have to fit into one frame, with the other properties.
     pub headers: FieldTable,
+    /// What is passed on as it came.
+    pub properties: Properties,
     /// At most 16 MiB by RabbitMQ's default (`max_message_size`).
     pub body: Vec<u8>,
     /// Whether an exchange holds it before it routes: the broker returns each mandatory message of that kind.
@@ -39,6 +42,7 @@ impl Message {
             message_id,
             content_type: Some("application/json".to_owned()),
             headers: FieldTable::default(),
+            properties: Properties::default(),
             body: body.to_string().into_bytes(),
             held_by_exchange: false,
         }

@@ -6,6 +6,7 @@ use super::{
     headers,
     message::Message,
     notice::{DueNotice, MAX_BODY_BYTES, Unreadable},
+    properties::Properties,
 };
 use crate::topology::{Timeout, Topology, route::Route};
 
@@ -24,6 +25,8 @@ pub struct Received {
     pub content_type: Option<String>,
     /// The publisher's, and what the broker added.
     pub headers: FieldTable,
+    /// What only its publisher and its consumer look at.
+    pub properties: Properties,
     /// Empty where it was too large for a due notice: [`Received::body_left_out`].
     pub body: Vec<u8>,
 }
@@ -86,6 +89,7 @@ impl Received {
             message_id: self.message_id.clone().unwrap_or_else(|| self.new_id()),
             content_type: self.content_type.clone(),
             headers: headers::kept(&self.headers),
+            properties: Properties::default(),
             body: self.body.clone(),
             held_by_exchange: false,
         }

@@ -39,6 +39,16 @@ pub(super) struct Channels {
     opened: u64,
     receiving: Channel,
     keeping: BTreeMap<u64, Channel>,
+    bodies: Bodies,
+}
+
+/// Which bodies a consumer gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bodies {
+    /// Those of due notices; larger ones are left out.
+    Notices,
+    /// All.
+    Whole,
 }
 
 impl Channels {
@@ -48,13 +58,15 @@ impl Channels {
         link: &Arc<Link>,
         queue: &str,
         prefetch: u16,
+        bodies: Bodies,
     ) -> Result<Self, ConsumeError> {
         Ok(Self {
             link: Arc::clone(link),
             queue: queue.to_owned(),
             opened: 0,
-            receiving: Channel::open(link, queue, prefetch).await?,
+            receiving: Channel::open(link, queue, prefetch, bodies).await?,
             keeping: BTreeMap::new(),
+            bodies,
         })
     }
 
@@ -145,7 +157,7 @@ impl Channels {
         &mut self,
         prefetch: u16,
     ) -> Result<Vec<(Source, Received)>, ConsumeError> {
-        let next = Channel::open(&self.link, &self.queue, prefetch).await?;
+        let next = Channel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
         let rest = self.receiving.subscription.cancel().await?;
         let rest = rest.into_iter().map(|received| (self.received(&received), received)).collect();
         let old = std::mem::replace(&mut self.receiving, next);
@@ -172,8 +184,16 @@ impl Channels {
 }
 
 impl Channel {
-    async fn open(link: &Link, queue: &str, prefetch: u16) -> Result<Self, ConsumeError> {
-        let subscription = Subscription::open(link, queue, prefetch).await?;
+    async fn open(
+        link: &Link,
+        queue: &str,
+        prefetch: u16,
+        bodies: Bodies,
+    ) -> Result<Self, ConsumeError> {
+        let subscription = match bodies {
+            Bodies::Notices => Subscription::open(link, queue, prefetch).await?,
+            Bodies::Whole => Subscription::open_whole(link, queue, prefetch).await?,
+        };
         Ok(Self { subscription, tags: Tags::default(), prefetch, waiting: 0 })
     }
 

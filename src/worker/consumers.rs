@@ -10,7 +10,8 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::{
     backoff::Backoff,
-    channels::Channels,
+    channels::{Bodies, Channels},
+    compat as delaying,
     context::{ConsumerContext, Worker},
     copy_publisher::CopyPublisher,
     jitter,
@@ -18,7 +19,13 @@ use super::{
     limits, queues, receive,
     session_end::SessionEnd,
 };
-use crate::{broker::Link, shutdown::Stop, telemetry, text::error_chain, topology::Timeout};
+use crate::{
+    broker::Link,
+    shutdown::Stop,
+    telemetry,
+    text::error_chain,
+    topology::{Timeout, compat},
+};
 
 /// While a queue is being deleted, subscribing to it ends the whole connection (`INTERNAL_ERROR`).
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -126,7 +133,10 @@ impl Consumers {
     /// Whether it could be started; a queue that cannot be consumed is left for a while.
     async fn start(&mut self, timeout: &Timeout, queue: &str) -> Result<bool, SessionEnd> {
         let prefetch = limits::prefetch(&self.worker.settings);
-        let channels = match Channels::open(&self.link, queue, receive::FIRST_PREFETCH).await {
+        let is_compat = timeout.name == compat::WORD;
+        let bodies = if is_compat { Bodies::Whole } else { Bodies::Notices };
+        let opened = Channels::open(&self.link, queue, receive::FIRST_PREFETCH, bodies).await;
+        let channels = match opened {
             Ok(channels) => channels,
             Err(error) => return self.in_trouble(queue, error.into()).map(|()| false),
         };
@@ -137,7 +147,12 @@ impl Consumers {
             levels: Arc::clone(&self.levels),
             prefetch,
         };
-        let task = self.tasks.spawn(receive::receive(context, channels, self.stop.clone()));
+        let stop = self.stop.clone();
+        let task = if is_compat {
+            self.tasks.spawn(delaying::delay(context, channels, stop))
+        } else {
+            self.tasks.spawn(receive::receive(context, channels, stop))
+        };
         self.running.insert(queue.to_owned(), (task.id(), Instant::now()));
         Ok(true)
     }

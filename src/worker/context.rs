@@ -24,6 +24,8 @@ pub struct Worker {
     pub store: Store,
     /// What is consumed, and the levels messages are put back through.
     pub topology: Topology,
+    /// The timeouts of the topology, and the rule of messages for an exchange that was taken over, each with a queue.
+    pub(crate) rules: Vec<Timeout>,
     /// The SQL of each effect the topology names.
     pub effects: BTreeMap<String, Effect>,
     /// Runs them, one per effect.
@@ -50,7 +52,19 @@ impl Worker {
         let (counters, events) = (Counters::default(), Notify::new());
         let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone());
         let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
-        Self { address, management, store, topology, effects, closers, settings, counters, events }
+        let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();
+        Self {
+            address,
+            management,
+            store,
+            topology,
+            rules,
+            effects,
+            closers,
+            settings,
+            counters,
+            events,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn find<'a>(
 ) -> ByTimeout<'a> {
     let listed = listed(worker, consumed).await;
     let mut queues = Vec::new();
-    for timeout in &worker.topology.timeouts {
+    for timeout in &worker.rules {
         let base = worker.topology.business_queue(timeout);
         let found = match &listed {
             Some(names) if is_known(names, &base) || missing.contains(&timeout.name) => {
@@ -49,7 +49,7 @@ async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet
     let topology = &worker.topology;
     let mut names = management.queue_names().await.ok()?;
     let bases: Vec<String> =
-        topology.timeouts.iter().map(|timeout| topology.business_queue(timeout)).collect();
+        worker.rules.iter().map(|rule| topology.business_queue(rule)).collect();
     let is_generation =
         |name: &str| bases.iter().any(|base| name != base && number_of(base, name).is_some());
     if !names.iter().any(|name| is_generation(name)) {

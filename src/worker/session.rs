@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{consumers, context::Worker, relay, session_end::SessionEnd, sweep};
+use super::{compat::rebind, consumers, context::Worker, relay, session_end::SessionEnd, sweep};
 use crate::{broker::Link, shutdown::Stop};
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
@@ -22,6 +22,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     tasks.spawn(consumers::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
     tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
     tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
+    tasks.spawn(rebind::rebind(Arc::clone(worker), session.clone()));
     let result = finish(tasks, &session).await;
     if let Some(link) = Arc::into_inner(link) {
         link.close().await;

@@ -11,6 +11,7 @@ mod bad_input;
 mod bad_rows;
 mod batches;
 mod changes;
+mod compat;
 mod delayed;
 mod deletion;
 mod doctor;

@@ -24,7 +24,7 @@ fn message(exchange: &str, key: &str, id: &str) -> Message {
         content_type: None,
         headers: FieldTable::default(),
         body: id.as_bytes().to_vec(),
-        held_by_exchange: false,
+        ..Message::default()
     }
 }
 

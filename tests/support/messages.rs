@@ -226,7 +226,7 @@ impl World {
             content_type: Some("application/json".to_owned()),
             headers: FieldTable::default(),
             body: serde_json::json!({ "order_id": id }).to_string().into_bytes(),
-            held_by_exchange: false,
+            ..Message::default()
         }
     }
 

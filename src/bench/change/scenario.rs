@@ -147,6 +147,7 @@ impl Draft<'_> {
             queue_type: self.queue_type,
             delivery_limit: self.delivery_limit,
             retry: Vec::new(),
+            compat: None,
         }
     }
 }

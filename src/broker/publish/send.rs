@@ -6,7 +6,10 @@ use lapin::{BasicProperties, Channel, options::BasicPublishOptions};
 use tokio::time::timeout;
 
 use super::error::PublishError;
-use crate::{broker::Link, wire::Message};
+use crate::{
+    broker::Link,
+    wire::{Message, Properties},
+};
 
 /// Handing one message to the connection; longer means that the broker has blocked it.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,13 +29,14 @@ pub(super) async fn send(
         message_id,
         content_type,
         headers,
+        properties,
         body,
         held_by_exchange,
     } = message;
-    let mut properties = BasicProperties::default()
-        .with_delivery_mode(PERSISTENT)
-        .with_message_id(message_id.as_str().into())
-        .with_headers(headers);
+    let mut properties = encoded(properties).with_headers(headers);
+    if !message_id.is_empty() {
+        properties = properties.with_message_id(message_id.as_str().into());
+    }
     if let Some(content_type) = content_type {
         properties = properties.with_content_type(content_type.into());
     }
@@ -63,4 +67,34 @@ pub(super) async fn send(
             Err(PublishError::Unknown { message_id, reason })
         }
     }
+}
+
+/// Persistent, with what is passed on.
+fn encoded(properties: Properties) -> BasicProperties {
+    let mut encoded = BasicProperties::default().with_delivery_mode(PERSISTENT);
+    if let Some(encoding) = properties.content_encoding {
+        encoded = encoded.with_content_encoding(encoding.into());
+    }
+    if let Some(priority) = properties.priority {
+        encoded = encoded.with_priority(priority);
+    }
+    if let Some(id) = properties.correlation_id {
+        encoded = encoded.with_correlation_id(id.into());
+    }
+    if let Some(reply_to) = properties.reply_to {
+        encoded = encoded.with_reply_to(reply_to.into());
+    }
+    if let Some(expiration) = properties.expiration {
+        encoded = encoded.with_expiration(expiration.into());
+    }
+    if let Some(seconds) = properties.timestamp_s {
+        encoded = encoded.with_timestamp(seconds);
+    }
+    if let Some(kind) = properties.kind {
+        encoded = encoded.with_type(kind.into());
+    }
+    if let Some(app) = properties.app_id {
+        encoded = encoded.with_app_id(app.into());
+    }
+    encoded
 }

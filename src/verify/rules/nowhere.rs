@@ -45,6 +45,10 @@ fn misdirected(
     role: Kind<'_>,
     exchange: &str,
 ) -> Option<Draft> {
+    // Who listens there is not of this topology; what nobody wants is parked.
+    if exchange == examined.topology.compat_due_exchange() {
+        return None;
+    }
     let keys = dead_letter_keys(examined.topology, examined.objects, queue, role);
     let lost = keys.into_iter().find_map(|key| {
         let routed = route(examined.objects, exchange, &key.text);

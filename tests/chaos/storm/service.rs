@@ -277,7 +277,7 @@ impl Service {
             content_type: Some("application/json".to_owned()),
             headers: FieldTable::default(),
             body: serde_json::json!({ "order_id": id }).to_string().into_bytes(),
-            held_by_exchange: false,
+            ..Message::default()
         };
         while self.line.publish(message.clone()).await.is_err() {
             sleep(AGAIN).await;

@@ -51,7 +51,7 @@ fn message(exchange: &str, routing_key: &str) -> Message {
         content_type: None,
         headers: FieldTable::default(),
         body: b"4711".to_vec(),
-        held_by_exchange: false,
+        ..Message::default()
     }
 }
 

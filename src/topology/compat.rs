@@ -1,0 +1,184 @@
+//! `[compat.x-delay]`: what was written for an exchange of the delayed message plugin goes on working without the plugin.
+//!
+//! Publishers keep the exchange's name. Behind it a headers exchange reads `x-delay`: what is a level waits in a queue of
+//! its own, anything else goes to a queue whose messages a worker delays. All of it comes out at one exchange that
+//! routes as the plugin's did, by the routing key that the message was published with.
+//!
+//! The headers exchange does not have the old name itself: a consumer that binds its queue there, without arguments, would
+//! get every message at once, and those without a level from nowhere else.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Timeout, Topology, file::QueueType, level::Level, route::Route};
+use crate::objects::{Argument, Arguments, Binding, Objects};
+
+/// The longest `x-delay` in milliseconds; with a longer one the plugin routes at once.
+const MAX_X_DELAY_MS: u64 = u32::MAX as u64;
+
+/// The word of the routing key with which messages wait for the worker, and the end of its queue's name.
+pub(crate) const WORD: &str = "compat";
+
+/// An exchange of the plugin that is taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XDelay {
+    /// The name that its publishers use.
+    pub exchange: String,
+    /// How it routes what is due: the plugin's argument `x-delayed-type`.
+    pub routing: RoutingType,
+}
+
+/// How an exchange routes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum RoutingType {
+    /// By the same routing key.
+    #[default]
+    Direct,
+    /// By a pattern of the routing key.
+    Topic,
+    /// To every queue.
+    Fanout,
+    /// By headers.
+    Headers,
+}
+
+impl RoutingType {
+    /// The name of the exchange type.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Topic => "topic",
+            Self::Fanout => "fanout",
+            Self::Headers => "headers",
+        }
+    }
+
+    /// The type with the old name, and the key that takes everything there. A consumer that still binds itself there
+    /// gets early copies of what it is bound for, and of nothing else.
+    const fn entry(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Direct | Self::Topic => ("topic", "#"),
+            Self::Fanout => ("fanout", ""),
+            Self::Headers => ("headers", ""),
+        }
+    }
+}
+
+impl Topology {
+    /// `orders.compat.in`, the headers exchange behind the old name.
+    #[must_use]
+    pub fn compat_in_exchange(&self) -> String {
+        format!("{}.{WORD}.in", self.name)
+    }
+
+    /// `orders.compat.rest`, where everything goes that is no level.
+    #[must_use]
+    pub fn compat_rest_exchange(&self) -> String {
+        format!("{}.{WORD}.rest", self.name)
+    }
+
+    /// `orders.compat.due`, where it comes out; the queues of its consumers are bound here.
+    #[must_use]
+    pub fn compat_due_exchange(&self) -> String {
+        format!("{}.{WORD}.due", self.name)
+    }
+
+    /// `orders.compat`, whose messages a worker delays.
+    #[must_use]
+    pub fn compat_queue(&self) -> String {
+        format!("{}.{WORD}", self.name)
+    }
+
+    /// `orders.compat.delay.30m`, where messages with the `x-delay` of a level wait.
+    #[must_use]
+    pub fn compat_delay_queue(&self, level: &Level) -> String {
+        format!("{}.{WORD}.delay.{}", self.name, level.name())
+    }
+
+    /// The levels that a value of `x-delay` stands for.
+    pub fn compat_levels(&self) -> impl Iterator<Item = &Level> {
+        let levels = self.levels.iter().filter(|_| self.compat.is_some());
+        levels.filter(|level| level.ttl().as_millis() <= MAX_X_DELAY_MS)
+    }
+
+    /// The rule under which its messages wait: no timeout of the file.
+    pub(crate) fn compat_timeout(&self) -> Option<Timeout> {
+        let after = Level::of(super::level::Ttl::SHORTEST);
+        self.compat.as_ref().map(|_| Timeout {
+            name: WORD.to_owned(),
+            after,
+            after_by_category: BTreeMap::new(),
+            effect: String::new(),
+        })
+    }
+
+    /// Back into the queue of messages that a worker delays, at once.
+    pub(crate) fn compat_again(&self) -> Route {
+        Route {
+            exchange: self.compat_rest_exchange(),
+            routing_key: WORD.to_owned(),
+            x_delay: None,
+            holds: Duration::ZERO,
+            queues: Vec::new(),
+        }
+    }
+
+    /// Whether somebody else's queue or exchange gets messages by this binding before they are due.
+    #[must_use]
+    pub fn is_early(&self, binding: &Binding) -> bool {
+        let Some(compat) = &self.compat else { return false };
+        let ours = !binding.to_queue && binding.destination == self.compat_in_exchange();
+        binding.source == compat.exchange && !ours
+    }
+
+    /// What takes the place of an exchange of the plugin.
+    pub(super) fn compat_side(&self, objects: &mut Objects) {
+        let Some(compat) = &self.compat else { return };
+        let (entry, rest) = (self.compat_in_exchange(), self.compat_rest_exchange());
+        let (due, park) = (self.compat_due_exchange(), self.park_exchange());
+        let (kind, all) = compat.routing.entry();
+        objects.exchange(&due, compat.routing.as_str(), Some(&park));
+        objects.exchange(&rest, "fanout", Some(&park));
+        objects.exchange(&entry, "headers", Some(&rest));
+        // Without its binding messages find the same way.
+        objects.exchange(&compat.exchange, kind, Some(&entry));
+        objects.bind_exchange(&compat.exchange, &entry, all);
+        self.compat_rest(objects);
+        for level in self.compat_levels() {
+            let mut arguments = self.dead_lettering(&due);
+            let ttl_ms = i64::try_from(level.ttl().as_millis()).unwrap_or(i64::MAX);
+            arguments.push(("x-message-ttl", Argument::Integer(ttl_ms)));
+            let queue = self.compat_delay_queue(level);
+            objects.queue(self, &queue, arguments);
+            objects.bindings.insert(by_x_delay(&entry, queue, ttl_ms));
+        }
+    }
+
+    fn compat_rest(&self, objects: &mut Objects) {
+        let queue = self.compat_queue();
+        let mut arguments = self.dead_lettering(&self.park_exchange());
+        if self.queue_type == QueueType::Quorum {
+            arguments.push(("x-delivery-limit", Argument::Integer(self.delivery_limit)));
+        }
+        objects.queue(self, &queue, arguments);
+        objects.bind(&self.compat_rest_exchange(), &queue, "");
+        objects.bind(&self.due_exchange(), &queue, &format!("#.{WORD}"));
+    }
+}
+
+/// Plain `all` looks at no header whose name begins with `x-`.
+fn by_x_delay(source: &str, queue: String, ms: i64) -> Binding {
+    Binding {
+        source: source.to_owned(),
+        destination: queue,
+        to_queue: true,
+        routing_key: String::new(),
+        arguments: Arguments::from([
+            ("x-delay".to_owned(), Argument::Integer(ms)),
+            ("x-match".to_owned(), "all-with-x".into()),
+        ]),
+    }
+}

@@ -1,0 +1,162 @@
+//! Messages that were published for an exchange of the delayed message plugin, on their way through ours.
+//!
+//! On its way a message has one header, a table with everything that is to be restored when it is due: nothing of the
+//! publisher's can be mistaken for ours meanwhile, and nothing is lost.
+
+use std::time::Duration;
+
+use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+
+use super::{
+    headers::{X_DELAY, of_route},
+    message::Message,
+    received::Received,
+};
+use crate::topology::route::Route;
+
+/// The header of a message on its way.
+const WAITS: &str = "x-overdue-compat";
+const KEY: &str = "key";
+const DUE_MS: &str = "due-ms";
+const EXPIRATION: &str = "expiration";
+const HEADERS: &str = "headers";
+
+/// A message that is to come out as it was published.
+#[derive(Clone, Debug)]
+pub(crate) struct Delayed {
+    /// When, in milliseconds since 1970 by the database's clock; none where the publisher's delay has not begun.
+    pub(crate) due_ms: Option<u64>,
+    /// The delay that its publisher wants.
+    pub(crate) wanted: Option<Duration>,
+    original: Message,
+}
+
+impl Delayed {
+    /// From a delivery of the queue of such messages.
+    #[must_use]
+    pub(crate) fn read(received: Received) -> Self {
+        let wrapped = match received.headers.inner().get(WAITS) {
+            Some(AMQPValue::FieldTable(table)) => unwrap(table),
+            _ => None,
+        };
+        let Received { routing_key, message_id, content_type, headers, properties, body, .. } =
+            received;
+        let mut original = Message {
+            exchange: String::new(),
+            routing_key,
+            message_id: message_id.unwrap_or_default(),
+            content_type,
+            headers: without_counts(&headers),
+            properties,
+            body,
+            held_by_exchange: false,
+        };
+        let Some(wrapped) = wrapped else {
+            return Self { due_ms: None, wanted: x_delay(&headers), original };
+        };
+        original.routing_key = wrapped.key;
+        original.headers = wrapped.headers;
+        original.properties.expiration = wrapped.expiration;
+        Self { due_ms: Some(wrapped.due_ms), wanted: None, original }
+    }
+
+    /// As it was published, for the exchange `due`.
+    #[must_use]
+    pub(crate) fn restored(&self, due: String) -> Message {
+        Message { exchange: due, ..self.original.clone() }
+    }
+
+    /// On its way along `route`; it comes back before `due_ms`.
+    #[must_use]
+    pub(crate) fn on_its_way(&self, route: Route, due_ms: u64) -> Message {
+        let mut copy = self.original.clone();
+        let mut table = FieldTable::default();
+        table.insert(KEY.into(), text(&copy.routing_key));
+        let due_ms = i64::try_from(due_ms).unwrap_or(i64::MAX);
+        table.insert(DUE_MS.into(), AMQPValue::LongLongInt(due_ms));
+        // Here it would end the message before it is due.
+        if let Some(expiration) = copy.properties.expiration.take() {
+            table.insert(EXPIRATION.into(), text(&expiration));
+        }
+        table.insert(HEADERS.into(), AMQPValue::FieldTable(std::mem::take(&mut copy.headers)));
+        copy.headers = of_route(route.x_delay);
+        copy.headers.insert(WAITS.into(), AMQPValue::FieldTable(table));
+        Message { exchange: route.exchange, routing_key: route.routing_key, ..copy }
+    }
+}
+
+struct Wrapped {
+    key: String,
+    due_ms: u64,
+    expiration: Option<String>,
+    headers: FieldTable,
+}
+
+/// Anybody can write such a header; what we did not write is none.
+fn unwrap(table: &FieldTable) -> Option<Wrapped> {
+    let text = |name: &str| match table.inner().get(name) {
+        Some(AMQPValue::LongString(text)) => Some(text.to_string()),
+        _ => None,
+    };
+    let (Some(AMQPValue::LongLongInt(due_ms)), Some(AMQPValue::FieldTable(headers))) =
+        (table.inner().get(DUE_MS), table.inner().get(HEADERS))
+    else {
+        return None;
+    };
+    Some(Wrapped {
+        key: text(KEY)?,
+        due_ms: u64::try_from(*due_ms).ok()?,
+        expiration: text(EXPIRATION),
+        headers: headers.clone(),
+    })
+}
+
+/// Without what a quorum queue has added.
+fn without_counts(headers: &FieldTable) -> FieldTable {
+    let added = |key: &ShortString| matches!(key.as_str(), "x-delivery-count" | "x-acquired-count");
+    let kept = headers.inner().iter().filter(|(key, _)| !added(key));
+    let mut table = FieldTable::default();
+    for (key, value) in kept {
+        table.insert(key.clone(), value.clone());
+    }
+    table
+}
+
+/// The delay that a message asks for, as the plugin reads it (its version 4.0.7, tried out): whole milliseconds in any
+/// integer but the signed byte, which it does not take for a number; floating-point numbers without their fraction;
+/// digits as text. None where it routes at once: for anything that is not 1 to 2³²−1.
+#[must_use]
+pub fn x_delay(headers: &FieldTable) -> Option<Duration> {
+    let ms = match headers.inner().get(X_DELAY)? {
+        AMQPValue::ShortShortUInt(n) => i64::from(*n),
+        AMQPValue::ShortInt(n) => i64::from(*n),
+        AMQPValue::ShortUInt(n) => i64::from(*n),
+        AMQPValue::LongInt(n) => i64::from(*n),
+        AMQPValue::LongUInt(n) => i64::from(*n),
+        AMQPValue::LongLongInt(n) => *n,
+        AMQPValue::Float(n) => whole(f64::from(*n))?,
+        AMQPValue::Double(n) => whole(*n)?,
+        AMQPValue::LongString(text) => digits(text.as_bytes())?,
+        AMQPValue::ByteArray(bytes) => digits(bytes.as_slice())?,
+        _ => return None,
+    };
+    let ms = u32::try_from(ms).ok().filter(|ms| *ms > 0)?;
+    Some(Duration::from_millis(ms.into()))
+}
+
+fn digits(text: &[u8]) -> Option<i64> {
+    let is_number = text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+}
+
+/// Up to the longest delay; beyond it is none anyway.
+fn whole(number: f64) -> Option<i64> {
+    if !(0.0..=f64::from(u32::MAX)).contains(&number) {
+        return None;
+    }
+    Duration::try_from_secs_f64(number).ok().and_then(|it| i64::try_from(it.as_secs()).ok())
+}
+
+fn text(text: &str) -> AMQPValue {
+    AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()))
+}

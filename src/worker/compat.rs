@@ -1,0 +1,219 @@
+//! Delays messages that were published for an exchange of the delayed message plugin, with an `x-delay` that no queue
+//! stands for: through the topology's own delays as far as they go, and the rest of it here.
+//!
+//! Each copy is confirmed before its delivery is acked, so nothing is lost, and a worker that dies in between leaves a
+//! second copy. The time at which a message is due travels with it, by the database's clock, which all workers share.
+
+mod clock;
+pub(super) mod rebind;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::{
+    FutureExt,
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+
+use super::{
+    backoff,
+    channels::{Channels, Source},
+    context::ConsumerContext,
+    copy_publisher::CopyError,
+    counters::count,
+    kept_bytes::{KeptBytes, Part},
+    schedule::Schedule,
+    session_end::SessionEnd,
+};
+use crate::{
+    broker::PublishError,
+    shutdown::Stop,
+    telemetry,
+    text::error_chain,
+    wire::{Message, Received, compat::Delayed},
+};
+use clock::Clock;
+
+/// What waits longer in a worker is marked with its time first, so that it does not begin anew when the worker dies.
+const UNMARKED: Duration = Duration::from_secs(5);
+/// After a stop was asked for; what is not confirmed by then is given back.
+const LAST_CONFIRMS: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// One line in the log stands for all failures within it.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// Copies on their way at once.
+const MAX_COPIES: usize = 1_000;
+
+/// A delivery that is acked when its copy is confirmed.
+struct Copy {
+    source: Source,
+    message: Message,
+    failures: u32,
+    _part: Part,
+}
+
+type Sending = BoxFuture<'static, (Copy, Result<(), CopyError>)>;
+
+struct Delaying {
+    context: ConsumerContext,
+    channels: Channels,
+    clock: Clock,
+    kept: KeptBytes,
+    /// Copies that are to be sent at an instant.
+    later: Schedule<Copy>,
+    sending: FuturesUnordered<Sending>,
+    reported: Option<Instant>,
+}
+
+/// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
+pub(super) async fn delay(
+    context: ConsumerContext,
+    channels: Channels,
+    stop: Stop,
+) -> Result<(), SessionEnd> {
+    let clock = Clock::read(&context.worker.store).await?;
+    let mut delaying = Delaying {
+        context,
+        channels,
+        clock,
+        kept: KeptBytes::default(),
+        later: Schedule::default(),
+        sending: FuturesUnordered::new(),
+        reported: None,
+    };
+    let worked = match delaying.work(&stop).await {
+        Ok(()) => delaying.drain().await,
+        Err(error) => Err(error),
+    };
+    let given_back = delaying.channels.give_back_all().await;
+    worked.and(given_back.map_err(SessionEnd::from))
+}
+
+impl Delaying {
+    async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
+        // The first look: one message at a time is what the channel was opened with.
+        self.widen().await?;
+        loop {
+            let receiving = !self.kept.is_full() && self.sending.len() < MAX_COPIES;
+            tokio::select! {
+                biased;
+                () = stop.requested() => return Ok(()),
+                Some((copy, result)) = self.sending.next() => self.sent(copy, result).await?,
+                () = sleep_until(self.later.next()) => {
+                    for copy in self.later.take_due(Instant::now(), MAX_COPIES) {
+                        self.send(copy);
+                    }
+                }
+                delivery = self.channels.next(), if receiving => {
+                    let (source, received) = delivery?;
+                    self.take(source, received);
+                }
+            }
+            self.channels.send_acks().await?;
+            if self.channels.is_short() && self.channels.may_replace() {
+                self.widen().await?;
+            }
+        }
+    }
+
+    /// Goes on receiving on another channel.
+    async fn widen(&mut self) -> Result<(), SessionEnd> {
+        for (source, received) in self.channels.replace(self.context.prefetch).await? {
+            self.take(source, received);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, source: Source, received: Received) {
+        let part = self.kept.keep(2 * received.bytes());
+        let (message, rest) = self.next_step(&Delayed::read(received));
+        self.channels.waits(source, true);
+        let copy = Copy { source, message, failures: 0, _part: part };
+        self.later.add(Instant::now() + rest, copy);
+    }
+
+    /// What to publish, and in how long: nowhere does a message wait longer than it should.
+    fn next_step(&self, delayed: &Delayed) -> (Message, Duration) {
+        let topology = &self.context.worker.topology;
+        let due_ms = match (delayed.due_ms, delayed.wanted) {
+            (Some(due_ms), _) => due_ms,
+            (None, Some(wanted)) => self.clock.after(wanted),
+            (None, None) => {
+                return (delayed.restored(topology.compat_due_exchange()), Duration::ZERO);
+            }
+        };
+        let rest = self.clock.until(due_ms);
+        let route = topology.wait(&self.context.timeout, rest).ok();
+        match route.filter(|route| route.holds <= rest) {
+            Some(route) => (delayed.on_its_way(route, due_ms), Duration::ZERO),
+            None if delayed.due_ms.is_none() && rest > UNMARKED => {
+                (delayed.on_its_way(topology.compat_again(), due_ms), Duration::ZERO)
+            }
+            None => (delayed.restored(topology.compat_due_exchange()), rest),
+        }
+    }
+
+    fn send(&mut self, copy: Copy) {
+        let publisher = Arc::clone(&self.context.copies);
+        let sending = async move {
+            let result = publisher.publish(copy.message.clone()).await;
+            (copy, result)
+        };
+        self.sending.push(sending.boxed());
+    }
+
+    async fn sent(
+        &mut self,
+        mut copy: Copy,
+        result: Result<(), CopyError>,
+    ) -> Result<(), SessionEnd> {
+        let error = match result {
+            Ok(()) => {
+                self.channels.waits(copy.source, false);
+                self.channels.finish(copy.source);
+                count(&self.context.worker.counters.put_back, 1);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        self.report(&error);
+        if matches!(error, CopyError::Publish(PublishError::Unencodable { .. })) {
+            self.channels.waits(copy.source, false);
+            return Ok(self.channels.dead_letter(copy.source).await?);
+        }
+        let pause = FIRST_PAUSE.saturating_mul(1 << copy.failures.min(10)).min(backoff::LONGEST);
+        copy.failures += 1;
+        self.later.add(Instant::now() + pause, copy);
+        Ok(())
+    }
+
+    fn report(&mut self, error: &CopyError) {
+        if self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+            self.reported = Some(Instant::now());
+            let waiting = self.later.len() + self.sending.len() + 1;
+            telemetry::copies_wait(&self.context.timeout.name, waiting, &error_chain(error));
+        }
+    }
+
+    /// Copies that are being sent are confirmed and acked; what waits is given back.
+    async fn drain(&mut self) -> Result<(), SessionEnd> {
+        let last = tokio::time::Instant::now() + LAST_CONFIRMS;
+        while !self.sending.is_empty() {
+            tokio::select! {
+                Some((copy, result)) = self.sending.next() => self.sent(copy, result).await?,
+                () = tokio::time::sleep_until(last) => break,
+            }
+        }
+        Ok(self.channels.send_acks().await?)
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,57 @@
+//! Queues that their consumers bind to the old name, moved to where messages come out when they are due.
+//!
+//! A consumer binds its queue when it starts, and at the old name it would get its messages early. So each such binding
+//! is made where it belongs and taken away there, within about a second.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use crate::{
+    objects::Binding, shutdown::Stop, telemetry, text::error_chain, worker::context::Worker,
+};
+
+use super::super::session_end::SessionEnd;
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks until a stop is asked for. Without the management API, or without the rights, the log and `overdue verify`
+/// say so.
+pub(in crate::worker) async fn rebind(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
+    let (Some(management), true) = (&worker.management, worker.topology.compat.is_some()) else {
+        return Ok(());
+    };
+    let mut failed: BTreeSet<String> = BTreeSet::new();
+    loop {
+        match management.early_bindings(&worker.topology).await {
+            Ok(bindings) => {
+                for binding in bindings {
+                    let result = management.bind_when_due(&worker.topology, &binding).await;
+                    let reason = result.err().map(|error| error_chain(&error));
+                    report(&mut failed, &binding, reason);
+                }
+            }
+            // The session's own connection says whether the broker is there.
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = stop.requested() => return Ok(()),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+/// A failure is worth one line.
+fn report(failed: &mut BTreeSet<String>, binding: &Binding, reason: Option<String>) {
+    let name = format!("{} {}", binding.destination, binding.routing_key);
+    match reason {
+        None => {
+            failed.remove(&name);
+            telemetry::binding_moved(&binding.destination, &binding.source);
+        }
+        Some(reason) => {
+            if failed.insert(name) {
+                telemetry::binding_not_moved(&binding.destination, &binding.source, &reason);
+            }
+        }
+    }
+}

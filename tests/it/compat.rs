@@ -1,0 +1,177 @@
+//! `[compat.x-delay]`: programs that were written for the delayed message exchange plugin, on a broker without it.
+
+use std::collections::BTreeSet;
+
+use lapin::{BasicProperties, types::AMQPValue, types::FieldTable};
+use overdue::internals::topology::Topology;
+use serde_json::Value;
+
+use crate::support::{Run, World, python, until, world::TOPOLOGY};
+
+const COMPAT: &str = r#"
+[compat.x-delay]
+exchange = "reminders"
+type = "direct"
+"#;
+
+fn with_levels() -> String {
+    format!("{TOPOLOGY}{COMPAT}")
+}
+
+fn with_ladder() -> String {
+    let ladder = "strategy = \"ladder\"\nladder = { max = \"1h\" }\nlevels = [";
+    with_levels().replace("levels = [", ladder)
+}
+
+/// Every form of `x-delay`: who waits waits exactly once and not too short, who does not is not kept; nothing else of a
+/// message changes.
+pub(super) fn assert_forms(run: &Run) {
+    assert_eq!(run.code, Some(0), "{run}");
+    let lines: Vec<Value> =
+        run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let cases: BTreeSet<&str> = lines.iter().map(|it| it["case"].as_str().unwrap()).collect();
+    assert_eq!(cases.len(), lines.len(), "each once: {run}");
+    let delay = |line: &Value| line["delay"].as_u64().unwrap();
+    for line in &lines {
+        assert!(line["took"].as_f64().unwrap() >= delay(line) as f64, "early: {line}");
+        assert_eq!(line["key"], "welcome", "{line}");
+        assert_eq!(line["changed"], serde_json::json!([]), "{line}");
+    }
+    let late = lines.iter().position(|line| delay(line) >= 3_000).unwrap();
+    let kept: Vec<&Value> = lines[late..].iter().filter(|line| delay(line) == 0).collect();
+    assert!(kept.is_empty(), "they are to come at once: {kept:?}");
+}
+
+async fn forms_on(topology: &str) {
+    let world = World::of(topology).await;
+    let worker = world.worker();
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let url = world.broker_url();
+    let arguments = [url.as_str(), "reminders", "welcome", "mails", "hostile"];
+    assert_forms(&python("tests/python/x_delay.py", &arguments, ""));
+    world.until_empty("orders.compat").await;
+    world.parked(0).await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_form_of_x_delay_is_kept_as_long_as_the_plugin_keeps_it_with_a_ladder() {
+    forms_on(&with_ladder()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_form_of_x_delay_is_kept_as_long_as_the_plugin_keeps_it_with_levels() {
+    forms_on(&with_levels()).await;
+}
+
+/// The program of the page that people find when they leave the plugin: publisher and consumer as they were.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_and_a_consumer_written_for_the_plugin_run_unchanged() {
+    let world = World::of(&with_ladder()).await;
+    let worker = world.worker();
+    let url = world.broker_url();
+    let consumer = world.started_consumer(&url);
+    // It binds its queue to the old name, and the worker moves that.
+    let management = world.management();
+    let due = world.topology.compat_due_exchange();
+    let moved = async || {
+        let bindings = management.observe().await.unwrap().objects.bindings;
+        let to = |source: &str| {
+            bindings
+                .iter()
+                .any(|it| it.source == source && it.destination.starts_with("reminders-"))
+        };
+        to(&due) && !to("reminders")
+    };
+    until("the binding is where messages are due", moved, |moved| *moved).await;
+    let input = "welcome 2500 late\nwelcome 1000 sooner\nwelcome - now\n";
+    let run = python("examples/python/delayed_publisher.py", &[&url, "reminders"], input);
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = consumer.await.unwrap();
+    let wanted = "waiting\nreceived now with welcome\nreceived sooner with welcome\nreceived late with welcome\n";
+    assert_eq!(run.stdout, wanted, "{run}");
+    worker.stop().await;
+}
+
+/// Where no worker moves a binding to the old name, messages come early by it; they still come when they are due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_binding_to_the_old_name_makes_an_early_copy_and_loses_nothing() {
+    let world = World::of(&with_ladder()).await;
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", "reminders", "welcome").await;
+    wire.publish("reminders", "welcome", delay_of(1_500), b"rest").await;
+    wire.publish("reminders", "welcome", delay_of(1_000), b"level").await;
+    wire.publish("reminders", "other", delay_of(1_000), b"for somebody else").await;
+    let early = wire.take_many("mails", 2).await;
+    assert_eq!([early[0].text(), early[1].text()], ["rest", "level"]);
+
+    let findings = world.overdue(&["verify", "-o", "json"]);
+    assert!(findings.stdout.contains("early-binding"), "{findings}");
+    let worker = world.worker();
+    let early = async || world.management().early_bindings(&world.topology).await.unwrap();
+    until("it was moved", early, Vec::is_empty).await;
+    let rest = wire.take_many("mails", 1).await;
+    assert_eq!(rest[0].text(), "rest");
+    worker.stop().await;
+}
+
+/// A worker that stops gives back what it keeps, and the next one keeps it for the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_worker_keeps_outlives_it() {
+    let world = World::of(&with_levels()).await;
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let published = std::time::Instant::now();
+    wire.publish("reminders", "welcome", delay_of(2_900), b"kept").await;
+    for _ in 0..3 {
+        let worker = world.worker();
+        let taken = async || worker.counts().put_back;
+        until("a step was made", taken, |put_back| *put_back > 0).await;
+        worker.stop().await;
+    }
+    let worker = world.worker();
+    let mails = wire.take_many("mails", 1).await;
+    assert!(published.elapsed() >= std::time::Duration::from_millis(2_900));
+    assert_eq!((mails[0].key.as_str(), mails[0].text().as_str()), ("welcome", "kept"));
+    assert_eq!(mails[0].headers.get("x-delay"), Some(&AMQPValue::LongInt(2_900)));
+    worker.stop().await;
+    assert_eq!(wire.take("mails").await, None);
+}
+
+/// Both come without their being asked for: the section is taken out, nothing that waits is lost, everything goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_section_comes_and_goes() {
+    let world = World::of(TOPOLOGY).await;
+    let before = world.management().observe().await.unwrap().objects;
+    let with = Topology::parse(&with_levels()).unwrap();
+    world.apply(&with).await;
+    std::fs::write(world.topology_file(), with_levels()).unwrap();
+    let run = world.overdue(&["verify"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    world.apply(&with).await;
+
+    std::fs::write(world.topology_file(), TOPOLOGY).unwrap();
+    let run = world.overdue(&["apply", "--wait=60s"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(world.management().observe().await.unwrap().objects, before);
+}
+
+fn delay_of(ms: i32) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    headers.insert("x-delay".into(), AMQPValue::LongInt(ms));
+    BasicProperties::default().with_headers(headers)
+}
+
+impl World {
+    fn started_consumer(&self, url: &str) -> tokio::task::JoinHandle<Run> {
+        let url = url.to_owned();
+        tokio::task::spawn_blocking(move || {
+            let arguments = [url.as_str(), "reminders", "welcome", "3"];
+            python("examples/python/delayed_consumer.py", &arguments, "")
+        })
+    }
+}
