@@ -32,5 +32,6 @@ pub use connect::{ConnectError, Link};
 pub(crate) use cpu::{BrokerCpu, CpuError};
 pub(crate) use lock::LockLost;
 pub use lock::{LockError, TopologyLock};
+pub(crate) use management::DelayedOnNode;
 pub use management::{Management, ManagementError};
 pub use publish::{PublishError, Publisher};

@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod drill;
 pub(crate) mod exit;
+mod exit_plugin;
 mod explain;
 mod export;
 mod graph;
@@ -110,6 +111,8 @@ enum Command {
     Permissions(permissions::Permissions),
     /// Print the topology for other tools: definitions, rabbitmqadmin, Terraform, Kubernetes
     Export(export::Export),
+    /// Guide the way from an exchange of the delayed message plugin to one that needs no plugin
+    ExitPlugin(exit_plugin::ExitPlugin),
     /// Show the settings in effect, as TOML, without passwords
     Config,
 }
@@ -145,6 +148,7 @@ impl Cli {
             Command::Database(database) => database.run(&settings).await,
             Command::Permissions(permissions) => permissions.run(&settings),
             Command::Export(export) => export.run(&settings),
+            Command::ExitPlugin(exit) => exit.run(&settings).await,
             Command::Config => setup::show(&settings),
         }
     }

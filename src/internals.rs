@@ -226,8 +226,8 @@ pub mod topology {
     pub mod check {
         pub use crate::topology::check::{BrokerVersion, RULES, Surroundings};
     }
-    pub mod compat {
-        pub use crate::topology::compat::{RoutingType, XDelay};
+    pub mod x_delay {
+        pub use crate::topology::x_delay::{RoutingType, XDelay};
     }
     pub mod file {
         pub use crate::topology::file::QueueType;

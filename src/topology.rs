@@ -2,7 +2,7 @@
 
 pub(crate) mod after;
 pub(crate) mod check;
-pub(crate) mod compat;
+mod compat;
 mod delays;
 pub(crate) mod file;
 mod keys;
@@ -18,14 +18,15 @@ pub(crate) mod schema;
 pub(crate) mod stages;
 pub(crate) mod strategy;
 pub(crate) mod trial;
+pub(crate) mod x_delay;
 
 use std::collections::BTreeMap;
 
 use check::Surroundings;
-use compat::XDelay;
 use file::{DEFAULT_DELIVERY_LIMIT, QueueType, StrategyName, TopologyFile};
 use level::Level;
 use strategy::Strategy;
+use x_delay::XDelay;
 
 use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
 

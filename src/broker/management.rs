@@ -5,6 +5,7 @@
 //! configure and write on the topology's objects to change.
 
 mod change;
+mod each;
 mod error;
 mod nodes;
 
@@ -14,6 +15,7 @@ use futures_util::future::BoxFuture;
 use rabbitmq_http_client::error::Error as ApiError;
 use serde::de::DeserializeOwned;
 
+pub(crate) use each::DelayedOnNode;
 pub use error::ManagementError;
 use error::{ApiFailure, Caller};
 use nodes::{ApiClient, Nodes, http_client, is_unreached};

@@ -9,63 +9,17 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::{Deserialize, Serialize};
-
-use super::{Timeout, Topology, file::QueueType, level::Level, route::Route};
+use super::{
+    Timeout, Topology,
+    file::QueueType,
+    level::{Level, Ttl},
+    route::Route,
+    x_delay::WORD,
+};
 use crate::objects::{Argument, Arguments, Binding, Objects};
 
 /// The longest `x-delay` in milliseconds; with a longer one the plugin routes at once.
 const MAX_X_DELAY_MS: u64 = u32::MAX as u64;
-
-/// The word of the routing key with which messages wait for the worker, and the end of its queue's name.
-pub(crate) const WORD: &str = "compat";
-
-/// An exchange of the plugin that is taken over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct XDelay {
-    /// The name that its publishers use.
-    pub exchange: String,
-    /// How it routes what is due: the plugin's argument `x-delayed-type`.
-    pub routing: RoutingType,
-}
-
-/// How an exchange routes.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum RoutingType {
-    /// By the same routing key.
-    #[default]
-    Direct,
-    /// By a pattern of the routing key.
-    Topic,
-    /// To every queue.
-    Fanout,
-    /// By headers.
-    Headers,
-}
-
-impl RoutingType {
-    /// The name of the exchange type.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Topic => "topic",
-            Self::Fanout => "fanout",
-            Self::Headers => "headers",
-        }
-    }
-
-    /// The type with the old name, and the key that takes everything there. A consumer that still binds itself there
-    /// gets early copies of what it is bound for, and of nothing else.
-    const fn entry(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Direct | Self::Topic => ("topic", "#"),
-            Self::Fanout => ("fanout", ""),
-            Self::Headers => ("headers", ""),
-        }
-    }
-}
 
 impl Topology {
     /// `orders.compat.in`, the headers exchange behind the old name.
@@ -74,7 +28,7 @@ impl Topology {
         format!("{}.{WORD}.in", self.name)
     }
 
-    /// `orders.compat.rest`, where everything goes that is no level.
+    /// `orders.compat.rest`, where everything else goes.
     #[must_use]
     pub fn compat_rest_exchange(&self) -> String {
         format!("{}.{WORD}.rest", self.name)
@@ -106,7 +60,7 @@ impl Topology {
 
     /// The rule under which its messages wait: no timeout of the file.
     pub(crate) fn compat_timeout(&self) -> Option<Timeout> {
-        let after = Level::of(super::level::Ttl::SHORTEST);
+        let after = Level::of(Ttl::SHORTEST);
         self.compat.as_ref().map(|_| Timeout {
             name: WORD.to_owned(),
             after,

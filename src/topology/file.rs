@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::compat::RoutingType;
+use super::x_delay::RoutingType;
 
 /// What happens to an order that is due, where a timeout does not say: it is built in.
 pub(crate) const DEFAULT_EFFECT: &str = "close";

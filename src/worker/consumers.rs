@@ -11,7 +11,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use super::{
     backoff::Backoff,
     channels::{Bodies, Channels},
-    compat as delaying,
+    compat,
     context::{ConsumerContext, Worker},
     copy_publisher::CopyPublisher,
     jitter,
@@ -24,7 +24,7 @@ use crate::{
     shutdown::Stop,
     telemetry,
     text::error_chain,
-    topology::{Timeout, compat},
+    topology::{Timeout, x_delay::WORD},
 };
 
 /// While a queue is being deleted, subscribing to it ends the whole connection (`INTERNAL_ERROR`).
@@ -133,7 +133,7 @@ impl Consumers {
     /// Whether it could be started; a queue that cannot be consumed is left for a while.
     async fn start(&mut self, timeout: &Timeout, queue: &str) -> Result<bool, SessionEnd> {
         let prefetch = limits::prefetch(&self.worker.settings);
-        let is_compat = timeout.name == compat::WORD;
+        let is_compat = timeout.name == WORD;
         let bodies = if is_compat { Bodies::Whole } else { Bodies::Notices };
         let opened = Channels::open(&self.link, queue, receive::FIRST_PREFETCH, bodies).await;
         let channels = match opened {
@@ -149,7 +149,7 @@ impl Consumers {
         };
         let stop = self.stop.clone();
         let task = if is_compat {
-            self.tasks.spawn(delaying::delay(context, channels, stop))
+            self.tasks.spawn(compat::delay(context, channels, stop))
         } else {
             self.tasks.spawn(receive::receive(context, channels, stop))
         };

@@ -33,7 +33,7 @@ pub(super) fn assert_forms(run: &Run) {
     assert_eq!(cases.len(), lines.len(), "each once: {run}");
     let delay = |line: &Value| line["delay"].as_u64().unwrap();
     for line in &lines {
-        assert!(line["took"].as_f64().unwrap() >= delay(line) as f64, "early: {line}");
+        assert!(line["took"].as_f64().unwrap() >= line["delay"].as_f64().unwrap(), "early: {line}");
         assert_eq!(line["key"], "welcome", "{line}");
         assert_eq!(line["changed"], serde_json::json!([]), "{line}");
     }
@@ -71,8 +71,7 @@ async fn every_form_of_x_delay_is_kept_as_long_as_the_plugin_keeps_it_with_level
 async fn a_publisher_and_a_consumer_written_for_the_plugin_run_unchanged() {
     let world = World::of(&with_ladder()).await;
     let worker = world.worker();
-    let url = world.broker_url();
-    let consumer = world.started_consumer(&url);
+    let consumer = world.started_consumer();
     // It binds its queue to the old name, and the worker moves that.
     let management = world.management();
     let due = world.topology.compat_due_exchange();
@@ -86,12 +85,8 @@ async fn a_publisher_and_a_consumer_written_for_the_plugin_run_unchanged() {
         to(&due) && !to("reminders")
     };
     until("the binding is where messages are due", moved, |moved| *moved).await;
-    let input = "welcome 2500 late\nwelcome 1000 sooner\nwelcome - now\n";
-    let run = python("examples/python/delayed_publisher.py", &[&url, "reminders"], input);
-    assert_eq!(run.code, Some(0), "{run}");
-    let run = consumer.await.unwrap();
-    let wanted = "waiting\nreceived now with welcome\nreceived sooner with welcome\nreceived late with welcome\n";
-    assert_eq!(run.stdout, wanted, "{run}");
+    world.publish_reminders();
+    assert_reminded(&consumer.await.unwrap());
     worker.stop().await;
 }
 
@@ -113,8 +108,9 @@ async fn a_binding_to_the_old_name_makes_an_early_copy_and_loses_nothing() {
     let worker = world.worker();
     let early = async || world.management().early_bindings(&world.topology).await.unwrap();
     until("it was moved", early, Vec::is_empty).await;
-    let rest = wire.take_many("mails", 1).await;
-    assert_eq!(rest[0].text(), "rest");
+    // The other one may have been due before the binding was moved: then it is parked.
+    let rest = async || wire.take("mails").await.map(|it| it.text());
+    until("it comes when it is due", rest, |text| text.as_deref() == Some("rest")).await;
     worker.stop().await;
 }
 
@@ -155,7 +151,7 @@ async fn the_section_comes_and_goes() {
     world.apply(&with).await;
 
     std::fs::write(world.topology_file(), TOPOLOGY).unwrap();
-    let run = world.overdue(&["apply", "--wait=60s"]);
+    let run = world.overdue(&["apply", "--yes", "--wait"]);
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(world.management().observe().await.unwrap().objects, before);
 }
@@ -166,9 +162,21 @@ fn delay_of(ms: i32) -> BasicProperties {
     BasicProperties::default().with_headers(headers)
 }
 
+pub(super) fn assert_reminded(run: &Run) {
+    let wanted = "waiting\nreceived now with welcome\nreceived sooner with welcome\nreceived late with welcome\n";
+    assert_eq!(run.stdout, wanted, "{run}");
+}
+
 impl World {
-    fn started_consumer(&self, url: &str) -> tokio::task::JoinHandle<Run> {
-        let url = url.to_owned();
+    pub(super) fn publish_reminders(&self) {
+        let url = self.broker_url();
+        let input = "welcome 2500 late\nwelcome 1000 sooner\nwelcome - now\n";
+        let run = python("examples/python/delayed_publisher.py", &[&url, "reminders"], input);
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+
+    pub(super) fn started_consumer(&self) -> tokio::task::JoinHandle<Run> {
+        let url = self.broker_url();
         tokio::task::spawn_blocking(move || {
             let arguments = [url.as_str(), "reminders", "welcome", "3"];
             python("examples/python/delayed_consumer.py", &arguments, "")

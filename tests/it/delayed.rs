@@ -9,7 +9,10 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 
-use crate::support::{Services, World, samples::DELAYED, text, world::TOPOLOGY};
+use crate::{
+    compat::{assert_forms, assert_reminded},
+    support::{Services, Wire, World, python, samples::DELAYED, text, until, world::TOPOLOGY},
+};
 
 const TYPE: &str = "x-delayed-message";
 
@@ -30,20 +33,14 @@ async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
     assert!(types.iter().any(|name| name == TYPE), "{types:?}");
 
     let wire = world.wire().await;
-    let declared = wire.channel.exchange_declare(
-        "delayed".into(),
-        ExchangeKind::Custom(TYPE.to_owned()),
-        ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() },
-        table(&[("x-delayed-type", text("direct"))]),
-    );
-    declared.await.unwrap();
-    let queue = wire.listen("delayed", "due").await;
+    wire.plugin_exchange().await;
+    let queue = wire.listen("reminders", "due").await;
     let published = Instant::now();
     for (body, delay) in [("late", Some(1_500)), ("at once", None)] {
         let delay = delay.map(|ms| ("x-delay", AMQPValue::LongInt(ms)));
         let headers = table(delay.as_slice());
         let properties = BasicProperties::default().with_headers(headers);
-        let confirm = wire.publish("delayed", "due", properties, body.as_bytes()).await;
+        let confirm = wire.publish("reminders", "due", properties, body.as_bytes()).await;
         assert!(confirm.is_ack());
     }
 
@@ -92,4 +89,98 @@ async fn verify_and_its_probe() {
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stdout.contains("what comes due for it is lost"), "{run}");
     assert!(run.stdout.contains("NO QUEUE of it is bound"), "{run}");
+}
+
+/// Every form of `x-delay`, as the plugin itself takes it: what `[compat.x-delay]` does is compared with this.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_form_of_x_delay_with_the_plugin_itself() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::bare(services, TOPOLOGY).await;
+    let wire = world.wire().await;
+    wire.plugin_exchange().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", "reminders", "welcome").await;
+    let url = world.broker_url();
+    let run = python("tests/python/x_delay.py", &[&url, "reminders", "welcome", "mails"], "");
+    assert_forms(&run);
+}
+
+/// The programs of docs/leaving-the-delayed-message-plugin.md with the plugin; tests/it/compat.rs runs them without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_and_a_consumer_written_for_the_plugin() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::bare(services, TOPOLOGY).await;
+    let wire = world.wire().await;
+    wire.plugin_exchange().await;
+    let consumer = world.started_consumer();
+    let management = world.management();
+    let bound = async || {
+        let bindings = management.observe().await.unwrap().objects.bindings;
+        bindings.iter().any(|it| it.source == "reminders")
+    };
+    until("the consumer is there", bound, |bound| *bound).await;
+    world.publish_reminders();
+    assert_reminded(&consumer.await.unwrap());
+}
+
+/// The whole way on a broker that has the plugin: the guide, the bindings, the switch, and the same consumer's queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_plugin_guides_the_switch() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::with(services, TOPOLOGY).await;
+    let wire = world.wire().await;
+    wire.plugin_exchange().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", "reminders", "welcome").await;
+    let delay = table(&[("x-delay", AMQPValue::LongInt(600_000))]);
+    wire.publish("reminders", "welcome", BasicProperties::default().with_headers(delay), b"1")
+        .await;
+
+    let out = world.dir.path().join("compat.toml");
+    let out = out.to_str().unwrap();
+    let run = world.overdue(&["exit-plugin", "reminders", "--out", out]);
+    assert_eq!(run.code, Some(0), "{run}");
+    for wanted in [
+        "x-delayed-type direct",
+        "mails by \"welcome\": not copied yet",
+        ": 1 message",
+        "to upgrade: no",
+    ] {
+        assert!(run.stdout.contains(wanted), "{wanted}: {run}");
+    }
+    let section = std::fs::read_to_string(out).unwrap();
+    assert_eq!(section, "[compat.x-delay]\nexchange = \"reminders\"\ntype = \"direct\"\n");
+
+    let run = world.overdue(&["exit-plugin", "reminders", "--bind"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["exit-plugin", "reminders"]);
+    assert!(run.stdout.contains("mails by \"welcome\": copied"), "{run}");
+
+    // While the plugin's exchange is there, nothing is changed in its place.
+    std::fs::write(world.topology_file(), format!("{TOPOLOGY}\n{section}")).unwrap();
+    let run = world.overdue(&["apply"]);
+    assert_ne!(run.code, Some(0), "{run}");
+    world.services.api().delete_exchange(&world.vhost, "reminders", false).await.unwrap();
+    let run = world.overdue(&["apply"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["exit-plugin", "reminders"]);
+    assert!(run.stdout.contains("to upgrade: yes"), "{run}");
+    let delay = table(&[("x-delay", AMQPValue::LongInt(500))]);
+    let published = Instant::now();
+    wire.publish("reminders", "welcome", BasicProperties::default().with_headers(delay), b"2")
+        .await;
+    assert_eq!(wire.take_many("mails", 1).await[0].body, b"2");
+    assert!(published.elapsed() >= Duration::from_millis(500));
+}
+
+impl Wire {
+    async fn plugin_exchange(&self) {
+        let declared = self.channel.exchange_declare(
+            "reminders".into(),
+            ExchangeKind::Custom(TYPE.to_owned()),
+            ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() },
+            table(&[("x-delayed-type", text("direct"))]),
+        );
+        declared.await.unwrap();
+    }
 }

@@ -13,6 +13,7 @@ mod bench_change;
 mod broker_model;
 mod busy;
 mod check;
+mod compat;
 mod contention;
 mod delivery_tags;
 mod doctor;

@@ -72,6 +72,16 @@ impl Nodes {
         Ok(Self { nodes, current: AtomicUsize::new(0) })
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Where the management API of one of them is.
+    pub(super) fn endpoint(&self, index: usize) -> Option<&Url> {
+        self.nodes.get(index).map(|node| &node.endpoint)
+    }
+
     /// Begins with the node that answered last.
     pub(super) fn round(&self) -> Round<'_> {
         let index = self.current.load(Ordering::Relaxed);

@@ -4,8 +4,8 @@ use super::surroundings::Surroundings;
 use crate::{
     diagnostic::Draft,
     topology::{
-        compat::WORD,
         file::{StrategyName, TopologyFile, XDelaySection},
+        x_delay::WORD,
     },
 };
 
@@ -67,7 +67,7 @@ pub(super) fn without_ladder(file: &TopologyFile, _: &Surroundings) -> Vec<Draft
         return Vec::new();
     }
     let message =
-        "an `x-delay` that is no level waits in several levels, and the rest of it in a worker"
+        "an `x-delay` other than a level waits in several levels, and the rest of it in a worker"
             .to_owned();
     let help = "choose the strategy `ladder` where publishers send any `x-delay`; where all of them are levels it is fine";
     vec![Draft::in_file(section.exchange.span(), message, help)]

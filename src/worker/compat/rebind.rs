@@ -5,11 +5,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use crate::{
-    objects::Binding, shutdown::Stop, telemetry, text::error_chain, worker::context::Worker,
-};
-
-use super::super::session_end::SessionEnd;
+use super::super::{context::Worker, session_end::SessionEnd};
+use crate::{shutdown::Stop, telemetry, text::error_chain};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -22,16 +19,12 @@ pub(in crate::worker) async fn rebind(worker: Arc<Worker>, stop: Stop) -> Result
     };
     let mut failed: BTreeSet<String> = BTreeSet::new();
     loop {
-        match management.early_bindings(&worker.topology).await {
-            Ok(bindings) => {
-                for binding in bindings {
-                    let result = management.bind_when_due(&worker.topology, &binding).await;
-                    let reason = result.err().map(|error| error_chain(&error));
-                    report(&mut failed, &binding, reason);
-                }
-            }
-            // The session's own connection says whether the broker is there.
-            Err(_) => {}
+        // The session's own connection says whether the broker is there.
+        let early = management.early_bindings(&worker.topology).await.unwrap_or_default();
+        for binding in early {
+            let result = management.bind_when_due(&worker.topology, &binding).await;
+            let reason = result.err().map(|error| error_chain(&error));
+            report(&mut failed, (&binding.destination, &binding.source), reason);
         }
         tokio::select! {
             () = stop.requested() => return Ok(()),
@@ -41,16 +34,15 @@ pub(in crate::worker) async fn rebind(worker: Arc<Worker>, stop: Stop) -> Result
 }
 
 /// A failure is worth one line.
-fn report(failed: &mut BTreeSet<String>, binding: &Binding, reason: Option<String>) {
-    let name = format!("{} {}", binding.destination, binding.routing_key);
+fn report(failed: &mut BTreeSet<String>, (queue, exchange): (&str, &str), reason: Option<String>) {
     match reason {
         None => {
-            failed.remove(&name);
-            telemetry::binding_moved(&binding.destination, &binding.source);
+            failed.remove(queue);
+            telemetry::binding_moved(queue, exchange);
         }
         Some(reason) => {
-            if failed.insert(name) {
-                telemetry::binding_not_moved(&binding.destination, &binding.source, &reason);
+            if failed.insert(queue.to_owned()) {
+                telemetry::binding_not_moved(queue, exchange, &reason);
             }
         }
     }

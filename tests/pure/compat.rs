@@ -1,0 +1,218 @@
+//! `[compat.x-delay]`: what it becomes, what it is worth to a plan, and what an `x-delay` is.
+
+use lapin::types::{AMQPValue, FieldTable};
+use overdue::internals::{
+    objects::{Binding, Objects, routing::route},
+    plan::{Change, Plan},
+    topology::{
+        Topology,
+        check::Surroundings,
+        lint,
+        x_delay::{RoutingType, XDelay},
+    },
+    wire::x_delay,
+};
+use proptest::prelude::*;
+
+use crate::broker_model::{applied, empty_queues, plan};
+
+const FILE: &str = r#"name = "orders"
+delay.levels = ["1s", "30m", "60d"]
+timeout = [{ name = "unpaid", after = "30m" }]
+retry.after = ["1s"]
+"#;
+const COMPAT: &str = "[compat.x-delay]\nexchange = \"reminders\"\ntype = \"topic\"\n";
+
+fn with_compat() -> Topology {
+    Topology::parse(&format!("{FILE}{COMPAT}")).expect("a good file")
+}
+
+fn without() -> Topology {
+    Topology::parse(FILE).expect("a good file")
+}
+
+#[test]
+fn the_file_says_which_exchange_and_how_it_routes() {
+    let wanted = XDelay { exchange: "reminders".to_owned(), routing: RoutingType::Topic };
+    assert_eq!(with_compat().compat, Some(wanted));
+    let direct = Topology::parse(&format!("{FILE}[compat.x-delay]\nexchange = \"r\"\n"));
+    assert_eq!(direct.unwrap().compat.unwrap().routing, RoutingType::Direct);
+}
+
+#[test]
+fn its_objects() {
+    let (with, without) = (with_compat().objects(), without().objects());
+    let mut lines: Vec<String> = Vec::new();
+    for (name, exchange) in
+        with.exchanges.iter().filter(|(it, _)| !without.exchanges.contains_key(*it))
+    {
+        lines.push(format!("exchange {name} {} {:?}", exchange.kind, exchange.arguments));
+    }
+    for (name, queue) in with.queues.iter().filter(|(it, _)| !without.queues.contains_key(*it)) {
+        lines.push(format!("queue {name} {:?}", queue.arguments));
+    }
+    for it in with.bindings.difference(&without.bindings) {
+        let Binding { source, destination, routing_key, arguments, .. } = it;
+        lines.push(format!("binding {source} -> {destination} {routing_key:?} {arguments:?}"));
+    }
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+/// What the plugin routes at once is never kept: 60 days are more than an `x-delay` can be.
+#[test]
+fn a_level_that_no_x_delay_can_name_has_no_queue() {
+    let queues: Vec<String> = with_compat().objects().queues.into_keys().collect();
+    assert!(queues.contains(&"orders.compat.delay.30m".to_owned()), "{queues:?}");
+    assert!(!queues.contains(&"orders.compat.delay.60d".to_owned()), "{queues:?}");
+}
+
+/// Every routing key, also one of the topology's own, comes to where the levels and the rest are, and to nothing else.
+#[test]
+fn whatever_is_published_to_the_old_name_is_delayed() {
+    for (routing, key) in ["direct", "topic", "fanout", "headers"].into_iter().flat_map(|routing| {
+        ["", "welcome", "30m.unpaid", "a.b.c.d.e", "compat"].map(|key| (routing, key))
+    }) {
+        let text = format!("{FILE}{COMPAT}").replace("\"topic\"", &format!("\"{routing}\""));
+        let objects = Topology::parse(&text).unwrap().objects();
+        let routed = route(&objects, "reminders", key);
+        assert!(routed.missing.is_empty(), "{routed:?}");
+        let wanted = ["orders.compat", "orders.compat.delay.1s", "orders.compat.delay.30m"];
+        assert!(routed.queues.iter().eq(wanted), "{routing} {key}: {routed:?}");
+    }
+}
+
+/// Stopped after any step, nothing that is published to the old name is lost.
+#[test]
+fn a_plan_that_stops_half_way_loses_nothing() {
+    let (from, to) = (empty_queues(without().objects()), with_compat());
+    let steps = plan(&to, &from).steps;
+    assert!(steps.len() > 10);
+    for done in 0..=steps.len() {
+        let half = Plan { steps: steps[..done].to_vec(), ..Plan::default() };
+        let objects: Objects = applied(&from, &half).objects;
+        if objects.exchanges.contains_key("reminders") {
+            let routed = route(&objects, "reminders", "welcome");
+            assert!(routed.queues.contains("orders.compat"), "after {done} steps: {routed:?}");
+        }
+    }
+}
+
+/// With the section everything goes, and what others have bound stays where it is.
+#[test]
+fn without_the_section_everything_of_it_goes() {
+    let mut broker = empty_queues(with_compat().objects());
+    for _ in 0..5 {
+        let next = plan(&without(), &broker);
+        assert!(next.refusals.is_empty(), "{next}");
+        if next.steps.is_empty() {
+            break;
+        }
+        broker = applied(&broker, &next);
+    }
+    assert_eq!(broker.objects, without().objects());
+}
+
+#[test]
+fn an_exchange_of_the_plugin_in_its_place_is_refused() {
+    let mut broker = empty_queues(without().objects());
+    let mut old = with_compat().objects().exchanges["reminders"].clone();
+    old.kind = "x-delayed-message".to_owned();
+    broker.objects.exchanges.insert("reminders".to_owned(), old);
+    let refused = plan(&with_compat(), &broker);
+    assert_eq!(refused.refusals.len(), 1, "{refused}");
+    assert!(!refused.changes().any(|it| matches!(it, Change::DeleteExchange { .. })), "{refused}");
+}
+
+#[test]
+fn its_rules() {
+    let says = |change: (&str, &str)| {
+        let text = format!("{FILE}{COMPAT}").replace(change.0, change.1);
+        let findings = lint(&text, &Surroundings::default());
+        findings
+            .into_iter()
+            .map(|it| it.rule)
+            .filter(|it| it.starts_with("compat"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(says(("", "")), ["compat-ladder"]);
+    for name in ["amq.direct", "orders.in", ""] {
+        assert!(
+            says(("\"reminders\"", &format!("\"{name}\""))).contains(&"compat-exchange"),
+            "{name}"
+        );
+    }
+    let plugin = says(("delay.levels", "delay.strategy = \"delayed-exchange\"\ndelay.levels"));
+    assert_eq!(plugin, ["compat-strategy"]);
+    assert!(says(("\"unpaid\"", "\"compat\"")).contains(&"compat-word"));
+    let ladder = "delay.strategy = \"ladder\"\ndelay.ladder = { max = \"1h\" }\ndelay.levels";
+    assert_eq!(says(("delay.levels", ladder)), Vec::<&str>::new());
+}
+
+#[test]
+fn early_bindings_are_those_of_others() {
+    let topology = with_compat();
+    assert!(!topology.objects().bindings.iter().any(|it| topology.is_early(it)));
+    let bound = |source: &str| Binding {
+        source: source.to_owned(),
+        destination: "mails".to_owned(),
+        to_queue: true,
+        routing_key: "welcome".to_owned(),
+        arguments: std::collections::BTreeMap::new(),
+    };
+    assert!(topology.is_early(&bound("reminders")));
+    assert!(!topology.is_early(&bound("orders.compat.due")));
+    assert!(!without().is_early(&bound("reminders")));
+}
+
+fn header(value: AMQPValue) -> Option<u128> {
+    let mut headers = FieldTable::default();
+    headers.insert("x-delay".into(), value);
+    x_delay(&headers).map(|delay| delay.as_millis())
+}
+
+proptest! {
+    /// In whatever width a number comes, it is the same delay; only what the plugin delays is one.
+    #[test]
+    fn a_number_is_the_same_delay_in_every_width(ms in any::<i64>()) {
+        let wanted = u32::try_from(ms).ok().filter(|ms| *ms > 0).map(u128::from);
+        prop_assert_eq!(header(AMQPValue::LongLongInt(ms)), wanted);
+        prop_assert_eq!(header(AMQPValue::LongString(ms.to_string().into())), wanted);
+    }
+
+    #[test]
+    fn small_numbers_too(ms in any::<u8>()) {
+        let wanted = (ms > 0).then(|| u128::from(ms));
+        prop_assert_eq!(header(AMQPValue::ShortShortUInt(ms)), wanted);
+        prop_assert_eq!(header(AMQPValue::ShortInt(ms.into())), wanted);
+        prop_assert_eq!(header(AMQPValue::ShortUInt(ms.into())), wanted);
+        prop_assert_eq!(header(AMQPValue::LongInt(ms.into())), wanted);
+        prop_assert_eq!(header(AMQPValue::LongUInt(ms.into())), wanted);
+        prop_assert_eq!(header(AMQPValue::Double(f64::from(ms) + 0.9)), wanted);
+    }
+
+    /// What is not a number is none, and does no harm.
+    #[test]
+    fn no_text_is_taken_for_something_else(text in ".*") {
+        let wanted = text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse::<u32>().ok());
+        let wanted = wanted.flatten().filter(|ms| *ms > 0).map(u128::from);
+        prop_assert_eq!(header(AMQPValue::LongString(text.as_str().into())), wanted);
+    }
+}
+
+#[test]
+fn what_the_plugin_routes_at_once_is_no_delay() {
+    for value in [
+        AMQPValue::ShortShortInt(120),
+        AMQPValue::Boolean(true),
+        AMQPValue::Void,
+        AMQPValue::Timestamp(300),
+        AMQPValue::FieldTable(FieldTable::default()),
+        AMQPValue::Double(f64::NAN),
+        AMQPValue::Double(f64::INFINITY),
+        AMQPValue::Double(-1.0),
+        AMQPValue::Double(0.9),
+    ] {
+        assert_eq!(header(value.clone()), None, "{value:?}");
+    }
+    assert_eq!(x_delay(&FieldTable::default()), None);
+}
