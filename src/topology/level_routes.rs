@@ -20,6 +20,8 @@ pub struct LevelRoutes {
     missing: BTreeSet<String>,
     /// Queues of a ladder that no exchange leads to; a path has many.
     unbound: BTreeSet<String>,
+    /// Exchanges of the strategy that are not there: to publish to one ends the channel.
+    absent: BTreeSet<String>,
 }
 
 impl LevelRoutes {
@@ -32,7 +34,10 @@ impl LevelRoutes {
         let missing = sent.filter(|(exchange, key)| is_missing(objects, topology, exchange, key));
         let queues = topology.ladder_queues().into_iter();
         let unbound = queues.filter(|base| !is_bound(objects, base)).collect();
-        Self { missing: missing.map(|(_, key)| key).collect(), unbound }
+        let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+        let comes_and_goes = entries.filter(|exchange| *exchange != topology.entry_exchange());
+        let absent = comes_and_goes.filter(|exchange| !objects.exchanges.contains_key(exchange));
+        Self { missing: missing.map(|(_, key)| key).collect(), unbound, absent: absent.collect() }
     }
 
     /// Without the routes through `levels`.
@@ -47,7 +52,9 @@ impl LevelRoutes {
     /// Whether a message for `route` reaches its level; otherwise it would be confirmed, and parked.
     #[must_use]
     pub fn leads(&self, route: &Route) -> bool {
-        self.leads_by(&route.routing_key) && route.queues.iter().all(|queue| self.leads_to(queue))
+        self.leads_by(&route.routing_key)
+            && !self.absent.contains(&route.exchange)
+            && route.queues.iter().all(|queue| self.leads_to(queue))
     }
 
     /// Whether an exchange leads to a queue of the ladder.

@@ -79,7 +79,7 @@ impl Delay {
 }
 
 /// Exchange, routing key and header of a due notice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     /// The exchange to publish to, e.g. `orders.in`.
     pub exchange: String,

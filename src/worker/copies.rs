@@ -20,7 +20,7 @@ use super::{
     due::Due,
     schedule::Schedule,
 };
-use crate::wire::Message;
+use crate::{topology::route::Route, wire::Message};
 
 /// Before a copy that was refused is tried again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -45,13 +45,15 @@ pub(super) struct Copy {
     pub(super) due: Due,
     pub(super) purpose: Purpose,
     message: Message,
+    /// Where it is to wait; none for the parking lot.
+    route: Option<Route>,
     failures: u32,
 }
 
 impl Copy {
-    /// The routing key of a copy that is on its way to a level.
-    pub(super) fn level_key(&self) -> Option<&str> {
-        (!matches!(self.purpose, Purpose::Park(_))).then_some(&self.message.routing_key)
+    /// Where it is to wait; none for the parking lot.
+    pub(super) fn route(&self) -> Option<&Route> {
+        self.route.as_ref()
     }
 }
 
@@ -73,8 +75,15 @@ impl Copies {
         Self { publisher, sending, refused, progress: Instant::now(), reported: None }
     }
 
-    pub(super) fn publish(&mut self, due: Due, purpose: Purpose, message: Message) {
-        self.send(Copy { due, purpose, message, failures: 0 });
+    /// To the parking lot.
+    pub(super) fn park(&mut self, due: Due, reason: String, message: Message) {
+        let purpose = Purpose::Park(reason);
+        self.send(Copy { due, purpose, message, route: None, failures: 0 });
+    }
+
+    /// To where it waits.
+    pub(super) fn delay(&mut self, due: Due, purpose: Purpose, message: Message, route: Route) {
+        self.send(Copy { due, purpose, message, route: Some(route), failures: 0 });
     }
 
     fn send(&mut self, copy: Copy) {
@@ -90,10 +99,10 @@ impl Copies {
     }
 
     /// Publishes again what was refused and has waited. Gives back those for a level that `leads` does not know.
-    pub(super) fn send_again(&mut self, now: Instant, leads: impl Fn(&str) -> bool) -> Vec<Due> {
+    pub(super) fn send_again(&mut self, now: Instant, leads: impl Fn(&Route) -> bool) -> Vec<Due> {
         let mut gone = Vec::new();
         for copy in self.refused.take_due(now, usize::MAX) {
-            if copy.level_key().is_none_or(&leads) {
+            if copy.route().is_none_or(&leads) {
                 self.send(copy);
             } else {
                 gone.push(copy.due);

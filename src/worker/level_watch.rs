@@ -12,7 +12,7 @@ use super::counters::{Counters, count};
 use crate::{
     broker::{Link, Management, routes::probed_level_routes},
     telemetry,
-    topology::{Topology, level_routes::LevelRoutes},
+    topology::{Topology, level_routes::LevelRoutes, route::Route},
 };
 
 /// Without the management API a level that is not there costs lines in the broker's log: then every fourth look asks.
@@ -35,8 +35,8 @@ pub(super) struct LevelWatch {
 #[derive(Default)]
 struct Known {
     routes: Arc<LevelRoutes>,
-    /// Copies confirmed since the last look, by routing key. A confirm does not say which queue took them.
-    copies: BTreeMap<String, usize>,
+    /// Copies confirmed since the last look. A confirm does not say which queue took them.
+    copies: BTreeMap<Route, usize>,
 }
 
 impl LevelWatch {
@@ -45,11 +45,11 @@ impl LevelWatch {
     }
 
     /// A copy was confirmed. Whether it can have reached a level, as far as is known now.
-    pub(super) fn confirmed(&self, routing_key: &str) -> bool {
+    pub(super) fn confirmed(&self, route: &Route) -> bool {
         let mut known = self.known();
-        let leads = known.routes.leads_by(routing_key);
+        let leads = known.routes.leads(route);
         if leads {
-            *known.copies.entry(routing_key.to_owned()).or_default() += 1;
+            *known.copies.entry(route.clone()).or_default() += 1;
         }
         leads
     }
@@ -64,21 +64,21 @@ impl LevelWatch {
         };
         let (old, parked) = {
             let mut known = self.known();
-            let gone = |key: &String| !routes.leads_by(key);
+            let gone = |route: &Route| !routes.leads(route);
             let during = known.copies.iter();
             let parked: usize =
-                before.iter().chain(during).filter(|(key, _)| gone(key)).map(|(_, n)| n).sum();
-            known.copies.retain(|key, _| routes.leads_by(key));
+                before.iter().chain(during).filter(|(route, _)| gone(route)).map(|(_, n)| n).sum();
+            known.copies.retain(|route, _| routes.leads(route));
             (std::mem::replace(&mut known.routes, Arc::new(routes.clone())), parked)
         };
         count(&counters.parked, parked);
         report(&old, &routes, parked);
     }
 
-    fn put_back(&self, before: BTreeMap<String, usize>) {
+    fn put_back(&self, before: BTreeMap<Route, usize>) {
         let mut known = self.known();
-        for (key, copies) in before {
-            *known.copies.entry(key).or_default() += copies;
+        for (route, copies) in before {
+            *known.copies.entry(route).or_default() += copies;
         }
     }
 

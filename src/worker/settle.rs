@@ -122,7 +122,7 @@ impl Consumer {
     /// Publishes again what was refused; what was on its way to a level that is gone is decided anew.
     pub(super) fn send_again(&mut self, now: Instant) {
         let routes = self.context.levels.routes();
-        for mut due in self.copies.send_again(now, |key| routes.leads_by(key)) {
+        for mut due in self.copies.send_again(now, |route| routes.leads(route)) {
             due.part.drop_copy();
             self.hold(due, now);
         }
@@ -136,8 +136,9 @@ impl Consumer {
     fn delay(&mut self, due: Due, outcome: Option<&Outcome>, route: Route, tries: Tries) {
         let purpose = if is_waiting(outcome) { Purpose::Wait } else { Purpose::Retry };
         telemetry::delayed(&due.label(), &route.routing_key, route.holds, tries.attempt);
-        let message = due.received.put_back(route, tries.attempt, tries.guarded);
-        self.copy(due, purpose, message);
+        let message = due.received.put_back(route.clone(), tries.attempt, tries.guarded);
+        let due = self.copied_from(due);
+        self.copies.delay(due, purpose, message, route);
     }
 
     /// Where copies do not get through and many wait, the broker parks the original itself, without a reason. So it
@@ -152,14 +153,16 @@ impl Consumer {
             return Ok(());
         }
         let message = due.received.park(topology, timeout, &reason);
-        self.copy(due, Purpose::Park(reason), message);
+        let due = self.copied_from(due);
+        self.copies.park(due, reason, message);
         Ok(())
     }
 
-    fn copy(&mut self, mut due: Due, purpose: Purpose, message: crate::wire::Message) {
+    /// It waits until its copy is confirmed.
+    fn copied_from(&mut self, mut due: Due) -> Due {
         self.channels.waits(due.source, true);
         due.part.add_copy();
-        self.copies.publish(due, purpose, message);
+        due
     }
 
     /// What was confirmed is done with; what was not is tried again.
@@ -171,7 +174,7 @@ impl Consumer {
             telemetry::copies_wait(timeout, self.copies.len(), &error_chain(failure));
         }
         for copy in confirmed {
-            let in_level = copy.level_key().is_none_or(|key| self.context.levels.confirmed(key));
+            let in_level = copy.route().is_none_or(|route| self.context.levels.confirmed(route));
             let Copy { due, purpose, .. } = copy;
             self.channels.waits(due.source, false);
             self.channels.finish(due.source);
