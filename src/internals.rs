@@ -182,8 +182,14 @@ pub mod plan {
     pub mod diff {
         pub use crate::plan::diff::diff;
     }
+    pub mod exchanges {
+        pub use crate::plan::exchanges::is_needed;
+    }
     pub mod generation {
         pub use crate::plan::generation::{name_of, number_of};
+    }
+    pub mod kept {
+        pub use crate::plan::kept::KeptQueues;
     }
     pub mod saved {
         pub use crate::plan::saved::{

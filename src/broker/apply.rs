@@ -11,7 +11,9 @@ use crate::{
     plan::{
         Change, Plan, Step,
         diff::diff,
+        exchanges::is_needed,
         generation::Kind,
+        kept::KeptQueues,
         ownership::kind,
         snapshot::{Clock, Snapshot},
     },
@@ -108,9 +110,9 @@ pub(super) async fn carry_out(
         return Err(ApplyError::Refused(Box::new(plan.clone())));
     }
     let deletion = Deletion::new(management, plan);
-    let mut steps = Steps { management, topology, lock, deletion };
+    let mut steps = Steps { management, topology, lock, deletion, kept: KeptQueues::default() };
     for (done, step) in plan.steps.iter().enumerate() {
-        let result = steps.carry_out(&step.change).await.map_err(|source| match done {
+        let result = steps.carry_out(step).await.map_err(|source| match done {
             0 => ApplyError::First(source),
             _ => ApplyError::Partly { done, all: plan.steps.len(), source: Box::new(source) },
         })?;
@@ -125,20 +127,45 @@ struct Steps<'a> {
     topology: &'a Topology,
     lock: &'a TopologyLock,
     deletion: Deletion<'a>,
+    kept: KeptQueues,
 }
 
 impl Steps<'_> {
-    async fn carry_out(&mut self, change: &Change) -> Result<StepResult, StepError> {
+    async fn carry_out(&mut self, step: &Step) -> Result<StepResult, StepError> {
         self.lock.check().await?;
-        if let Change::DeleteQueue { queue, lost } = change {
-            if !self.until_counted(queue).await? {
-                return Ok(StepResult::NotCounted);
-            }
-            if self.management.foreign_consumers(queue).await? > 0 {
-                return Ok(StepResult::Consumed);
-            }
-            return self.deletion.delete(queue, *lost).await;
+        if self.kept.hold_up(self.topology, step) {
+            return Ok(StepResult::Needed);
         }
+        match &step.change {
+            Change::DeleteQueue { queue, lost } => {
+                let result = self.delete_queue(queue, *lost).await?;
+                if result != StepResult::Done {
+                    self.kept.keep(self.topology, queue);
+                }
+                return Ok(result);
+            }
+            // What leads to it may have been kept, and publishers of another version use it until it is gone.
+            Change::DeleteExchange { exchange }
+                if is_needed(&self.management.observe().await?, exchange) =>
+            {
+                return Ok(StepResult::Needed);
+            }
+            _ => {}
+        }
+        self.make(&step.change).await
+    }
+
+    async fn delete_queue(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {
+        if !self.until_counted(queue).await? {
+            return Ok(StepResult::NotCounted);
+        }
+        if self.management.foreign_consumers(queue).await? > 0 {
+            return Ok(StepResult::Consumed);
+        }
+        self.deletion.delete(queue, lost).await
+    }
+
+    async fn make(&mut self, change: &Change) -> Result<StepResult, StepError> {
         self.management.apply(change).await?;
         // Stopped in between, it is exactly as we make it, and a later apply adopts it.
         let mark = match change {

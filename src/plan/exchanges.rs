@@ -87,6 +87,13 @@ fn needed(observed: &Snapshot, plan: &Plan, exchange: &Exchange, gone: &[&str]) 
     Some(Needed::Bound { exchange: bound.source.clone() })
 }
 
+/// Whether an exchange is needed on a broker as it is now; one that is not there is not.
+#[must_use]
+pub fn is_needed(observed: &Snapshot, exchange: &str) -> bool {
+    let exchange = observed.objects.exchanges.get(exchange);
+    exchange.is_some_and(|it| needed(observed, &Plan::default(), it, &[]).is_some())
+}
+
 fn deletes(change: &Change, name: &str) -> bool {
     matches!(change, Change::DeleteQueue { queue, .. } if queue == name)
 }

@@ -142,6 +142,12 @@ pub(crate) fn in_place(topology: &Topology, queue: &str) -> bool {
         || topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == queue)
 }
 
+/// Whether a queue of the topology is one of a ladder, by its name.
+pub(crate) fn is_in_a_ladder(topology: &Topology, queue: &str) -> bool {
+    let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix('.'));
+    rest.is_some_and(|rest| rest.starts_with(LADDER))
+}
+
 /// What the names of a ladder have after the topology's.
 const LADDER: &str = "ladder.";
 

@@ -69,13 +69,15 @@ impl Retirement<'_> {
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
             return;
         }
-        for binding in self.incoming() {
+        let (stays, goes): (Vec<&Binding>, Vec<&Binding>) =
+            self.incoming().partition(|binding| !discarded && self.goes_with_its_exchange(binding));
+        for binding in goes {
             plan.step(Change::Unbind(binding.clone()), self.reason());
         }
         let fed = matches!(self.drains(), Drains::Fed { .. });
         // What was known by its form alone until now is not deleted in one go with its adoption.
         let marked = self.owner == Owner::Marked;
-        if marked && !fed && (messages == Some(0) || discarded) {
+        if marked && !fed && stays.is_empty() && (messages == Some(0) || discarded) {
             let lost = messages.unwrap_or_default();
             let reason = if lost == 0 { Reason::RetiredAndEmpty } else { Reason::Discarded };
             plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);
@@ -154,9 +156,19 @@ impl Retirement<'_> {
             || marked == Some(&self.topology.name)
     }
 
-    /// How long what waits before it takes to come to it, at most; none where nothing does.
+    /// The delayed message plugin drops what it has no route for when it is due, so no binding of a retired exchange is
+    /// taken away before the exchange itself is deleted.
+    fn goes_with_its_exchange(&self, binding: &Binding) -> bool {
+        let source = self.observed.objects.exchanges.get(&binding.source);
+        source.is_some_and(|exchange| exchange.kind == DELAYED_EXCHANGE_TYPE)
+            && !self.resolved.objects.exchanges.contains_key(&binding.source)
+    }
+
+    /// How long what waits before it takes to come to it, at most; none where nothing does, or where another queue takes
+    /// its place.
     fn way_to_it(&self) -> Option<Duration> {
-        matches!(self.kind, Kind::Delay(Hold::Digit(_)))
+        let is_digit = matches!(self.kind, Kind::Delay(Hold::Digit(_)));
+        (is_digit && self.successor().is_none())
             .then(|| upstream::longest_wait(self.observed, self.queue))?
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{generation::number_of, ownership::kind};
 use crate::{
     objects::{Binding, Objects, Queue},
-    topology::Topology,
+    topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
 /// One reading of a virtual host.
@@ -48,7 +48,10 @@ impl Snapshot {
     pub fn of(topology: &Topology) -> Self {
         let objects = topology.objects();
         let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
-        Self { objects, messages, ..Self::default() }
+        let exchanges = objects.exchanges.values();
+        let holding = exchanges.filter(|exchange| exchange.kind == DELAYED_EXCHANGE_TYPE);
+        let delayed = holding.map(|exchange| (exchange.name.clone(), 0)).collect();
+        Self { objects, messages, delayed, ..Self::default() }
     }
 
     /// Messages in `queue`; `None` where the broker does not say, which does not mean zero.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Change,
-    generation::{Kind, Resolved, number_of},
+    generation::{Hold, Kind, Resolved, number_of},
     ownership::kind,
     snapshot::Snapshot,
 };
@@ -42,6 +42,9 @@ pub(super) enum Stage {
     Unbind,
     /// Queues that nothing comes into any more.
     Delete,
+    /// Queues of a ladder that has lost their places, largest place first: unbound, then deleted, before the next smaller
+    /// place is touched, which they lead to.
+    Ladder,
     /// Exchanges that nothing is published to any more, after the queues that led to them.
     DeleteExchanges,
 }
@@ -59,6 +62,8 @@ pub(super) struct Order {
     ttl_ms: BTreeMap<String, i64>,
     /// Exchanges that lead to delay queues.
     delaying: BTreeSet<String>,
+    /// Queues of a ladder that nothing takes the place of, with the shortest TTL of their place.
+    retired: BTreeMap<String, i64>,
 }
 
 impl Order {
@@ -77,6 +82,7 @@ impl Order {
             queues.filter_map(|(objects, queue)| ttl(objects, queue)).collect();
         let delaying = shortest_by_exchange(&resolved.objects, &ttl_ms);
         let exchanges = delaying.keys().cloned().collect();
+        let retired = retired_places(topology, observed, &ttl_ms);
         ttl_ms.extend(delaying);
         Self {
             park_exchange: topology.park_exchange(),
@@ -86,17 +92,27 @@ impl Order {
             parked_queue: parked_queue.unwrap_or(parked),
             ttl_ms,
             delaying: exchanges,
+            retired,
         }
     }
 
     /// The stage of a change and, within it, the TTL of its delay queue; zero where it has to do with none.
-    pub(super) fn place(&self, change: &Change) -> (Stage, i64) {
+    pub(super) fn place(&self, change: &Change) -> (Stage, i64, Stage) {
+        let stage = self.stage(change);
+        let retired = self.retired.get(queue_of(change));
+        match retired.filter(|_| matches!(stage, Stage::Unbind | Stage::Delete)) {
+            Some(ttl) => (Stage::Ladder, -ttl, stage),
+            None => (stage, self.ttl_of(change), stage),
+        }
+    }
+
+    fn ttl_of(&self, change: &Change) -> i64 {
         let about = match change {
             // Through which messages go on without a hop.
             Change::Bind(Binding { source, to_queue: false, .. }) => source,
             change => queue_of(change),
         };
-        (self.stage(change), self.ttl_ms(about))
+        self.ttl_ms(about)
     }
 
     /// Zero for other than delay queues.
@@ -161,6 +177,31 @@ fn shortest_by_exchange(
         *known = ttl.min(*known);
     }
     shortest
+}
+
+/// Queues of a ladder that no queue of the topology takes the place of. The largest TTL of a place is shorter than the
+/// shortest of the next one.
+fn retired_places(
+    topology: &Topology,
+    observed: &Snapshot,
+    ttl_ms: &BTreeMap<String, i64>,
+) -> BTreeMap<String, i64> {
+    let objects = &observed.objects;
+    let bases = topology.objects().queues;
+    let shortest = shortest_by_exchange(objects, ttl_ms);
+    let queues = objects.queues.values().filter(|queue| {
+        let kind = kind(topology, objects, queue);
+        matches!(kind, Some(Kind::Delay(Hold::Digit(_))))
+            && !bases.keys().any(|base| number_of(base, &queue.name).is_some())
+    });
+    let place = |queue: &Queue| {
+        let mut bindings = objects.bindings.iter();
+        let bound = bindings
+            .find(|it| it.to_queue && it.destination == queue.name && it.mark_of().is_none());
+        let place = bound.and_then(|bound| shortest.get(&bound.source)).or(ttl_ms.get(&queue.name));
+        (queue.name.clone(), place.copied().unwrap_or_default())
+    };
+    queues.map(place).collect()
 }
 
 fn queue_of(change: &Change) -> &str {

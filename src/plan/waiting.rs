@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval};
+use super::{
+    Draining, Drains, Needed, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
+};
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
@@ -121,7 +123,7 @@ impl Waiting {
         let queues: Vec<Draining> =
             plan.draining.iter().filter(|queue| queue.drains.ends()).cloned().collect();
         let exchanges: Vec<RetiredExchange> =
-            plan.retired_exchanges.iter().filter(|it| it.needed.ends()).cloned().collect();
+            plan.retired_exchanges.iter().filter(|it| ends(it, &queues)).cloned().collect();
         if queues.is_empty() && exchanges.is_empty() {
             return Next::Done;
         }
@@ -160,6 +162,14 @@ impl Waiting {
         let so_long = elapsed.saturating_sub(since);
         (so_long >= self.statistics.uncounted_at_most())
             .then(|| GaveUp::Uncounted { queues: names.join(", "), for_s: so_long.as_secs() })
+    }
+}
+
+/// Whether an exchange will be deleted by a later plan: a queue of somebody else may dead-letter to it for ever.
+fn ends(exchange: &RetiredExchange, draining: &[Draining]) -> bool {
+    match &exchange.needed {
+        Needed::DeadLetters { queue } => draining.iter().any(|it| it.queue == *queue),
+        needed => needed.ends(),
     }
 }
 

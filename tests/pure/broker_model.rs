@@ -12,6 +12,9 @@ use overdue::internals::{
     topology::Topology,
 };
 
+/// The type of the exchange of the delayed message plugin.
+pub(crate) const DELAYED: &str = "x-delayed-message";
+
 /// The plan without anything to discard.
 pub(crate) fn plan(topology: &Topology, broker: &Snapshot) -> Plan {
     diff(topology, broker, &BTreeSet::new())
@@ -20,8 +23,10 @@ pub(crate) fn plan(topology: &Topology, broker: &Snapshot) -> Plan {
 /// A broker with these objects, and nothing in its queues, long after everything that was done to it.
 pub(crate) fn empty_queues(objects: Objects) -> Snapshot {
     let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
+    let holding = objects.exchanges.values().filter(|it| it.kind == DELAYED);
+    let delayed = holding.map(|it| (it.name.clone(), 0)).collect();
     let clock = Some(Clock { now_s: u64::MAX, counts_settle_s: 11 });
-    Snapshot { objects, messages, clock, ..Snapshot::default() }
+    Snapshot { objects, messages, delayed, clock, ..Snapshot::default() }
 }
 
 /// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
@@ -31,7 +36,7 @@ pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
         Change::CreateExchange(exchange) => {
             let before = objects.exchanges.insert(exchange.name.clone(), exchange.clone());
             assert_eq!(before, None, "exchange declared although it exists");
-            if exchange.kind == "x-delayed-message" {
+            if exchange.kind == DELAYED {
                 delayed.insert(exchange.name.clone(), 0);
             }
             let marks = objects.exchanges.keys();
@@ -94,23 +99,31 @@ pub(crate) fn applied(observed: &Snapshot, plan: &Plan) -> Snapshot {
     broker
 }
 
-/// The queues a message reaches, through the alternate exchange where no binding matches.
+/// The queues a message reaches, through other exchanges, and the alternate exchange where no binding matches.
 /// `None` where it is published, or passed on, to an exchange that does not exist.
 pub(crate) fn route(objects: &Objects, exchange: &str, key: &str) -> Option<BTreeSet<String>> {
     let exchange = objects.exchanges.get(exchange)?;
     let matches = |pattern: &str| match exchange.kind.as_str() {
         "fanout" => true,
-        "topic" => topic_matches(pattern, key),
+        // The plugin's routes by the type that it was declared with, when the delay is over.
+        "topic" | DELAYED => topic_matches(pattern, key),
         kind => panic!("the model knows no exchange of type {kind}"),
     };
     let bindings = objects.bindings.iter().filter(|binding| binding.source == exchange.name);
-    let queues: BTreeSet<String> = bindings
-        .filter(|binding| matches(&binding.routing_key))
-        .map(|binding| binding.destination.clone())
-        .collect();
+    let taken: Vec<&Binding> = bindings.filter(|it| matches(&it.routing_key)).collect();
     match text(exchange.arguments.get("alternate-exchange")) {
-        Some(alternate) if queues.is_empty() => route(objects, alternate, key),
-        _ => Some(queues),
+        Some(alternate) if taken.is_empty() => route(objects, alternate, key),
+        _ => {
+            let mut queues = BTreeSet::new();
+            for Binding { destination, to_queue, .. } in taken {
+                if *to_queue {
+                    queues.insert(destination.clone());
+                } else {
+                    queues.extend(route(objects, destination, key)?);
+                }
+            }
+            Some(queues)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use proptest::{collection, option, prelude::*, sample::Index};
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) name: String,
+    pub(crate) strategy: WrittenStrategy,
     /// Name and milliseconds, shortest first.
     pub(crate) levels: Vec<(String, u64)>,
     /// `None` leaves the key out.
@@ -16,6 +17,17 @@ pub(crate) struct Written {
     pub(crate) delivery_limit: Option<i64>,
     pub(crate) timeouts: Vec<WrittenTimeout>,
     pub(crate) retry: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WrittenStrategy {
+    Levels,
+    /// Up to `max_s` seconds; `queues` more than the least number of them, or the round ones.
+    Ladder {
+        max_s: u64,
+        queues: Option<u32>,
+    },
+    DelayedExchange,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +43,19 @@ impl Written {
         let mut text = format!("name = \"{}\"\n\n[delay]\n", self.name);
         let levels: Vec<&str> = self.levels.iter().map(|(name, _)| name.as_str()).collect();
         line(&mut text, "levels", &levels);
+        match self.strategy {
+            WrittenStrategy::Levels => {}
+            WrittenStrategy::DelayedExchange => line(&mut text, "strategy", "delayed-exchange"),
+            WrittenStrategy::Ladder { max_s, queues } => {
+                line(&mut text, "strategy", "ladder");
+                text.push_str("\n[delay.ladder]\n");
+                line(&mut text, "max", format!("{max_s}s"));
+                if let Some(more) = queues {
+                    let least = u64::BITS - max_s.leading_zeros();
+                    line(&mut text, "queues", least + more);
+                }
+            }
+        }
         text.push_str("\n[queues]\n");
         if let Some(queue_type) = self.queue_type {
             line(&mut text, "type", queue_type.as_str());
@@ -86,7 +111,7 @@ fn line(text: &mut String, key: &str, value: impl std::fmt::Debug) {
     writeln!(text, "{key} = {value:?}").expect("a String takes everything");
 }
 
-/// Any file that passes every check.
+/// Any file with levels that passes every check.
 pub(crate) fn written() -> impl Strategy<Value = Written> {
     let queue_type = option::of(prop_oneof![Just(QueueType::Quorum), Just(QueueType::Classic)]);
     let delivery_limit = option::of(1_i64..=1_000_000);
@@ -109,6 +134,7 @@ pub(crate) fn written() -> impl Strategy<Value = Written> {
             });
             Written {
                 name,
+                strategy: WrittenStrategy::Levels,
                 timeouts: timeouts.collect(),
                 retry: retry.iter().map(named).collect(),
                 levels,
@@ -119,7 +145,26 @@ pub(crate) fn written() -> impl Strategy<Value = Written> {
     )
 }
 
-/// Any topology that passes every check, by way of its file.
+/// The same with any strategy; ladders of few places, since each queue costs steps.
+pub(crate) fn written_anyhow() -> impl Strategy<Value = Written> {
+    (written(), strategy()).prop_map(|(written, strategy)| Written { strategy, ..written })
+}
+
+/// Any topology with any strategy.
+pub(crate) fn topology_anyhow() -> impl Strategy<Value = Topology> {
+    written_anyhow().prop_map(|written| written.read())
+}
+
+fn strategy() -> impl Strategy<Value = WrittenStrategy> {
+    let ladder = (1_u64..=70, option::of(0_u32..4));
+    prop_oneof![
+        2 => Just(WrittenStrategy::Levels),
+        2 => ladder.prop_map(|(max_s, queues)| WrittenStrategy::Ladder { max_s, queues }),
+        1 => Just(WrittenStrategy::DelayedExchange),
+    ]
+}
+
+/// Any topology with levels that passes every check, by way of its file.
 pub(crate) fn topology() -> impl Strategy<Value = Topology> {
     written().prop_map(|written| written.read())
 }
@@ -153,7 +198,7 @@ fn levels() -> impl Strategy<Value = Vec<(String, u64)>> {
 
 /// Two versions of a file, and any change between them: more, less, other arguments, all at once.
 pub(crate) fn change() -> impl Strategy<Value = (Written, Written)> {
-    (written(), written(), 0..8_u8).prop_map(|(one, other, which)| {
+    (written_anyhow(), written_anyhow(), 0..9_u8).prop_map(|(one, other, which)| {
         let flipped = |written: &Written| Written {
             queue_type: Some(match written.queue_type {
                 Some(QueueType::Classic) => QueueType::Quorum,
@@ -173,6 +218,7 @@ pub(crate) fn change() -> impl Strategy<Value = (Written, Written)> {
             4 => (one.clone(), flipped(&one.earlier())),
             5 => (one.earlier(), flipped(&one)),
             6 => (one.clone(), one),
+            7 => (one.clone(), Written { strategy: other.strategy, ..one }),
             _ => (one.clone(), Written { name: one.name, ..other }),
         }
     })

@@ -34,6 +34,7 @@ mod plan_counts;
 mod plan_properties;
 mod plan_safety;
 mod plan_saved;
+mod plan_strategies;
 mod plan_texts;
 mod plan_waiting;
 mod printable;

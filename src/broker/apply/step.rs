@@ -35,4 +35,6 @@ pub enum StepResult {
     Bound,
     /// Somebody else consumes from the queue by now.
     Consumed,
+    /// Messages may still take this way: a queue that leads here was kept, or the exchange is in use.
+    Needed,
 }

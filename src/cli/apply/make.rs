@@ -31,6 +31,9 @@ pub(super) async fn make(
         ChangeEvent::Step(step, StepResult::Consumed) => {
             keep(step, "somebody else consumes from it");
         }
+        ChangeEvent::Step(step, StepResult::Needed) => {
+            keep(step, "messages may still come this way");
+        }
         ChangeEvent::Step(step, StepResult::Bound) => keep(step, "somebody has bound it again"),
     };
     change.make(decide, on_event).await?;
