@@ -15,6 +15,7 @@ mod database_errors;
 mod documented;
 mod explain;
 mod export;
+mod no_plugin;
 mod publish;
 mod settings;
 mod startup;

@@ -9,9 +9,17 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 
+use overdue::internals::{config::WorkerSettings, topology::Topology};
+
 use crate::{
     compat::{assert_forms, assert_reminded},
-    support::{Services, Wire, World, python, samples::DELAYED, text, until, world::TOPOLOGY},
+    support::{
+        Services, Wire, World, python,
+        samples::DELAYED,
+        text, until,
+        worker::{millis, settings},
+        world::TOPOLOGY,
+    },
 };
 
 const TYPE: &str = "x-delayed-message";
@@ -183,4 +191,103 @@ impl Wire {
         );
         declared.await.unwrap();
     }
+}
+
+const RULES: &str = "
+[[timeout]]
+name = \"unpaid\"
+after = \"2s\"
+
+[retry]
+after = [\"1s\"]
+";
+
+fn of(delay: &str) -> String {
+    format!("name = \"orders\"\n[delay]\n{delay}\n{RULES}")
+}
+
+fn delayed_exchange() -> String {
+    of("strategy = \"delayed-exchange\"")
+}
+
+fn levels() -> String {
+    of("levels = [\"1s\", \"2s\"]")
+}
+
+/// A notice that comes too early is sent on for the rest, as one is that no single publish can wait for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_through_the_plugin() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::with(services, &delayed_exchange()).await;
+    let wire = world.wire().await;
+    let orders = world.orders("o", 20, 2_000).await;
+    let lines: Vec<String> =
+        orders.iter().map(|id| serde_json::json!({ "order_id": id }).to_string()).collect();
+    let input = lines.join("\n");
+    let published = world.overdue_with_input(&["publish"], &input);
+    assert_eq!(published.code, Some(0), "{published}");
+    let early = world.orders("early", 20, 3_500).await;
+    wire.publish_all("orders.dlx", "unpaid", &early).await;
+    wire.publish_all("orders.dlx", "unpaid", &["nobody".to_owned()]).await;
+    let settings = WorkerSettings { hold: millis("500ms"), ..settings() };
+    let worker = world.worker_with(settings);
+    world.until_closed(40).await;
+    world.assert_invariants().await;
+    let parked = world.parked(1).await;
+    assert!(parked[0].reason().contains("given up after 1 retr"), "{:?}", parked[0]);
+    let counts = worker.stop().await;
+    assert!(counts.put_back >= 20 && counts.retried == 1, "{counts:?}");
+}
+
+/// The plugin would take it, confirm it, and drop it when it is due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_published_that_no_queue_is_bound_for() {
+    let Some(services) = Services::delayed() else { return };
+    let world = World::with(services, &delayed_exchange()).await;
+    let wire = world.wire().await;
+    let unbound = wire.channel.queue_unbind(
+        "orders.unpaid".into(),
+        "orders.delayed".into(),
+        "#.unpaid".into(),
+        FieldTable::default(),
+    );
+    unbound.await.unwrap();
+    let refused = world.overdue(&["publish", "4711"]);
+    assert_eq!(refused.code, Some(78), "{refused}");
+    assert!(refused.stderr.contains("nothing was sent"), "{refused}");
+    let delayed = world.management().observe().await.unwrap().delayed;
+    assert_eq!(delayed.get("orders.delayed"), Some(&0));
+}
+
+/// There and back, with messages waiting in both: the exchange stays until the plugin holds none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn levels_to_the_plugin_and_back_loses_nothing_that_waits() {
+    let Some(services) = Services::delayed() else { return };
+    let mut world = World::with(services, &levels()).await;
+    let first = world.orders("levels", 20, 1_500).await;
+    world.publish("2s", &first).await;
+    for (n, text) in [delayed_exchange(), levels()].iter().enumerate() {
+        std::fs::write(world.topology_file(), text).unwrap();
+        world.topology = Topology::parse(text).unwrap();
+        let run = world.overdue(&["apply", "--yes"]);
+        assert_eq!(run.code, Some(0), "{run}");
+        let next = world.orders(&format!("o{n}"), 20, 3_500).await;
+        world.publish(if n == 0 { "4s" } else { "2s" }, &next).await;
+        let planned = world.overdue(&["plan"]);
+        if n == 1 {
+            assert!(planned.stdout.contains("orders.delayed"), "{planned}");
+        }
+    }
+    let exchanges = world.management().observe().await.unwrap().objects.exchanges;
+    assert!(exchanges.contains_key("orders.delayed"), "it holds messages");
+    let worker = world.worker();
+    let run = world.overdue(&["apply", "--yes", "--wait"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    world.until_closed(60).await;
+    world.assert_invariants().await;
+    assert_eq!(worker.stop().await.parked, 0);
+    let mut seen = world.management().observe().await.unwrap().objects;
+    seen.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
+    seen.bindings.retain(|it| !it.source.is_empty());
+    assert_eq!(seen, world.topology.objects());
 }

@@ -24,6 +24,7 @@ mod hostile_sizes;
 mod independent;
 mod interrupted;
 mod kill;
+mod ladder;
 mod ladder_publishers;
 mod ladder_verify;
 mod languages;

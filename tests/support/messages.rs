@@ -12,7 +12,12 @@ use lapin::{
     },
     types::{AMQPValue, FieldTable},
 };
-use overdue::internals::{broker::Link, topology::route::Delay, wire::Message};
+use overdue::internals::{
+    broker::Link,
+    order::OrderId,
+    topology::route::Delay,
+    wire::{DueNotice, Message},
+};
 
 use super::{World, until};
 
@@ -219,14 +224,11 @@ impl World {
     pub fn notice(&self, level: &str, id: &str) -> Message {
         let timeout = &self.topology.timeouts[0].name;
         let route = self.topology.route(timeout, &Delay::Level(level.to_owned())).unwrap();
+        let any = DueNotice { order_id: OrderId::parse("any").unwrap(), due_at: None };
         Message {
-            exchange: route.exchange,
-            routing_key: route.routing_key,
             message_id: id.to_owned(),
-            content_type: Some("application/json".to_owned()),
-            headers: FieldTable::default(),
             body: serde_json::json!({ "order_id": id }).to_string().into_bytes(),
-            ..Message::default()
+            ..Message::notice(route, &any)
         }
     }
 

@@ -1,0 +1,246 @@
+//! A ladder on a real broker: any delay, and what becomes of messages when it changes.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, future::join_all};
+use lapin::{
+    BasicProperties, ExchangeKind,
+    options::{BasicConsumeOptions, BasicPublishOptions, ExchangeDeclareOptions},
+    types::FieldTable,
+};
+use overdue::internals::{
+    config::WorkerSettings,
+    ladder::path::Rounding,
+    order::OrderId,
+    plan::snapshot::Snapshot,
+    topology::{Topology, route::Delay},
+    wire::{DueNotice, Message},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::support::{
+    World, until,
+    worker::{millis, settings},
+};
+
+const RULES: &str = "
+[[timeout]]
+name = \"unpaid\"
+after = \"2s\"
+
+[retry]
+after = [\"1s\", \"2s\"]
+";
+
+fn text(delay: &str) -> String {
+    format!("name = \"orders\"\n[delay]\n{delay}\n{RULES}")
+}
+
+fn ladder(max: &str) -> String {
+    text(&format!("strategy = \"ladder\"\nladder = {{ max = \"{max}\" }}"))
+}
+
+/// With other digits, and so with other names.
+fn ladder_of(max: &str, queues: u32) -> String {
+    text(&format!("strategy = \"ladder\"\nladder = {{ max = \"{max}\", queues = {queues} }}"))
+}
+
+fn levels() -> String {
+    text("levels = [\"1s\", \"2s\", \"3s\"]")
+}
+
+/// Delays in milliseconds, each anywhere in the range.
+fn delays_ms(count: usize, range: std::ops::Range<u64>) -> Vec<u64> {
+    let seed = rand::random::<u64>();
+    // Shown where the test fails.
+    eprintln!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    (0..count).map(|_| random.random_range(range.clone())).collect()
+}
+
+impl World {
+    /// Orders that are due after these delays, and a notice for each, as the topology sends it.
+    async fn orders_after(&self, prefix: &str, delays_ms: &[u64]) {
+        const ORDERS: &str = "INSERT INTO orders (id, category, due_at) \
+            SELECT $1 || n, 'x', now() + ms * interval '1 ms' FROM unnest($2::bigint[]) WITH ORDINALITY t (ms, n)";
+        let ms: Vec<i64> = delays_ms.iter().map(|ms| i64::try_from(*ms).unwrap()).collect();
+        let client = self.store.client().await.unwrap();
+        client.execute(ORDERS, &[&format!("{prefix}-"), &ms]).await.unwrap();
+        let publisher = self.publisher().await;
+        let sent = delays_ms.iter().enumerate().map(|(n, ms)| {
+            let delay = Delay::Exactly(Duration::from_millis(*ms));
+            let order_id = OrderId::parse(&format!("{prefix}-{}", n + 1)).unwrap();
+            let route = self.topology.route("unpaid", &delay).unwrap();
+            publisher.publish(Message::notice(route, &DueNotice { order_id, due_at: None }))
+        });
+        for result in join_all(sent).await {
+            result.unwrap();
+        }
+    }
+
+    async fn changes_to(&mut self, text: &str) {
+        std::fs::write(self.topology_file(), text).unwrap();
+        self.topology = Topology::parse(text).unwrap();
+        let run = self.apply_meanwhile(&["apply", "--yes"]).await;
+        assert_eq!(run.code, Some(0), "{run}");
+    }
+
+    /// On a thread of its own, while messages go on.
+    async fn apply_meanwhile(&self, arguments: &'static [&'static str]) -> crate::support::Run {
+        let command = self.command(arguments);
+        let run = move || crate::support::process::finish(command, None);
+        tokio::task::spawn_blocking(run).await.unwrap()
+    }
+
+    async fn seen(&self) -> Snapshot {
+        self.management().observe().await.unwrap()
+    }
+
+    /// Exactly what the topology has, but for what is foreign.
+    async fn has_exactly_the_topology(&self, foreign: &str) {
+        let mut seen = self.seen().await.objects;
+        seen.exchanges
+            .retain(|name, _| !name.is_empty() && !name.starts_with("amq.") && name != foreign);
+        seen.bindings.retain(|it| !it.source.is_empty());
+        assert_eq!(seen, self.topology.objects());
+    }
+}
+
+/// Never before the due instant by the database's clock (an invariant of every world), and without another hop: the worker
+/// holds what is left below a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
+    const ORDERS: usize = 150;
+    let world = World::of(&ladder_of("10s", 5)).await;
+    let worker = world.worker();
+    world.orders_after("o", &delays_ms(ORDERS, 1_000..6_000)).await;
+    world.until_closed(ORDERS).await;
+    world.assert_invariants().await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0), "{counts:?}");
+    assert!(counts.held > 0, "what is below a second is held: {counts:?}");
+}
+
+/// A notice that is far too early goes back for the rest, by the ladder; so does a retry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn early_notices_and_retries_wait_in_the_ladder() {
+    let world = World::of(&ladder("10s")).await;
+    let wire = world.wire().await;
+    let early = world.orders("early", 20, 3_500).await;
+    let through = wire.listen("orders.ladder.1s", "#").await;
+    let worker = world.worker_with(WorkerSettings { hold: millis("900ms"), ..settings() });
+    wire.publish_all("orders.dlx", "0.unpaid", &early).await;
+    wire.publish_all("orders.dlx", "0.unpaid", &["nobody".to_owned()]).await;
+    world.until_closed(20).await;
+    world.assert_invariants().await;
+    let parked = world.parked(1).await;
+    assert!(parked[0].reason().ends_with("given up after 2 retries"), "{:?}", parked[0]);
+    let counts = worker.stop().await;
+    assert!(counts.put_back >= 20 && counts.retried == 2, "{counts:?}");
+    let keys: Vec<String> = wire.take_all(&through).await.into_iter().map(|it| it.key).collect();
+    assert!(keys.iter().filter(|key| *key == "3.unpaid").count() >= 20, "{keys:?}");
+    assert!(keys.contains(&"1.unpaid".to_owned()) && keys.contains(&"2.unpaid".to_owned()));
+}
+
+/// More, other digits, levels, and back, with messages waiting in each and a publisher that knows only the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
+    const EACH: usize = 60;
+    let mut world = World::of(&ladder("10s")).await;
+    let wire = world.wire().await;
+    let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+    let foreign = "orders.ladder.zz";
+    let declaring = wire.channel.exchange_declare(
+        foreign.into(),
+        ExchangeKind::Topic,
+        durable,
+        FieldTable::default(),
+    );
+    declaring.await.unwrap();
+    let mut worker = world.worker();
+    let changes = [ladder("25s"), ladder_of("25s", 6), levels(), ladder("10s")];
+    world.orders_after("first", &delays_ms(EACH, 1_000..10_000)).await;
+    for (n, change) in changes.iter().enumerate() {
+        world.changes_to(change).await;
+        worker.stop().await;
+        worker = world.worker();
+        world.orders_after(&format!("o{n}"), &delays_ms(EACH, 1_000..9_000)).await;
+    }
+    let all = EACH * (changes.len() + 1);
+    let run = world.apply_meanwhile(&["apply", "--yes", "--wait"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    world.until_closed(all).await;
+    world.assert_invariants().await;
+    assert!(wire.take("orders.parked").await.is_none(), "parked");
+    world.has_exactly_the_topology(foreign).await;
+    assert!(world.seen().await.objects.exchanges.contains_key(foreign));
+}
+
+/// What has nowhere to go is parked, and stands in nobody's way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_messages_for_nobody_hold_up_none_of_a_hundred_good_ones() {
+    let world = World::of(&ladder("10s")).await;
+    let wire = world.wire().await;
+    let good = wire.listen("orders.dlx", "#.unpaid").await;
+    let bodies: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
+    wire.publish_all("orders.ladder.1s", "2.nobody", &bodies).await;
+    let published = Instant::now();
+    wire.publish_all("orders.ladder.1s", "3.unpaid", &bodies[..100]).await;
+    let arrived = wire.take_many(&good, 100).await;
+    let waited = published.elapsed();
+    assert_eq!(arrived.len(), 100);
+    // Without an alternate exchange they would wait for 180 s at least, longer than any wait of a test.
+    assert!(waited >= Duration::from_secs(3), "{waited:?}");
+    let parked = async || wire.ready("orders.parked").await;
+    until("10,000 parked", parked, |ready| *ready == 10_000).await;
+}
+
+/// Straight to a consumer of somebody else, rounded up: never early by one clock, and none missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn five_thousand_random_delays_are_never_early() {
+    const MESSAGES: usize = 5_000;
+    let world = World::of(&ladder("20s")).await;
+    let wire = world.wire().await;
+    let ladder = world.topology.strategy.ladder().unwrap();
+    let queue = wire.listen("orders.dlx", "#.unpaid").await;
+    let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+    let consuming =
+        wire.channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+    let mut consumer = consuming.await.unwrap();
+    let began = Instant::now();
+    let delays = delays_ms(MESSAGES, 0..20_000);
+    let publishing = async {
+        let sending = world.wire().await;
+        let (mut sent, mut confirms) = (Vec::new(), Vec::new());
+        for (n, ms) in delays.iter().enumerate() {
+            let path = ladder.enter(Duration::from_millis(*ms), Rounding::Up, "unpaid").unwrap();
+            let properties = BasicProperties::default().with_delivery_mode(2);
+            let body = n.to_string();
+            sent.push(began.elapsed());
+            let options = BasicPublishOptions::default();
+            let (exchange, key) = (path.exchange.into(), path.routing_key.into());
+            let publishing =
+                sending.channel.basic_publish(exchange, key, options, body.as_bytes(), properties);
+            confirms.push(publishing.await.unwrap());
+        }
+        for confirm in join_all(confirms).await {
+            assert!(confirm.unwrap().is_ack());
+        }
+        sent
+    };
+    let receiving = async {
+        let mut came = vec![None; MESSAGES];
+        for _ in 0..MESSAGES {
+            let delivery = consumer.next().await.unwrap().unwrap();
+            let n: usize = String::from_utf8(delivery.data).unwrap().parse().unwrap();
+            assert!(came[n].replace(began.elapsed()).is_none(), "message {n} came twice");
+        }
+        came
+    };
+    let (sent, came) = tokio::join!(publishing, receiving);
+    for (n, (sent, came)) in sent.into_iter().zip(came).enumerate() {
+        let waited = came.unwrap().checked_sub(sent).unwrap();
+        let delay = Duration::from_millis(delays[n]);
+        assert!(waited >= delay, "{delay:?} took {waited:?}");
+    }
+}
