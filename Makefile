@@ -46,6 +46,7 @@ bench: ## measure, with an optimised build
 	cargo build --release
 	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench close --orders 20000
 	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench locks
+	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench delay --broker-metrics http://127.0.0.1:28674/metrics
 	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench change --messages 200000
 
 deny: ## licences, advisories and sources of the dependencies

@@ -1,4 +1,4 @@
-//! `overdue bench change` and `bench locks`: what they refuse, what they say, and that they leave nothing behind.
+//! `overdue bench change`, `locks` and `delay`: what they refuse, what they say, and that they leave nothing behind.
 
 use std::time::Duration;
 
@@ -164,4 +164,19 @@ async fn a_signal_ends_it_beside_its_own_locks_and_nothing_is_left() {
     assert!(process.log().contains("error: interrupted"), "{}", process.log());
     assert_eq!(there(&world).await, Vec::<String>::new());
     assert_eq!(schemas(&world, process.id()).await, 0);
+}
+
+/// Few messages say nothing about speed; that each comes once, and none early, is the same with many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delays_are_measured_on_every_way_and_nothing_is_left() {
+    let world = World::empty().await;
+    let arguments = ["bench", "delay", "--messages", "100", "--rounds", "1", "-o", "json"];
+    let run = tokio::task::block_in_place(|| world.overdue(&arguments));
+    assert_eq!(run.code, Some(0), "{run}");
+    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    let ways = json["ways"].as_array().unwrap();
+    assert!(ways.len() >= 4 && ways.iter().all(|way| way["early"] == 0), "{run}");
+    let hops = |way: usize| ways[way]["hops_habits"].as_f64().unwrap();
+    assert!(hops(0) * 2.0 < hops(2), "at most half of the binary ladder's: {run}");
+    assert_eq!(there(&world).await, Vec::<String>::new());
 }
