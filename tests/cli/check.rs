@@ -19,7 +19,7 @@ fn a_good_file() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(
         out,
-        "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n"
+        "topology `orders` is valid: strategy `levels`, 4 levels, 5s to 30m, 1 timeout, 2 retries\n"
     );
 }
 
@@ -86,7 +86,7 @@ fn the_effects_of_the_settings_are_known() {
     let out = folder.run(&["check"], &[]).stdout;
     assert_eq!(
         out,
-        "topology `orders` is valid: strategy `levels`, 4 levels, 1 timeout, 2 retries\n"
+        "topology `orders` is valid: strategy `levels`, 4 levels, 5s to 30m, 1 timeout, 2 retries\n"
     );
 }
 

@@ -105,8 +105,9 @@ async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_wh
         )
         .await;
     due(&world, 4).await;
-    let url =
-        format!("{}?options=-c%20statement_timeout%3D300ms", world.services.database_url(None));
+    let url = world.services.database_url(None);
+    let more = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{more}options=-c%20statement_timeout%3D300ms");
     let worker = world.worker_at(world.address(), &url, settings());
     world.until_closed(3).await;
     assert_eq!(world.status("o-1").await, "unpaid");

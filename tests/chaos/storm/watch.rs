@@ -42,7 +42,9 @@ impl Watch {
     /// finds them, later.
     pub fn start(url: &str, schema: &str, service: Arc<Service>) -> Self {
         let samples = Arc::new(Mutex::new(Vec::new()));
-        let (kept, url) = (Arc::clone(&samples), format!("{url}?options=-csearch_path%3D{schema}"));
+        let more = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{more}options=-csearch_path%3D{schema}");
+        let kept = Arc::clone(&samples);
         let task = tokio::spawn(async move {
             let mut client = None;
             loop {
