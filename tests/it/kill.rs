@@ -57,13 +57,15 @@ async fn killed_between_commit_and_ack() {
     let behind = Behind::new(&world).await;
     let orders = world.orders("o", 100, 0).await;
     let mut process = behind.worker(&world).await;
-    // After a first one it takes many at once.
-    world.publish("100ms", &world.orders("first", 1, 0).await).await;
-    world.until_closed(1).await;
+    // After a first one it takes many at once, on another channel; after a second one the change is over.
+    for (closed, name) in [(1, "first"), (2, "second")] {
+        world.publish("100ms", &world.orders(name, 1, 0).await).await;
+        world.until_closed(closed).await;
+    }
     // Deliveries come in; no ack gets out.
     behind.broker.freeze_to_service();
     world.publish("100ms", &orders).await;
-    world.until_closed(101).await;
+    world.until_closed(102).await;
     process.kill();
     next_worker_ends_well(&world, 100, 100).await;
 }

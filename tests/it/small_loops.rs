@@ -63,7 +63,8 @@ async fn answer(stream: TcpStream, requests: &Requests) {
     stream.write_all(answer.as_bytes()).await.unwrap();
 }
 
-/// A worker that looks for queues lists them once, by name, however many timeouts it has.
+/// A worker that looks for queues lists them once, by name, however many timeouts it has; and once the exchanges and
+/// bindings that lead to its levels.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_for_new_queues_is_one_request_for_names() {
     let world = World::of(TWO_TIMEOUTS).await;
@@ -71,13 +72,21 @@ async fn a_look_for_new_queues_is_one_request_for_names() {
     let api = format!("http://admin:admin@127.0.0.1:{port}");
     let address = BrokerAddress::parse(&world.broker_url(), Some(&api)).unwrap();
     let worker = world.worker_at(address, &world.services.database_url(None), settings());
-    let asked = async || requests.lock().unwrap().len();
+    let looks = |line: &str| line.contains("disable_stats=true") && line.contains("columns=name");
+    let asked = async || {
+        let requests = requests.lock().unwrap();
+        requests.iter().filter(|(_, line)| looks(line)).count()
+    };
     until("4 looks", asked, |asked| *asked >= 4).await;
     worker.stop().await;
-    let requests = requests.lock().unwrap();
-    for (_, line) in requests.iter() {
-        assert!(line.contains("disable_stats=true") && line.contains("columns=name"), "{line}");
+    let all = requests.lock().unwrap();
+    let (requests, others): (Vec<_>, Vec<_>) = all.iter().partition(|(_, line)| looks(line));
+    for kind in ["/api/exchanges/", "/api/bindings/"] {
+        let number = others.iter().filter(|(_, line)| line.contains(kind)).count();
+        assert!(number.abs_diff(requests.len()) <= 1, "{kind}: {all:?}");
     }
+    let known = |line: &str| line.contains("/api/exchanges/") || line.contains("/api/bindings/");
+    assert!(others.iter().all(|(_, line)| known(line)), "{all:?}");
     let gaps: Vec<Duration> = requests.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(gaps.iter().all(|gap| *gap > Duration::from_millis(300)), "{gaps:?}");
     // Jitter: no two pauses are the same.

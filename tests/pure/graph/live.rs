@@ -120,6 +120,8 @@ fn what_the_plugin_holds() {
         let graph = Graph::of(&topology, Some(&Live::of(&topology, snapshot)));
         (graph.node("delayed").expect("the exchange").messages, graph.summary)
     };
+    assert_eq!(shown(&snapshot).0, Some(Count::Messages(0)));
+    snapshot.delayed.clear();
     assert_eq!(shown(&snapshot).0, Some(Count::Unknown));
     snapshot.delayed.insert("orders.delayed".to_owned(), 7);
     let (count, summary) = shown(&snapshot);

@@ -147,6 +147,7 @@ fn each_place_needs_its_alternate_exchange() {
 #[test]
 fn what_the_plugin_holds() {
     let mut observed = Snapshot::of(&delayed());
+    observed.delayed.clear();
     let message =
         |observed: &Snapshot| findings(&delayed(), observed, &BTreeMap::new())[0].message.clone();
     assert!(message(&observed).starts_with("how many messages it holds is not known"));
