@@ -158,7 +158,7 @@ async fn a_publisher_can_ask_which_routes_lead_to_a_level() {
     assert!(leads("2s").await);
     world.unbind("orders.in", "orders.delay.2s", "2s.*").await;
     assert!(!leads("2s").await && leads("1s").await);
-    // Somebody who listens to everything is no level: nothing would come due.
+    // Somebody who listens to everything is not a level: nothing would come due.
     wire.queue("audit", &[("x-queue-type", text("quorum"))]).await;
     world.bind("orders.in", "audit", "2s.unpaid").await;
     assert!(!leads("2s").await);
