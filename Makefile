@@ -46,7 +46,11 @@ bench: ## measure, with an optimised build
 	cargo build --release
 	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench close --orders 20000
 	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench locks
+	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench burst
+	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench steady
 	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench delay --broker-metrics http://127.0.0.1:28674/metrics
+	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench publish
+	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench relay
 	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench change --messages 200000
 
 deny: ## licences, advisories and sources of the dependencies

@@ -37,7 +37,7 @@ stop_worker() {
 # The demo refuses to start while nobody consumes. If the worker never gets there, the demo says so.
 await_worker() {
   local deadline=$((SECONDS + 30))
-  until grep -q 'worker ready' "$log" || ((SECONDS > deadline)); do
+  until grep -qs 'worker ready' "$log" || ((SECONDS > deadline)); do
     if ! kill -0 "$worker" 2>/dev/null; then
       cat "$log" >&2
       die 1 "the worker did not start"

@@ -70,6 +70,36 @@ ensure_java_and_go() {
   fi
 }
 
+# Prometheus's own tool, for the alerts and the metrics. Taken out of the package, which would install and start a server.
+ensure_promtool() {
+  local folder=$root/target/prometheus
+  command -v promtool >/dev/null && return
+  [[ -x $folder/promtool ]] && return
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  if ! is_root_on_debian || ! extract_promtool "$folder"; then
+    say "LEFT OUT: promtool's checks of deploy/prometheus and /metrics; it is in the package prometheus"
+  fi
+}
+
+# A wrong clock, for workers that have one.
+ensure_faketime() {
+  compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null && return
+  if ! is_root_on_debian || ! (apt_install libfaketime); then
+    say "LEFT OUT: workers with a wrong clock, which need libfaketime"
+  fi
+}
+
+extract_promtool() (
+  cd "$1"
+  apt-get update >/dev/null 2>&1 </dev/null || true
+  # As root in a folder that apt's own user may not write to it says so, and does it.
+  apt-get download --quiet prometheus >/dev/null 2>&1 </dev/null \
+    && dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract ./usr/bin/promtool \
+    && mv usr/bin/promtool promtool.new && ./promtool.new --version >/dev/null 2>&1 \
+    && rm -r usr prometheus_*.deb && mv promtool.new promtool
+)
+
 # Licences, advisories and sources of the dependencies, where the tool is installed.
 check_dependencies() {
   if command -v cargo-deny >/dev/null; then
@@ -97,7 +127,11 @@ run_tests() {
   ensure_python
   ensure_node
   ensure_java_and_go
+  ensure_promtool
+  ensure_faketime
   eval "$(docker/services.sh env)"
+  # Gigabytes that the compiler wrote are not to stand before what broker and database write.
+  sync
   if command -v cargo-nextest >/dev/null; then
     cargo nextest run
   else

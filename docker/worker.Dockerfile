@@ -11,5 +11,6 @@ RUN apt-get update \
  && useradd --system --uid 10001 overdue
 COPY --from=build /src/target/release/overdue /usr/local/bin/overdue
 USER overdue
+HEALTHCHECK --interval=20s --timeout=5s --start-period=30s CMD ["overdue", "health"]
 ENTRYPOINT ["overdue"]
 CMD ["run"]

@@ -4,34 +4,41 @@
 WITH asked AS MATERIALIZED (
     -- In id order, so that whoever takes them one after the other does not deadlock with it. What somebody else holds is
     -- passed over: it is busy, and nobody waits for it.
-    SELECT id, status, due_at FROM orders WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT id, status, due_at, ctid AS place FROM orders WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 ), closed AS (
+    -- By the place of the locked row, without another look into the index. One that was changed since the statement began
+    -- is not found there: it is busy, and closed the next time.
     UPDATE orders SET status = 'closed', closed_at = clock_timestamp()
     FROM asked
-    WHERE orders.id = asked.id AND asked.status = 'unpaid' AND asked.due_at <= now()
+    WHERE orders.id = asked.id AND orders.ctid = asked.place AND asked.status = 'unpaid' AND asked.due_at <= now()
     RETURNING orders.id, orders.due_at
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', $2, due_at FROM closed
 ), announced AS (
+    -- Off in the sessions of a worker that publishes no events.
     INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
+    WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 ), back AS MATERIALIZED (
-    SELECT sku, sum(qty)::bigint AS qty FROM order_items JOIN closed ON closed.id = order_id GROUP BY sku
-), shelves AS MATERIALIZED (
-    -- The hot rows: one per SKU, last, and in SKU order. It waits for them, because others hold them for an instant;
-    -- after the lock time-out close_contended.sql closes what it can.
-    SELECT stock.sku, back.qty FROM stock JOIN back USING (sku) ORDER BY stock.sku FOR NO KEY UPDATE OF stock
+    SELECT sku, sum(qty)::bigint AS qty FROM order_items JOIN closed ON closed.id = order_id GROUP BY sku ORDER BY sku
 ), released AS (
-    UPDATE stock SET available = stock.available + shelves.qty, reserved = stock.reserved - shelves.qty
-    FROM shelves WHERE stock.sku = shelves.sku
+    -- The hot rows: one per SKU, last, and in SKU order: `= ANY` leaves PostgreSQL no other join than to look for them one
+    -- after the other. It waits for them, because others hold them for an instant; after the lock time-out
+    -- close_contended.sql closes what it can.
+    UPDATE stock SET available = stock.available + back.qty, reserved = stock.reserved - back.qty
+    FROM back WHERE stock.sku = ANY (ARRAY[back.sku])
 )
-SELECT asked.id AS order_id,
-       CASE WHEN closed.id IS NOT NULL THEN 'closed'
-            WHEN asked.status <> 'unpaid' THEN 'already_final'
-            ELSE 'not_due' END AS outcome,
-       asked.due_at,
-       now() AS decided_at
-FROM asked LEFT JOIN closed ON closed.id = asked.id
+SELECT id AS order_id, 'closed' AS outcome, due_at, now() AS decided_at FROM closed
 UNION ALL
-SELECT id, 'busy', due_at, now() FROM orders
-WHERE (SELECT count(*) FROM asked) < cardinality($1)
-  AND id = ANY ($1) AND NOT EXISTS (SELECT FROM asked WHERE asked.id = orders.id)
+-- Not looked at where all were closed.
+SELECT orders.id,
+       CASE WHEN asked.id IS NULL THEN 'busy'
+            WHEN asked.status <> 'unpaid' THEN 'already_final'
+            -- OFFSET 0: row by row, by its place; never a hash of the whole table, whatever its size is taken to be.
+            WHEN NOT EXISTS (SELECT FROM orders AS there WHERE there.ctid = asked.place AND there.id = asked.id OFFSET 0)
+                 AND asked.due_at <= now() THEN 'busy'
+            ELSE 'not_due' END,
+       coalesce(asked.due_at, orders.due_at),
+       now()
+FROM orders LEFT JOIN asked ON asked.id = orders.id
+WHERE (SELECT count(*) FROM closed) < cardinality($1)
+  AND orders.id = ANY ($1) AND NOT EXISTS (SELECT FROM closed WHERE closed.id = orders.id)

@@ -22,6 +22,7 @@ WITH asked AS MATERIALIZED (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', $2, due_at FROM closed
 ), announced AS (
     INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
+    WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 ), back AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM items JOIN closed ON closed.id = order_id GROUP BY sku
 ), released AS (

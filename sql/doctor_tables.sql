@@ -3,8 +3,9 @@
 SELECT name, found IS NOT NULL AS found,
        coalesce(array_agg(privilege ORDER BY privilege)
                 FILTER (WHERE found IS NOT NULL AND NOT has_table_privilege(found, privilege)), '{}') AS lacks
-FROM (VALUES ('closures', 'INSERT'),
-             ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'UPDATE'), ('outbox', 'DELETE'),
+FROM (VALUES ('closures', 'SELECT'), ('closures', 'INSERT'), ('closures', 'DELETE'),
+             ('dropped_messages', 'SELECT'), ('dropped_messages', 'INSERT'), ('dropped_messages', 'DELETE'),
+             ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'DELETE'),
              ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'),
              ('outbox_retries', 'SELECT'), ('outbox_retries', 'INSERT'), ('outbox_retries', 'UPDATE'), ('outbox_retries', 'DELETE'))
          AS used (name, privilege),

@@ -1,6 +1,7 @@
 -- outbox_refuse: moves events that were not published out of the way of the others.
 -- $1 bigint[] ids; for each of them $2 text[] the event name it waits for (NULL: it can never be published), $3 text[] the reason,
--- $4 boolean[] whether publishing that name closes the channel
+-- $4 boolean[] whether publishing that name closes the channel, or gets no confirm: then others of
+-- that name are not published meanwhile
 -- -> event text, begins boolean (it was not refused before)
 WITH moved AS (
     DELETE FROM outbox USING unnest($1::bigint[], $2::text[], $3::text[], $4::boolean[])

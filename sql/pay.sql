@@ -1,9 +1,10 @@
 -- pay: what the reference order service does when a payment comes; refused unless the order is still unpaid.
+-- It is to be shipped in 30 days; then `cancel` takes it.
 -- $1 text order id -> one row where the payment was taken. Locks in the same order as close: the order, then stock by SKU.
 WITH asked AS MATERIALIZED (
     SELECT id, status FROM orders WHERE id = $1 FOR NO KEY UPDATE
 ), paid AS (
-    UPDATE orders SET status = 'paid', paid_at = clock_timestamp()
+    UPDATE orders SET status = 'paid', paid_at = clock_timestamp(), ship_by = clock_timestamp() + interval '30 days'
     FROM asked WHERE orders.id = asked.id AND asked.status = 'unpaid'
     RETURNING orders.id
 ), items AS MATERIALIZED (

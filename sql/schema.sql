@@ -1,5 +1,6 @@
 -- schema: the reference order tables. An order service has its own; then the effect's SQL is what changes.
 -- unpaid -> paid -> shipped -> completed; unpaid -> closed; paid -> cancelled
+-- Each state that can become overdue has its deadline: unpaid due_at, paid ship_by, shipped confirm_by.
 CREATE TABLE IF NOT EXISTS orders (
     id         text PRIMARY KEY,
     category   text NOT NULL DEFAULT 'physical',
@@ -10,8 +11,51 @@ CREATE TABLE IF NOT EXISTS orders (
     paid_at    timestamptz,
     closed_at  timestamptz
 );
+
+-- What came after the first version: the deadlines of the later states, and when these were reached. Looked up first: ALTER
+-- TABLE locks the table even where there is nothing to do.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'confirm_by') THEN
+        ALTER TABLE orders
+            ADD COLUMN ship_by      timestamptz,
+            ADD COLUMN confirm_by   timestamptz,
+            ADD COLUMN shipped_at   timestamptz,
+            ADD COLUMN completed_at timestamptz,
+            ADD COLUMN cancelled_at timestamptz;
+        UPDATE orders SET ship_by = coalesce(paid_at, created_at) + interval '30 days' WHERE status = 'paid';
+        UPDATE orders SET confirm_by = now() + interval '14 days' WHERE status = 'shipped';
+        ALTER TABLE orders
+            ADD CONSTRAINT orders_paid_has_ship_by CHECK (status <> 'paid' OR ship_by IS NOT NULL),
+            ADD CONSTRAINT orders_shipped_has_confirm_by CHECK (status <> 'shipped' OR confirm_by IS NOT NULL);
+    END IF;
+END
+$$;
+
+-- The states that an order can go to from each state; every other change of status is refused. Only a change that is not in
+-- the list calls the function, so that closing costs no call.
+CREATE OR REPLACE FUNCTION orders_refuse_transition() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'order % cannot go from % to %', NEW.id, OLD.status, NEW.status
+        USING ERRCODE = 'check_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME;
+END
+$$;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'orders'::regclass AND tgname = 'orders_transition') THEN
+        CREATE TRIGGER orders_transition AFTER UPDATE OF status ON orders FOR EACH ROW
+        WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (
+                 OLD.status = 'unpaid' AND NEW.status IN ('closed', 'paid')
+              OR OLD.status = 'paid' AND NEW.status IN ('shipped', 'cancelled')
+              OR OLD.status = 'shipped' AND NEW.status = 'completed'))
+        EXECUTE FUNCTION orders_refuse_transition();
+    END IF;
+END
+$$;
 -- The sweep finds what is overdue by this index alone.
 CREATE INDEX IF NOT EXISTS orders_unpaid_due ON orders (due_at, id) WHERE status = 'unpaid';
+CREATE INDEX IF NOT EXISTS orders_paid_ship_by ON orders (ship_by, id) WHERE status = 'paid';
+CREATE INDEX IF NOT EXISTS orders_shipped_confirm_by ON orders (confirm_by, id) WHERE status = 'shipped';
 
 CREATE TABLE IF NOT EXISTS stock (
     sku       text PRIMARY KEY,

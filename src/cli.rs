@@ -1,34 +1,45 @@
 //! The command line: types, and one match. Data on standard output, everything else on standard error.
 
+mod agree;
+mod alert;
 mod apply;
 mod bench;
 mod check;
+mod completions;
 mod database;
 mod demo;
 mod doctor;
 mod drill;
+mod effect;
 pub(crate) mod exit;
 mod exit_plugin;
 mod explain;
 mod export;
+mod global;
 mod graph;
+mod health;
+mod init;
 mod output;
+mod pace;
+mod parked;
 mod permissions;
 mod plan;
 mod program;
+mod progress;
 mod publish;
+mod rebuild;
 mod run;
 mod schema;
 mod setup;
+mod status;
 mod unblock;
 mod verify;
 
-use std::path::PathBuf;
+use clap::{CommandFactory, Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand};
-
-use crate::config::{Flags, LogSettings, SecretUrl, Settings};
+use crate::config::{LogSettings, Settings};
 use exit::Failure;
+use global::Global;
 pub use program::main;
 
 /// Closes what was not done in time: delay topologies on plain RabbitMQ, overdue orders in PostgreSQL.
@@ -39,38 +50,6 @@ pub(crate) struct Cli {
     global: Global,
     #[command(subcommand)]
     command: Command,
-}
-
-/// They are global, so every command has them; under a heading of their own they do not stand between the options
-/// of a command that asks nobody.
-const CONNECTIONS: &str = "Connections (for commands that ask broker or database)";
-
-#[derive(Clone, Debug, Args)]
-struct Global {
-    /// The topology file [default: topology.toml]
-    #[arg(long, global = true, value_name = "FILE")]
-    topology: Option<PathBuf>,
-    /// A settings file other than overdue.toml
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// AMQP URI of the broker, also OVERDUE_BROKER__URL
-    #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
-    broker_url: Option<SecretUrl>,
-    /// A file with the AMQP URI, so that no password stands in a command line
-    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTIONS, conflicts_with = "broker_url")]
-    broker_url_file: Option<PathBuf>,
-    /// URL of the management API, also OVERDUE_BROKER__MANAGEMENT_URL
-    #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
-    management_url: Option<SecretUrl>,
-    /// A file with the URL of the management API
-    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTIONS, conflicts_with = "management_url")]
-    management_url_file: Option<PathBuf>,
-    /// URL of the database, also OVERDUE_DATABASE__URL
-    #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
-    database_url: Option<SecretUrl>,
-    /// A file with the URL of the database
-    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTIONS, conflicts_with = "database_url")]
-    database_url_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -93,10 +72,27 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Declare the topology, then close overdue orders until SIGTERM
     Run(run::Run),
+    /// Ask the worker of this machine whether it is ready: exit code 0, or 1 and one line
+    Health(health::Health),
+    /// One screen: are orders closed on time, if not why, and what to type
+    Status(status::Status),
+    /// Look into the parking lot, put messages back, drop them
+    #[command(subcommand)]
+    Parked(parked::Parked),
+    /// Publish a notice for every open order: the broker has lost them, or is a new one; shows them first, and asks
+    Rebuild(rebuild::Rebuild),
+    /// Messages about what is wrong, to webhooks and by mail
+    #[command(subcommand)]
+    Alert(alert::Alert),
     /// Publish due notices: one, or many as JSON lines from standard input
     Publish(publish::Publish),
     /// Show the way of a notice: exchange, routing key, queues, and when it is due; without a broker
     Explain(explain::Explain),
+    /// Look at the SQL of effects
+    #[command(subcommand)]
+    Effect(effect::EffectCommand),
+    /// Write topology.toml, overdue.toml and the SQL of an effect to start from
+    Init(init::Init),
     /// Play orders, payments and deadlines against a real worker, and check every invariant
     Demo(demo::Demo),
     /// The same with real orders at many times their speed
@@ -115,6 +111,10 @@ enum Command {
     ExitPlugin(exit_plugin::ExitPlugin),
     /// Show the settings in effect, as TOML, without passwords
     Config,
+    /// Print the completions for a shell
+    Completions(completions::Completions),
+    /// Write a manual page for each command
+    Man(completions::Man),
 }
 
 /// Writes the failure of a command to standard error.
@@ -128,7 +128,9 @@ impl Cli {
     /// # Errors
     /// What went wrong, with the exit code and the next step.
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let settings = self.settings()?;
+        self.global.warn_of_passwords();
+        let settings = self.global.settings()?;
+        let global = self.global.clone();
         crate::telemetry::install(&self.log(&settings)).map_err(Failure::configuration)?;
         match self.command {
             Command::Check(check) => check.run(&settings),
@@ -139,9 +141,16 @@ impl Cli {
             Command::Verify(verify) => verify.run(&settings).await,
             Command::Unblock(unblock) => unblock.run(&settings).await,
             Command::Doctor(doctor) => doctor.run(&settings).await,
-            Command::Run(run) => run.run(&settings).await,
+            Command::Run(run) => run.run(&settings, global).await,
+            Command::Health(health) => health.run(&settings).await,
+            Command::Status(status) => status.run(&settings).await,
+            Command::Parked(parked) => parked.run(&settings).await,
+            Command::Rebuild(rebuild) => rebuild.run(&settings).await,
+            Command::Alert(alert) => alert.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
             Command::Explain(explain) => explain.run(&settings).await,
+            Command::Effect(effect) => effect.run(&settings).await,
+            Command::Init(init) => init.run(),
             Command::Demo(demo) => demo.run(&settings).await,
             Command::Drill(drill) => drill.run(&settings).await,
             Command::Bench(bench) => bench.run(&settings).await,
@@ -150,6 +159,8 @@ impl Cli {
             Command::Export(export) => export.run(&settings),
             Command::ExitPlugin(exit) => exit.run(&settings).await,
             Command::Config => setup::show(&settings),
+            Command::Completions(completions) => completions.run(Self::command()),
+            Command::Man(man) => man.run(Self::command()),
         }
     }
 
@@ -163,47 +174,4 @@ impl Cli {
         }
         log
     }
-
-    fn settings(&self) -> Result<Settings, Failure> {
-        let global = self.global.clone();
-        let flags = Flags {
-            topology: global.topology,
-            broker_url: url("--broker-url", global.broker_url, global.broker_url_file)?,
-            management_url: url(
-                "--management-url",
-                global.management_url,
-                global.management_url_file,
-            )?,
-            database_url: url("--database-url", global.database_url, global.database_url_file)?,
-        };
-        Ok(Settings::load(global.config.as_deref(), &flags)?)
-    }
-}
-
-/// A URL from its flag or from the file that is named instead.
-fn url(
-    flag: &str,
-    given: Option<SecretUrl>,
-    file: Option<PathBuf>,
-) -> Result<Option<SecretUrl>, Failure> {
-    let Some(path) = file else {
-        if given.as_ref().is_some_and(SecretUrl::has_password) {
-            output::report(format!(
-                "warning: the password in {flag} can be read by everybody who lists processes; use {flag}-file, or the \
-                 environment"
-            ));
-        }
-        return Ok(given);
-    };
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        Failure::configuration(format!("cannot read {flag}-file {}: {error}", path.display()))
-    })?;
-    let text = text.trim();
-    if text.is_empty() || text.lines().count() > 1 {
-        let path = path.display();
-        return Err(Failure::configuration(format!(
-            "{flag}-file {path} has to be one line, a URL"
-        )));
-    }
-    Ok(Some(text.to_owned().into()))
 }

@@ -1,20 +1,29 @@
 //! Settings in layers: defaults < `overdue.toml` < environment (`OVERDUE_…`, `__` between parts) < flags.
 
+mod alert;
+mod alert_keys;
 mod environment;
 mod error;
+mod files;
 mod keys;
 mod layers;
+mod listen;
 mod millis;
+mod secret_text;
 mod secret_url;
 mod settings;
+mod texts;
 
 use std::path::Path;
 
+pub(crate) use alert::AlertSettings;
 pub(crate) use error::SettingsError;
+pub(crate) use listen::Listen;
 pub use millis::Millis;
+pub(crate) use secret_text::SecretText;
 pub use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, LogFormat, LogSettings};
-pub use settings::{Settings, WorkerSettings};
+pub use settings::{EventsSettings, PublishScheduled, ScheduleSettings, Settings, WorkerSettings};
 
 impl Settings {
     /// Reads all layers.

@@ -139,6 +139,11 @@ impl Draft {
         Self::judged(Severity::Ok, message)
     }
 
+    /// It works; there is something better.
+    pub fn note(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::judged(Severity::Note, message).fix(Fix::Text(fix.into()))
+    }
+
     /// Somebody should look.
     pub fn warning(message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self::judged(Severity::Warning, message).fix(Fix::Text(fix.into()))

@@ -7,9 +7,11 @@ pub(crate) mod broker;
 pub(crate) mod clocks;
 pub(crate) mod cluster;
 pub(crate) mod database;
+pub(crate) mod effect_plan;
 pub(crate) mod facts;
 pub(crate) mod machine;
 pub(crate) mod rights;
+pub(crate) mod schedule;
 pub(crate) mod tables;
 pub(crate) mod work;
 
@@ -81,6 +83,7 @@ pub const CHECKS: &[Check] = &[
     check(DATABASE, "effects", tables::effects),
     check(DATABASE, "sweep-index", tables::sweep_index),
     check(DATABASE, "outbox", tables::outbox),
+    check(DATABASE, "schedule", schedule::notices),
     check(MACHINE, "open-files", machine::open_files),
     check(MACHINE, "cores", machine::cores),
 ];

@@ -68,8 +68,8 @@ pub(crate) fn read<'i>(text: &'i str, root: &'static Section) -> Reading<'i> {
 
 /// Checks one value that does not come from a document, such as a variable of the environment; its span is 0..0.
 pub(crate) fn check_value(path: &str, key: &'static Key, text: &str) -> Result<(), Vec<Mistake>> {
-    let number = matches!(key.kind, keys::Kind::Number { .. });
-    let parsed = number.then(|| DeValue::parse(text).ok()).flatten();
+    let is_bare = matches!(key.kind, keys::Kind::Number { .. } | keys::Kind::Boolean);
+    let parsed = is_bare.then(|| DeValue::parse(text).ok()).flatten();
     let value = parsed.map_or_else(|| DeValue::String(text.into()), Spanned::into_inner);
     let mut walk = Walk::new(&keys::NONE);
     walk.value(path, key, Spanned::new(0..0, value));

@@ -6,7 +6,9 @@ mod live;
 mod measure;
 pub(crate) mod mermaid;
 mod model;
+mod parts;
 pub(crate) mod svg;
+mod taken_over;
 
 use std::fmt;
 

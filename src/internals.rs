@@ -2,6 +2,19 @@
 
 #![allow(missing_docs, reason = "the items are documented where they are")]
 
+pub mod alerting {
+    pub use crate::alerting::{
+        answer::{answer, retry_after},
+        facts::Facts,
+        format::Format,
+        kind::Kind,
+        lot::Lot,
+        mail::mail,
+        notice::{Condition, Item, Notice, Sender},
+        request::{Request, request, text},
+        watcher::{Rule, Watcher},
+    };
+}
 pub mod bench {
     pub mod change {
         pub use crate::bench::change::run;
@@ -40,7 +53,7 @@ pub mod broker {
         pub use crate::broker::frames::{DROPPED, FrameRepair};
     }
     pub mod large_bodies {
-        pub use crate::broker::large_bodies::CONSUMER_TAG;
+        pub use crate::broker::large_bodies::{CONSUMER_TAG, HISTORY_TAG};
     }
     pub mod lock {
         pub use crate::broker::lock::PURPOSE;
@@ -48,9 +61,15 @@ pub mod broker {
     pub mod passive {
         pub use crate::broker::passive::{exchange_exists, queue_exists};
     }
+    pub mod probe {
+        pub use crate::broker::probe::send;
+    }
 }
 pub mod config {
-    pub use crate::config::{Millis, SecretUrl, Settings, WorkerSettings};
+    pub use crate::config::{
+        EventsSettings, Millis, PublishScheduled, ScheduleSettings, SecretUrl, Settings,
+        WorkerSettings,
+    };
 }
 pub mod diagnostic {
     pub use crate::diagnostic::{
@@ -74,11 +93,14 @@ pub mod doctor {
     pub mod database {
         pub use crate::doctor::database::{judge_connections, judge_version};
     }
+    pub mod effect_plan {
+        pub use crate::doctor::effect_plan::{EffectPlan, RowLocks, Scan};
+    }
     pub mod facts {
         pub use crate::doctor::facts::{
             Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
-            MachineFacts, Outbox, Overview, Permission, Replicas, Server, Session, Skew, Sweep,
-            Table, is_loopback,
+            MachineFacts, Outbox, Overview, Permission, RefusedName, Replicas, Scheduled, Server,
+            Session, Skew, Sweep, Table, is_loopback,
         };
     }
     pub mod machine {
@@ -86,6 +108,9 @@ pub mod doctor {
     }
     pub mod rights {
         pub use crate::doctor::rights::judge_rights;
+    }
+    pub mod schedule {
+        pub use crate::doctor::schedule::judge_scheduled;
     }
     pub mod tables {
         pub use crate::doctor::tables::{judge_effects, judge_outbox, judge_sweeps, judge_tables};
@@ -120,7 +145,7 @@ pub mod graph {
         pub use crate::graph::dot::render;
     }
     pub mod layout {
-        pub use crate::graph::layout::{Layout, Rect};
+        pub use crate::graph::layout::{Layout, Rect, Text};
     }
     pub mod mermaid {
         pub use crate::graph::mermaid::render;
@@ -160,7 +185,12 @@ pub mod objects {
     }
 }
 pub mod order {
-    pub use crate::order::{MAX_ORDER_ID_BYTES, OrderId, Outcome};
+    pub use crate::order::{FinalState, MAX_ORDER_ID_BYTES, OrderId, Outcome};
+}
+pub mod parking {
+    pub use crate::parking::{
+        Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state, state_word,
+    };
 }
 pub mod permissions {
     pub use crate::permissions::{Request, Right, Role, Tag, role::RoutingKeys};
@@ -203,7 +233,10 @@ pub mod plan {
         pub use crate::plan::snapshot::{Clock, Snapshot};
     }
     pub mod stats {
-        pub use crate::plan::stats::QueueStats;
+        pub use crate::plan::stats::{AppliedPolicy, QueueStats};
+    }
+    pub mod taken_away {
+        pub use crate::plan::taken_away::taken_away;
     }
     pub mod waiting {
         pub use crate::plan::waiting::{GaveUp, Next, Waiting};
@@ -215,8 +248,17 @@ pub mod secret {
 pub mod shutdown {
     pub use crate::shutdown::{DrainOverrun, Stop};
 }
+pub mod status {
+    pub use crate::status::{
+        BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Known, Level, MINUTES,
+        Reading, State, WaitingEvents, WaitingNotices, Word,
+    };
+}
 pub mod store {
     pub use crate::store::{FailureKind, Store};
+    pub mod clock_estimate {
+        pub use crate::store::clock_estimate::ClockEstimate;
+    }
     pub mod failure {
         pub use crate::store::failure::{FailureKind, kind_of};
     }
@@ -224,11 +266,19 @@ pub mod store {
         pub use crate::store::orders::{ClosingPath, Effect};
     }
 }
+pub mod telemetry {
+    pub mod labels {
+        pub use crate::telemetry::labels::described;
+    }
+    pub mod metrics {
+        pub use crate::telemetry::metrics::described;
+    }
+}
 pub mod text {
     pub use crate::text::{one_line, printable, printable_json};
 }
 pub mod topology {
-    pub use crate::topology::{Timeout, Topology, lint};
+    pub use crate::topology::{Timeout, Topology, file::BUILT_IN_EFFECTS, lint};
     pub mod check {
         pub use crate::topology::check::{BrokerVersion, RULES, Surroundings};
     }
@@ -239,7 +289,10 @@ pub mod topology {
         pub use crate::topology::file::QueueType;
     }
     pub mod level {
-        pub use crate::topology::level::{Level, MAX_TTL_MS, Ttl, best_level};
+        pub use crate::topology::level::{Level, MAX_TTL_MS, Ttl};
+    }
+    pub mod lead {
+        pub use crate::topology::lead::{DEFAULT_LEAD, Lead, LeadError, best_level};
     }
     pub mod level_routes {
         pub use crate::topology::level_routes::LevelRoutes;
@@ -271,6 +324,9 @@ pub mod verify {
     pub mod blockers {
         pub use crate::verify::blockers::blockers;
     }
+    pub mod exchange_policies {
+        pub use crate::verify::exchange_policies::findings;
+    }
     pub mod probe {
         pub use crate::verify::probe::{Canaries, Canary, Fate, Tried, judge};
     }
@@ -283,39 +339,51 @@ pub mod verify {
 }
 pub mod wire {
     pub use crate::wire::{
-        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Unreadable, compat::x_delay,
+        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Received, Unreadable,
+        compat::x_delay,
     };
 }
 pub mod worker {
     pub use crate::worker::{Counters, Counts, Worker, run};
     pub mod batch {
-        pub use crate::worker::batch::{Batch, BatchLimits};
+        pub use crate::decisions::batch::{Batch, BatchLimits};
     }
     pub mod busy {
-        pub use crate::worker::busy::{BusyOrders, Held, NAMED, REPORT_AFTER};
+        pub use crate::decisions::busy::{BusyOrders, Held, NAMED, REPORT_AFTER};
     }
     pub mod contention {
-        pub use crate::worker::contention::{Contention, LASTS, LONGEST, Manner, patience};
+        pub use crate::decisions::contention::{Contention, LASTS, LONGEST, Manner, patience};
     }
     pub mod blame {
-        pub use crate::worker::blame::{Blame, MANY};
+        pub use crate::decisions::blame::{Blame, MANY};
     }
     pub mod splitting {
-        pub use crate::worker::splitting::Splitting;
+        pub use crate::decisions::splitting::{ELSEWHERE, Splitting};
     }
     pub mod disposition {
-        pub use crate::worker::disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait};
+        pub use crate::decisions::disposition::{
+            Disposition, Tries, Waits, decide, nowhere_to_wait,
+        };
     }
     pub mod kept_bytes {
         pub use crate::worker::kept_bytes::{BOUND, KeptBytes, Part};
     }
     pub mod quarantine {
-        pub use crate::worker::quarantine::{Quarantine, Step};
+        pub use crate::decisions::quarantine::{Quarantine, Step};
+    }
+    pub mod remembered {
+        pub use crate::decisions::remembered::{BOUND, LASTS, Remembered};
+    }
+    pub mod progress {
+        pub use crate::decisions::progress::{Progress, Suspect};
+    }
+    pub mod readiness {
+        pub use crate::decisions::readiness::{Answer, Condition, Session, WorkerState};
     }
     pub mod schedule {
-        pub use crate::worker::schedule::Schedule;
+        pub use crate::decisions::schedule::Schedule;
     }
     pub mod tags {
-        pub use crate::worker::tags::{Ack, Tags};
+        pub use crate::decisions::tags::{Ack, Tags};
     }
 }

@@ -23,6 +23,9 @@ use std::{fmt::Write as _, time::Duration};
 use crate::text::duration;
 use spec::{LadderSpec, SpecError};
 
+/// So many times the fewest hops a round ladder may take, averaged over all delays: what people write takes fewer there.
+const ROUND_MAY_COST: f64 = 1.05;
+
 /// A compiled ladder of one topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder {
@@ -61,7 +64,8 @@ impl Place {
 }
 
 impl Ladder {
-    /// The ladder of `topology`: the round one, or with a number of queues the one with the fewest hops. "Fewest" is over all delays that the places can express, each as likely as any other.
+    /// The ladder of `topology`: the round one, or with a number of queues the one with the fewest hops, averaged over all
+    /// delays that the places can express. A round one within a twentieth of that is taken instead: 30 m is one hop there.
     pub fn compile(topology: &str, spec: &LadderSpec) -> Result<Self, SpecError> {
         let spec::Checked { resolution_ms, max_steps } = spec.check(round::resolutions())?;
         let round = round::digits(resolution_ms, max_steps);
@@ -116,14 +120,18 @@ impl Ladder {
     }
 }
 
-/// One digit per place, smallest unit first. The larger places are below: short delays, which are more common than
-/// long ones, then pass fewer places.
+/// One digit per place, smallest unit first. Unless it is round the larger places are below: short delays, which are more
+/// common than long ones, then pass fewer places.
 fn fewest(max_steps: u64, max_queues: u32, resolution_ms: u64) -> Result<Vec<u32>, SpecError> {
-    fewest_hops::digits(max_steps, max_queues).ok_or(SpecError::TooFewQueues {
+    let too_few = || SpecError::TooFewQueues {
         max_queues,
         least: fewest_hops::least_queues(max_steps),
         max_ms: max_steps.saturating_mul(resolution_ms),
-    })
+    };
+    let fewest = fewest_hops::digits(max_steps, max_queues).ok_or_else(too_few)?;
+    let most = fewest_hops::hops(&fewest) * ROUND_MAY_COST;
+    let round = round::digits_within(resolution_ms, max_steps, max_queues);
+    Ok(round.filter(|digits| fewest_hops::hops(digits) <= most).unwrap_or(fewest))
 }
 
 fn places(resolution_ms: u64, digits: &[u32]) -> Vec<Place> {

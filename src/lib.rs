@@ -55,7 +55,8 @@
 //! # let topology = Topology::parse("name = \"orders\"\n[delay]\nlevels = [\"5s\", \"30m\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\n[retry]\nafter = [\"5s\"]\n").unwrap();
 //! let objects = topology.objects();
 //! let delay = &objects.queues["orders.delay.30m"];
-//! assert_eq!(delay.arguments["x-message-ttl"], Argument::Integer(1_800_000));
+//! // Half a second early: the worker holds the notice until the instant.
+//! assert_eq!(delay.arguments["x-message-ttl"], Argument::Integer(1_798_000));
 //!
 //! let route = topology.route("unpaid", &Delay::Usual).expect("a route");
 //! assert_eq!((route.exchange.as_str(), route.routing_key.as_str()), ("orders.in", "30m.unpaid"));
@@ -162,6 +163,7 @@
 //! # }
 //! ```
 
+mod alerting;
 mod bench;
 mod broker;
 #[allow(
@@ -170,6 +172,7 @@ mod broker;
 )]
 mod cli;
 mod config;
+mod decisions;
 mod demo;
 mod diagnostic;
 mod doctor;
@@ -180,14 +183,18 @@ mod graph;
 #[doc(hidden)]
 pub mod internals;
 mod ladder;
+mod listen;
+mod notify;
 mod objects;
 mod order;
 mod order_service;
+mod parking;
 mod permissions;
 mod plan;
 mod secret;
 mod shutdown;
 mod statistics;
+mod status;
 mod store;
 mod telemetry;
 mod text;

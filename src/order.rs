@@ -1,8 +1,12 @@
 //! What an order is called, and what the database says about it.
 
+pub(crate) mod final_state;
+
 use std::{fmt, time::Duration};
 
 use serde::Serialize;
+
+pub use final_state::FinalState;
 
 /// Longer ids are refused: with `@` and a deadline, or `#` and a delivery tag, behind it an id becomes a
 /// `message-id`, and that is a short string of at most 255 bytes.
@@ -64,6 +68,8 @@ pub enum Outcome {
     Closed {
         /// How long after its deadline, by the database's clock.
         late: Duration,
+        /// What the effect calls that state.
+        state: FinalState,
     },
     /// Paid, closed before, or otherwise settled: nothing to do.
     AlreadyFinal,
@@ -89,4 +95,14 @@ pub enum Outcome {
         /// What PostgreSQL said.
         reason: String,
     },
+}
+
+impl Outcome {
+    /// What the effect calls the state that it brought the order to, if this call did.
+    pub(crate) const fn final_state(&self) -> Option<&FinalState> {
+        match self {
+            Self::Closed { state, .. } => Some(state),
+            _ => None,
+        }
+    }
 }

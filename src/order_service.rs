@@ -12,6 +12,7 @@ mod create;
 pub(crate) mod facts;
 pub(crate) mod invariants;
 mod pay;
+pub(crate) mod popularity;
 mod read;
 pub(crate) mod run_id;
 mod tables;

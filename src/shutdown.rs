@@ -17,6 +17,28 @@ pub struct DrainOverrun {
 #[derive(Clone, Debug, Default)]
 pub struct Stop(CancellationToken);
 
+/// SIGHUP, which asks a worker to read its files again. Several at once are one.
+#[derive(Debug)]
+pub(crate) struct Hangups(tokio::signal::unix::Signal);
+
+impl Hangups {
+    /// From now on it does not end the process.
+    ///
+    /// # Errors
+    /// The handler cannot be installed.
+    pub(crate) fn install() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn received(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 impl Stop {
     /// Nothing asks to stop yet.
     #[must_use]

@@ -1,63 +1,41 @@
-//! Every event of the program, by name: a message for people, fields for queries, the unit in the field's name.
+//! Every event of the program, by name: a message for people, fields for queries, the unit in the field's name. What can be
+//! counted is counted here as well ([`metrics`]), so that log and metric are about the same things.
 
-use std::{
-    io::{self, IsTerminal, Write},
-    time::Duration,
-};
+pub(crate) mod alerts;
+pub(crate) mod exposition;
+pub(crate) mod history;
+mod install;
+pub(crate) mod labels;
+pub(crate) mod lately;
+pub(crate) mod metric;
+pub(crate) mod metrics;
+mod millis;
+pub(crate) mod notices;
+pub(crate) mod observed;
+pub(crate) mod reload;
+pub(crate) mod sweep;
+
+use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
-use tracing_subscriber::EnvFilter;
 
-use crate::{
-    config::{LogFormat, LogSettings},
-    text::printable_json,
-};
-
-/// Installs the subscriber; log lines go to standard error.
-///
-/// # Errors
-/// The filter cannot be read.
-pub(crate) fn install(settings: &LogSettings) -> Result<(), String> {
-    // lapin reports at error level what it returns as well; the one who gets the error says it once.
-    // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
-    let directives = format!("lapin=off,tokio_postgres=warn,{}", settings.filter);
-    let filter = EnvFilter::try_new(directives).map_err(|error| format!("log.filter: {error}"))?;
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colour)
-        .with_writer(io::stderr)
-        // It would say so with `eprintln!`, which panics where standard error is what cannot be written.
-        .log_internal_errors(false);
-    let installed = match settings.format {
-        LogFormat::Text => subscriber.with_target(false).try_init(),
-        LogFormat::Json => subscriber.json().with_writer(|| JsonLines(io::stderr())).try_init(),
-    };
-    // A test process installs it more than once.
-    installed.or(Ok(()))
-}
-
-/// A log of JSON lines, in which orders and brokers put what they like: safe for a terminal as well.
-struct JsonLines<W>(W);
-
-impl<W: Write> Write for JsonLines<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.write_all(printable_json(&String::from_utf8_lossy(line)).as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
+use crate::order::{Outcome, final_state::FinalStates};
+pub(crate) use install::install;
+use labels::ParkReason;
+use metric::number;
+use metrics::METRICS;
+use millis::millis;
 
 /// The worker has its connections and consumes.
 pub(crate) fn worker_ready(queues: &[String], broker: &str, database: &str) {
+    METRICS.sessions.add([], 1);
     info!(queues = queues.join(","), broker, database, "worker ready");
 }
 
-/// A connection or the database is gone; everything unsettled went back to its queue.
-pub(crate) fn session_ended(reason: &str, retry_in: Duration) {
+/// A connection or the database is gone; everything unsettled went back to its queue. `cause` is one of
+/// [`labels::CAUSES`].
+pub(crate) fn session_ended(cause: &str, reason: &str, retry_in: Duration) {
+    METRICS.session_ends.add([cause], 1);
     error!(
         reason,
         retry_in_ms = millis(retry_in),
@@ -70,6 +48,14 @@ pub(crate) fn waiting_for_lock() {
     info!("another overdue is changing the topology: waiting until it is done");
 }
 
+/// Levels let go earlier or later before their time than the file says; nothing is early or late by it.
+pub(crate) fn other_leads(queues: &[String]) {
+    warn!(
+        queues = queues.join(","),
+        "these levels have another lead than the topology file: run `overdue apply`"
+    );
+}
+
 /// Queues are there that were not there before, or that could not be consumed.
 pub(crate) fn queues_changed(queues: &[String]) {
     info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
@@ -77,6 +63,7 @@ pub(crate) fn queues_changed(queues: &[String]) {
 
 /// A queue cannot be consumed at present; the others can.
 pub(crate) fn queue_lost(queue: &str, reason: &str) {
+    METRICS.queue_losses.add([], 1);
     warn!(
         queue,
         reason, "this queue is not consumed at present: it is tried again, the others go on"
@@ -136,6 +123,7 @@ pub(crate) fn effect_unusable(effect: &str, reason: &str) {
 
 /// The database closes none of a timeout's orders.
 pub(crate) fn closing_failed(timeout: &str, orders: usize, reason: &str, retry_in: Duration) {
+    METRICS.closing_failures.add([timeout], 1);
     error!(
         timeout,
         orders,
@@ -152,11 +140,13 @@ pub(crate) fn closing_again(timeout: &str) {
 
 /// Copies for a level or the parking lot are not confirmed; what needs no copy goes on.
 pub(crate) fn copies_wait(timeout: &str, messages: usize, reason: &str) {
+    METRICS.copy_failures.add([timeout], 1);
     warn!(timeout, messages, reason, "messages wait until they can be put back or parked");
 }
 
 /// Workers have died, or lost their connection, with these messages in hand.
 pub(crate) fn suspected(timeout: &str, deliveries: u32) {
+    METRICS.suspects.add([timeout], 1);
     warn!(
         timeout,
         deliveries,
@@ -174,22 +164,50 @@ pub(crate) fn guarded(timeout: &str, orders: usize, first_order: &str) {
     );
 }
 
-/// A batch was committed.
-pub(crate) fn batch_closed(
-    timeout: &str,
-    orders: usize,
-    closed: usize,
-    took: Duration,
-    latest: Duration,
-) {
+/// A batch was committed. `path` is what made its orders due, `closures.path`; `timeout` is one or, where the database was
+/// asked for all orders of an effect, those of the effect.
+pub(crate) fn batch_closed(timeout: &str, path: &str, outcomes: &[Outcome], took: Duration) {
+    let labels = [timeout, path];
+    let late = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Closed { late, .. } => Some(*late),
+        _ => None,
+    });
+    METRICS.lateness.observe(labels, late.clone().map(|late| late.as_secs_f64()));
+    METRICS.batch_orders.observe(labels, [number(outcomes.len())]);
+    METRICS.batch_duration.observe(labels, [took.as_secs_f64()]);
+    for (outcome, orders) in labels::counted(outcomes) {
+        METRICS.outcomes.add([timeout, path, outcome], orders);
+    }
+    let (closed, latest) =
+        late.fold((0_usize, Duration::ZERO), |(n, max), late| (n + 1, max.max(late)));
+    lately::closed(latest);
+    let mut states = FinalStates::default();
+    states.add(outcomes.iter().filter_map(Outcome::final_state));
     debug!(
         timeout,
-        orders,
+        path,
+        orders = outcomes.len(),
         closed,
+        %states,
         took_ms = millis(took),
         latest_ms = millis(latest),
         "batch committed"
     );
+}
+
+/// A message is kept unacked for a short while. Too many for the log.
+pub(crate) fn message_held(timeout: &str) {
+    METRICS.held.add([timeout], 1);
+}
+
+/// The copy of a message that waits again was confirmed. Too many for the log, which has each when it is published.
+pub(crate) fn put_back(timeout: &str) {
+    METRICS.put_back.add([timeout], 1);
+}
+
+/// The same, for a retry.
+pub(crate) fn retried(timeout: &str) {
+    METRICS.retried.add([timeout], 1);
 }
 
 /// A message waits on the broker again.
@@ -198,8 +216,15 @@ pub(crate) fn delayed(order: &str, routing_key: &str, holds: Duration, attempt: 
 }
 
 /// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
-pub(crate) fn parked(order: &str, reason: &str) {
+pub(crate) fn parked(timeout: &str, class: ParkReason, order: &str, reason: &str) {
+    METRICS.parked.add([timeout, class.name()], 1);
     debug!(order, reason, "parked");
+}
+
+/// The broker has parked messages, or their copies, by itself.
+pub(crate) fn parked_by_broker(timeout: &str, class: ParkReason, messages: usize) {
+    METRICS.parked.add([timeout, class.name()], messages);
+    debug!(timeout, messages, reason = class.name(), "parked by the broker");
 }
 
 /// Messages of one batch were given up; the first one stands for all of them.
@@ -230,6 +255,11 @@ pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duratio
     );
 }
 
+/// Early notices of this effect are asked for with the effect itself from now on.
+pub(crate) fn due_sql_failed(effect: &str, reason: &str) {
+    error!(effect, reason, "due_sql failed: the effect itself is asked when orders are due");
+}
+
 /// `overdue_sql` found rows that are no orders of ours.
 pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str) {
     error!(
@@ -241,29 +271,39 @@ pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str
     );
 }
 
-/// The sweep closed orders that no message came for.
-pub(crate) fn swept(effect: &str, closed: usize) {
-    warn!(
-        effect,
-        closed, "the sweep closed orders that no message came for: messages were lost or are late"
-    );
+/// More was due than a batch holds.
+pub(crate) fn closed_ahead(effect: &str, closed: usize, took: Duration) {
+    debug!(effect, closed, took_ms = millis(took), "orders were closed ahead of their messages");
 }
 
-/// A sweep did not get through; the next one is tried at its time.
-pub(crate) fn sweep_failed(effect: &str, reason: &str) {
-    error!(effect, reason, "the sweep failed; it is tried again at the next interval");
+/// Orders could not be closed ahead of their messages, which are asked for as they come.
+pub(crate) fn ahead_failed(effect: &str, reason: &str) {
+    debug!(effect, reason, "orders could not be closed ahead of their messages");
+}
+
+/// The sweep closed orders that no message came for; `states`: what the effect calls it.
+pub(crate) fn swept(effect: &str, closed: usize, states: &FinalStates) {
+    warn!(
+        effect,
+        closed,
+        %states,
+        "the sweep closed orders that no message came for: messages were lost or are late"
+    );
 }
 
 /// Events could not be taken from the outbox; they wait there.
 pub(crate) fn relay_failed(reason: &str) {
+    METRICS.relay_failures.add([], 1);
     error!(reason, "the relay failed; the events wait in the outbox");
 }
 
-/// An event name is refused from now on; the events with other names go on.
+/// An event name is refused, or not confirmed, from now on; the events with other names go on.
 pub(crate) fn event_refused(event: &str, reason: &str) {
+    METRICS.event_refusals.add([], 1);
     warn!(
         event,
-        reason, "an event is refused; it is tried again after 1 s to 5 min, and the others go on"
+        reason,
+        "an event is refused or not confirmed; it is tried again after 1 s to 5 min, and the others go on"
     );
 }
 
@@ -274,12 +314,40 @@ pub(crate) fn event_accepted(event: &str, events: i64, lasted_ms: i64) {
 
 /// Rows of the outbox that no client can publish.
 pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &str) {
+    METRICS.unpublishable.add([], events);
     error!(
         events,
         first_id,
         first_reason,
         "events can never be published; they are set aside in outbox_refused"
     );
+}
+
+/// `/metrics` and the others are served.
+pub(crate) fn listening(address: &str) {
+    info!(address, "serving /metrics, /livez and /readyz");
+}
+
+/// They are not, for example because another worker of this machine has the port.
+pub(crate) fn not_listening(address: &str, reason: &str) {
+    warn!(
+        address,
+        reason,
+        "/metrics, /livez and /readyz are not served: choose another address with --listen or worker.listen, an empty one \
+         for none; it is tried again every 5 s, and closing goes on"
+    );
+}
+
+/// The broker differs from the topology file, or does so no more: `findings` that are more than notes.
+pub(crate) fn drift_changed(findings: usize, first: &str) {
+    if findings == 0 {
+        info!("the broker is as the topology file says again");
+    } else {
+        warn!(
+            findings,
+            first, "the broker differs from the topology file: `overdue verify` shows everything"
+        );
+    }
 }
 
 /// A stop was asked for.
@@ -290,7 +358,7 @@ pub(crate) fn stopping(deadline: Duration) {
     );
 }
 
-/// What a worker has done until it stopped: messages, and for `swept` orders.
+/// What a worker has done until it stopped: messages, and for `ahead` and `swept` orders.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields of the log line, explained at the worker's counters")]
 pub(crate) struct Stopped {
@@ -301,6 +369,7 @@ pub(crate) struct Stopped {
     pub put_back: u64,
     pub retried: u64,
     pub parked: u64,
+    pub ahead: u64,
     pub swept: u64,
 }
 
@@ -314,11 +383,8 @@ pub(crate) fn stopped(work: Stopped) {
         put_back = work.put_back,
         retried = work.retried,
         parked = work.parked,
+        ahead = work.ahead,
         swept = work.swept,
         "worker stopped"
     );
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,7 @@
 //! Small pieces of text that many rooms write: counts with their nouns, durations, the causes of an error, shell words,
 //! suggestions for a misspelt name, JSON with an object per line, what is safe on a terminal.
 
+mod about;
 mod count;
 mod duration;
 mod error_chain;
@@ -10,8 +11,9 @@ pub(crate) mod shell;
 mod suggest;
 mod table;
 
+pub(crate) use about::about;
 pub(crate) use count::{counted, noun};
-pub(crate) use duration::duration;
+pub(crate) use duration::{duration, length};
 pub(crate) use error_chain::error_chain;
 pub(crate) use printable::OneLine;
 pub use printable::{one_line, printable, printable_json};

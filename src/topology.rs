@@ -7,6 +7,7 @@ mod delays;
 pub(crate) mod file;
 mod keys;
 mod ladder_section;
+pub(crate) mod lead;
 pub(crate) mod level;
 pub(crate) mod level_routes;
 pub(crate) mod objects;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 
 use check::Surroundings;
 use file::{DEFAULT_DELIVERY_LIMIT, QueueType, StrategyName, TopologyFile};
+use lead::Lead;
 use level::Level;
 use strategy::Strategy;
 use x_delay::XDelay;
@@ -39,6 +41,8 @@ pub struct Topology {
     pub strategy: Strategy,
     /// Delays with a queue each, shortest first; never empty with [`Strategy::Levels`].
     pub levels: Vec<Level>,
+    /// How early the levels let go.
+    pub lead: Lead,
     /// Type of every queue.
     pub queue_type: QueueType,
     /// Deliveries of one message before it is parked, on quorum queues.
@@ -107,6 +111,7 @@ impl Topology {
                         file.delay().levels().iter().map(level).collect::<Result<_, _>>()?
                     }
                 },
+                lead: file.delay().lead().map_err(|error| error.to_string())?,
                 queue_type: file.queues.queue_type(),
                 delivery_limit: file
                     .queues

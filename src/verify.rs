@@ -5,8 +5,9 @@
 mod bindings;
 pub(crate) mod blockers;
 pub(crate) mod dead_letters;
+pub(crate) mod exchange_policies;
 mod held;
-mod limits;
+pub(crate) mod limits;
 mod policies;
 pub(crate) mod probe;
 mod queues;

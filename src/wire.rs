@@ -6,11 +6,14 @@ pub(crate) mod compat;
 pub(crate) mod headers;
 mod message;
 mod notice;
+mod parked;
 mod properties;
 mod received;
 
 pub use headers::BODY_LEFT_OUT;
+pub(crate) use headers::is_of_dead_lettering;
 pub use message::Message;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
+pub(crate) use parked::{Death, Parked};
 pub use properties::Properties;
-pub(crate) use received::Received;
+pub use received::Received;

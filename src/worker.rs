@@ -6,42 +6,40 @@
 //!
 //! ```text
 //! session ─▶ consumers ─▶ receive (one per queue) ─▶ batch ─▶ closing ─▶ disposition ─▶ settle ─▶ ack | held | copies
-//!         ├▶ sweep   finds in the database what no message came for
-//!         └▶ relay   publishes the outbox
+//!         ├▶ ahead   closes by the index where more is due than a batch holds
+//!         ├▶ history  deletes what is older than it is kept
+//!         ├▶ relay   publishes the outbox
+//!         ├▶ notices publishes what order services wrote with schedule()
+//!         └▶ clock_watch  reads the database's clock, by which early notices are held
+//! sweep     finds in the database what no message came for, also while the broker is unavailable
 //! ```
 
+mod ahead;
+mod ahead_state;
 pub(crate) mod backoff;
-pub(crate) mod batch;
-pub(crate) mod blame;
-pub(crate) mod busy;
 mod channels;
+mod clock_watch;
 pub(crate) mod closing;
 mod compat;
 mod consumers;
-pub(crate) mod contention;
 mod context;
-mod copies;
 mod copy_publisher;
 mod counters;
-pub(crate) mod disposition;
-mod due;
+pub(crate) mod health;
+mod history;
 mod jitter;
 pub(crate) mod kept_bytes;
 mod level_watch;
 mod limits;
-mod outage;
-mod parked;
-pub(crate) mod quarantine;
+mod notices;
 pub(crate) mod queues;
 pub(crate) mod receive;
 pub(crate) mod relay;
-pub(crate) mod schedule;
 mod session;
 mod session_end;
-pub(crate) mod settle;
-pub(crate) mod splitting;
 pub(crate) mod sweep;
-pub(crate) mod tags;
+mod unpublished;
+pub(crate) mod watch;
 
 use std::{
     sync::Arc,
@@ -68,9 +66,23 @@ const GOOD_SESSION: Duration = Duration::from_secs(10);
 pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> {
     let deadline = worker.settings.drain.as_duration();
     let on_request = || telemetry::stopping(deadline);
-    stop.within(deadline, on_request, sessions(worker, stop)).await?;
+    let work = async { tokio::join!(sessions(worker, stop), sweep(worker, stop)) };
+    stop.within(deadline, on_request, work).await?;
     telemetry::stopped(worker.counters.read().into());
     Ok(())
+}
+
+/// The safety net needs no broker.
+async fn sweep(worker: &Arc<Worker>, stop: &Stop) {
+    let mut backoff = Backoff::default();
+    while let Err(panic) = sweep::sweep(Arc::clone(worker), stop.clone()).await {
+        let pause = backoff.pause();
+        telemetry::sweep::ended(&error_chain(&panic), pause);
+        tokio::select! {
+            () = stop.requested() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
 }
 
 async fn sessions(worker: &Arc<Worker>, stop: &Stop) {
@@ -85,7 +97,8 @@ async fn sessions(worker: &Arc<Worker>, stop: &Stop) {
             worker.store.drop_connections();
         }
         let pause = backoff.pause();
-        telemetry::session_ended(&error_chain(&end), pause);
+        telemetry::session_ended(end.cause(), &error_chain(&end), pause);
+        worker.health.session_ended(error_chain(&end));
         tokio::select! {
             () = stop.requested() => {}
             () = tokio::time::sleep(pause) => {}

@@ -201,6 +201,11 @@ statistics_interval() {
   sed -n 's/^collect_statistics_interval = \(.*\)/\1ms/p' "$root/docker/rabbitmq/rabbitmq.conf"
 }
 
+dead_letter_slots() {
+  sed -n 's/.*{dead_letter_worker_consumer_prefetch, \([0-9]*\)}.*/\1/p' \
+    "$root/docker/rabbitmq/advanced.config"
+}
+
 print_urls() {
   local amqp management database name=CHAOS
   amqp=amqp://admin:admin@127.0.0.1:$(port "$1" AMQP)/%2f
@@ -212,7 +217,8 @@ print_urls() {
     # The names of overdue's own settings.
     print_exports OVERDUE_BROKER__URL "$amqp" OVERDUE_BROKER__MANAGEMENT_URL "$management" \
       OVERDUE_DATABASE__URL "$database" \
-      OVERDUE_BROKER__STATISTICS_INTERVAL "$(statistics_interval)"
+      OVERDUE_BROKER__STATISTICS_INTERVAL "$(statistics_interval)" \
+      OVERDUE_BROKER__DEAD_LETTER_SLOTS "$(dead_letter_slots)"
   else
     [[ $1 != delayed ]] || name=DELAYED
     print_exports "OVERDUE_${name}_BROKER_URL" "$amqp" \

@@ -29,6 +29,13 @@ impl Spread {
         }
     }
 
+    /// Of those that were counted; `None` where none was.
+    #[must_use]
+    pub(crate) fn of_counted(numbers: impl Iterator<Item = Option<f64>>) -> Option<Self> {
+        let numbers: Vec<f64> = numbers.flatten().collect();
+        (!numbers.is_empty()).then(|| Self::of(numbers.into_iter()))
+    }
+
     /// How many times as great as `other`, in hundredths; 0 where that is 0.
     #[must_use]
     pub(crate) fn ratio_to(self, other: Self) -> f64 {

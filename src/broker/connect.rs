@@ -39,7 +39,7 @@ const KEEPALIVE: Duration = Duration::from_secs(3);
 /// How long nodes that say nothing are given before the next node of a cluster is tried as well.
 const NEXT_NODE: Duration = Duration::from_millis(300);
 
-/// Why there is no connection.
+/// Why a connection could not be made.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum ConnectError {

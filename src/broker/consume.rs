@@ -1,22 +1,26 @@
 //! Consuming from one queue: one channel, one subscription, and the only place that settles.
 
-use std::time::Duration;
+use std::{
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::BoxFuture};
 use lapin::{
-    BasicProperties, Channel, Consumer,
+    BasicProperties, Channel, Consumer, ErrorKind,
     message::Delivery,
     options::{
         BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions,
         BasicQosOptions, BasicRejectOptions,
     },
+    protocol::{AMQPErrorKind, AMQPSoftError},
     types::FieldTable,
 };
 use tokio::time::timeout;
 
 use super::{
     Link,
-    large_bodies::{CONSUMER_TAG, WHOLE_BODIES_TAG},
+    large_bodies::{CONSUMER_TAG, HISTORY_TAG, WHOLE_BODIES_TAG},
 };
 use crate::wire::{Properties, Received};
 
@@ -43,6 +47,15 @@ pub enum ConsumeError {
     Stuck { queue: String, step: &'static str },
 }
 
+impl ConsumeError {
+    /// Whether a permission is what is missing.
+    pub(crate) fn is_refused(&self) -> bool {
+        let Self::Channel { source, .. } = self else { return false };
+        matches!(source.kind(), ErrorKind::ProtocolError(error)
+            if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED))
+    }
+}
+
 /// A consumer on a channel of its own.
 pub struct Subscription {
     queue: String,
@@ -52,7 +65,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// Subscribes to `queue` with at most `prefetch` unsettled deliveries (quorum queues cap it at 2,000). Bodies that
-    /// are too large for a due notice are left out.
+    /// are too large for a due notice are left out, and so are the headers of dead-lettering.
     ///
     /// Permission needed: read on the queue.
     ///
@@ -62,7 +75,19 @@ impl Subscription {
         Self::with_tag(link, queue, prefetch, CONSUMER_TAG).await
     }
 
-    /// Like [`Subscription::open`], with bodies of any size.
+    /// Like [`Subscription::open`], with the headers of dead-lettering.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn open_with_history(
+        link: &Link,
+        queue: &str,
+        prefetch: u16,
+    ) -> Result<Self, ConsumeError> {
+        Self::with_tag(link, queue, prefetch, HISTORY_TAG).await
+    }
+
+    /// Like [`Subscription::open_with_history`], with bodies of any size.
     ///
     /// # Errors
     /// As there.
@@ -121,6 +146,35 @@ impl Subscription {
         Err(ConsumeError::Ended { queue: self.queue.clone() })
     }
 
+    /// Hands acks to the connection, in this order and before it returns; `multiple` is for every unsettled delivery up to
+    /// and including the tag. What it gives ends when the connection has taken the last of them.
+    ///
+    /// # Errors
+    /// The channel is gone; the deliveries come again. So says what it gives.
+    pub(crate) fn begin_acks(
+        &self,
+        acks: impl IntoIterator<Item = (u64, bool)>,
+    ) -> BoxFuture<'static, Result<(), ConsumeError>> {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut last: BoxFuture<'static, _> = Box::pin(std::future::ready(Ok(())));
+        for (tag, multiple) in acks {
+            let channel = self.channel.clone();
+            let options = BasicAckOptions { multiple };
+            // Polled once, it has put its frame behind the others; then it waits for the connection.
+            last = Box::pin(async move { channel.basic_ack(tag, options).await });
+            match last.as_mut().poll(&mut context) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => last = Box::pin(std::future::ready(Ok(()))),
+                Poll::Ready(error) => {
+                    last = Box::pin(std::future::ready(error));
+                    break;
+                }
+            }
+        }
+        let queue = self.queue.clone();
+        Box::pin(async move { settled(&queue, "ack", last).await })
+    }
+
     /// Acks every unsettled delivery up to and including `tag`.
     ///
     /// # Errors
@@ -176,6 +230,14 @@ impl Subscription {
         Ok(rest)
     }
 
+    /// Closes the channel: what is unsettled goes back to the front of its queue, as when a connection is lost.
+    ///
+    /// # Errors
+    /// The channel is gone; then everything goes back by itself.
+    pub(crate) async fn close(self) -> Result<(), ConsumeError> {
+        self.settled("close", self.channel.close(200, "done".into())).await
+    }
+
     /// Stops deliveries and gives back everything unsettled.
     ///
     /// # Errors
@@ -194,13 +256,19 @@ impl Subscription {
         step: &'static str,
         settling: impl Future<Output = Result<(), lapin::Error>>,
     ) -> Result<(), ConsumeError> {
-        match timeout(SETTLE_TIMEOUT, settling).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(source)) => {
-                Err(ConsumeError::Channel { queue: self.queue.clone(), step, source })
-            }
-            Err(_elapsed) => Err(ConsumeError::Stuck { queue: self.queue.clone(), step }),
-        }
+        settled(&self.queue, step, settling).await
+    }
+}
+
+async fn settled(
+    queue: &str,
+    step: &'static str,
+    settling: impl Future<Output = Result<(), lapin::Error>>,
+) -> Result<(), ConsumeError> {
+    match timeout(SETTLE_TIMEOUT, settling).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(source)) => Err(ConsumeError::Channel { queue: queue.to_owned(), step, source }),
+        Err(_elapsed) => Err(ConsumeError::Stuck { queue: queue.to_owned(), step }),
     }
 }
 
@@ -218,8 +286,8 @@ fn received(delivery: Delivery) -> Received {
     }
 }
 
-fn passed_on(properties: &BasicProperties) -> Properties {
-    Properties {
+fn passed_on(properties: &BasicProperties) -> Option<Box<Properties>> {
+    let passed_on = Properties {
         content_encoding: properties.content_encoding().as_ref().map(ToString::to_string),
         priority: *properties.priority(),
         correlation_id: properties.correlation_id().as_ref().map(ToString::to_string),
@@ -228,5 +296,6 @@ fn passed_on(properties: &BasicProperties) -> Properties {
         timestamp_s: *properties.timestamp(),
         kind: properties.kind().as_ref().map(ToString::to_string),
         app_id: properties.app_id().as_ref().map(ToString::to_string),
-    }
+    };
+    (passed_on != Properties::default()).then(|| Box::new(passed_on))
 }

@@ -42,7 +42,7 @@ impl Management {
     ///
     /// # Errors
     /// [`ManagementError::NoExchangeType`], or the broker cannot be asked.
-    pub(super) async fn has_exchange_types(
+    pub(crate) async fn has_exchange_types(
         &self,
         topology: &Topology,
     ) -> Result<(), ManagementError> {
@@ -55,10 +55,11 @@ impl Management {
         let cannot = version.parse().is_ok_and(|it: BrokerVersion| it.series() >= CANNOT.series());
         let fix = if cannot {
             "that plugin was archived in January 2026 and cannot run on RabbitMQ 4.3 and later: write strategy = \
-             \"levels\" with the delays that are needed, it needs no plugin (docs/topology.md)"
+             \"levels\" with the delays that are needed, or \"ladder\" for any delay, which need no plugin \
+             (docs/leaving-the-delayed-message-plugin.md)"
         } else {
             "enable that plugin (rabbitmq-plugins/README.md), or write strategy = \"levels\" with the delays that are \
-             needed, it needs no plugin (docs/topology.md)"
+             needed, or \"ladder\" for any delay, which need no plugin (docs/topology.md)"
         };
         Err(ManagementError::NoExchangeType {
             broker: format!("RabbitMQ {version} at {}", self.displayed()),

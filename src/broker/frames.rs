@@ -9,11 +9,13 @@
 //!
 //! Bodies that are too large for a due notice are left out of what is delivered to a worker: [`LargeBodies`].
 
+mod cursor;
+mod properties;
+
 use super::large_bodies::{LargeBodies, Passage};
 use crate::wire::BODY_LEFT_OUT;
+use cursor::{Cursor, read_u16, read_u32};
 
-/// Tables within tables that are passed on; `x-death` has three.
-const MAX_DEPTH: usize = 32;
 /// Left free in a header frame, for what a copy of the message has to carry beside its own headers.
 const RESERVE_BYTES: usize = 8 * 1024;
 /// Frames are not larger than what was negotiated, 128 KiB; more than this is not AMQP.
@@ -37,6 +39,15 @@ pub struct FrameRepair {
     large: LargeBodies,
 }
 
+/// Which headers are passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    All,
+    /// Without the history that dead-lettering writes: it is many times the rest, and the client makes dozens of small
+    /// allocations of it.
+    Publishers,
+}
+
 impl FrameRepair {
     /// For a connection that asks for frames of at most `frame_max` bytes (0: no limit). The broker may ask for
     /// less, and that is followed.
@@ -57,7 +68,8 @@ impl FrameRepair {
             let mut frame = self.input[done..done + size].to_vec();
             done += size;
             match self.large.pass(&frame) {
-                Passage::Whole => self.repair(&mut frame),
+                Passage::Whole => self.repair(&mut frame, Kept::All),
+                Passage::Notice => self.repair(&mut frame, Kept::Publishers),
                 Passage::WithoutBody(size) => leave_out_body(&mut frame, size),
                 Passage::Nothing => continue,
             }
@@ -86,13 +98,16 @@ impl FrameRepair {
         (rest.len() >= size).then_some(size)
     }
 
-    fn repair(&mut self, frame: &mut Vec<u8>) {
+    fn repair(&mut self, frame: &mut Vec<u8>, kept: Kept) {
         let end = frame.len() - 1;
         match frame[0] {
             METHOD => self.method(&mut frame[PREFIX_BYTES..end]),
             HEADER => {
+                let repaired = properties::repair(&mut frame[PREFIX_BYTES..end]);
+                if let (Ok(headers), Kept::Publishers) = (&repaired, kept) {
+                    leave_out_history(frame, headers);
+                }
                 let too_long = frame.len() + RESERVE_BYTES > self.frame_max;
-                let repaired = properties(&mut frame[PREFIX_BYTES..end]);
                 let reason = if too_long { Some("they fill a frame") } else { repaired.err() };
                 if let Some(reason) = reason {
                     replace_properties(frame, DROPPED, &format!("dropped: {reason}"));
@@ -131,81 +146,17 @@ impl FrameRepair {
     }
 }
 
-/// Repairs the texts in the payload of a content header; the error says why that is not enough.
-fn properties(payload: &mut [u8]) -> Result<(), &'static str> {
-    /// The properties of class basic, from the highest bit of the flags down.
-    const KINDS: [Property; 14] = {
-        use Property::{Byte, Table, Text, Timestamp};
-        [Text, Text, Table, Byte, Byte, Text, Text, Text, Text, Timestamp, Text, Text, Text, Text]
-    };
-    const CUT_SHORT: &str = "they are cut short";
-    // Class, weight and body size come first.
-    let flags = read_u16(payload, 12).ok_or(CUT_SHORT)?;
-    if flags & 0b11 != 0 {
-        return Err("they have flags that nobody knows");
+/// A content header without the headers of dead-lettering.
+fn leave_out_history(frame: &mut Vec<u8>, headers: &properties::Headers) {
+    let Some(table) = &headers.table else { return };
+    for entries in headers.history.iter().rev() {
+        frame.drain(PREFIX_BYTES + entries.start..PREFIX_BYTES + entries.end);
     }
-    let mut at = Cursor::after(payload, 14);
-    for (bit, kind) in KINDS.iter().enumerate() {
-        if flags & (0x8000 >> bit) == 0 {
-            continue;
-        }
-        match kind {
-            Property::Text => at.short_text(payload).ok_or(CUT_SHORT)?,
-            Property::Byte => at.skip(1).ok_or(CUT_SHORT)?,
-            Property::Timestamp => at.skip(8).ok_or(CUT_SHORT)?,
-            Property::Table => table(&mut at, payload)?,
-        }
-    }
-    if at.position == at.end { Ok(()) } else { Err("something follows them") }
-}
-
-enum Property {
-    Text,
-    Byte,
-    Timestamp,
-    Table,
-}
-
-/// Walks a table and everything in it, without recursion.
-fn table(at: &mut Cursor, payload: &mut [u8]) -> Result<(), &'static str> {
-    const MALFORMED: &str = "their headers cannot be read";
-    struct Level {
-        end: usize,
-        /// A table has names, an array has none.
-        named: bool,
-    }
-    let mut levels = vec![Level { end: at.length(payload).ok_or(MALFORMED)?, named: true }];
-    while let Some(Level { end, named }) = levels.last() {
-        if at.position == *end {
-            levels.pop();
-            continue;
-        }
-        if *named {
-            at.short_text(payload).ok_or(MALFORMED)?;
-        }
-        let kind = at.byte(payload).ok_or(MALFORMED)?;
-        match kind {
-            b'A' | b'F' => {
-                let inner = at.length(payload).filter(|inner| inner <= end).ok_or(MALFORMED)?;
-                levels.push(Level { end: inner, named: kind == b'F' });
-                if levels.len() > MAX_DEPTH {
-                    return Err("their headers are nested too deeply");
-                }
-            }
-            b'S' | b'x' => at.position = at.length(payload).ok_or(MALFORMED)?,
-            b'V' => {}
-            b't' | b'b' | b'B' => at.skip(1).ok_or(MALFORMED)?,
-            b's' | b'U' | b'u' => at.skip(2).ok_or(MALFORMED)?,
-            b'I' | b'i' | b'f' => at.skip(4).ok_or(MALFORMED)?,
-            b'D' => at.skip(5).ok_or(MALFORMED)?,
-            b'L' | b'l' | b'd' | b'T' => at.skip(8).ok_or(MALFORMED)?,
-            _ => return Err(MALFORMED),
-        }
-        if levels.last().is_some_and(|level| at.position > level.end) {
-            return Err(MALFORMED);
-        }
-    }
-    Ok(())
+    let left_out: usize = headers.history.iter().map(ExactSizeIterator::len).sum();
+    let start = PREFIX_BYTES + table.start;
+    frame[start - 4..start].copy_from_slice(&as_length(table.len() - left_out));
+    let payload = frame.len() - PREFIX_BYTES - 1;
+    frame[3..PREFIX_BYTES].copy_from_slice(&as_length(payload));
 }
 
 /// A content header without a body, and with its size as the only property.
@@ -238,62 +189,9 @@ fn short(text: &str) -> Vec<u8> {
 }
 
 fn length_of(bytes: &[u8]) -> [u8; 4] {
-    u32::try_from(bytes.len()).unwrap_or_default().to_be_bytes()
+    as_length(bytes.len())
 }
 
-fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
-}
-
-fn read_u32(bytes: &[u8], at: usize) -> Option<usize> {
-    let number = bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)?;
-    usize::try_from(number).ok()
-}
-
-/// A place in a payload; every step says whether it was possible.
-struct Cursor {
-    position: usize,
-    end: usize,
-}
-
-impl Cursor {
-    const fn after(payload: &[u8], position: usize) -> Self {
-        Self { position, end: payload.len() }
-    }
-
-    fn skip(&mut self, bytes: usize) -> Option<()> {
-        self.position = self.position.checked_add(bytes).filter(|next| *next <= self.end)?;
-        Some(())
-    }
-
-    fn byte(&mut self, payload: &[u8]) -> Option<u8> {
-        let byte = *payload.get(self.position)?;
-        self.skip(1)?;
-        Some(byte)
-    }
-
-    /// Reads a length of four bytes; the place where what it counts ends.
-    fn length(&mut self, payload: &[u8]) -> Option<usize> {
-        let length = read_u32(payload, self.position)?;
-        self.skip(4)?;
-        self.position.checked_add(length).filter(|end| *end <= self.end)
-    }
-
-    /// A short string; each byte of it that is not UTF-8 becomes `?`.
-    fn short_text(&mut self, payload: &mut [u8]) -> Option<()> {
-        let length = usize::from(self.byte(payload)?);
-        let start = self.position;
-        self.skip(length)?;
-        let text = payload.get_mut(start..start + length)?;
-        let mut checked = 0;
-        while let Err(error) = std::str::from_utf8(&text[checked..]) {
-            checked += error.valid_up_to();
-            text[checked] = b'?';
-        }
-        Some(())
-    }
-
-    fn short_texts(&mut self, payload: &mut [u8], count: usize) -> Option<()> {
-        (0..count).try_for_each(|_| self.short_text(payload))
-    }
+fn as_length(bytes: usize) -> [u8; 4] {
+    u32::try_from(bytes).unwrap_or_default().to_be_bytes()
 }

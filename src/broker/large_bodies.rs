@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 
 use crate::wire::MAX_BODY_BYTES;
 
-/// The tag of our consumers; it is unique only in its channel. They get no larger bodies than a due notice may have,
-/// and a plan knows them by it from those of somebody else.
+/// The tag of our consumers of due notices; it is unique only in its channel. They get no larger bodies than a due
+/// notice may have, and no history of dead-lettering.
 pub const CONSUMER_TAG: &str = "overdue";
-
+/// The tag of our consumers that show how messages came to where they are: with the history, without larger bodies.
+pub const HISTORY_TAG: &str = "overdue-history";
 /// The tag of our consumers that pass messages on, with bodies of any size.
 pub(super) const WHOLE_BODIES_TAG: &str = "overdue-whole";
+/// By which a plan knows our consumers from those of somebody else.
+pub(super) const OUR_TAGS: [&str; 3] = [CONSUMER_TAG, HISTORY_TAG, WHOLE_BODIES_TAG];
 
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
@@ -30,8 +33,8 @@ pub(super) struct LargeBodies {
 
 #[derive(Debug)]
 enum Content {
-    /// Its header comes next.
-    Delivered,
+    /// Its header comes next, with the history of the message or without it.
+    Delivered { history: bool },
     /// So many bytes of a body that is left out are still to come.
     LeftOut(u64),
 }
@@ -41,6 +44,8 @@ enum Content {
 pub(super) enum Passage {
     /// It is passed on.
     Whole,
+    /// A content header for a consumer of notices, which does not look at how the message came.
+    Notice,
     /// A content header whose body, with so many bytes, is left out.
     WithoutBody(u64),
     /// A part of a body that is left out.
@@ -53,13 +58,22 @@ impl LargeBodies {
         let (kind, channel) = (frame[0], [frame[1], frame[2]]);
         let payload = &frame[PREFIX_BYTES..frame.len() - 1];
         match (kind, self.channels.remove(&channel)) {
-            (METHOD, _) if is_for_notices(payload) => {
-                self.channels.insert(channel, Content::Delivered);
+            (METHOD, _) => {
+                let history = match tag(payload) {
+                    Some(tag) if tag == CONSUMER_TAG.as_bytes() => false,
+                    Some(tag) if tag == HISTORY_TAG.as_bytes() => true,
+                    _ => return Passage::Whole,
+                };
+                self.channels.insert(channel, Content::Delivered { history });
                 Passage::Whole
             }
-            (HEADER, Some(Content::Delivered)) => match body_size(payload) {
+            (HEADER, Some(Content::Delivered { history })) => match body_size(payload) {
                 Some(size) if usize::try_from(size).is_ok_and(|size| size <= MAX_BODY_BYTES) => {
-                    Passage::Whole
+                    if history {
+                        Passage::Whole
+                    } else {
+                        Passage::Notice
+                    }
                 }
                 Some(size) => {
                     self.channels.insert(channel, Content::LeftOut(size));
@@ -79,12 +93,10 @@ impl LargeBodies {
     }
 }
 
-fn is_for_notices(method: &[u8]) -> bool {
-    let tag = method.strip_prefix(&DELIVER).and_then(|rest| {
-        let (length, rest) = rest.split_first()?;
-        rest.get(..usize::from(*length))
-    });
-    tag == Some(CONSUMER_TAG.as_bytes())
+/// Of the consumer that a message is delivered to.
+fn tag(method: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = method.strip_prefix(&DELIVER)?.split_first()?;
+    rest.get(..usize::from(*length))
 }
 
 /// Of a content header: class and weight come first.

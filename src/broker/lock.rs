@@ -137,7 +137,7 @@ impl TopologyLock {
 }
 
 /// The channel over which the lock was declared; none while another connection holds it.
-async fn declared(link: &Link, lock: &str) -> Result<Option<Channel>, LockError> {
+pub(super) async fn declared(link: &Link, lock: &str) -> Result<Option<Channel>, LockError> {
     let failed = |source| LockError::Failed { lock: lock.to_owned(), source };
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let channel = link.channel().await.map_err(failed)?;

@@ -177,6 +177,7 @@ impl Management {
         query: &[(&str, &str)],
     ) -> Result<reqwest::Response, reqwest::Error> {
         let mut round = self.nodes.round();
+        let mut may_repeat = method == reqwest::Method::GET;
         loop {
             let mut url = round.node().endpoint.clone();
             if let Ok(mut segments) = url.path_segments_mut() {
@@ -185,6 +186,11 @@ impl Management {
             url.query_pairs_mut().extend_pairs(query);
             let request = self.http.request(method.clone(), url);
             let sent = request.basic_auth(&self.user, Some(self.password.expose())).send().await;
+            // A connection that was idle may be closed while a question is on its way: a new one has the answer.
+            if may_repeat && sent.as_ref().is_err_and(was_cut) {
+                may_repeat = false;
+                continue;
+            }
             if !round.goes_on(sent.as_ref().is_err_and(reqwest::Error::is_connect)) {
                 return sent;
             }
@@ -300,4 +306,9 @@ impl Management {
 
 fn reading(path: &[&str]) -> String {
     format!("read {}", path.join("/"))
+}
+
+/// Whether the connection ended before an answer came, and the time was not over.
+fn was_cut(error: &reqwest::Error) -> bool {
+    error.is_request() && !error.is_connect() && !error.is_timeout()
 }

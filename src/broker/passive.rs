@@ -30,11 +30,25 @@ pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError
 /// # Errors
 /// The broker refuses to say, or the connection is gone.
 pub(crate) async fn ready(link: &Link, queue: &str) -> Result<Option<u64>, ConsumeError> {
+    declared(link, queue).await.map(|queue| queue.map(|it| u64::from(it.message_count())))
+}
+
+/// Who consumes from `queue` at this moment; `None` where there exists no such queue.
+///
+/// Permission needed: as for [`queue_exists`].
+///
+/// # Errors
+/// The broker refuses to say, or the connection is gone.
+pub(crate) async fn consumers(link: &Link, queue: &str) -> Result<Option<u32>, ConsumeError> {
+    declared(link, queue).await.map(|queue| queue.map(|it| it.consumer_count()))
+}
+
+async fn declared(link: &Link, queue: &str) -> Result<Option<lapin::Queue>, ConsumeError> {
     let options =
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let channel = link.channel().await.map_err(|source| failed(queue, source))?;
     let asked = channel.queue_declare(queue.into(), options, FieldTable::default()).await;
-    answer(queue, asked.map(|queue| u64::from(queue.message_count())))
+    answer(queue, asked)
 }
 
 /// Generations asked for one by one.

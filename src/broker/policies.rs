@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{Management, ManagementError, stats::QueueStats};
 use crate::{
     permissions::pattern::escape,
-    plan::stats::{definition, settings},
+    plan::stats::{AppliedPolicy, definition, settings},
 };
 
 /// A policy as it is stored. Of those that match a queue the one with the highest priority applies, alone.
@@ -24,6 +24,12 @@ pub struct Policy {
     /// What it sets.
     #[serde(default, deserialize_with = "definition")]
     pub definition: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OfExchange {
+    name: String,
+    policy: Option<String>,
 }
 
 /// What applies to a queue, read from the broker's own tables, not from its statistics.
@@ -43,6 +49,26 @@ impl Management {
     /// See [`ManagementError`].
     pub async fn policies(&self) -> Result<Vec<Policy>, ManagementError> {
         self.get(&["policies", self.virtual_host()], &[]).await
+    }
+
+    /// What applies to the exchanges of the virtual host, by their names. Needs no more than the `management` tag;
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn exchange_policies(
+        &self,
+    ) -> Result<BTreeMap<String, AppliedPolicy>, ManagementError> {
+        let policies = self.policies().await?;
+        let query = [("columns", "name,policy")];
+        let exchanges: Vec<OfExchange> =
+            self.get(&["exchanges", self.virtual_host()], &query).await?;
+        let applied = exchanges.into_iter().filter_map(|OfExchange { name, policy }| {
+            let policy = policies.iter().find(|it| Some(&it.name) == policy.as_ref())?;
+            let definition = policy.definition.clone();
+            Some((name, AppliedPolicy { policy: policy.name.clone(), definition }))
+        });
+        Ok(applied.collect())
     }
 
     /// [`Management::queue_stats`] with the policies that apply at this moment, where the broker says so: the

@@ -26,7 +26,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there was no probe.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ProbeError {
+pub enum ProbeError {
     /// No connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -62,7 +62,7 @@ impl ProbeError {
 ///
 /// # Errors
 /// See [`ProbeError`]; a canary that is lost or refused is not an error.
-pub(crate) async fn send(
+pub async fn send(
     address: &BrokerAddress,
     canaries: &Canaries,
     within: Duration,
@@ -88,8 +88,12 @@ pub(crate) async fn send(
 
 /// Declares, binds and consumes; nothing is published before all of that is confirmed.
 async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError> {
+    let bindings: BTreeSet<(&str, &str)> =
+        canaries.list.iter().map(|it| (it.comes_out_at.as_str(), it.binding.as_str())).collect();
+    let exchanges: BTreeSet<&str> = bindings.iter().map(|(exchange, _)| *exchange).collect();
+    let exchanges = Vec::from_iter(exchanges).join(", ");
     let failed = |step| {
-        let (queue, exchange) = (canaries.queue.clone(), canaries.comes_out_at.clone());
+        let (queue, exchange) = (canaries.queue.clone(), exchanges.clone());
         move |source| ProbeError::Queue { queue, exchange, step, source }
     };
     let channel: Channel = link.channel().await.map_err(failed("open a channel for"))?;
@@ -102,9 +106,7 @@ async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError
     };
     let declared = channel.queue_declare(name.into(), options, FieldTable::default()).await;
     declared.map_err(failed("declare"))?;
-    let keys: BTreeSet<&str> = canaries.list.iter().map(|canary| canary.binding.as_str()).collect();
-    for key in keys {
-        let exchange = canaries.comes_out_at.as_str();
+    for (exchange, key) in bindings {
         let options = QueueBindOptions::default();
         let none = FieldTable::default();
         let bound =

@@ -10,19 +10,23 @@ mod send;
 mod sent;
 mod task;
 
-use lapin::options::ConfirmSelectOptions;
+use std::time::Duration;
+
+use lapin::{ConnectionStatus, options::ConfirmSelectOptions};
 use tokio::sync::{mpsc, oneshot};
 
 pub use error::PublishError;
 
 use super::{BrokerAddress, ConnectError, Link};
 use crate::wire::Message;
+use sent::CONFIRM_TIMEOUT;
 use task::{Request, WhileBlocked};
 
 /// A handle to the task that publishes; cheap to clone, usable from many tasks.
 #[derive(Clone)]
 pub struct Publisher {
     requests: mpsc::Sender<Request>,
+    status: ConnectionStatus,
 }
 
 impl Publisher {
@@ -33,7 +37,19 @@ impl Publisher {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
-        Self::open(address, purpose, WhileBlocked::Fail).await
+        Self::open(address, purpose, WhileBlocked::Fail, CONFIRM_TIMEOUT).await
+    }
+
+    /// Like [`Publisher::connect`]; a confirm that has not come is given up after `confirm_within`.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub(crate) async fn connect_for(
+        address: &BrokerAddress,
+        purpose: &str,
+        confirm_within: Duration,
+    ) -> Result<Self, ConnectError> {
+        Self::open(address, purpose, WhileBlocked::Fail, confirm_within).await
     }
 
     /// Like [`Publisher::connect`]; while the broker blocks the connection, messages wait for their confirm, so that
@@ -45,13 +61,14 @@ impl Publisher {
         address: &BrokerAddress,
         purpose: &str,
     ) -> Result<Self, ConnectError> {
-        Self::open(address, purpose, WhileBlocked::Wait).await
+        Self::open(address, purpose, WhileBlocked::Wait, CONFIRM_TIMEOUT).await
     }
 
     async fn open(
         address: &BrokerAddress,
         purpose: &str,
         while_blocked: WhileBlocked,
+        confirm_within: Duration,
     ) -> Result<Self, ConnectError> {
         let link = Link::open(address, purpose).await?;
         let unreachable =
@@ -59,8 +76,9 @@ impl Publisher {
         let channel = link.channel().await.map_err(unreachable)?;
         channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(unreachable)?;
         let (requests, inbox) = mpsc::channel(task::WINDOW);
-        tokio::spawn(task::serve(link, channel, inbox, while_blocked));
-        Ok(Self { requests })
+        let status = link.status();
+        tokio::spawn(task::serve(link, channel, inbox, while_blocked, confirm_within));
+        Ok(Self { requests, status })
     }
 
     /// Publishes persistent, mandatory where that is possible, and waits until the broker has taken responsibility.
@@ -81,6 +99,11 @@ impl Publisher {
             return Err(gone(message_id));
         }
         result.await.unwrap_or_else(|_| Err(gone(message_id)))
+    }
+
+    /// Whether the broker has blocked the connection (memory or disk alarm).
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.status.blocked()
     }
 
     /// Whether the connection is gone, so that a new publisher is needed.

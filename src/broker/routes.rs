@@ -1,37 +1,90 @@
 //! Asking a broker which levels it routes to.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::try_join_all;
+use rabbitmq_http_client::error::Error as ApiError;
+
 use super::{
     Link, Management, ManagementError,
     objects::{binding_of, exchange_of},
     passive,
 };
 use crate::{
-    objects::Objects,
+    objects::{Binding, Exchange, Objects},
     topology::{Topology, level_routes::LevelRoutes},
 };
+
+/// An exchange that every virtual host has.
+const EVERYWHERE: &str = "amq.direct";
 
 impl Management {
     /// Which of the topology's levels the broker routes to, by its exchanges and bindings; changes nothing.
     ///
-    /// It holds for the moment of the answer: ask again after `overdue apply`, or every few seconds.
+    /// It holds for the moment of the answer: ask again after `overdue apply`, or every few seconds. It asks for the
+    /// exchanges that notices can pass, one by one: what else the virtual host has makes it no slower.
     /// Permission needed: the `management` tag.
     ///
     /// # Errors
     /// See [`ManagementError`].
     pub async fn level_routes(&self, topology: &Topology) -> Result<LevelRoutes, ManagementError> {
-        let vhost = self.virtual_host();
-        let exchanges = self.call(|client| Box::pin(client.list_exchanges_in(vhost))).await;
-        let exchanges = exchanges.map_err(|error| self.explain("list the exchanges", error))?;
-        let bindings = self.call(|client| Box::pin(client.list_bindings_in(vhost))).await;
-        let bindings = bindings.map_err(|error| self.explain("list the bindings", error))?;
-        let exchanges = exchanges.into_iter().map(exchange_of);
-        let objects = Objects {
-            exchanges: exchanges.map(|exchange| (exchange.name.clone(), exchange)).collect(),
-            bindings: bindings.into_iter().map(binding_of).collect(),
-            ..Objects::default()
-        };
+        let mut objects = Objects::default();
+        let mut asked = BTreeSet::new();
+        let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+        let mut next: BTreeSet<String> = entries.collect();
+        while !next.is_empty() {
+            let answers = try_join_all(next.iter().map(|name| self.exchange(name))).await?;
+            if answers.iter().any(Option::is_none) {
+                self.has_virtual_host().await?;
+            }
+            asked.append(&mut next);
+            for (exchange, bindings) in answers.into_iter().flatten() {
+                next.extend(leads_to(&exchange, &bindings));
+                objects.exchanges.insert(exchange.name.clone(), exchange);
+                objects.bindings.extend(bindings);
+            }
+            next.retain(|name| !asked.contains(name));
+        }
         Ok(LevelRoutes::of_objects(topology, &objects))
     }
+
+    /// For a user without permissions in it, RabbitMQ 4.3 answers as if it had no objects.
+    async fn has_virtual_host(&self) -> Result<(), ManagementError> {
+        let (vhost, step) = (self.virtual_host(), format!("read exchange {EVERYWHERE}"));
+        let found = self.call(|client| Box::pin(client.get_exchange_info(vhost, EVERYWHERE))).await;
+        found.map(drop).map_err(|error| self.explain(&step, error))
+    }
+
+    /// An exchange and what is bound to it; none where it is not there.
+    async fn exchange(
+        &self,
+        name: &str,
+    ) -> Result<Option<(Exchange, Vec<Binding>)>, ManagementError> {
+        let vhost = self.virtual_host();
+        let (exchange, bindings) = tokio::join!(
+            self.call(|client| Box::pin(client.get_exchange_info(vhost, name))),
+            self.call(|client| Box::pin(client.list_exchange_bindings_with_source(vhost, name))),
+        );
+        match (exchange, bindings) {
+            (Ok(exchange), Ok(bindings)) => {
+                let bindings = bindings.into_iter().map(binding_of).collect();
+                Ok(Some((exchange_of(exchange), bindings)))
+            }
+            (Err(ApiError::NotFound), _) | (Ok(_), Err(ApiError::NotFound)) => Ok(None),
+            (Err(error), _) | (Ok(_), Err(error)) => {
+                Err(self.explain(&format!("read exchange {name}"), error))
+            }
+        }
+    }
+}
+
+/// Exchanges that take what an exchange takes.
+fn leads_to(exchange: &Exchange, bindings: &[Binding]) -> Vec<String> {
+    let bound = bindings.iter().filter(|binding| !binding.to_queue);
+    let bound = bound.map(|binding| binding.destination.as_str());
+    // The default exchange has no name to ask for, and leads to no level.
+    let all = bound.chain(exchange.alternate()).filter(|name| !name.is_empty());
+    all.map(str::to_owned).collect()
 }
 
 /// The same without the management API: a level is there if a queue of it exists, in any generation. Whether that queue

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{
-    Management, ManagementError,
-    large_bodies::{CONSUMER_TAG, WHOLE_BODIES_TAG},
-};
+use super::{Management, ManagementError, large_bodies::OUR_TAGS};
 pub(crate) use crate::plan::stats::QueueStats;
 use crate::{
     objects::{Exchange, mark::mark},
@@ -103,9 +100,7 @@ impl Management {
         let found: Option<Consumed> = self.find(&path, &[("columns", "consumer_details")]).await?;
         let Some(Consumed { consumer_details }) = found else { return Ok(0) };
         let consumers = consumer_details.ok_or_else(|| self.no_consumers_listed(queue))?;
-        let foreign = consumers
-            .iter()
-            .filter(|it| it.consumer_tag != CONSUMER_TAG && it.consumer_tag != WHOLE_BODIES_TAG);
+        let foreign = consumers.iter().filter(|it| !OUR_TAGS.contains(&it.consumer_tag.as_str()));
         Ok(u64::try_from(foreign.count()).unwrap_or(u64::MAX))
     }
 

@@ -3,28 +3,69 @@
 use clap::Subcommand;
 
 use super::{exit::Failure, output::print, setup};
-use crate::config::Settings;
+use crate::{
+    config::Settings,
+    store::{Store, init::ScheduledState},
+    topology::Topology,
+};
+
+/// The states of the reference tables that have a deadline: effect, status, column.
+const STATES: [(&str, &str, &str); 3] = [
+    ("close", "unpaid", "due_at"),
+    ("cancel", "paid", "ship_by"),
+    ("complete", "shipped", "confirm_by"),
+];
 
 /// Prepare the database
 #[derive(Debug, Subcommand)]
 pub(super) enum Database {
-    /// Create what is missing: schema, closures, outbox; again and again without effect
+    /// Create what is missing: schema, closures, outbox, schedule(); again and again without effect
     Init {
         /// Also the reference order tables (orders, order_items, stock), for demo and tests
         #[arg(long)]
         reference_tables: bool,
+        /// Also triggers on the reference order tables, which schedule a notice for each order
+        #[arg(long)]
+        trigger: bool,
     },
 }
 
 impl Database {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let Self::Init { reference_tables } = self;
+        let Self::Init { reference_tables, trigger } = self;
         let store = setup::store(settings)?;
         store.init(&settings.database.search_path, reference_tables).await?;
+        // Without a topology file workers bring their timeouts.
+        if trigger || settings.topology.is_file() {
+            let topology = setup::topology(settings)?;
+            let timeouts: Vec<&str> =
+                topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
+            store.register_timeouts(&timeouts).await?;
+            if trigger {
+                install(&store, &topology).await?;
+            }
+        }
         print(format!(
             "{} is ready (search path {})",
             store.address(),
             settings.database.search_path
         ))
     }
+}
+
+async fn install(store: &Store, topology: &Topology) -> Result<(), Failure> {
+    let states: Vec<ScheduledState<'_>> = STATES
+        .iter()
+        .filter_map(|(effect, status, deadline)| {
+            let timeout = topology.timeouts.iter().find(|timeout| timeout.effect == *effect)?;
+            Some(ScheduledState { timeout: &timeout.name, status, deadline })
+        })
+        .collect();
+    if states.is_empty() {
+        return Err(Failure::configuration(
+            "no timeout of the topology file has the effect close, cancel or complete, and --trigger is for the reference \
+             tables; a trigger on your own tables is three lines of SQL: see docs/publishing-from-sql.md",
+        ));
+    }
+    Ok(store.schedule_by_triggers(&states).await?)
 }

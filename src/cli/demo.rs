@@ -12,7 +12,7 @@ use crate::{
     demo::script::{DemoShape, Script},
     order_service::{OrderService, RunId},
     text::counted,
-    topology::route::Delay,
+    topology::{level::LevelError, route::Delay},
 };
 use options::RunOptions;
 
@@ -53,10 +53,14 @@ impl Demo {
             return Err(Failure::usage("--paid-share and --late-share are more than 1 together"));
         }
         let topology = setup::topology(settings)?;
-        let route = self.options.route(&topology, &Delay::Level(self.after.clone()))?;
+        let delay = Delay::Level(self.after.clone());
+        let route = self.options.route(&topology, &delay)?;
         let shape = DemoShape {
             orders: usize::try_from(self.orders).unwrap_or(usize::MAX),
-            after: route.holds_ttl(),
+            after: self
+                .after
+                .parse()
+                .map_err(|error: LevelError| Failure::usage(error.to_string()))?,
             paid_share: self.paid_share,
             late_share: self.late_share,
         };

@@ -50,6 +50,7 @@ async fn facts(settings: &Settings) -> Facts {
     Facts {
         topology,
         connections: settings.database.connections,
+        dead_letter_slots: settings.broker.dead_letter_slots,
         broker,
         database,
         machine: machine(),

@@ -1,6 +1,6 @@
 //! `overdue drill`: the demo with real orders, each paid when it really was, only faster.
 
-use std::{fs::File, path::PathBuf};
+use std::{fs::File, path::PathBuf, time::Duration};
 
 use clap::Args;
 use rand::{SeedableRng, rngs::StdRng};
@@ -14,13 +14,18 @@ use crate::{
     },
     order_service::RunId,
     text::counted,
-    topology::{level::Level, route::Delay},
+    topology::{
+        level::{Level, Ttl},
+        route::Delay,
+    },
 };
 
 /// Findings shown of a file with more of them.
 const SHOWN: usize = 20;
-/// Created per second where nothing else is asked for. At speed 600 two hundred milliseconds decide: at 500 a
-/// second payments and closings come that late on two cores that have other work too, at 300 they do not.
+/// The shortest time that an order can have to be paid: its creation, its publishing and its payment need some of it.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// Created per second where nothing else is asked for. At 500 a second payments and closings come late by tens of
+/// milliseconds on two cores that have other work too, at 300 they do not.
 const RATE: u32 = 300;
 
 /// Play real orders at many times their speed, and check that exactly those paid in time stay paid
@@ -32,7 +37,7 @@ pub(super) struct Drill {
     /// How long an order really had to be paid
     #[arg(long, default_value = "30m", value_name = "DURATION")]
     after: Level,
-    /// How many times faster than real; --after divided by it has to be a level of the topology
+    /// How many times faster than real; --after divided by it is at least 100ms
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     speed: u32,
     /// Orders created per second
@@ -45,24 +50,34 @@ pub(super) struct Drill {
 impl Drill {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
-        let level = drill::level_at(&self.after, self.speed, &topology.levels)
-            .map_err(|error| Failure::usage(error.to_string()))?
-            .clone();
-        let route = self.options.route(&topology, &Delay::Level(level.name().to_owned()))?;
+        let time = self.time()?;
+        let route = self.options.route(&topology, &Delay::exactly(time.as_duration()))?;
         let orders = self.read()?;
         let seed = self.options.seed();
         let run = RunId::new("drill", rand::random());
-        let times = (self.after.ttl(), self.speed, level.ttl());
-        let script = drill::script(run, &orders, times, &mut StdRng::seed_from_u64(seed))
-            .map_err(|error| Failure::failed(error.to_string()))?;
+        let script =
+            drill::script(run, &orders, (self.speed, time), &mut StdRng::seed_from_u64(seed))
+                .map_err(|error| Failure::failed(error.to_string()))?;
         let title = format!(
-            "{} orders from {}, due after {} at speed {}, which is level {level}",
+            "{} orders from {}, due after {} at speed {}, which is {time}",
             orders.len(),
             self.orders.display(),
             self.after,
             self.speed
         );
         self.options.play(settings, route, script, self.rate, &title).await
+    }
+
+    /// What is left of the time at that speed.
+    fn time(&self) -> Result<Ttl, Failure> {
+        let time = self.after.ttl().as_duration() / self.speed;
+        let long_enough = Ttl::of(time).filter(|_| time >= SHORTEST);
+        long_enough.ok_or_else(|| {
+            Failure::usage(format!(
+                "{} at speed {} is less than {SHORTEST:?}: lower --speed",
+                self.after, self.speed
+            ))
+        })
     }
 
     /// The whole file, or everything that is wrong with it; nothing has been created by then.

@@ -7,6 +7,7 @@ use crate::{
         ChangeError, ConnectError, LockError, ManagementError, PublishError,
         address::AddressError,
         apply::{ApplyError, StepError},
+        consume::ConsumeError,
     },
     config::SettingsError,
     plan::saved::StalePlan,
@@ -50,6 +51,11 @@ impl Failure {
     /// Failed for a reason of its own.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self { code: FAILED, text: text.into() }
+    }
+
+    /// Something does not answer, and may do so later.
+    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
+        Self { code: UNAVAILABLE, text: text.into() }
     }
 
     /// Settings, topology or tables are wrong.
@@ -169,6 +175,13 @@ impl From<LockError> for Failure {
             LockError::Taken { .. } => Self::of(FAILED, &error),
             LockError::Failed { .. } => Self::of(UNAVAILABLE, &error),
         }
+    }
+}
+
+impl From<ConsumeError> for Failure {
+    fn from(error: ConsumeError) -> Self {
+        let code = if error.is_refused() { NOT_PERMITTED } else { UNAVAILABLE };
+        Self::of(code, &error)
     }
 }
 

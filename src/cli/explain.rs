@@ -11,7 +11,7 @@ use super::{
     exit::Failure,
     output::Output,
     publish::{
-        line::{Wish, now},
+        line::{Wish, now, time},
         one_timeout,
     },
     setup,
@@ -44,7 +44,7 @@ pub(super) struct Explain {
     #[arg(long, value_name = "ORDER_ID", conflicts_with_all = ["level", "category", "after", "due_at"])]
     order: Option<String>,
     /// When it is published [default: now]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     at: Option<Timestamp>,
     /// How it is shown
     #[arg(short, long, value_enum, default_value_t)]
@@ -66,7 +66,7 @@ impl Explain {
             Some(id) => self.ask_for_order(settings, &topology, id).await?,
             None => (Some(self.asked(&topology, at)?), None),
         };
-        let hold = settings.worker.hold.as_duration();
+        let hold = settings.worker.hold.as_duration().max(topology.lead.longest());
         let way = asked.map(|Asked { timeout, route, delay }| {
             let rule = known(&topology, &timeout)?;
             Ok::<_, Failure>((rule, topology.stages(rule, route, delay, hold)?, delay))
@@ -79,7 +79,7 @@ impl Explain {
             let delay = self.wish.after().map(After::as_duration);
             let published = topology.published(self.exchange.as_deref(), key, delay);
             let (route, timeout) = published.map_err(|error| not_waiting(&error))?;
-            return Ok(Asked { timeout, delay: delay.unwrap_or(route.holds), route });
+            return Ok(Asked { timeout, delay: delay.unwrap_or_else(|| route.delay()), route });
         }
         let timeout = one_timeout(topology, self.wish.timeout.as_deref());
         let timeout = timeout.map_err(Failure::usage)?;

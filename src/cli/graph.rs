@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use super::{exit::Failure, output::print, setup};
 use crate::{
-    broker::Management,
     config::Settings,
     graph::{self, Live, dot, mermaid, svg},
 };
@@ -41,8 +40,10 @@ impl Graph {
     pub(super) async fn run(&self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
         let live = if self.live {
-            let observed = Management::new(&setup::address(settings)?)?.observe().await?;
-            Some(Live::of(&topology, &observed))
+            let management = setup::management(settings)?;
+            let observed = management.observe().await?;
+            let live = Live::of(&topology, &observed);
+            Some(live.counted_every(management.statistics_interval()))
         } else {
             None
         };

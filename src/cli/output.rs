@@ -38,11 +38,26 @@ impl Output {
 /// # Errors
 /// It cannot be written for another reason, e.g. on a full disk.
 pub(super) fn print(text: impl Display) -> Result<(), Failure> {
-    let text = text.to_string();
-    let mut text = printable(&text).into_owned();
+    let mut text = text.to_string();
     if !text.ends_with('\n') {
         text.push('\n');
     }
+    print_part(&text)
+}
+
+/// The same without a line break at the end, for an answer that comes piece by piece.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn print_part(text: &str) -> Result<(), Failure> {
+    write_control(&printable(text))
+}
+
+/// Writes what a terminal is to act on: nothing of others may be in it.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn write_control(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -58,6 +73,16 @@ pub(super) fn print(text: impl Display) -> Result<(), Failure> {
 /// As [`print`].
 pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(answer)
+        .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
+    print(printable_json(&json))
+}
+
+/// The same in one line, for one answer after the other.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn print_line(answer: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(answer)
         .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
     print(printable_json(&json))
 }

@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ErrorKind},
+};
 
 use super::{Cli, exit, report_failure};
 
@@ -11,14 +14,19 @@ use super::{Cli, exit, report_failure};
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error),
     };
     // Two workers at least: a busy one must not hold up the heartbeats (default: one per core).
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let done = match runtime {
-        Ok(runtime) => runtime.block_on(cli.run()),
+        Ok(runtime) => {
+            let done = runtime.block_on(cli.run());
+            // A file or a name that is still being looked for is nobody's business any more.
+            runtime.shutdown_background();
+            done
+        }
         Err(error) => Err(exit::Failure::failed(format!("cannot start the runtime: {error}"))),
     };
     match done {
@@ -31,7 +39,11 @@ pub fn main() -> ExitCode {
 }
 
 /// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means findings here.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(mut error: clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::ArgumentConflict {
+        // It would be made of whatever stands beside the conflict.
+        error.remove(ContextKind::Usage);
+    }
     // Where standard output is closed nobody reads it.
     let _printed = error.print();
     if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }

@@ -2,7 +2,7 @@
 
 mod input;
 pub(super) mod line;
-mod routes;
+pub(super) mod routes;
 
 use std::{fs::File, io::IsTerminal};
 
@@ -31,10 +31,16 @@ const IN_FLIGHT: usize = 1_024;
 /// Findings shown of an input with more of them.
 const SHOWN: usize = 20;
 
+/// Of each line on standard input.
+const LINES: &str = "Without an order, JSON lines from standard input:\n  \
+     {\"order_id\": \"4711\"}, and optionally \"timeout\"; \"level\", \"category\" or \"after\"; \"due_at\".\n  \
+     What a line says beats the flags. Lines that are not confirmed are printed again.";
+
 /// Publish due notices
 #[derive(Debug, Args)]
+#[command(after_help = LINES)]
 pub(super) struct Publish {
-    /// The order; without it, JSON lines from standard input (those that are not confirmed are printed again): {"order_id", "timeout"?, "level"? | "category"? | "after"?, "due_at"?}
+    /// The order; without it, JSON lines from standard input
     order_id: Option<String>,
     #[command(flatten)]
     wish: Wish,
@@ -104,8 +110,7 @@ impl Publish {
     }
 
     fn parse(&self, topology: &Topology, text: &str) -> Result<Prepared, String> {
-        let line = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        self.prepare(topology, line)
+        self.prepare(topology, Line::read(text)?)
     }
 
     /// Prints each line that was not confirmed, so that it can be sent again.

@@ -10,10 +10,10 @@ use crate::{
     broker::{BrokerAddress, Management},
     config::{EffectSettings, SecretUrl, Settings},
     plan::counts::StatisticsInterval,
-    shutdown::Stop,
+    shutdown::{Hangups, Stop},
     store::{Store, orders::Effect},
     text::{counted, did_you_mean},
-    topology::{Topology, report},
+    topology::{Topology, file::BUILT_IN_EFFECTS, report},
 };
 
 /// Reads and checks the topology file; the failure shows every finding with its place.
@@ -47,7 +47,8 @@ pub(super) fn management(settings: &Settings) -> Result<Management, Failure> {
 
 pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
     let database = &settings.database;
-    Ok(Store::new(database.url.expose(), &database.search_path, database.connections)?)
+    let open = if settings.events.publish { Store::new } else { Store::without_events };
+    Ok(open(database.url.expose(), &database.search_path, database.connections)?)
 }
 
 /// A stop that the first SIGTERM or SIGINT requests; the second one ends the process.
@@ -56,6 +57,12 @@ pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
     stop.on_signals(exit::INTERRUPTED.into())
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     Ok(stop)
+}
+
+/// From now on SIGHUP does not end the process.
+pub(super) fn hangups() -> Result<Hangups, Failure> {
+    Hangups::install()
+        .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))
 }
 
 /// The SQL of every effect the topology names: from the settings, or built in.
@@ -75,22 +82,41 @@ pub(super) fn one_effect(
     timeout: &str,
 ) -> Result<Effect, Failure> {
     match settings.effects.get(name) {
-        Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
+        Some(EffectSettings { sql, overdue_sql, due_sql }) => Ok(Effect {
             name: name.to_owned(),
             sql: read_sql(name, sql)?,
             sql_file: sql.display().to_string(),
             overdue_sql: overdue_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
             overdue_file: overdue_sql.as_deref().unwrap_or(Path::new("")).display().to_string(),
+            due_sql: due_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
+            due_file: due_sql.as_deref().unwrap_or(Path::new("")).display().to_string(),
         }),
-        None if name == "close" => Ok(Effect::close()),
-        None => Err(Failure::configuration(format!(
-            "timeout `{timeout}` has the effect `{name}`, and nothing says which SQL that is; built in is only \
-             `close`{}. Write into overdue.toml: [effects.{name}] sql = \"{name}.sql\" (see docs/effects.md)",
-            did_you_mean(name, settings.effects.keys().map(String::as_str).chain(["close"]))
-                .map(|known| format!(" (did you mean `{known}`?)"))
-                .unwrap_or_default()
-        ))),
+        None => Effect::built_in(name).ok_or_else(|| unknown_effect(settings, name, timeout)),
     }
+}
+
+/// An effect that a person names, whether a timeout has it or not.
+pub(super) fn named_effect(settings: &Settings, name: &str) -> Result<Effect, Failure> {
+    if settings.effects.contains_key(name) || BUILT_IN_EFFECTS.contains(&name) {
+        return one_effect(settings, name, "");
+    }
+    let known = settings.effects.keys().map(String::as_str).chain(BUILT_IN_EFFECTS);
+    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+    Err(Failure::configuration(format!(
+        "there is no effect `{name}`: the settings and the program have {}",
+        known.join(", ")
+    )))
+}
+
+fn unknown_effect(settings: &Settings, name: &str, timeout: &str) -> Failure {
+    let known = settings.effects.keys().map(String::as_str).chain(BUILT_IN_EFFECTS);
+    let meant = did_you_mean(name, known).map(|known| format!(" (did you mean `{known}`?)"));
+    let built_in = BUILT_IN_EFFECTS.map(|name| format!("`{name}`")).join(", ");
+    Failure::configuration(format!(
+        "timeout `{timeout}` has the effect `{name}`, and nothing says which SQL that is; built in are {built_in}{}. \
+         Write into overdue.toml: [effects.{name}] sql = \"{name}.sql\" (see docs/effects.md)",
+        meant.unwrap_or_default()
+    ))
 }
 
 fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {

@@ -53,7 +53,10 @@ impl Verify {
         let (_, observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
         let stats = management.stats_and_policies().await?;
         let mut found = verify::findings(&topology, &observed, &stats);
-        found.extend(dead_letters(&management, &topology, &observed, &stats).await?);
+        let policies = management.exchange_policies().await?;
+        found.extend(verify::exchange_policies::findings(&topology, &observed, &policies));
+        let slots = settings.broker.dead_letter_slots;
+        found.extend(dead_letters(&management, &topology, &observed, &stats, slots).await?);
         let probe = if self.probe {
             Some(canaries(&address, &topology, &observed, self.within.as_duration()).await?)
         } else {
@@ -78,6 +81,7 @@ async fn dead_letters(
     topology: &Topology,
     observed: &Snapshot,
     first: &BTreeMap<String, QueueStats>,
+    slots: u64,
 ) -> Result<Vec<Diagnostic>, ManagementError> {
     if stuck::suspects(topology, observed, first).is_empty() {
         return Ok(Vec::new());
@@ -86,7 +90,7 @@ async fn dead_letters(
     let apart = management.statistics_interval().counts_settle();
     tokio::time::sleep(apart).await;
     let second = management.stats_and_policies().await?;
-    Ok(stuck::findings(topology, observed, first, &second, apart))
+    Ok(stuck::findings(topology, observed, first, &second, apart, slots))
 }
 
 async fn canaries(
@@ -103,8 +107,8 @@ async fn canaries(
             topology.delays_to_try().first().map_or("", Level::name)
         ))
     })?;
-    let published = sent.list.iter().map(|canary| &canary.route.exchange);
-    let mut needed = published.chain([&sent.comes_out_at]);
+    let sent = sent.with_taken_over(topology, observed, &word, within);
+    let mut needed = sent.list.iter().flat_map(|it| [&it.route.exchange, &it.comes_out_at]);
     let missing = needed.find(|name| !observed.objects.exchanges.contains_key(*name));
     if let Some(missing) = missing {
         return Err(Failure::failed(format!(

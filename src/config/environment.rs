@@ -64,8 +64,12 @@ fn typed(path: &str, key: &'static Key, value: Option<String>) -> Result<Value, 
     document::check_value(path, key, &text).map_err(|mistakes| {
         mistakes.into_iter().map(|mistake| mistake.message).collect::<Vec<_>>()
     })?;
-    let number = matches!(key.kind, Kind::Number { .. }).then(|| text.parse().ok()).flatten();
-    Ok(number.map_or_else(|| Value::String(text), Value::Integer))
+    let bare = match key.kind {
+        Kind::Number { .. } => text.parse().ok().map(Value::Integer),
+        Kind::Boolean => text.parse().ok().map(Value::Boolean),
+        _ => None,
+    };
+    Ok(bare.unwrap_or(Value::String(text)))
 }
 
 fn insert(settings: &mut Table, parts: &[&str], value: Value) {

@@ -1,7 +1,12 @@
 //! The keys of `overdue.toml`; a variable of the environment is such a key too.
 
-use super::millis::Millis;
-use crate::document::keys::{ANY, Choice, Key, Kind, Presence, Section, Text};
+use super::{
+    alert_keys::ALERT,
+    listen::Listen,
+    millis::Millis,
+    texts::{ANY_TEXT, DURATION, INTERVAL, URL, key},
+};
+use crate::document::keys::{ANY, Choice, Kind, Section, Text};
 
 /// The whole file.
 pub(super) static SETTINGS: Section = Section {
@@ -17,8 +22,20 @@ pub(super) static SETTINGS: Section = Section {
         ),
         key("worker", "How the worker works.", Kind::Section(&WORKER), "{ batch_size = 500 }"),
         key(
+            "events",
+            "What is published of closed orders.",
+            Kind::Section(&EVENTS),
+            "{ publish = true }",
+        ),
+        key(
+            "schedule",
+            "What becomes of notices that were written with schedule().",
+            Kind::Section(&SCHEDULE),
+            "{ publish = \"on\" }",
+        ),
+        key(
             "effects",
-            "SQL of effects other than the built-in `close`, by name.",
+            "SQL of effects that are not built in, or of other tables, by name.",
             Kind::Names(&Kind::Section(&EFFECT)),
             "{ cancel = { sql = \"cancel.sql\" } }",
         ),
@@ -28,12 +45,14 @@ pub(super) static SETTINGS: Section = Section {
             Kind::Section(&LOG),
             "{ filter = \"info\" }",
         ),
+        key(
+            "alert",
+            "Messages about what is wrong, to a webhook or by mail.",
+            Kind::Sections(&ALERT),
+            "[{ name = \"on-call\", format = \"slack\", url_file = \"slack.url\" }]",
+        ),
     ],
 };
-
-const fn key(name: &'static str, about: &'static str, kind: Kind, example: &'static str) -> Key {
-    Key { name, about, kind, presence: Presence::Optional, example }
-}
 
 static BROKER: Section = Section {
     about: "Where RabbitMQ is.",
@@ -55,6 +74,12 @@ static BROKER: Section = Section {
             "How often the broker takes its statistics.",
             Kind::Text(&DURATION),
             "\"5s\"",
+        ),
+        key(
+            "dead_letter_slots",
+            "Dead letters that a queue of the broker hands on at once.",
+            Kind::Number { min: 1, max: 65_535 },
+            "32",
         ),
     ],
 };
@@ -123,7 +148,75 @@ static WORKER: Section = Section {
             Kind::Text(&DURATION),
             "\"1m\"",
         ),
+        key(
+            "keep_history",
+            "How long closures and records of dropped messages are kept; 0s: for ever.",
+            Kind::Text(&DURATION),
+            "\"90d\"",
+        ),
+        key(
+            "reload_on_change",
+            "How often is looked whether a file has changed; 0s: only SIGHUP makes a worker read its files again.",
+            Kind::Text(&DURATION),
+            "\"10s\"",
+        ),
+        key(
+            "listen",
+            "Address and port of /metrics, /livez and /readyz; empty: none.",
+            Kind::Text(&LISTEN),
+            "\"127.0.0.1:9632\"",
+        ),
+        key(
+            "watch_every",
+            "How often database and broker are asked for what /metrics and /readyz say of them.",
+            Kind::Text(&INTERVAL),
+            "\"10s\"",
+        ),
+        key(
+            "stuck_after",
+            "How long an order may be overdue while none is closed before the worker is not ready.",
+            Kind::Text(&INTERVAL),
+            "\"5m\"",
+        ),
     ],
+};
+
+static EVENTS: Section = Section {
+    about: "What is published of closed orders.",
+    keys: &[
+        key(
+            "publish",
+            "Whether the built-in effect writes events and the worker publishes the outbox.",
+            Kind::Boolean,
+            "true",
+        ),
+        key(
+            "linger",
+            "How long events are gathered before they are published together.",
+            Kind::Text(&LINGER),
+            "\"50ms\"",
+        ),
+    ],
+};
+
+static SCHEDULE: Section = Section {
+    about: "What becomes of notices that were written with schedule().",
+    keys: &[key(
+        "publish",
+        "Whether the worker publishes the notices that order services write with schedule().",
+        Kind::Choice(&PUBLISH),
+        "\"on\"",
+    )],
+};
+
+static PUBLISH: Choice = Choice {
+    about: "Whether the worker publishes them.",
+    words: &[
+        ("auto", "Where the tables are there, and the rights on them."),
+        ("on", "The same; a line in the log says what is missing."),
+        ("off", "It does not."),
+    ],
+    refused: &[],
 };
 
 static EFFECT: Section = Section {
@@ -140,6 +233,12 @@ static EFFECT: Section = Section {
             "File with the statement that finds overdue orders, for the sweep.",
             Kind::Text(&ANY_TEXT),
             "\"cancel_overdue.sql\"",
+        ),
+        key(
+            "due_sql",
+            "File with the statement that says when orders are due, for notices that come early.",
+            Kind::Text(&ANY_TEXT),
+            "\"cancel_due.sql\"",
         ),
     ],
 };
@@ -158,33 +257,28 @@ static FORMAT: Choice = Choice {
     refused: &[],
 };
 
-static ANY_TEXT: Text = ANY;
-
-/// It may hold a password.
-static URL: Text = Text { secret: true, ..ANY };
-
-static DURATION: Text = Text { check: Some(duration), ..ANY };
-
-/// A duration that is not zero.
-static INTERVAL: Text = Text { check: Some(interval), ..ANY };
+static LISTEN: Text = Text { check: Some(listen), ..ANY };
 
 /// The broker takes a message back that is unacked for long (`consumer_timeout`, 30 minutes by default).
 static HOLD: Text = Text { check: Some(hold), ..ANY };
+
+/// Events of one order per second are no reason to keep them for minutes.
+static LINGER: Text = Text { check: Some(linger), ..ANY };
+
+fn linger(text: &str) -> Result<(), String> {
+    match Millis::try_from(text.to_owned())? {
+        Millis(..=10_000) => Ok(()),
+        Millis(_) => Err(format!("`{text}` is too long: it has to be 10s or less")),
+    }
+}
+
+fn listen(text: &str) -> Result<(), String> {
+    Listen::try_from(text.to_owned()).map(|_| ())
+}
 
 fn hold(text: &str) -> Result<(), String> {
     match Millis::try_from(text.to_owned())? {
         Millis(..=300_000) => Ok(()),
         Millis(_) => Err(format!("`{text}` is too long: it has to be 5m or less")),
-    }
-}
-
-fn duration(text: &str) -> Result<(), String> {
-    Millis::try_from(text.to_owned()).map(|_| ())
-}
-
-fn interval(text: &str) -> Result<(), String> {
-    match Millis::try_from(text.to_owned())? {
-        Millis(0) => Err(format!("`{text}` is too short: it has to be 1ms or more")),
-        Millis(_) => Ok(()),
     }
 }

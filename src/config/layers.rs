@@ -8,10 +8,10 @@ use std::{
 
 use figment::{Figment, providers::Serialized};
 use serde::Deserialize;
-use toml::Table;
+use toml::{Table, Value};
 
 use super::{
-    environment,
+    alert, environment,
     error::SettingsError,
     keys::SETTINGS,
     settings::{Flags, Settings},
@@ -20,6 +20,10 @@ use crate::document;
 
 /// Read when it is there; another one is named with `--config`.
 const SETTINGS_FILE: &str = "overdue.toml";
+/// The settings of an effect that name files.
+const SQL_FILES: [&str; 3] = ["sql", "overdue_sql", "due_sql"];
+/// Those of an alert.
+const ALERT_FILES: [&str; 3] = ["url_file", "secret_file", "ca_file"];
 const BROKER_URL: &str = "broker.url";
 const MANAGEMENT_URL: &str = "broker.management_url";
 const DATABASE_URL: &str = "database.url";
@@ -37,7 +41,12 @@ pub(super) fn read(file: Option<&Path>, flags: &Flags) -> Result<Settings, Setti
         return Err(SettingsError::Mistakes(mistakes));
     }
     // Every value was checked where it came from; this reads what is left.
-    layers.extract().map_err(|error| SettingsError::Unusable(error.kind.to_string()))
+    let settings: Settings =
+        layers.extract().map_err(|error| SettingsError::Unusable(error.kind.to_string()))?;
+    match alert::mistakes(&settings.alert) {
+        none if none.is_empty() => Ok(settings),
+        mistakes => Err(SettingsError::Mistakes(mistakes)),
+    }
 }
 
 /// URLs serialize without their passwords, so their defaults are merged as they are.
@@ -69,8 +78,13 @@ fn path(file: Option<&Path>) -> Result<Option<PathBuf>, SettingsError> {
             .then(|| Some(path.to_owned()))
             .ok_or_else(|| SettingsError::NoFile(path.to_owned()));
     }
-    let Ok(folder) = env::current_dir() else { return Ok(None) };
-    Ok(folder.ancestors().map(|folder| folder.join(SETTINGS_FILE)).find(|path| path.is_file()))
+    Ok(found())
+}
+
+/// The settings file in this folder or the nearest above it.
+pub(super) fn found() -> Option<PathBuf> {
+    let folder = env::current_dir().ok()?;
+    folder.ancestors().map(|folder| folder.join(SETTINGS_FILE)).find(|path| path.is_file())
 }
 
 /// What a settings file says. A mistake names its line and never quotes it: it may hold a password.
@@ -82,8 +96,33 @@ fn from_file(path: &Path, mistakes: &mut Vec<String>) -> Result<Table, SettingsE
         let (line, column) = document::position(&text, mistake.span.start);
         format!("{}:{line}:{column}: {}; {}", path.display(), mistake.message, mistake.help)
     }));
-    Table::deserialize(toml::de::Deserializer::from(reading.table))
-        .map_err(|error| SettingsError::Unusable(error.message().to_owned()))
+    let mut table = Table::deserialize(toml::de::Deserializer::from(reading.table))
+        .map_err(|error| SettingsError::Unusable(error.message().to_owned()))?;
+    beside(path, &mut table);
+    Ok(table)
+}
+
+/// What a settings file names lies beside it, wherever the program is started.
+fn beside(file: &Path, table: &mut Table) {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let is_here = env::current_dir().is_ok_and(|here| here == folder);
+    if is_here || folder.as_os_str().is_empty() {
+        return;
+    }
+    let effects = table.get_mut("effects").and_then(Value::as_table_mut);
+    let effects = effects.into_iter().flat_map(|effects| effects.iter_mut());
+    place(folder, effects.map(|(_, effect)| effect), &SQL_FILES);
+    let alerts = table.get_mut("alert").and_then(Value::as_array_mut);
+    place(folder, alerts.into_iter().flatten(), &ALERT_FILES);
+}
+
+fn place<'a>(folder: &Path, tables: impl Iterator<Item = &'a mut Value>, files: &[&str]) {
+    let keys = tables.filter_map(Value::as_table_mut).flat_map(|table| table.iter_mut());
+    for (_, value) in keys.filter(|(key, _)| files.contains(&key.as_str())) {
+        if let Value::String(file) = value {
+            *file = folder.join(&*file).display().to_string();
+        }
+    }
 }
 
 /// Name and value of each variable; `None` for a value that is not UTF-8.

@@ -22,7 +22,10 @@ pub(crate) fn broken(script: &Script, evidence: &Evidence) -> Vec<Broken> {
     let mut broken = invariants::broken(&done, &evidence.facts);
     broken.extend(Broken::of("orders in the parking lot", evidence.parked.clone()));
     if done.finished {
-        let closed = against(script, evidence, Expected::Paid, "closed");
+        // A busy machine can send a payment after the deadline that was to come before: it is refused, and rightly so.
+        let in_time = paid_in_time(script, evidence);
+        let mut closed = against(script, evidence, Expected::Paid, "closed");
+        closed.retain(|id| in_time.contains(id.as_str()));
         broken.extend(Broken::of("orders paid in time but closed", closed));
         let paid = against(script, evidence, Expected::Closed, "paid");
         broken.extend(Broken::of("orders never paid in time but paid", paid));
@@ -34,6 +37,20 @@ pub(crate) fn broken(script: &Script, evidence: &Evidence) -> Vec<Broken> {
 fn paid<'a>(script: &'a Script, evidence: &Evidence, taken: bool) -> HashSet<&'a str> {
     let payments = evidence.payments.iter().filter(|payment| payment.taken == taken);
     payments.map(|payment| script.id(payment.order)).collect()
+}
+
+/// The orders whose payment was answered before their deadline.
+fn paid_in_time<'a>(script: &'a Script, evidence: &Evidence) -> HashSet<&'a str> {
+    let payments = evidence.payments.iter().filter(|payment| payment.in_time);
+    payments.map(|payment| script.id(payment.order)).collect()
+}
+
+/// Payments that were to come in time, and did not.
+#[must_use]
+pub(crate) fn missed(script: &Script, evidence: &Evidence) -> usize {
+    let payments = evidence.payments.iter().filter(|payment| !payment.in_time);
+    let of = payments.filter_map(|payment| script.orders.get(payment.order));
+    of.filter(|order| order.expected == Expected::Paid).count()
 }
 
 /// The orders of which one thing is expected, and that are in the state of the other.
@@ -131,12 +148,9 @@ mod tests {
                 },
                 "orders closed before their deadline",
             ),
+            (|e| e.payments.push(payment(1, true)), "payments taken, and the order is not paid"),
             (
-                |e| e.payments.push(Payment { order: 1, taken: true, late: Duration::ZERO }),
-                "payments taken, and the order is not paid",
-            ),
-            (
-                |e| e.payments.push(Payment { order: 0, taken: false, late: Duration::ZERO }),
+                |e| e.payments.push(payment(0, false)),
                 "payments refused, and the order is not closed",
             ),
             (|e| drop(e.facts.orders.pop()), "orders that are gone"),
@@ -148,7 +162,10 @@ mod tests {
                 "orders unpaid and open after their deadline",
             ),
             (
-                |e| e.facts.orders[0] = become_like(&e.facts.orders[0], &e.facts.orders[1]),
+                |e| {
+                    e.facts.orders[0] = become_like(&e.facts.orders[0], &e.facts.orders[1]);
+                    e.payments.push(payment(0, false));
+                },
                 "orders paid in time but closed",
             ),
             (
@@ -169,13 +186,27 @@ mod tests {
         }
     }
 
+    /// A payment that was sent after the deadline by a busy machine is not the worker's fault; it is counted.
+    #[test]
+    fn a_payment_that_missed_its_time_is_not_judged() {
+        let script = script();
+        let mut evidence = evidence(&script, ["closed", "closed", "paid"]);
+        evidence.payments.push(Payment { in_time: false, ..payment(0, false) });
+        assert_eq!(broken(&script, &evidence), []);
+        assert_eq!(missed(&script, &evidence), 1);
+    }
+
+    fn payment(order: usize, taken: bool) -> Payment {
+        Payment { order, taken, late: Duration::ZERO, in_time: true }
+    }
+
     /// A run that was stopped is not over: what has not happened yet is not wrong.
     #[test]
     fn an_interrupted_run_may_have_open_orders() {
         let script = script();
         let mut evidence = evidence(&script, ["closed", "paid", "paid"]);
         "unpaid".clone_into(&mut evidence.facts.orders[2].status);
-        assert_eq!(broken(&script, &evidence).len(), 3);
+        assert_eq!(broken(&script, &evidence).len(), 2);
         evidence.interrupted = true;
         assert_eq!(broken(&script, &evidence), []);
     }

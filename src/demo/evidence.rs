@@ -31,6 +31,8 @@ pub(crate) struct Payment {
     pub taken: bool,
     /// How long after its time the statement was sent.
     pub late: Duration,
+    /// Whether its answer came before the deadline of the order: then it came in time for sure.
+    pub in_time: bool,
 }
 
 /// All facts about a run.

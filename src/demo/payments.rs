@@ -48,8 +48,12 @@ impl Payments {
         self.progress.update(|state| {
             *(if answer.taken { &mut state.paid } else { &mut state.refused }) += 1;
         });
+        let answered = Instant::now();
         let late = answer.sent.saturating_duration_since(at);
-        Ok(Payment { order, taken: answer.taken, late })
+        let pay_after = self.script.orders.get(order).and_then(|order| order.pay_after);
+        let deadline = at + self.script.after.as_duration();
+        let in_time = pay_after.is_some_and(|after| answered + after < deadline);
+        Ok(Payment { order, taken: answer.taken, late, in_time })
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) use asked::{Asked, known};
 pub use asked::{Gap, Skew};
 pub use broker::{Alarm, AmqpConnection, ApiFacts, BrokerFacts, Overview, Permission, Replicas};
 pub(in crate::doctor) use database::NO_SESSION;
-pub use database::{DatabaseFacts, Outbox, Server, Session, Sweep, Table};
+pub use database::{DatabaseFacts, Outbox, RefusedName, Scheduled, Server, Session, Sweep, Table};
 pub use encryption::Encryption;
 
 /// Everything the checks look at.
@@ -21,6 +21,8 @@ pub struct Facts {
     pub topology: Asked<Topology>,
     /// Connections a worker opens at the most, `database.connections`.
     pub connections: usize,
+    /// `broker.dead_letter_slots`.
+    pub dead_letter_slots: u64,
     /// RabbitMQ.
     pub broker: BrokerFacts,
     /// PostgreSQL.

@@ -1,7 +1,15 @@
 //! What the worker uses in the database: tables, effects, the sweep's index, the outbox.
 
-use super::facts::{Asked, Facts, Outbox, Sweep, Table, known};
-use crate::{diagnostic::Draft, text::counted};
+use std::time::Duration;
+
+use super::{
+    effect_plan::{EffectPlan, Scan},
+    facts::{Asked, Facts, Outbox, RefusedName, Sweep, Table, known},
+};
+use crate::{
+    diagnostic::Draft,
+    text::{about, counted},
+};
 
 /// An event that waits for longer has no worker that publishes it.
 const OUTBOX_AGE_MS: i64 = 60_000;
@@ -40,11 +48,23 @@ pub(crate) fn effects(facts: &Facts) -> Draft {
     judge_effects(&facts.database.effects)
 }
 
-/// The first one that does not fit is reported.
-pub fn judge_effects(effects: &[(String, Asked<()>)]) -> Draft {
+/// The first one that does not fit is reported, otherwise the first that has no index for what it looks up.
+pub fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
     for (_, checked) in effects {
         if let Err(gap) = checked {
             return Draft::error(gap.reason.clone(), gap.fix.clone());
+        }
+    }
+    let plans = effects.iter().filter_map(|(name, plan)| Some((name, plan.as_ref().ok()?)));
+    for (name, plan) in plans {
+        if let Some(Scan { table, .. }) = plan.scans.iter().find(|scan| scan.is_large()) {
+            return Draft::warning(
+                format!("effect {name} reads {table} from end to end each time"),
+                format!(
+                    "CREATE INDEX ON {table} (what it is looked up by), and cast the parameter, not the column; \
+                     `overdue effect check {name}` shows the plan"
+                ),
+            );
         }
     }
     let names: Vec<&str> = effects.iter().map(|(name, _)| name.as_str()).collect();
@@ -81,10 +101,14 @@ pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
                 );
             }
             Ok(Sweep::Planned { scans }) if !scans.is_empty() => {
-                let scans = scans.join(", ");
+                let tables = scans.join(", ");
                 return Draft::warning(
-                    format!("the sweep of effect {effect} reads {scans} from end to end"),
-                    "CREATE INDEX ON orders (due_at, id) WHERE status = 'unpaid', with the status as a literal in overdue_sql",
+                    format!("the sweep of effect {effect} reads {tables} from end to end"),
+                    format!(
+                        "CREATE INDEX ON {} (its deadline, its key) WHERE the state that is still open, in the words of \
+                         overdue_sql, with the state as a literal there",
+                        scans[0]
+                    ),
                 );
             }
             Ok(Sweep::Planned { .. }) => {}
@@ -106,9 +130,19 @@ pub(crate) fn outbox(facts: &Facts) -> Draft {
     known(&facts.database.outbox, judge_outbox)
 }
 
+fn longest_refused(name: &RefusedName) -> String {
+    let RefusedName { event, lasts_ms, order_id, reason } = name;
+    let lasts = about(Duration::from_millis(u64::try_from(*lasts_ms).unwrap_or_default()));
+    let first = match (order_id, reason) {
+        (Some(order_id), Some(reason)) => format!(", the oldest of order {order_id}: {reason}"),
+        _ => String::new(),
+    };
+    format!("; for the longest time {event} ({lasts}){first}")
+}
+
 /// A worker empties it within seconds.
 pub fn judge_outbox(outbox: &Outbox) -> Draft {
-    let Outbox { events, oldest_ms, refused, refused_name, unpublishable, unpublishable_reason } =
+    let Outbox { events, oldest_ms, refused, longest, unpublishable, unpublishable_reason } =
         outbox;
     let (refused, unpublishable) = (*refused, *unpublishable);
     if unpublishable > 0 {
@@ -120,13 +154,14 @@ pub fn judge_outbox(outbox: &Outbox) -> Draft {
         );
     }
     if refused > 0 {
-        let (counted, name) = (self::counted(refused, "event"), refused_name.as_deref());
+        let counted = self::counted(refused, "event");
         return Draft::warning(
             format!(
-                "{counted} refused by the broker, for the longest time {}",
-                name.unwrap_or_default()
+                "{counted} refused or not confirmed by the broker{}",
+                longest.as_ref().map(longest_refused).unwrap_or_default()
             ),
-            "make room in the queues bound for it, or look in a worker's log for `an event is refused`",
+            "make room in the queues bound for it, look whether they have a leader and a majority of their members, or look in \
+             a worker's log for `an event is refused`",
         );
     }
     let (counted, seconds) = (counted(*events, "event"), oldest_ms / 1_000);

@@ -8,7 +8,6 @@ use crate::{
     plan::{diff::diff, generation::number_of, snapshot::Snapshot, stats::QueueStats},
     text::counted,
     topology::Topology,
-    verify::dead_letters::SLOTS,
 };
 
 /// Is the topology file right?
@@ -39,7 +38,7 @@ pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Draft {
     }
 }
 
-/// Does a worker consume from each business queue?
+/// Does a worker consume from each business queue, and from that of `[compat.x-delay]`?
 pub(crate) fn consumers(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_consumers(topology, stats))
 }
@@ -48,8 +47,11 @@ pub(crate) fn consumers(facts: &Facts) -> Draft {
 pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
     let mut total = 0;
     let (mut absent, mut without) = (Vec::new(), Vec::new());
-    for timeout in &topology.timeouts {
-        let base = topology.business_queue(timeout);
+    let business = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
+    let bases: Vec<String> =
+        business.chain(topology.compat.iter().map(|_| topology.compat_queue())).collect();
+    let all = bases.len();
+    for base in bases {
         let ours = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
         let generations: Vec<&QueueStats> = ours.collect();
         let consumers: u64 = generations.iter().filter_map(|queue| queue.consumers).sum();
@@ -70,16 +72,26 @@ pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>
     if !without.is_empty() {
         return Draft::warning(none, "start a worker: overdue run");
     }
-    Draft::ok(format!("{total} on {}", counted(topology.timeouts.len(), "business queue")))
+    let noun = if topology.compat.is_none() { "business queue" } else { "queue" };
+    Draft::ok(format!("{total} on {}", counted(all, noun)))
 }
 
-/// Do the slots of the dead letter workers suffice? Their number cannot be read, only what is under way.
+/// So many slots serve a burst twice as fast as the broker's default of 32 (docs/doctor.md).
+const FOR_BURSTS: u64 = 1_000;
+
+/// Do the slots of the dead letter workers suffice? Their number is in the settings, what is under way on the broker.
 pub(crate) fn dead_letters(facts: &Facts) -> Draft {
-    on_broker(facts, |topology, _, stats| judge_dead_letters(topology, stats))
+    on_broker(facts, |topology, _, stats| {
+        judge_dead_letters(topology, stats, facts.dead_letter_slots)
+    })
 }
 
 /// All slots of a queue in use: a burst, or stuck; `overdue verify` takes two readings and says which.
-pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
+pub fn judge_dead_letters(
+    topology: &Topology,
+    stats: &BTreeMap<String, QueueStats>,
+    slots: u64,
+) -> Draft {
     let prefix = format!("{}.", topology.name);
     let ours = stats.values().filter(|queue| queue.name.starts_with(&prefix));
     let under_way: Vec<(&str, u64)> =
@@ -87,18 +99,35 @@ pub fn judge_dead_letters(topology: &Topology, stats: &BTreeMap<String, QueueSta
     let total: u64 = under_way.iter().map(|(_, held)| held).sum();
     let full: Vec<String> = under_way
         .iter()
-        .filter(|(_, held)| *held >= SLOTS)
+        .filter(|(_, held)| *held >= slots)
         .map(|(queue, held)| format!("{queue} ({held})"))
         .collect();
     if full.is_empty() {
-        return Draft::ok(format!(
-            "{total} under way; each queue hands on {SLOTS} at once unless advanced.config says otherwise"
-        ));
+        let found = format!(
+            "{total} under way; each queue hands on {slots} at once (broker.dead_letter_slots)"
+        );
+        return if slots < FOR_BURSTS {
+            Draft::note(found, format!("for bursts, {}", more_slots()))
+        } else {
+            Draft::ok(found)
+        };
     }
+    let stuck = "overdue verify says whether they are stuck";
     Draft::warning(
-        format!("all {SLOTS} slots are in use: {}", full.join(", ")),
-        "overdue verify says whether they are stuck; for bursts, in advanced.config: \
-         [{rabbit, [{dead_letter_worker_consumer_prefetch, 256}]}].",
+        format!("all {slots} slots are in use: {}", full.join(", ")),
+        if slots < FOR_BURSTS {
+            format!("{stuck}; for bursts, {}", more_slots())
+        } else {
+            stuck.to_owned()
+        },
+    )
+}
+
+/// How more of them are got.
+fn more_slots() -> String {
+    format!(
+        "in advanced.config: [{{rabbit, [{{dead_letter_worker_consumer_prefetch, {FOR_BURSTS}}}]}}]. and \
+         broker.dead_letter_slots = {FOR_BURSTS} (docs/doctor.md)"
     )
 }
 
@@ -115,7 +144,7 @@ pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -
         0 => Draft::ok("nothing"),
         parked => Draft::warning(
             format!("{parked} in {base}; each says why in x-park-reason"),
-            "look at them in the management UI; publish again what was given up too soon",
+            "overdue parked list says why; overdue parked replay publishes again what was given up too soon",
         ),
     }
 }

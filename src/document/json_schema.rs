@@ -53,6 +53,7 @@ fn kind(kind: &Kind) -> Value {
     match kind {
         Kind::Text(format) => text(format),
         Kind::Number { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Choice(choice) => {
             let word =
                 |(word, about): &(&str, &str)| json!({ "const": word, "description": about });

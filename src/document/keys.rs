@@ -54,6 +54,8 @@ pub(crate) enum Kind {
         /// The greatest.
         max: i64,
     },
+    /// `true` or `false`.
+    Boolean,
     /// One of a few words.
     Choice(&'static Choice),
     /// A list.

@@ -58,6 +58,7 @@ impl Item<'_> {
             self.key.kind,
             Kind::Text(Text { secret: false, .. })
                 | Kind::Number { .. }
+                | Kind::Boolean
                 | Kind::Choice(_)
                 | Kind::List { .. }
                 | Kind::Names(Kind::Text(Text { secret: false, .. }))
@@ -87,6 +88,7 @@ pub(super) const fn wanted(kind: &Kind) -> &'static str {
     match kind {
         Kind::Text(_) | Kind::Choice(_) => "text in quotes",
         Kind::Number { .. } => "a whole number",
+        Kind::Boolean => "`true` or `false`",
         Kind::List { .. } => "a list",
         Kind::Names(_) | Kind::Section(_) => "a table",
         Kind::Sections(_) => "a list of tables",
@@ -105,7 +107,9 @@ pub(super) fn empty<'i>(key: &Key, span: Range<usize>) -> Spanned<DeValue<'i>> {
             let table = required.map(|key| (name(key), empty(key, span.clone())));
             DeValue::Table(table.collect())
         }
-        Kind::Text(_) | Kind::Choice(_) | Kind::Number { .. } => DeValue::String("".into()),
+        Kind::Text(_) | Kind::Choice(_) | Kind::Number { .. } | Kind::Boolean => {
+            DeValue::String("".into())
+        }
     };
     Spanned::new(span, value)
 }

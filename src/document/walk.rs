@@ -113,6 +113,7 @@ impl Walk {
                 )?;
                 DeValue::Integer(number)
             }
+            (Kind::Boolean, DeValue::Boolean(value)) => DeValue::Boolean(value),
             (Kind::List { of, .. }, DeValue::Array(items)) => {
                 let within = Item { in_list: true, ..*item };
                 DeValue::Array(

@@ -6,12 +6,13 @@ mod columns;
 mod legend;
 mod placed;
 mod routes;
+mod taken_over;
 
 pub(super) use boxes::QUEUE_END;
 use boxes::Sized;
 use columns::{Columns, MARGIN};
-pub use placed::Rect;
-pub(crate) use placed::{Anchor, Face, PlacedEdge, PlacedGroup, PlacedNode, Text};
+pub(crate) use placed::{Anchor, Face, PlacedEdge, PlacedGroup, PlacedNode};
+pub use placed::{Rect, Text};
 
 use super::{Count, Graph, Kind, Node, measure};
 
@@ -64,6 +65,7 @@ impl Layout {
         layout.group(graph, "business", columns.business, business);
         layout.edges.extend(routes::inside(graph, &layout.nodes));
         layout.retired_lots(graph, columns.parked);
+        layout.taken_over(graph, layout.bottom());
         let (samples, texts) = legend::of(graph, &columns);
         layout.legend = samples;
         layout.texts.extend(texts);
@@ -77,6 +79,13 @@ impl Layout {
             });
         (layout.width, layout.height) = (right + MARGIN, bottom + MARGIN);
         layout
+    }
+
+    /// Of all boxes and frames so far.
+    fn bottom(&self) -> i32 {
+        let rects = self.nodes.iter().map(|node| node.rect);
+        let rects = rects.chain(self.groups.iter().map(|group| group.rect));
+        rects.map(|rect| rect.bottom()).max().unwrap_or_default()
     }
 
     fn single_boxes(&mut self, graph: &Graph, columns: &Columns) {

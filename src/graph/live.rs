@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Count;
 use crate::{
     plan::{
+        counts::StatisticsInterval,
         generation::{Kind, message_ttl, number_of, resolve},
         ownership::kind,
         snapshot::Snapshot,
@@ -25,6 +26,8 @@ pub struct Live {
     pub(super) retired_parked: Vec<(String, Count)>,
     /// What the exchange of the delayed message plugin holds, on the node that answered.
     pub(super) delayed: Count,
+    /// How old the counts are at the most, in seconds.
+    pub(super) counted_within_s: u64,
 }
 
 impl Live {
@@ -37,7 +40,11 @@ impl Live {
             None => Count::Unknown,
             Some(messages) => Count::Messages(messages),
         };
-        let mut live = Self { delayed: delayed(topology, snapshot), ..Self::default() };
+        let mut live = Self {
+            delayed: delayed(topology, snapshot),
+            counted_within_s: StatisticsInterval::default().oldest_count().as_secs(),
+            ..Self::default()
+        };
         for base in topology.objects().queues.into_keys() {
             let in_use = resolved.queues.keys().find(|name| number_of(&base, name).is_some());
             let name = in_use.unwrap_or(&base).clone();
@@ -58,6 +65,12 @@ impl Live {
         delays.sort_by_key(|(ttl, _)| *ttl);
         live.retired_delays = delays.into_iter().map(|(_, found)| found).collect();
         live
+    }
+
+    /// Counted by a broker that takes its statistics at another interval than every five seconds.
+    #[must_use]
+    pub fn counted_every(self, interval: StatisticsInterval) -> Self {
+        Self { counted_within_s: interval.oldest_count().as_secs(), ..self }
     }
 
     /// Name and count of the queue that the topology calls `base`.

@@ -1,6 +1,10 @@
 //! From a topology to what is drawn.
 
-use super::{Count, Edge, Flow, Graph, Group, Kind, Live, Node};
+use super::{
+    Count, Edge, Flow, Graph, Group, Kind, Live, Node,
+    parts::{exchange, node, queue},
+    taken_over,
+};
 use crate::{
     ladder::Ladder,
     text::{counted, duration},
@@ -13,7 +17,7 @@ impl Graph {
     pub fn of(topology: &Topology, live: Option<&Live>) -> Self {
         let delays = delays(topology, live);
         let business = business(topology, live);
-        let groups = vec![
+        let mut groups = vec![
             delaying(topology, &delays),
             Group {
                 id: "business".to_owned(),
@@ -40,13 +44,15 @@ impl Graph {
             exchange("park", topology.park_exchange(), "fanout exchange"),
         ]);
         nodes.extend(parked(topology, live));
-        let live_total = live.map(Live::total);
+        let taken_over = taken_over::nodes(topology, live);
+        groups.extend(taken_over::group(&taken_over));
+        nodes.extend(taken_over);
         Self {
             name: topology.name.clone(),
-            summary: summary(topology, live_total),
+            summary: summary(topology, live),
             nodes,
             groups,
-            edges: edges(topology),
+            edges: [edges(topology), taken_over::edges(topology)].concat(),
             live: live.is_some(),
         }
     }
@@ -74,46 +80,19 @@ fn delaying(topology: &Topology, nodes: &[Node]) -> Group {
     }
 }
 
-fn summary(topology: &Topology, live_total: Option<u64>) -> String {
+fn summary(topology: &Topology, live: Option<&Live>) -> String {
     let count = |number: usize, noun: &str| crate::text::counted(number, noun);
     let mut parts = vec![
         format!("{} queues", topology.queue_type.as_str()),
         topology.delays_in_short(),
         count(topology.timeouts.len(), "timeout"),
     ];
-    parts.extend(live_total.map(|total| match Count::Messages(total) {
-        Count::Messages(1) => "1 message in its queues now".to_owned(),
-        total => format!("{total} messages in its queues now"),
+    parts.extend(live.map(|live| {
+        let total = live.total();
+        let (count, messages) = (Count::Messages(total), crate::text::noun(total, "message"));
+        format!("{count} {messages} in its queues, counted up to {} s ago", live.counted_within_s)
     }));
     parts.join(" · ")
-}
-
-fn node(id: &str, kind: Kind, name: &str, details: &[&str]) -> Node {
-    Node {
-        id: id.to_owned(),
-        kind,
-        name: name.to_owned(),
-        details: details.iter().map(|text| vec![(*text).to_owned()]).collect(),
-        messages: None,
-        retired: false,
-    }
-}
-
-fn exchange(id: &str, name: String, what: &str) -> Node {
-    Node { name, ..node(id, Kind::Exchange, "", &[what]) }
-}
-
-/// A queue of the topology, with what `live` knows of it.
-fn queue(
-    id: String,
-    kind: Kind,
-    base: String,
-    details: Vec<Vec<String>>,
-    live: Option<&Live>,
-) -> Node {
-    let current = live.map(|live| live.current(&base));
-    let (name, messages) = current.map_or((base, None), |(name, count)| (name, Some(count)));
-    Node { id, kind, name, details, messages, retired: false }
 }
 
 fn retired<'a>(

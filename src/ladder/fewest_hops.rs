@@ -39,6 +39,11 @@ impl Chosen {
     }
 }
 
+/// Hops of a message, averaged over all delays that places with these highest digits can express.
+pub(super) fn hops(digits: &[u32]) -> f64 {
+    digits.iter().fold(Chosen::nothing(1), |chosen, digit| chosen.with(*digit)).hops
+}
+
 /// The fewest queues that express every number up to `max`: one per bit.
 pub(super) fn least_queues(max: u64) -> u32 {
     u64::BITS - max.leading_zeros()

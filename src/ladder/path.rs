@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Ladder, Place};
-use crate::text::duration;
+use crate::text::length;
 
 /// The longest routing key that AMQP 0-9-1 can carry, in bytes.
 const MAX_KEY_BYTES: usize = 255;
@@ -58,8 +58,8 @@ pub enum DelayError {
     },
     /// Above the ladder's maximum, before rounding.
     #[error(
-        "a delay of {} ms is longer than the ladder holds messages ({}): shorten it, or raise the maximum",
-        delay.as_millis(), duration(*max_ms)
+        "a delay of {} is longer than the ladder holds messages ({}): shorten it, or raise the maximum",
+        length(*delay), length(Duration::from_millis(*max_ms))
     )]
     TooLong {
         /// As asked for.
@@ -97,7 +97,7 @@ pub enum KeyError {
         known: Vec<String>,
     },
     /// A digit is missing, too high, or not written as this program writes it.
-    #[error("word {number} of `{routing_key}` has to be a number from 0 to {highest}, for {unit}", unit = duration(*unit_ms))]
+    #[error("word {number} of `{routing_key}` has to be a number from 0 to {highest}, for {unit}", unit = length(Duration::from_millis(*unit_ms)))]
     Digit {
         /// As given.
         routing_key: String,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::text::duration;
+use crate::text::length;
 
 /// The longest message TTL RabbitMQ accepts: ten years of 365 days, in milliseconds
 /// (<https://www.rabbitmq.com/docs/ttl>). No ladder goes higher.
@@ -33,8 +33,8 @@ impl LadderSpec {
 pub enum SpecError {
     /// Not one of the round units.
     #[error(
-        "a ladder cannot have a resolution of {} ms: write 1ms, 10ms, 100ms, 1s, 10s or 1m",
-        resolution.as_millis()
+        "a ladder cannot have a resolution of {}: write 1ms, 10ms, 100ms, 1s, 10s or 1m",
+        length(*resolution)
     )]
     Resolution {
         /// As asked for.
@@ -42,8 +42,8 @@ pub enum SpecError {
     },
     /// Zero, above [`MAX_MS`], or not a whole number of the resolution.
     #[error(
-        "a ladder cannot end at {} ms: the maximum is a whole number of the resolution ({}), up to {}",
-        max.as_millis(), duration(*resolution_ms), duration(MAX_MS)
+        "a ladder cannot end at {}: the maximum is a whole number of the resolution ({}), up to {}",
+        length(*max), length(Duration::from_millis(*resolution_ms)), length(Duration::from_millis(MAX_MS))
     )]
     Max {
         /// As asked for.
@@ -54,7 +54,7 @@ pub enum SpecError {
     /// Even with one queue per bit there are more.
     #[error(
         "{max_queues} queues are too few for every delay up to {}: allow at least {least}",
-        duration(*max_ms)
+        length(Duration::from_millis(*max_ms))
     )]
     TooFewQueues {
         /// As asked for.

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{Ladder, Place, fewest_hops::as_float};
-use crate::text::{counted, duration};
+use crate::text::{counted, length};
 
 /// What a ladder costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,16 +58,15 @@ impl Ladder {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |time: Duration| duration(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         write!(
             f,
             "{} and {}; delays up to {} take {:.1} hops on average and at most {}, and are rounded by less than {}",
             counted(self.queues, "queue"),
             counted(self.exchanges, "exchange"),
-            text(self.max),
+            length(self.max),
             self.average_hops,
             self.worst_hops,
-            text(self.resolution)
+            length(self.resolution)
         )
     }
 }

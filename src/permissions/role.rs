@@ -21,6 +21,8 @@ pub enum Reach {
     Topology {
         /// Every object of the topology.
         objects: BTreeSet<Object>,
+        /// Those that are written to only after a change of the topology.
+        written_later: BTreeSet<Object>,
     },
 }
 
@@ -95,8 +97,11 @@ impl Role {
         let needed: BTreeSet<&Object> =
             self.needs.iter().filter(|need| need.right == right).map(|need| &need.object).collect();
         match &self.reach {
-            Reach::Topology { objects } if !needed.is_empty() => {
-                let excluded = objects.iter().filter(|object| !needed.contains(object)).collect();
+            Reach::Topology { objects, written_later } if !needed.is_empty() => {
+                let later =
+                    |object: &&Object| right == Right::Write && written_later.contains(*object);
+                let excluded = objects.iter().filter(|it| !needed.contains(it) && !later(it));
+                let excluded = excluded.collect();
                 let elsewhere = needed.iter().copied().filter(|it| !it.is_under(&self.topology));
                 pattern::under(&self.topology, &excluded, &elsewhere.collect())
             }

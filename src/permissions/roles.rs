@@ -103,12 +103,16 @@ fn administrator(topology: &Topology) -> Role {
     needs.0.insert((Right::Configure, lock.clone()), "change the topology one at a time");
     let mut objects = names(&objects);
     objects.extend([probe, lock]);
+    // Another strategy publishes or dead-letters to them, and these rights are to outlive the change.
+    let later = [topology.entry_exchange(), topology.due_exchange()].map(Object::Named);
+    let needed = |object: &Object| needs.0.contains_key(&(Right::Write, object.clone()));
+    let written_later = later.into_iter().filter(|object| !needed(object)).collect();
     Role {
         name: "topology",
         purpose: "plan, apply, verify and unblock",
         topology: topology.name.clone(),
         needs: needs.list(),
-        reach: Reach::Topology { objects },
+        reach: Reach::Topology { objects, written_later },
         tag: Some(Tag {
             name: "policymaker",
             why: "read and change through the management API; unblock sets a policy",

@@ -31,6 +31,13 @@ pub(crate) fn kind<'a>(
     (in_place(topology, &queue.name) || ours()).then_some(kind)
 }
 
+/// Every parking lot of the topology that is there: the one in use, and those that it has replaced.
+#[must_use]
+pub(crate) fn parking_lots(topology: &Topology, objects: &Objects) -> Vec<String> {
+    let is_lot = |queue: &&Queue| kind(topology, objects, queue) == Some(Kind::Parked);
+    objects.queues.values().filter(is_lot).map(|queue| queue.name.clone()).collect()
+}
+
 /// Whose `queue` is.
 pub(crate) fn owner(
     topology: &Topology,
@@ -85,6 +92,7 @@ fn is_shaped(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> bool {
         // No version has made one without a mark.
         Kind::Delay(Hold::Digit(_)) => return false,
         Kind::Delay(Hold::Level(level)) => {
+            // A version that knows a lead marks what it makes.
             let ttl = level.parse::<Level>().ok().map(|level| level.ttl());
             let fits = has("x-dead-letter-exchange", &topology.due_exchange())
                 && ttl.is_some()

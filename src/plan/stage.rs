@@ -1,6 +1,6 @@
 //! The order in which a topology is built and taken down.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
     Change,
@@ -57,11 +57,11 @@ pub(super) struct Order {
     /// The exchange whose name others have chosen, where there is one.
     taken_over: Option<String>,
     parked_queue: String,
-    /// TTL of each delay queue, so that a plan lists the shortest first; and of each exchange of a ladder the shortest
-    /// TTL that it leads to, so that each place is open before the next larger one leads there.
+    /// TTL of each delay queue, so that a plan lists the shortest first.
     ttl_ms: BTreeMap<String, i64>,
-    /// Exchanges that lead to delay queues.
-    delaying: BTreeSet<String>,
+    /// Of each exchange that leads to delay queues the shortest TTL, so that each place of a ladder is open before the next
+    /// larger one leads there. An exchange can have the name of a queue.
+    delaying: BTreeMap<String, i64>,
     /// Queues of a ladder that nothing takes the place of, with the shortest TTL of their place.
     retired: BTreeMap<String, i64>,
 }
@@ -78,12 +78,10 @@ impl Order {
             both.flat_map(|objects| objects.queues.values().map(move |queue| (objects, queue)));
         let mut names = resolved.objects.queues.keys();
         let parked_queue = names.find(|name| number_of(&parked, name).is_some()).cloned();
-        let mut ttl_ms: BTreeMap<String, i64> =
+        let ttl_ms: BTreeMap<String, i64> =
             queues.filter_map(|(objects, queue)| ttl(objects, queue)).collect();
         let delaying = shortest_by_exchange(&resolved.objects, &ttl_ms);
-        let exchanges = delaying.keys().cloned().collect();
         let retired = retired_places(topology, observed, &ttl_ms);
-        ttl_ms.extend(delaying);
         Self {
             park_exchange: topology.park_exchange(),
             mark_exchange: topology.mark_exchange(),
@@ -91,7 +89,7 @@ impl Order {
             taken_over: topology.compat.as_ref().map(|it| it.exchange.clone()),
             parked_queue: parked_queue.unwrap_or(parked),
             ttl_ms,
-            delaying: exchanges,
+            delaying,
             retired,
         }
     }
@@ -107,12 +105,17 @@ impl Order {
     }
 
     fn ttl_of(&self, change: &Change) -> i64 {
-        let about = match change {
+        match change {
+            // After the exchange that it leads to.
+            Change::CreateExchange(exchange) => {
+                i64::from(exchange.alternate().is_some_and(|it| it != self.park_exchange))
+            }
             // Through which messages go on without a hop.
-            Change::Bind(Binding { source, to_queue: false, .. }) => source,
-            change => queue_of(change),
-        };
-        self.ttl_ms(about)
+            Change::Bind(Binding { source, to_queue: false, .. }) => {
+                self.delaying.get(source).copied().unwrap_or_default()
+            }
+            change => self.ttl_ms(queue_of(change)),
+        }
     }
 
     /// Zero for other than delay queues.
@@ -149,7 +152,7 @@ impl Order {
                     Stage::Adoption
                 } else if *source == self.park_exchange {
                     Stage::ParkBinding
-                } else if self.delaying.contains(source)
+                } else if self.delaying.contains_key(source)
                     || *source == self.entry_exchange
                     || self.is_taken_over(source)
                 {

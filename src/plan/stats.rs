@@ -39,6 +39,15 @@ pub struct QueueStats {
     pub effective_policy_definition: BTreeMap<String, Value>,
 }
 
+/// A policy that applies to an exchange: of those that match, the one with the highest priority, alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppliedPolicy {
+    /// The policy.
+    pub policy: String,
+    /// What it sets.
+    pub definition: BTreeMap<String, Value>,
+}
+
 impl QueueStats {
     /// Messages that are due and that no queue has taken yet; `None` where the broker does not say.
     #[must_use]

@@ -1,6 +1,7 @@
 //! A plan as a person reads it: sections and signs that need no colour, and a one-line summary.
 
 mod later;
+mod places;
 
 use std::{
     collections::BTreeMap,
@@ -27,15 +28,11 @@ impl fmt::Display for Plan {
         let deletes = |step: &&Step| {
             matches!(step.change, Change::DeleteQueue { .. } | Change::DeleteExchange { .. })
         };
-        section(f, "Create", self.steps.iter().filter(creates))?;
-        section(
-            f,
-            "Adopt (from now on marked as queues of this topology)",
-            self.steps.iter().filter(adopts),
-        )?;
-        section(f, "Retire", self.steps.iter().filter(unbinds))?;
-        section(f, "Delete", self.steps.iter().filter(deletes))?;
-        let queues = self.draining.iter().map(ToString::to_string);
+        section(f, "Create", self.lines(creates))?;
+        section(f, "Adopt (from now on marked as queues of this topology)", self.lines(adopts))?;
+        section(f, "Retire", self.lines(unbinds))?;
+        section(f, "Delete", self.lines(deletes))?;
+        let queues = places::draining(&self.draining).into_iter();
         let exchanges = self.retired_exchanges.iter().map(ToString::to_string);
         section(f, "Draining (deleted by a later apply, once empty)", queues.chain(exchanges))?;
         section(f, "Refused", self.refusals.iter())?;
@@ -57,6 +54,10 @@ fn section<T: fmt::Display>(
 }
 
 impl Plan {
+    fn lines(&self, of: impl Fn(&&Step) -> bool) -> impl Iterator<Item = String> {
+        places::lines(&self.steps, self.steps.iter().filter(of)).into_iter()
+    }
+
     /// One line: how much of what, and whether anything could be lost.
     #[must_use]
     pub fn summary(&self) -> String {

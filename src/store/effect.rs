@@ -2,10 +2,12 @@
 
 use tokio_postgres::{Statement, types::Type};
 
-use super::StoreError;
+use super::{StoreError, shape};
 
 const CLOSE: &str = include_str!("../../sql/close.sql");
 const CLOSE_CONTENDED: &str = include_str!("../../sql/close_contended.sql");
+const CANCEL: &str = include_str!("../../sql/cancel.sql");
+const CANCEL_CONTENDED: &str = include_str!("../../sql/cancel_contended.sql");
 
 /// The SQL of a timeout's effect: one statement, so it is its own transaction.
 #[derive(Clone, Debug)]
@@ -21,12 +23,35 @@ pub struct Effect {
     pub overdue_sql: Option<String>,
     /// Where that is written, for messages.
     pub overdue_file: String,
+    /// `$1 text[]` ids → `order_id`, `due_at` (`NULL` where it is final), without locks; without it the effect itself
+    /// is asked.
+    pub due_sql: Option<String>,
+    /// Where that is written, for messages.
+    pub due_file: String,
 }
 
 impl Effect {
     /// The same effect in a statement that waits for no lock, where there is one.
     pub(crate) fn contended_sql(&self) -> Option<&'static str> {
-        (self.sql == CLOSE).then_some(CLOSE_CONTENDED)
+        match self.sql.as_str() {
+            CLOSE => Some(CLOSE_CONTENDED),
+            CANCEL => Some(CANCEL_CONTENDED),
+            _ => None,
+        }
+    }
+
+    /// The effect on the reference schema that is called so, if one is.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        [Self::close, Self::cancel, Self::complete]
+            .into_iter()
+            .map(|effect| effect())
+            .find(|effect| effect.name == name)
+    }
+
+    /// Whether its SQL is part of the program.
+    pub(crate) fn is_built_in(&self) -> bool {
+        Self::built_in(&self.name).is_some_and(|built_in| built_in.sql == self.sql)
     }
 
     /// The built-in effect on the reference schema: `sql/close.sql`.
@@ -38,6 +63,36 @@ impl Effect {
             sql_file: "built in, sql/close.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/overdue_ids.sql".to_owned(),
+            due_sql: Some(include_str!("../../sql/due.sql").to_owned()),
+            due_file: "built in, sql/due.sql".to_owned(),
+        }
+    }
+
+    /// The built-in effect on paid orders that were not shipped: `sql/cancel.sql`.
+    #[must_use]
+    pub fn cancel() -> Self {
+        Self {
+            name: "cancel".to_owned(),
+            sql: CANCEL.to_owned(),
+            sql_file: "built in, sql/cancel.sql".to_owned(),
+            overdue_sql: Some(include_str!("../../sql/cancel_overdue_ids.sql").to_owned()),
+            overdue_file: "built in, sql/cancel_overdue_ids.sql".to_owned(),
+            due_sql: Some(include_str!("../../sql/cancel_due.sql").to_owned()),
+            due_file: "built in, sql/cancel_due.sql".to_owned(),
+        }
+    }
+
+    /// The built-in effect on shipped orders that were not confirmed: `sql/complete.sql`.
+    #[must_use]
+    pub fn complete() -> Self {
+        Self {
+            name: "complete".to_owned(),
+            sql: include_str!("../../sql/complete.sql").to_owned(),
+            sql_file: "built in, sql/complete.sql".to_owned(),
+            overdue_sql: Some(include_str!("../../sql/complete_overdue_ids.sql").to_owned()),
+            overdue_file: "built in, sql/complete_overdue_ids.sql".to_owned(),
+            due_sql: Some(include_str!("../../sql/complete_due.sql").to_owned()),
+            due_file: "built in, sql/complete_due.sql".to_owned(),
         }
     }
 }
@@ -47,7 +102,9 @@ impl Effect {
 pub enum ClosingPath {
     /// A message came.
     Message,
-    /// The sweep found it.
+    /// Many were due at once, and it was closed ahead of its message.
+    Ahead,
+    /// The sweep found it: no message came.
     Sweep,
 }
 
@@ -55,6 +112,7 @@ impl ClosingPath {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
+            Self::Ahead => "ahead",
             Self::Sweep => "sweep",
         }
     }
@@ -69,25 +127,14 @@ const COLUMNS: [(&str, Type); 4] = [
 ];
 
 pub(super) fn check_shape(effect: &Effect, statement: &Statement) -> Result<(), StoreError> {
-    let misfit = |reason| StoreError::Effect {
-        effect: effect.name.clone(),
-        file: effect.sql_file.clone(),
-        reason,
-    };
-    if statement.params() != PARAMETERS {
-        let found = format!("it takes {:?}, not $1 text[] and $2 text", statement.params());
-        return Err(misfit(found));
+    let misfit = |wrong| StoreError::misfit(&effect.name, &effect.sql_file, wrong);
+    if let Some(wrong) = shape::wrong_parameter(statement.params(), &PARAMETERS) {
+        return Err(misfit(wrong));
     }
-    for (index, (name, kind)) in COLUMNS.iter().enumerate() {
-        let number = index + 1;
-        match statement.columns().get(index) {
-            Some(column) if column.name() == *name && column.type_() == kind => {}
-            Some(column) => {
-                let found = format!("{} {}", column.name(), column.type_());
-                return Err(misfit(format!("column {number} is `{found}`, not `{name} {kind}`")));
-            }
-            None => return Err(misfit(format!("column {number}, `{name} {kind}`, is missing"))),
-        }
+    let columns: Vec<_> =
+        statement.columns().iter().map(|column| (column.name(), column.type_())).collect();
+    if let Some(wrong) = shape::wrong_column(&columns, &COLUMNS) {
+        return Err(misfit(wrong));
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! What a PostgreSQL failure means for the one who asked.
 
-use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::error::{ErrorPosition, Severity, SqlState};
+
+use super::shape::Misfit;
 
 /// What is to be done about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,56 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
     }
 }
 
+/// How the place of SQL begins that is part of the program.
+const BUILT_IN: &str = "built in, ";
+
+/// The next step where the SQL is somebody else's: its tables are not ours.
+fn effect_advice(code: &SqlState) -> Option<&'static str> {
+    match code.code() {
+        "3F000" | "42P01" => Some(
+            "tables are looked for along database.search_path: correct the name in the SQL, or add its schema there; \
+             closures and outbox come from `overdue database init`",
+        ),
+        "42703" => {
+            Some("correct the name of the column in the SQL, or look at database.search_path")
+        }
+        "42804" | "42883" => Some(
+            "order ids are text: for keys of another type write $1::text[]::bigint[] (or ::uuid[]), and id::text AS \
+             order_id; see docs/effects.md",
+        ),
+        "42P18" => Some("write the type behind the parameter: $1::text[], $2::text"),
+        "42601" => Some("an effect is one statement; see docs/effects.md"),
+        "42501" => Some("grant the user of database.url what the SQL does with its tables"),
+        _ => None,
+    }
+}
+
+/// The next step where the SQL is part of the program.
+fn built_in_advice(code: &SqlState) -> Option<&'static str> {
+    match code.code() {
+        "42P01" => Some(
+            "run `overdue database init` (with --reference-tables where nobody has order tables yet), or point \
+             database.search_path at the schemas that hold the tables; for order tables of your own `overdue init` writes \
+             an effect to start from (docs/your-own-tables.md)",
+        ),
+        "42703" | "42804" | "42883" => Some(
+            "the built-in effects are for the reference tables: for tables of your own `overdue init` writes an effect to \
+             start from (docs/your-own-tables.md); or run `overdue database init` where the tables are of an older \
+             version, or correct database.search_path",
+        ),
+        _ => None,
+    }
+}
+
+/// Statements on tables of `overdue`, by the beginnings of their names.
+const OURS: [&str; 5] = ["outbox_", "schedule_", "status_closures", "history_", "parked_"];
+
+/// The line of the character at `position`, both counted from 1.
+fn line_of(sql: &str, position: u32) -> usize {
+    let before = usize::try_from(position).unwrap_or(usize::MAX).saturating_sub(1);
+    1 + sql.chars().take(before).filter(|c| *c == '\n').count()
+}
+
 /// Why the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
@@ -75,9 +127,24 @@ pub enum StoreError {
     /// A statement failed.
     #[error("statement `{statement}` failed at {address}")]
     Statement { statement: &'static str, address: String, source: tokio_postgres::Error },
+    /// The SQL of an effect failed; `place` is its file, and the line where PostgreSQL names one.
+    #[error("effect `{effect}` ({place}) failed at {address}")]
+    EffectStatement {
+        effect: String,
+        place: String,
+        address: String,
+        source: tokio_postgres::Error,
+    },
     /// The SQL of an effect has other parameters or columns than it should.
     #[error("the SQL of effect `{effect}` ({file}) does not fit: {reason}; see docs/effects.md")]
     Effect { effect: String, file: String, reason: String },
+    /// The tables are not those that a built-in effect is for.
+    #[error(
+        "effect `{effect}` is built in, for the reference tables, whose order ids are text, and these are others ({found}): \
+         `overdue init` writes an effect for tables of your own to start from (docs/your-own-tables.md); or correct \
+         database.search_path"
+    )]
+    BuiltIn { effect: String, found: String },
 }
 
 impl StoreError {
@@ -85,10 +152,14 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Address(_) | Self::SearchPath(_) | Self::Effect { .. } | Self::Tls { .. } => {
-                FailureKind::Configuration
-            }
-            Self::Connect { source, .. } | Self::Statement { source, .. } => kind_of(source.code()),
+            Self::Address(_)
+            | Self::SearchPath(_)
+            | Self::Effect { .. }
+            | Self::BuiltIn { .. }
+            | Self::Tls { .. } => FailureKind::Configuration,
+            Self::Connect { source, .. }
+            | Self::Statement { source, .. }
+            | Self::EffectStatement { source, .. } => kind_of(source.code()),
             Self::Pool { .. } | Self::ReadOnly { .. } | Self::Silent { .. } => {
                 FailureKind::Unavailable
             }
@@ -99,16 +170,39 @@ impl StoreError {
     #[must_use]
     pub fn code(&self) -> Option<&SqlState> {
         match self {
-            Self::Connect { source, .. } | Self::Statement { source, .. } => source.code(),
+            Self::Connect { source, .. } => source.code(),
+            _ => self.answered()?.code(),
+        }
+    }
+
+    /// The failure of a statement.
+    const fn answered(&self) -> Option<&tokio_postgres::Error> {
+        match self {
+            Self::Statement { source, .. } | Self::EffectStatement { source, .. } => Some(source),
             _ => None,
         }
+    }
+
+    /// Says of a failed statement that it is the one in `file`, and in which line of it `sql` is wrong.
+    pub(super) fn in_effect(self, effect: &str, file: &str, sql: &str) -> Self {
+        let Self::Statement { address, source, .. } = self else { return self };
+        let line = source.as_db_error().and_then(|error| match error.position() {
+            // What is part of the program nobody has open in an editor.
+            Some(ErrorPosition::Original(position)) if !file.starts_with(BUILT_IN) => {
+                Some(line_of(sql, *position))
+            }
+            _ => None,
+        });
+        let line = line.map_or_else(String::new, |line| format!(", line {line}"));
+        let (effect, place) = (effect.to_owned(), format!("{file}{line}"));
+        Self::EffectStatement { effect, place, address, source }
     }
 
     /// Whether the server has answered with an error and the connection goes on. Only then it can be about a row: a
     /// trigger may raise any SQLSTATE there is.
     #[must_use]
     pub fn is_answer(&self) -> bool {
-        let Self::Statement { source, .. } = self else { return false };
+        let Some(source) = self.answered() else { return false };
         source.as_db_error().is_some_and(|error| {
             !matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
         })
@@ -123,13 +217,22 @@ impl StoreError {
 
     /// Whether the SQL of an effect is not as agreed.
     pub(crate) const fn is_misfit(&self) -> bool {
-        matches!(self, Self::Effect { .. })
+        matches!(self, Self::Effect { .. } | Self::BuiltIn { .. })
+    }
+
+    /// What is part of the program nobody can write in another way.
+    pub(super) fn misfit(effect: &str, file: &str, wrong: Misfit) -> Self {
+        let effect = effect.to_owned();
+        if file.starts_with(BUILT_IN) {
+            return Self::BuiltIn { effect, found: wrong.found };
+        }
+        Self::Effect { effect, file: file.to_owned(), reason: wrong.to_string() }
     }
 
     /// What the server said, without where it was asked.
     #[must_use]
     pub fn answer(&self) -> String {
-        let Self::Statement { source, .. } = self else { return crate::text::error_chain(self) };
+        let Some(source) = self.answered() else { return crate::text::error_chain(self) };
         let code = source.code().map_or("none", SqlState::code);
         format!("SQLSTATE {code}: {}", crate::text::error_chain(source))
     }
@@ -146,13 +249,32 @@ impl StoreError {
         self.code().is_some_and(|code| code.code().starts_with("28") || code.code() == "42501")
     }
 
+    fn is_about_our_tables(&self) -> bool {
+        let Self::Statement { statement, .. } = self else { return false };
+        OURS.iter().any(|prefix| statement.starts_with(prefix))
+    }
+
     /// The next step for a person, where the SQLSTATE shows it.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         if matches!(self, Self::Connect { source, .. } if source.code().is_none()) {
             return Some("is it running, and is database.url right?");
         }
-        match self.code()?.code() {
+        let code = self.code()?;
+        match self {
+            Self::EffectStatement { place, .. } if !place.starts_with(BUILT_IN) => {
+                return effect_advice(code);
+            }
+            Self::EffectStatement { .. } if built_in_advice(code).is_some() => {
+                return built_in_advice(code);
+            }
+            _ => {}
+        }
+        match code.code() {
+            "42703" | "42804" | "42883" if self.is_about_our_tables() => Some(
+                "this table is one of those of overdue: run `overdue database init`, which brings one of an older version up \
+                 to date; where it is somebody else's, put a schema for overdue in front of database.search_path",
+            ),
             "28P01" | "28000" => Some("check the user and password in database.url"),
             "3D000" => Some("create the database with `createdb`, or correct database.url"),
             "3F000" | "42P01" => Some(

@@ -9,7 +9,8 @@ use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::{FailureKind, Store, StoreError, orders::Effect};
 use crate::doctor::facts::{
-    Asked, DatabaseFacts, Encryption, Gap, Outbox, Server, Session, Skew, Sweep, Table, is_loopback,
+    Asked, DatabaseFacts, Encryption, Gap, Outbox, RefusedName, Scheduled, Server, Session, Skew,
+    Sweep, Table, is_loopback,
 };
 
 impl Store {
@@ -28,8 +29,8 @@ impl Store {
         let mut checked = Vec::new();
         let mut sweeps = Vec::new();
         for (name, effect) in effects {
-            checked.push((name.clone(), each(effect, |effect| self.check_effect(effect)).await));
-            sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan(effect)).await));
+            checked.push((name.clone(), each(effect, |effect| self.effect_plan(effect)).await));
+            sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan_of(effect)).await));
         }
         DatabaseFacts {
             address: self.address().to_owned(),
@@ -37,6 +38,7 @@ impl Store {
             session,
             tables: asked(self.tables().await),
             outbox: asked(self.outbox().await),
+            scheduled: asked(self.scheduled().await),
             effects: checked,
             sweeps,
             clock: asked(self.clock(now).await),
@@ -87,9 +89,30 @@ impl Store {
             events: row.get(0),
             oldest_ms: row.get(1),
             refused: row.get(2),
-            refused_name: row.get(3),
-            unpublishable: row.get(4),
-            unpublishable_reason: row.get(5),
+            longest: row.get::<_, Option<String>>(3).map(|event| RefusedName {
+                event,
+                lasts_ms: row.get(4),
+                order_id: row.get(5),
+                reason: row.get(6),
+            }),
+            unpublishable: row.get(7),
+            unpublishable_reason: row.get(8),
+        })
+    }
+
+    async fn scheduled(&self) -> Result<Scheduled, StoreError> {
+        const SQL: &str = include_str!("../../sql/doctor_schedule.sql");
+        let lacks = self.schedule_lacks().await?;
+        if lacks.is_some() {
+            return Ok(Scheduled { lacks, ..Scheduled::default() });
+        }
+        let row = self.one("doctor_schedule", SQL).await?;
+        Ok(Scheduled {
+            lacks,
+            notices: row.get(0),
+            oldest_ms: row.get(1),
+            refused: row.get(2),
+            reason: row.get(3),
         })
     }
 
@@ -107,6 +130,12 @@ impl Store {
             ahead_ms: database.as_millisecond().saturating_sub(middle_ms),
             margin_ms: round_trip_ms / 2 + 1,
         })
+    }
+
+    async fn sweep_plan_of(&self, effect: &Effect) -> Result<Sweep, StoreError> {
+        let sql = effect.overdue_sql.as_deref().unwrap_or_default();
+        let plan = self.sweep_plan(effect).await;
+        plan.map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))
     }
 
     /// The plan for any limit and grace, with scans forbidden where there is another way: on a small table
@@ -196,7 +225,9 @@ fn asked<T>(answer: Result<T, StoreError>) -> Asked<T> {
 /// PostgreSQL's own words are only in the causes.
 fn reason(error: &StoreError) -> String {
     match error {
-        StoreError::Connect { source, .. } | StoreError::Statement { source, .. } => {
+        StoreError::Connect { source, .. }
+        | StoreError::Statement { source, .. }
+        | StoreError::EffectStatement { source, .. } => {
             format!("{error}: {}", crate::text::error_chain(source))
         }
         _ => error.to_string(),

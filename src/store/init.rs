@@ -9,6 +9,7 @@ impl Store {
     /// A statement failed, or a schema's name cannot be one; nothing was created.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
         const OURS: &str = include_str!("../../sql/overdue.sql");
+        const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
         const REFERENCE: &str = include_str!("../../sql/schema.sql");
         let schemas: Vec<&str> = search_path.split(',').map(str::trim).collect();
         for schema in &schemas {
@@ -19,10 +20,45 @@ impl Store {
         let mut script =
             "SELECT pg_advisory_xact_lock(hashtext('overdue database init'));\n".to_owned();
         script.push_str(&in_schema(ours, OURS));
+        script.push_str(&in_schema(ours, SCHEDULE));
         if reference_tables {
             script.push_str(&in_schema(orders, REFERENCE));
         }
         self.run_script("database_init", &script).await
+    }
+}
+
+/// A timeout, and the state of the reference tables that it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct ScheduledState<'a> {
+    /// Of the topology.
+    pub(crate) timeout: &'a str,
+    /// `orders.status`
+    pub(crate) status: &'static str,
+    /// The column with its deadline.
+    pub(crate) deadline: &'static str,
+}
+
+impl Store {
+    /// Makes the triggers that schedule each order of the reference tables, in one transaction.
+    ///
+    /// # Errors
+    /// The tables are missing, or are not the reference tables.
+    pub(crate) async fn schedule_by_triggers(
+        &self,
+        states: &[ScheduledState<'_>],
+    ) -> Result<(), StoreError> {
+        let mut script = include_str!("../../sql/schedule_triggers.sql").to_owned();
+        for ScheduledState { timeout, status, deadline } in states {
+            // A timeout is a word, so it needs no quoting.
+            script.extend([
+                "SELECT pg_temp.schedule_state('",
+                [*timeout, status, deadline].join("', '").as_str(),
+                "');\n",
+            ]);
+        }
+        script.push_str("DROP FUNCTION pg_temp.schedule_state;\n");
+        self.run_script("schedule_triggers", &script).await
     }
 }
 

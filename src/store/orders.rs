@@ -6,7 +6,7 @@ use deadpool_postgres::Object;
 use tokio_postgres::{Row, Statement};
 
 pub use super::effect::{ClosingPath, Effect};
-use super::{Store, StoreError, effect, overdue, patience::Patience};
+use super::{Store, StoreError, deadlines, effect, overdue, patience::Patience};
 use crate::order::{OrderId, Outcome};
 use answer::Answer;
 
@@ -17,24 +17,41 @@ impl Store {
     /// # Errors
     /// A table, a column or a permission is missing, or the SQL takes or gives something else.
     pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
-        self.check_shape(effect).await?;
+        let Effect { name, sql, sql_file, overdue_sql, overdue_file, due_sql, due_file } = effect;
+        let in_effect = |error: StoreError| error.in_effect(name, sql_file, sql);
         let none: &[&str] = &[];
-        self.explain("effect", &effect.sql, &[&none, &ClosingPath::Message.as_str()]).await?;
-        match &effect.overdue_sql {
-            Some(sql) => self.explain_overdue(sql).await,
-            None => Ok(()),
+        self.check_shape(effect).await.map_err(in_effect)?;
+        let path = ClosingPath::Message.as_str();
+        self.explain("effect", sql, &[&none, &path]).await.map_err(in_effect)?;
+        if let Some(sql) = overdue_sql {
+            let in_effect = |error: StoreError| error.in_effect(name, overdue_file, sql);
+            self.check_overdue_shape(effect, sql).await.map_err(in_effect)?;
+            self.explain_overdue(sql).await.map_err(in_effect)?;
         }
+        if let Some(sql) = due_sql {
+            let in_effect = |error: StoreError| error.in_effect(name, due_file, sql);
+            self.check_due_shape(effect, sql).await.map_err(in_effect)?;
+            self.explain_due(sql).await.map_err(in_effect)?;
+        }
+        Ok(())
     }
 
     async fn check_shape(&self, effect: &Effect) -> Result<(), StoreError> {
         let client = self.client().await?;
         let statement = self.named("effect", client.prepare_cached(&effect.sql).await)?;
-        effect::check_shape(effect, &statement)?;
-        if let Some(sql) = &effect.overdue_sql {
-            let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-            overdue::check_shape(effect, &statement)?;
-        }
-        Ok(())
+        effect::check_shape(effect, &statement)
+    }
+
+    async fn check_overdue_shape(&self, effect: &Effect, sql: &str) -> Result<(), StoreError> {
+        let client = self.client().await?;
+        let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
+        overdue::check_shape(effect, &statement)
+    }
+
+    async fn check_due_shape(&self, effect: &Effect, sql: &str) -> Result<(), StoreError> {
+        let client = self.client().await?;
+        let statement = self.named("due", client.prepare_cached(sql).await)?;
+        deadlines::check_shape(effect, &statement)
     }
 
     /// Runs the effect on `ids` and says what became of each, in the same order.
@@ -63,7 +80,8 @@ impl Store {
         path: ClosingPath,
         patience: Patience,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let rows = self.attended(self.run_once(effect, sql, ids, path, patience)).await?;
+        let rows = self.attended(self.run_once(effect, sql, ids, path, patience)).await;
+        let rows = rows.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, sql))?;
         let mut answer = Answer::read(effect, &rows);
         Ok(ids.iter().map(|id| answer.take(id.as_str())).collect())
     }

@@ -1,7 +1,8 @@
-//! What the sweep asks: overdue orders, page by page.
+//! What the sweeps ask: overdue orders, page by page.
 
-use std::time::Duration;
+use std::{fmt, str::FromStr, time::Duration};
 
+use deadpool_postgres::Object;
 use tokio_postgres::{Column, Row, Statement, types::Type};
 
 use super::{
@@ -9,6 +10,7 @@ use super::{
     database_time::DatabaseTime,
     effect::Effect,
     row::{cell, excerpt},
+    shape::{self, Misfit},
 };
 use crate::order::OrderId;
 
@@ -28,6 +30,38 @@ impl OverdueKey {
     /// Before all orders.
     pub(crate) const fn first() -> Self {
         Self { due_at: DatabaseTime::FIRST, order_id: String::new() }
+    }
+
+    /// Before all orders that are due then.
+    pub(crate) const fn at(due_at: DatabaseTime) -> Self {
+        Self { due_at, order_id: String::new() }
+    }
+
+    /// `$3` and `$4`.
+    pub(super) const fn parts(&self) -> (&DatabaseTime, &String) {
+        (&self.due_at, &self.order_id)
+    }
+
+    /// How long an order with this key has been overdue at `now`.
+    pub(crate) fn overdue_at(&self, now: DatabaseTime) -> Duration {
+        self.due_at.until(now)
+    }
+}
+
+/// `2026-11-22T10:00:00Z/4711`.
+impl fmt::Display for OverdueKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.due_at, self.order_id)
+    }
+}
+
+impl FromStr for OverdueKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (due_at, order_id) = text.split_once('/').ok_or("it has no `/` before the order")?;
+        let due_at = due_at.parse().map_err(|error: jiff::Error| error.to_string())?;
+        Ok(Self { due_at, order_id: order_id.to_owned() })
     }
 }
 
@@ -57,7 +91,8 @@ impl Store {
         grace: Duration,
     ) -> Result<Option<OverduePage>, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(None) };
-        self.attended(self.page_of(effect, sql, after, limit, grace)).await.map(Some)
+        let page = self.attended(self.page_of(effect, sql, after, limit, grace)).await;
+        page.map(Some).map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))
     }
 
     async fn page_of(
@@ -69,9 +104,37 @@ impl Store {
         grace: Duration,
     ) -> Result<OverduePage, StoreError> {
         let client = self.cancellable().await?;
+        let page = self.page_on(&client, effect, sql, after, limit, grace).await?;
+        client.done();
+        Ok(page)
+    }
+
+    pub(super) async fn page_on(
+        &self,
+        client: &Object,
+        effect: &Effect,
+        sql: &str,
+        after: &OverdueKey,
+        limit: i64,
+        grace: Duration,
+    ) -> Result<OverduePage, StoreError> {
+        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        let (rows, next) = self.rows_on(client, effect, sql, after, limit, grace_ms).await?;
+        Ok(page(&rows, next))
+    }
+
+    /// Rows of `overdue_sql`, and where the next page begins; a grace below zero is one before the deadline.
+    pub(super) async fn rows_on(
+        &self,
+        client: &Object,
+        effect: &Effect,
+        sql: &str,
+        after: &OverdueKey,
+        limit: i64,
+        grace_ms: i64,
+    ) -> Result<(Vec<Row>, Option<OverdueKey>), StoreError> {
         let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
         check_shape(effect, &statement)?;
-        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
         let OverdueKey { due_at, order_id } = after;
         let is_paged = is_paged(&statement);
         let rows = if is_paged {
@@ -80,9 +143,8 @@ impl Store {
             client.query(&statement, &[&limit, &grace_ms]).await
         };
         let rows = self.named("overdue_ids", rows)?;
-        client.done();
         let next = is_paged.then(|| next(effect, after, &rows)).transpose()?;
-        Ok(page(&rows, next))
+        Ok((rows, next))
     }
 }
 
@@ -111,7 +173,8 @@ fn page(rows: &[Row], next: Option<OverdueKey>) -> OverduePage {
     page
 }
 
-fn order_id(row: &Row) -> Result<OrderId, String> {
+/// The order of a row; why it is none that a message could carry.
+pub(super) fn order_id(row: &Row) -> Result<OrderId, String> {
     let id: &str = cell(row, 0)?;
     OrderId::parse(id).map_err(|error| format!("{error}: `{}`", excerpt(id)))
 }
@@ -131,7 +194,7 @@ fn key(row: &Row) -> Option<OverdueKey> {
     Some(OverdueKey { due_at: cell(row, 1).ok()?, order_id })
 }
 
-fn is_paged(statement: &Statement) -> bool {
+pub(super) fn is_paged(statement: &Statement) -> bool {
     statement.params().len() == PAGED.0.len()
 }
 
@@ -142,11 +205,34 @@ pub(super) fn check_shape(effect: &Effect, statement: &Statement) -> Result<(), 
     if is(&PAGED.0, &PAGED.1) || is(&OLDEST.0, &OLDEST.1) {
         return Ok(());
     }
-    let reason = "overdue_sql has to take $1 bigint, $2 bigint, $3 timestamptz, $4 text and give order_id text, due_at \
-                  timestamptz; or to take $1 bigint, $2 bigint and give order_id text";
-    Err(misfit(effect, reason.to_owned()))
+    // One that has neither form is compared with the paged one, which it should have.
+    let given: Vec<_> =
+        statement.columns().iter().map(|column| (column.name(), column.type_())).collect();
+    let wanted = [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
+    let Misfit { found, write } = wrong_parameter(statement.params())
+        .or_else(|| shape::wrong_column(&given, &wanted))
+        .unwrap_or_else(|| "it gives more than the columns order_id and due_at".to_owned().into());
+    let agreed = "overdue_sql takes $1 bigint, $2 bigint, $3 timestamptz, $4 text and gives order_id text, due_at \
+                  timestamptz";
+    let write = write.unwrap_or_else(|| "write what is agreed".to_owned());
+    Err(misfit(effect, Misfit { found, write: Some(format!("{write} ({agreed})")) }))
 }
 
-fn misfit(effect: &Effect, reason: String) -> StoreError {
-    StoreError::Effect { effect: effect.name.clone(), file: effect.overdue_file.clone(), reason }
+fn wrong_parameter(found: &[Type]) -> Option<Misfit> {
+    if found == OLDEST.0 {
+        return None;
+    }
+    match found.get(3) {
+        // Before the first page it is empty, which no number is.
+        Some(kind) if *kind != Type::TEXT && found[..3] == PAGED.0[..3] => {
+            let kind = shape::sql_name(kind);
+            let write = Some(format!("write nullif($4, '')::{kind}"));
+            Some(Misfit { found: format!("$4 is {kind}"), write })
+        }
+        _ => shape::wrong_parameter(found, &PAGED.0),
+    }
+}
+
+pub(super) fn misfit(effect: &Effect, wrong: impl Into<Misfit>) -> StoreError {
+    StoreError::misfit(&effect.name, &effect.overdue_file, wrong.into())
 }

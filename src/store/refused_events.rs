@@ -8,6 +8,7 @@ use super::{
 };
 
 const CLAIM: &str = include_str!("../../sql/outbox_retry_claim.sql");
+const KEEP: &str = include_str!("../../sql/outbox_retry_keep.sql");
 const EVENTS: &str = include_str!("../../sql/outbox_retry_events.sql");
 const DONE: &str = include_str!("../../sql/outbox_retry_done.sql");
 const REGROUP: &str = include_str!("../../sql/outbox_retry_regroup.sql");
@@ -38,6 +39,7 @@ impl Store {
     pub(super) async fn check_refused_events(&self) -> Result<(), StoreError> {
         let (keys, texts): (&[i64], &[&str]) = (&[], &[]);
         self.explain("outbox_retry_claim", CLAIM, &[&0_i64]).await?;
+        self.explain("outbox_retry_keep", KEEP, &[&""]).await?;
         self.explain("outbox_retry_events", EVENTS, &[&"", &0_i64]).await?;
         self.explain("outbox_retry_done", DONE, &[&keys]).await?;
         self.explain("outbox_retry_regroup", REGROUP, &[&"", &texts, &texts, &texts]).await?;
@@ -49,6 +51,11 @@ impl Store {
     pub(crate) async fn claim_retries(&self, limit: i64) -> Result<Vec<Retry>, StoreError> {
         let rows = self.rows("outbox_retry_claim", CLAIM, &[&limit]).await?;
         Ok(rows.iter().map(|row| Retry { event: row.get(0), events: row.get(1) }).collect())
+    }
+
+    /// Keeps an event name for another thirty seconds.
+    pub(crate) async fn keep_retry(&self, event: &str) -> Result<(), StoreError> {
+        self.rows("outbox_retry_keep", KEEP, &[&event]).await.map(drop)
     }
 
     /// The oldest `limit` events that wait for an event name.
@@ -85,7 +92,8 @@ impl Store {
     }
 
     /// Lets an event name be tried again: at once where it is not refused any more; after 1 s where something was
-    /// published before it was refused; else after twice as long as before, at most 5 min.
+    /// published before it was refused; else after twice as long as before, at most 5 min, or 1 min where each try can
+    /// harm others (see [`Refusal::forbidden`](super::outbox::Refusal)).
     pub(crate) async fn retry_again(
         &self,
         event: &str,

@@ -33,11 +33,14 @@ impl Store {
     ) -> Result<Standing, StoreError> {
         let mut client = self.client().await?;
         let transaction = self.named("standing", client.transaction().await)?;
-        let statement = self.named("standing", transaction.prepare(&effect.sql).await)?;
+        let in_effect =
+            |error: StoreError| error.in_effect(&effect.name, &effect.sql_file, &effect.sql);
+        let statement = self.named("standing", transaction.prepare(&effect.sql).await);
+        let statement = statement.map_err(in_effect)?;
         effect::check_shape(effect, &statement)?;
         let path = ClosingPath::Message.as_str();
         let rows = transaction.query(&statement, &[&[id.as_str()].as_slice(), &path]).await;
-        let rows = self.named("standing", rows)?;
+        let rows = self.named("standing", rows).map_err(in_effect)?;
         self.named("standing", transaction.rollback().await)?;
         let due_at = rows.first().and_then(|row| row.try_get::<_, Timestamp>(2).ok());
         let outcome = Answer::read(effect, &rows).take(id.as_str());

@@ -4,6 +4,7 @@ mod broker;
 mod categories;
 mod compat;
 mod ladder;
+mod lead;
 mod levels;
 mod names;
 mod queues;
@@ -45,6 +46,7 @@ pub const RULES: &[Rule] = &[
     rule(Severity::Error, "level-text", levels::text),
     rule(Severity::Error, "level-duplicate", levels::duplicate),
     rule(Severity::Error, "level-order", levels::order),
+    rule(Severity::Error, "lead", lead::lead),
     rule(Severity::Error, "ladder", ladder::present),
     rule(Severity::Error, "ladder-short", ladder::too_long),
     rule(Severity::Error, "timeouts-present", references::timeouts_present),

@@ -76,6 +76,7 @@ impl Topology {
             routing_key: WORD.to_owned(),
             x_delay: None,
             holds: Duration::ZERO,
+            early: Duration::ZERO,
             queues: Vec::new(),
         }
     }

@@ -40,7 +40,7 @@ impl Topology {
     ) -> Result<Route, RouteError> {
         match &self.strategy {
             Strategy::Levels => levels::enter(self, delay, word, rounding),
-            Strategy::Ladder(ladder) => ladder::enter(ladder, delay, word, rounding),
+            Strategy::Ladder(ladder) => ladder::enter((ladder, self.lead), delay, word, rounding),
             Strategy::DelayedExchange => delayed_exchange::enter(self, delay, word, rounding),
         }
     }
@@ -73,7 +73,16 @@ impl Topology {
             });
             ways.collect::<Vec<_>>()
         };
-        self.delays_to_try().into_iter().flat_map(of)
+        let (delays, ladder) = match &self.strategy {
+            // A delay of a place's own digit would enter before it, by the lead.
+            Strategy::Ladder(ladder) => (self.levels.clone(), Some(ladder)),
+            Strategy::Levels | Strategy::DelayedExchange => (self.delays_to_try(), None),
+        };
+        let places = ladder.into_iter().flat_map(|ladder| {
+            self.timeouts.iter().flat_map(|timeout| ladder::trials(ladder, &timeout.name))
+        });
+        let places = places.map(|Trial { route, .. }| (route.exchange, route.routing_key));
+        delays.into_iter().flat_map(of).chain(places)
     }
 
     /// The queues of its ladder, if it has one.
@@ -86,12 +95,16 @@ impl Topology {
     #[must_use]
     pub(crate) fn delays_in_short(&self) -> String {
         match &self.strategy {
-            Strategy::Levels => levels::in_short(&self.levels),
+            Strategy::Levels => levels::in_short(&self.levels, self.lead),
             Strategy::Ladder(ladder) if self.levels.is_empty() => {
                 format!("a ladder: {}", ladder.summary())
             }
             Strategy::Ladder(ladder) => {
-                format!("{}, and a ladder: {}", levels::in_short(&self.levels), ladder.summary())
+                format!(
+                    "{}, and a ladder: {}",
+                    levels::in_short(&self.levels, self.lead),
+                    ladder.summary()
+                )
             }
             Strategy::DelayedExchange => "any delay, by the plugin's exchange".to_owned(),
         }

@@ -5,10 +5,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::x_delay::RoutingType;
+use super::{
+    lead::{Lead, LeadError},
+    x_delay::RoutingType,
+};
 
 /// What happens to an order that is due, where a timeout does not say: it is built in.
 pub(crate) const DEFAULT_EFFECT: &str = "close";
+/// Effects whose SQL is part of the program.
+pub const BUILT_IN_EFFECTS: [&str; 3] = [DEFAULT_EFFECT, "cancel", "complete"];
 
 /// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
 pub(super) const DEFAULT_DELIVERY_LIMIT: i64 = 20;
@@ -55,6 +60,9 @@ pub(crate) struct DelaySection {
     /// Delays with a queue each, shortest first.
     #[serde(default)]
     pub levels: Option<Spanned<Vec<Spanned<String>>>>,
+    /// How early levels let go.
+    #[serde(default)]
+    pub lead: Option<Spanned<String>>,
     /// Any delay, by queues that add up to it.
     #[serde(default)]
     pub ladder: Option<Spanned<LadderSection>>,
@@ -92,6 +100,14 @@ impl DelaySection {
     /// The levels, given or not.
     pub(crate) fn levels(&self) -> &[Spanned<String>] {
         self.levels.as_ref().map_or(&[], |levels| levels.get_ref())
+    }
+
+    /// How early levels let go, given or not.
+    ///
+    /// # Errors
+    /// The text is not a lead.
+    pub(crate) fn lead(&self) -> Result<Lead, LeadError> {
+        self.lead.as_ref().map_or(Ok(Lead::Usual), |text| text.get_ref().parse())
     }
 }
 
@@ -156,7 +172,7 @@ pub(crate) struct TimeoutSection {
     pub name: Spanned<String>,
     /// The level a publisher uses when it names no other.
     pub after: Spanned<String>,
-    /// Which SQL runs when it is due; `close` is built in, others are in the settings.
+    /// Which SQL runs when it is due; `close`, `cancel` and `complete` are built in, others are in the settings.
     #[serde(default)]
     pub effect: Option<Spanned<String>>,
     /// Levels by order category, e.g. `virtual`.

@@ -9,7 +9,7 @@ pub(super) static FILE: Section = Section {
     keys: &[
         Key {
             name: "name",
-            about: "Prefix of every exchange and queue; nothing outside it is ever touched.",
+            about: "Prefix of every exchange and queue; nothing outside it is ever touched, but for the exchange that `compat.x-delay` names.",
             kind: Kind::Text(&TOPOLOGY_NAME),
             presence: Presence::Required,
             example: "\"orders\"",
@@ -114,6 +114,13 @@ static DELAY: Section = Section {
             example: "[\"5s\", \"30m\"]",
         },
         Key {
+            name: "lead",
+            about: "How much earlier than its name says a level lets a message go; the worker holds it until then. Less than half of each level, at most 1m; `0s` is none. Without it 500ms, or a quarter of a level that is shorter than 2s.",
+            kind: Kind::Text(&LEAD),
+            presence: Presence::Optional,
+            example: "\"500ms\"",
+        },
+        Key {
             name: "ladder",
             about: "With the strategy `ladder`: any delay, by queues that add up to it.",
             kind: Kind::Section(&LADDER),
@@ -213,7 +220,7 @@ static TIMEOUT: Section = Section {
         },
         Key {
             name: "effect",
-            about: "Which SQL runs when it is due; `close` is built in, others are in the settings.",
+            about: "Which SQL runs when it is due; `close`, `cancel` and `complete` are built in, others are in the settings.",
             kind: Kind::Text(&EFFECT),
             presence: Presence::DefaultText(DEFAULT_EFFECT),
             example: "\"close\"",
@@ -254,6 +261,15 @@ static LEVEL: Text = Text {
     examples: &["5s", "30m", "1d"],
     min: 1,
     pattern: Some(LEVEL_PATTERN),
+    ..ANY
+};
+
+/// It may be nothing, too.
+static LEAD: Text = Text {
+    about: "Whole number and one unit (ms, s, m), up to 1m; `0s` is none.",
+    examples: &["500ms", "0s"],
+    min: 1,
+    pattern: Some("^(0|[1-9][0-9]{0,4})(ms|s|m|h|d)$"),
     ..ANY
 };
 

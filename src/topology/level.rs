@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use crate::text::length;
+
 /// The longest message TTL RabbitMQ accepts: ten years of 365 days, in milliseconds.
 ///
 /// Source: <https://www.rabbitmq.com/docs/ttl> (anything above is refused with 406).
@@ -97,7 +99,7 @@ pub enum LevelError {
     #[error("`{0}` delays nothing: a level needs at least 1ms")]
     Zero(String),
     /// Above what the broker accepts.
-    #[error("`{0}` is longer than ten years ({MAX_TTL_MS} ms), which RabbitMQ refuses")]
+    #[error("`{0}` is longer than ten years ({max}), which RabbitMQ refuses", max = length(Duration::from_millis(MAX_TTL_MS)))]
     TooLong(String),
 }
 
@@ -139,18 +141,4 @@ fn parse_millis(text: &str) -> Result<u64, LevelError> {
     let too_long = || LevelError::TooLong(text.to_owned());
     let number: u64 = number.parse().map_err(|_| too_long())?;
     number.checked_mul(unit_ms).ok_or_else(too_long)
-}
-
-/// The level that brings a message closest to `remaining` without passing it.
-///
-/// Chosen again at each hop, so a rest of 13 days takes the longest level that fits, then the next.
-/// Where even the shortest level is too long, the shortest is taken: late by less than its TTL.
-/// `None` only where there is no level.
-#[must_use]
-pub fn best_level(levels: &[Level], remaining: Duration) -> Option<&Level> {
-    levels
-        .iter()
-        .filter(|level| level.ttl.as_duration() <= remaining)
-        .max_by_key(|level| level.ttl)
-        .or_else(|| levels.iter().min_by_key(|level| level.ttl))
 }

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Timeout, Topology,
-    level::{Level, best_level},
+    lead::best_level,
+    level::Level,
     route::{Route, RouteError},
     strategy::{DELAYED_EXCHANGE_TYPE, Strategy},
 };
@@ -72,6 +73,11 @@ impl LevelRoutes {
         self.missing.iter().map(String::as_str)
     }
 
+    /// Exchanges of the strategy that publishers use and that are not there.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = &str> {
+        self.absent.iter().map(String::as_str)
+    }
+
     /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can, on this broker.
     ///
     /// # Errors
@@ -89,8 +95,26 @@ impl LevelRoutes {
         }
         let is_there = |level: &&Level| self.leads_by(&Topology::routing_key(level, timeout));
         let there: Vec<Level> = topology.levels.iter().filter(is_there).cloned().collect();
-        let level = best_level(&there, rest).ok_or(RouteError::NoDelay)?;
+        let level = best_level(&there, topology.lead, rest).ok_or(RouteError::NoDelay)?;
         Ok(topology.through(level, &timeout.name))
+    }
+
+    /// The same for a notice that nobody has received yet: what is due, or sooner than everything here lets go, goes
+    /// straight to the business queue, and the worker holds it until then.
+    ///
+    /// # Errors
+    /// The broker has nothing that delays it.
+    pub fn until_due(
+        &self,
+        topology: &Topology,
+        timeout: &Timeout,
+        rest: Duration,
+    ) -> Result<Route, RouteError> {
+        if rest.is_zero() {
+            return Ok(topology.due_route(timeout));
+        }
+        let route = self.wait(topology, timeout, rest)?;
+        Ok(if route.is_too_long(rest) { topology.due_route(timeout) } else { route })
     }
 }
 

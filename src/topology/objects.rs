@@ -87,6 +87,18 @@ impl Topology {
         format!("{}.apply.lock", self.name)
     }
 
+    /// `orders.parked.lock`, which whoever takes messages out of the parking lot holds meanwhile; no part of it.
+    #[must_use]
+    pub(crate) fn parking_lock_queue(&self) -> String {
+        format!("{}.lock", self.parked_queue())
+    }
+
+    /// `orders.rebuild.lock`, which whoever publishes the notices anew holds meanwhile; no part of it.
+    #[must_use]
+    pub(crate) fn rebuild_lock_queue(&self) -> String {
+        format!("{}.rebuild.lock", self.name)
+    }
+
     /// Whether a rejected message is in the parking lot for sure in the end.
     #[must_use]
     pub(crate) fn dead_letters_at_least_once(&self) -> bool {

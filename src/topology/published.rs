@@ -22,12 +22,12 @@ pub enum PublishedError {
         known: String,
     },
     /// The key does not say where it was published.
-    #[error("`{routing_key}` is not a routing key of a notice; those are {known}")]
+    #[error("`{routing_key}` is not a routing key of a notice; {example}")]
     Form {
         /// As given.
         routing_key: String,
-        /// By exchange.
-        known: String,
+        /// One that is.
+        example: String,
     },
     /// Not a path of the ladder.
     #[error(transparent)]
@@ -65,7 +65,8 @@ impl Topology {
             BeforeTimeout::Nothing => {
                 let exchange = entry.exchange.clone();
                 let delay = delay.ok_or(PublishedError::NoDelay { exchange })?;
-                self.route(word, &Delay::Exactly(delay))?
+                // What the header says, without a lead.
+                self.route_rounded_up(word, &Delay::Exactly(delay))?
             }
         };
         // The timeout has to be one of the topology, whatever the way is.
@@ -75,10 +76,6 @@ impl Topology {
 
     fn entry_of(&self, exchange: Option<&str>, key: &str) -> Result<Entry, PublishedError> {
         let entries = self.entries();
-        let all = |form: fn(&Entry) -> String| {
-            let all: Vec<String> = entries.iter().map(form).collect();
-            all.join(", ")
-        };
         let found = entries.iter().find(|entry| match exchange {
             Some(exchange) => entry.exchange == exchange,
             None => entry.takes(key),
@@ -86,22 +83,36 @@ impl Topology {
         found.cloned().ok_or_else(|| match exchange {
             Some(exchange) => PublishedError::Exchange {
                 exchange: exchange.to_owned(),
-                known: all(|entry| format!("`{}`", entry.exchange)),
+                known: entries
+                    .iter()
+                    .map(|entry| format!("`{}`", entry.exchange))
+                    .collect::<Vec<_>>()
+                    .join(", "),
             },
-            None => PublishedError::Form { routing_key: key.to_owned(), known: all(Entry::form) },
+            None => self.form(key),
         })
+    }
+
+    /// A key that is none, beside the one of the first timeout.
+    fn form(&self, key: &str) -> PublishedError {
+        let usual = self.timeouts.first().map(|it| (it, self.route(&it.name, &Delay::Usual)));
+        let example = match usual {
+            Some((timeout, Ok(Route { exchange, routing_key, .. }))) => {
+                format!(
+                    "for {} of `{}` it is `{routing_key}` at `{exchange}`",
+                    timeout.after, timeout.name
+                )
+            }
+            _ => "the topology has nothing that delays".to_owned(),
+        };
+        PublishedError::Form { routing_key: key.to_owned(), example }
     }
 
     /// `<level>.<timeout>`, two words.
     fn through_level(&self, key: &str) -> Result<Route, PublishedError> {
-        let entry = self.entry_exchange();
-        let form = || PublishedError::Form {
-            routing_key: key.to_owned(),
-            known: format!("`<level>.<timeout>` at `{entry}`"),
-        };
-        let (level, word) = key.split_once('.').ok_or_else(form)?;
+        let (level, word) = key.split_once('.').ok_or_else(|| self.form(key))?;
         if word.contains('.') || word.is_empty() {
-            return Err(form());
+            return Err(self.form(key));
         }
         let known = || self.levels.iter().map(Level::to_string).collect::<Vec<_>>().join(", ");
         let level = self
@@ -130,15 +141,5 @@ impl Entry {
             }
             BeforeTimeout::Nothing => !key.contains('.'),
         }
-    }
-
-    /// What its routing keys look like.
-    fn form(&self) -> String {
-        let before = match &self.before {
-            BeforeTimeout::Levels(_) => "<level>.".to_owned(),
-            BeforeTimeout::Digits(number) => "<digit>.".repeat(*number),
-            BeforeTimeout::Nothing => String::new(),
-        };
-        format!("`{before}<timeout>` at `{}`", self.exchange)
     }
 }

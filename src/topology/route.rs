@@ -9,7 +9,7 @@ use crate::{
         Ladder,
         path::{DelayError, Rounding},
     },
-    text::duration,
+    text::length,
 };
 
 use super::{
@@ -89,6 +89,8 @@ pub struct Route {
     pub x_delay: Option<u32>,
     /// How long the broker holds the message; a worker puts it back for the rest, where its order is not due by then.
     pub holds: Duration,
+    /// How much earlier that is than the level is called: the worker holds it until then.
+    pub early: Duration,
     /// The queues that it waits in, one after the other; none where an exchange holds it.
     pub queues: Vec<String>,
 }
@@ -131,7 +133,7 @@ pub enum RouteError {
     /// One publish cannot hold it so long, and nobody is to send it on.
     #[error(
         "a delay of {} is longer than one publish can hold a message here ({}): shorten it, or use a ladder",
-        duration(ms(*delay)), duration(ms(*longest))
+        length(*delay), length(*longest)
     )]
     TooLong {
         /// As asked for.
@@ -144,11 +146,26 @@ pub enum RouteError {
     NoDelay,
 }
 
+/// A third of the time that RabbitMQ lets a delivery be unacked (`consumer_timeout`, 30 min).
+pub(crate) const LONGEST_IN_HAND: Duration = Duration::from_mins(10);
+
 impl Route {
-    /// How long the broker holds it, as a TTL.
+    /// Whether a worker waits for `rest` with the message in hand instead, where it has room: this would make it late.
     #[must_use]
-    pub(crate) fn holds_ttl(&self) -> Ttl {
-        Ttl::from_millis(ms(self.holds).clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
+    pub(crate) fn is_too_long(&self, rest: Duration) -> bool {
+        self.holds > rest && rest <= LONGEST_IN_HAND
+    }
+
+    /// The delay that its place stands for, e.g. 30 minutes of the level `30m`.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.holds.saturating_add(self.early)
+    }
+
+    /// The delay that its place stands for, as a TTL.
+    #[must_use]
+    pub(crate) fn delay_ttl(&self) -> Ttl {
+        Ttl::from_millis(ms(self.delay()).clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
     }
 }
 
@@ -233,6 +250,18 @@ impl Topology {
     pub fn wait(&self, timeout: &Timeout, rest: Duration) -> Result<Route, RouteError> {
         let shortest = self.strategy.ladder().map_or(Duration::ZERO, Ladder::resolution);
         self.enter(rest.max(shortest), &timeout.name, Rounding::Down)
+    }
+
+    /// Straight to the business queue, whatever the strategy: for what is due.
+    pub(crate) fn due_route(&self, timeout: &Timeout) -> Route {
+        Route {
+            exchange: self.due_exchange(),
+            routing_key: timeout.name.clone(),
+            x_delay: None,
+            holds: Duration::ZERO,
+            early: Duration::ZERO,
+            queues: Vec::new(),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Stages {
     pub stages: Vec<Stage>,
     /// What is left for the worker to wait for with the message in hand.
     pub rest: Duration,
-    /// How much later than asked for it comes out, where nothing shorter is there.
+    /// How much later than asked for it comes out, where the publisher had nothing shorter.
     pub late: Duration,
 }
 
@@ -68,6 +68,9 @@ impl Topology {
             return Ok(None);
         }
         let route = self.wait(timeout, rest)?;
+        if route.is_too_long(rest) {
+            return Ok(None);
+        }
         let (one, rest, beyond) =
             (route.holds.as_nanos(), rest.as_nanos(), rest.saturating_sub(hold).as_nanos());
         if one == 0 {

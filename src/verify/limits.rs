@@ -8,6 +8,13 @@ use crate::{
     plan::stats::QueueStats,
 };
 
+/// Deliveries of one message that `queue` allows; `None` is without end. Classic queues count none.
+#[must_use]
+pub(crate) fn delivery_limit(queue: &Queue, stats: Option<&QueueStats>) -> Option<i64> {
+    let effective = Effective { queue, stats };
+    if effective.is_quorum() { effective.delivery_limit() } else { None }
+}
+
 /// One queue and the policy definition that applies to it.
 #[derive(Clone, Copy)]
 pub(super) struct Effective<'a> {

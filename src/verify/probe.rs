@@ -1,5 +1,7 @@
 //! Canaries: messages that go the way of a notice and come back to the one who sent them.
 
+mod taken_over;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
@@ -20,12 +22,12 @@ const EARLY_MS: i64 = 50;
 pub struct Canaries {
     /// The temporary queue, `orders.probe.<word>`.
     pub queue: String,
-    /// Where they come out.
-    pub comes_out_at: String,
     /// One per level, and per other exchange that publishers use, then one per timeout.
     pub list: Vec<Canary>,
     /// Delays that are longer than the probe may take.
     pub too_long: Vec<String>,
+    /// What else is not tried, and why.
+    pub left_out: Vec<String>,
 }
 
 /// One canary.
@@ -41,7 +43,9 @@ pub struct Canary {
     pub through: Tried,
     /// What it tries.
     pub subject: Tried,
-    /// What the temporary queue is bound by to get it.
+    /// Where it comes out.
+    pub comes_out_at: String,
+    /// What the temporary queue is bound by there to get it.
     pub binding: String,
 }
 
@@ -106,6 +110,7 @@ impl Canaries {
             subject: tried(&trial),
             route: trial.route,
             delay: trial.delay,
+            comes_out_at: topology.comes_out_at(),
             binding: format!("#.{word}"),
         });
         let timeouts = topology.timeouts.iter().filter_map(|timeout| {
@@ -122,6 +127,7 @@ impl Canaries {
                 id: format!("{word}-{}", trial.route.routing_key),
                 // Not `#.unpaid`: that would copy everything that comes due meanwhile.
                 binding: trial.route.routing_key.clone(),
+                comes_out_at: topology.comes_out_at(),
                 through: tried(&trial),
                 subject: Tried::Timeout(timeout.name.clone()),
                 route: trial.route,
@@ -130,9 +136,9 @@ impl Canaries {
         });
         Some(Self {
             queue: format!("{}.probe.{word}", topology.name),
-            comes_out_at: topology.comes_out_at(),
             list: delays.chain(timeouts).collect(),
             too_long: longer.iter().map(Level::to_string).collect(),
+            left_out: Vec::new(),
         })
     }
 }
@@ -155,6 +161,9 @@ pub struct Probe {
     pub canaries: Vec<Line>,
     /// Delays that were not tried, because they are longer.
     pub not_tried: Vec<String>,
+    /// What else was not tried, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// What is wrong; part of the report's findings.
     #[serde(skip)]
     pub findings: Vec<Diagnostic>,
@@ -170,6 +179,9 @@ pub struct Line {
     /// What held it so long.
     #[serde(skip)]
     pub through: Tried,
+    /// Whether it went through an exchange that is taken over, with this delay for its `x-delay`.
+    #[serde(skip)]
+    pub taken_over: bool,
     /// How much later than this delay it came; negative is early; not there where it did not come.
     pub late_ms: Option<i64>,
     /// Why it did not come, where the broker said so.
@@ -196,7 +208,8 @@ pub fn judge(
         .filter_map(|(canary, line)| finding(topology, canary, line, &lines))
         .collect();
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-    Probe { within_ms, canaries: lines, not_tried: canaries.too_long.clone(), findings }
+    let (not_tried, left_out) = (canaries.too_long.clone(), canaries.left_out.clone());
+    Probe { within_ms, canaries: lines, not_tried, left_out, findings }
 }
 
 fn line(
@@ -221,7 +234,8 @@ fn line(
     let subject = canary.subject.clone();
     let bound = bound(topology, observed, canary);
     let (level, through) = (canary.delay.to_string(), canary.through.clone());
-    Line { subject, level, through, late_ms, refused, bound }
+    let taken_over = canary.comes_out_at != topology.comes_out_at();
+    Line { subject, level, through, taken_over, late_ms, refused, bound }
 }
 
 /// The queues of the canary's timeout that its routing key leads to from where it comes out.
@@ -284,6 +298,9 @@ impl fmt::Display for Probe {
         if !self.not_tried.is_empty() {
             writeln!(f, "  not tried, because they take longer: {}", self.not_tried.join(", "))?;
         }
+        for left_out in &self.left_out {
+            writeln!(f, "  not tried: {left_out}")?;
+        }
         Ok(())
     }
 }
@@ -293,6 +310,9 @@ impl fmt::Display for Line {
         let is_timeout = matches!(self.subject, Tried::Timeout(_));
         if is_timeout {
             write!(f, "through {}: ", self.through)?;
+        }
+        if self.taken_over {
+            write!(f, "x-delay of {}: ", self.level)?;
         }
         match (self.late_ms, &self.refused) {
             (Some(late), _) if late < 0 => write!(f, "{} ms EARLY", late.unsigned_abs())?,

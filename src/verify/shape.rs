@@ -1,5 +1,7 @@
 //! What a plan would do, as findings: objects that are missing or have another shape.
 
+mod compat;
+
 use std::collections::BTreeSet;
 
 use super::dead_letters::SLOTS;
@@ -149,7 +151,9 @@ impl Shape<'_> {
         } else if name == self.topology.park_exchange() {
             "what has no route is dropped or stops its level, and the worker cannot park"
         } else {
-            "events cannot be published; they wait in the outbox, and the workers restart again and again"
+            self.compat_exchange(name).unwrap_or(
+                "events cannot be published; they wait in the outbox, and the workers restart again and again",
+            )
         };
         error("missing-exchange", exchange(name), "it is missing", why)
     }
@@ -172,6 +176,9 @@ impl Shape<'_> {
 
     /// What becomes of messages where a queue or its binding is not there.
     fn without(&self, queue: &Queue) -> String {
+        if let Some(why) = self.without_compat(&queue.name) {
+            return why.to_owned();
+        }
         match kind(self.topology, &self.resolved.objects, queue) {
             Some(Kind::Delay(Hold::Level(level))) => {
                 format!("notices for level {level} are parked instead of delayed")
@@ -201,8 +208,16 @@ impl Shape<'_> {
         }
         let what = format!("it is not bound to exchange {source}{}", with_key(routing_key));
         if !binding.to_queue {
-            let why = "notices with a 0 for that place are parked instead of going on";
+            let taken_over = self.topology.compat.as_ref().is_some_and(|it| it.exchange == *source);
+            let why = if taken_over {
+                "it gets everything by the alternate exchange only, as long as nobody else is bound there"
+            } else {
+                "notices with a 0 for that place are parked instead of going on"
+            };
             return Some(error("missing-binding", exchange(destination), what, why));
+        }
+        if let Some(why) = self.compat_way_back(binding) {
+            return Some(error("missing-binding", on(destination), what, why));
         }
         let why = self.resolved.objects.queues.get(destination).map(|queue| self.without(queue));
         // What comes due at another place has its own way.

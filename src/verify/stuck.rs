@@ -1,6 +1,6 @@
 //! Dead letters that are stuck: due messages that no queue has taken.
 //!
-//! The broker hands dead letters on 32 at a time per queue. One that cannot go on keeps its slot and is tried
+//! The broker hands dead letters on 32 at a time per queue, unless it is set otherwise. One that cannot go on keeps its slot and is tried
 //! again every three minutes; when all slots are held, nothing leaves the queue any more
 //! (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
 
@@ -11,7 +11,6 @@ use std::{
 
 use super::{
     blockers::{Blocker, blockers},
-    dead_letters::SLOTS,
     queues::role,
 };
 use crate::{
@@ -38,7 +37,8 @@ pub fn suspects(
 }
 
 /// What has dead letters in both readings. Counts are late, so they have to be so far apart that these are
-/// different ones ([`counts_settle`](crate::plan::counts::StatisticsInterval::counts_settle)).
+/// different ones ([`counts_settle`](crate::plan::counts::StatisticsInterval::counts_settle)). `slots`: how many a queue hands
+/// on at once.
 #[must_use]
 pub fn findings(
     topology: &Topology,
@@ -46,6 +46,7 @@ pub fn findings(
     first: &BTreeMap<String, QueueStats>,
     second: &BTreeMap<String, QueueStats>,
     apart: Duration,
+    slots: u64,
 ) -> Vec<Diagnostic> {
     let queues = observed
         .objects
@@ -56,7 +57,7 @@ pub fn findings(
         let (before, now) = (held(first, queue), held(second, queue));
         (before > 0 && now > 0).then(|| {
             let blocked = blockers(topology, observed, second, queue);
-            finding(queue, before, now, apart, &blocked)
+            finding(queue, before, now, apart, slots, &blocked)
         })
     });
     found.collect()
@@ -71,9 +72,10 @@ fn finding(
     before: u64,
     now: u64,
     apart: Duration,
+    slots: u64,
     blocked: &BTreeSet<Blocker>,
 ) -> Diagnostic {
-    let all_held = before >= SLOTS && now >= SLOTS;
+    let all_held = before >= slots && now >= slots;
     let severity = match (blocked.is_empty(), all_held) {
         (false, _) => Severity::Error,
         (true, true) => Severity::Warning,

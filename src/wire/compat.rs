@@ -47,9 +47,9 @@ impl Delayed {
             message_id: message_id.unwrap_or_default(),
             content_type,
             headers: without_counts(&headers),
-            properties,
+            properties: properties.map(|properties| *properties).unwrap_or_default(),
             body,
-            held_by_exchange: false,
+            needs_no_route: false,
         };
         let Some(wrapped) = wrapped else {
             return Self { due_ms: None, wanted: x_delay(&headers), original };

@@ -1,5 +1,6 @@
 //! Headers of messages: which are ours, and which the broker adds.
 
+use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldTable, LongString};
 
 /// How often a message was tried again, as an integer.
@@ -10,6 +11,8 @@ pub(crate) const GUARDED: &str = "x-guarded";
 pub(crate) const PARK_REASON: &str = "x-park-reason";
 /// The timeout that a message in the parking lot came from.
 pub(crate) const PARK_TIMEOUT: &str = "x-park-timeout";
+/// When it was put there, as an AMQP timestamp: seconds since 1970, by the clock of the worker.
+const PARKED_AT: &str = "x-parked-at";
 /// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks what has it.
 pub(crate) const CANARY: &str = "x-overdue-canary";
 /// In the place of all other properties where a body was too large to be kept: how many bytes it has, as text.
@@ -88,7 +91,18 @@ fn value_bytes(value: &AMQPValue) -> usize {
     }
 }
 
-fn text_of(headers: &FieldTable, name: &str) -> Option<String> {
+/// When a worker put it into the parking lot.
+pub(super) fn parked_at(headers: &FieldTable) -> Option<Timestamp> {
+    time_of(headers, PARKED_AT)
+}
+
+/// A time that can be shown; anybody can forge one that cannot.
+pub(super) fn time_of(headers: &FieldTable, name: &str) -> Option<Timestamp> {
+    let Some(AMQPValue::Timestamp(seconds)) = headers.inner().get(name) else { return None };
+    Timestamp::from_second(i64::try_from(*seconds).ok()?).ok()
+}
+
+pub(super) fn text_of(headers: &FieldTable, name: &str) -> Option<String> {
     match headers.inner().get(name)? {
         AMQPValue::LongString(text) => Some(text.to_string()),
         _ => None,
@@ -103,6 +117,17 @@ pub(super) fn kept(headers: &FieldTable) -> FieldTable {
         kept.insert(key.clone(), value.clone());
     }
     kept
+}
+
+/// The headers that a copy keeps whose attempts begin anew.
+#[must_use]
+pub(super) fn kept_anew(headers: &FieldTable) -> FieldTable {
+    let mut anew = FieldTable::default();
+    let kept = kept(headers);
+    for (key, value) in kept.inner().iter().filter(|(key, _)| key.as_str() != ATTEMPT) {
+        anew.insert(key.clone(), value.clone());
+    }
+    anew
 }
 
 /// The headers that a route needs.
@@ -126,8 +151,10 @@ pub(super) fn set_tries(headers: &mut FieldTable, attempt: u32, guarded: u32) {
     }
 }
 
-pub(super) fn set_parked(headers: &mut FieldTable, timeout: &str, reason: &str) {
+pub(super) fn set_parked(headers: &mut FieldTable, timeout: &str, reason: &str, at: Timestamp) {
     let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
+    let at_s = u64::try_from(at.as_second()).unwrap_or_default();
+    headers.insert(PARKED_AT.into(), AMQPValue::Timestamp(at_s));
     headers.insert(PARK_REASON.into(), text(&reason));
     headers.insert(PARK_TIMEOUT.into(), text(timeout));
 }
@@ -143,10 +170,22 @@ fn text(text: &str) -> AMQPValue {
 /// Headers that dead-lettering and delivery add, those by which the broker would route a copy to more queues than
 /// its routing key says (<https://www.rabbitmq.com/docs/sender-selected>), and what an earlier parking wrote.
 fn is_dropped(header: &str) -> bool {
-    const PREFIXES: [&str; 4] = ["x-death", "x-first-death-", "x-last-death-", "x-delivery-count"];
-    PREFIXES.iter().any(|prefix| header.starts_with(prefix))
+    is_of_dead_lettering(header)
+        || header.starts_with("x-delivery-count")
         || matches!(
             header,
-            "x-acquired-count" | "CC" | "BCC" | X_DELAY | PARK_REASON | PARK_TIMEOUT | GUARDED
+            "x-acquired-count"
+                | "CC"
+                | "BCC"
+                | X_DELAY
+                | PARK_REASON
+                | PARK_TIMEOUT
+                | PARKED_AT
+                | GUARDED
         )
+}
+
+/// A header in which the broker writes where a message was dead-lettered.
+pub(crate) fn is_of_dead_lettering(header: &str) -> bool {
+    ["x-death", "x-first-death-", "x-last-death-"].iter().any(|prefix| header.starts_with(prefix))
 }

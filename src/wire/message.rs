@@ -10,7 +10,7 @@ use crate::topology::route::Route;
 /// A short string of AMQP 0-9-1.
 const MAX_SHORT_BYTES: usize = 255;
 
-/// A message to publish. It is published persistent, and mandatory unless an exchange is to hold it.
+/// A message to publish. It is published persistent, and mandatory unless it needs no route.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// Empty for the default exchange, which routes to the queue called like the routing key.
@@ -28,8 +28,9 @@ pub struct Message {
     pub properties: Properties,
     /// At most 16 MiB by RabbitMQ's default (`max_message_size`).
     pub body: Vec<u8>,
-    /// Whether an exchange holds it before it routes: the broker returns each mandatory message of that kind.
-    pub held_by_exchange: bool,
+    /// Whether it is fine without a queue to route it to, and so not mandatory: nobody has to listen to events, and what an
+    /// exchange holds before it routes would be returned each time.
+    pub needs_no_route: bool,
 }
 
 impl Message {
@@ -44,7 +45,7 @@ impl Message {
             headers: FieldTable::default(),
             properties: Properties::default(),
             body: body.to_string().into_bytes(),
-            held_by_exchange: false,
+            needs_no_route: false,
         }
     }
 
@@ -69,7 +70,7 @@ impl Message {
             routing_key: route.routing_key,
             message_id: notice.message_id(),
             headers: headers::of_route(route.x_delay),
-            held_by_exchange: route.x_delay.is_some(),
+            needs_no_route: route.x_delay.is_some(),
             ..Self::default()
         }
     }
@@ -80,7 +81,8 @@ impl Message {
         let body = serde_json::json!({ "order_id": order_id, "at": at });
         let id = format!("/{id}");
         let name = &event[..event.floor_char_boundary(MAX_SHORT_BYTES - id.len())];
-        Self::json(exchange, event.to_owned(), format!("{name}{id}"), &body)
+        let message = Self::json(exchange, event.to_owned(), format!("{name}{id}"), &body);
+        Self { needs_no_route: true, ..message }
     }
 
     /// Why no client can send it, where that is so.
@@ -103,6 +105,6 @@ impl Message {
         let mut message = Self::json(route.exchange, route.routing_key, id.to_owned(), &body);
         headers::set_delay(&mut message.headers, route.x_delay);
         headers::set_canary(&mut message.headers, id);
-        Self { held_by_exchange: route.x_delay.is_some(), ..message }
+        Self { needs_no_route: route.x_delay.is_some(), ..message }
     }
 }

@@ -73,7 +73,13 @@ impl DueNotice {
         let due_at = due_at(&notice.due_at)?;
         match notice.order_id {
             Value::String(id) => Ok(Self { order_id: OrderId::parse(&id)?, due_at }),
-            other => Err(json(&format!("`order_id` is {}, it has to be text", kind(&other)))),
+            Value::Number(number) if number.is_i64() || number.is_u64() => {
+                Ok(Self { order_id: OrderId::parse(&number.to_string())?, due_at })
+            }
+            other => Err(json(&format!(
+                "`order_id` is {}, it has to be text or a whole number of 64 bits",
+                kind(&other)
+            ))),
         }
     }
 

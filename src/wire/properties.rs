@@ -22,3 +22,10 @@ pub struct Properties {
     /// `app-id`.
     pub app_id: Option<String>,
 }
+
+impl Properties {
+    /// Those of a copy: without `expiration`, which would end its wait early, or remove it from the parking lot.
+    pub(super) fn of_copy(&self) -> Self {
+        Self { expiration: None, ..self.clone() }
+    }
+}

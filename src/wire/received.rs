@@ -1,5 +1,6 @@
 //! A message that was delivered, and the copies a worker makes of it.
 
+use jiff::Timestamp;
 use lapin::types::FieldTable;
 
 use super::{
@@ -25,8 +26,8 @@ pub struct Received {
     pub content_type: Option<String>,
     /// The publisher's, and what the broker added.
     pub headers: FieldTable,
-    /// What only its publisher and its consumer look at.
-    pub properties: Properties,
+    /// What only its publisher and its consumer look at; in a box, because thousands are kept that have none.
+    pub properties: Option<Box<Properties>>,
     /// Empty where it was too large for a due notice: [`Received::body_left_out`].
     pub body: Vec<u8>,
 }
@@ -59,6 +60,12 @@ impl Received {
         self.body_left_out().is_none().then_some(count)
     }
 
+    /// The same without the headers that no copy keeps, but for what was left out of it.
+    #[must_use]
+    pub fn without_needless_headers(self) -> Self {
+        Self { headers: headers::kept(&self.headers), ..self }
+    }
+
     /// About how many bytes of memory its body and headers take.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -71,15 +78,30 @@ impl Received {
         let mut copy = self.copy(route.exchange, route.routing_key);
         headers::set_tries(&mut copy.headers, attempt, guarded);
         headers::set_delay(&mut copy.headers, route.x_delay);
-        Message { held_by_exchange: route.x_delay.is_some(), ..copy }
+        Message { needs_no_route: route.x_delay.is_some(), ..copy }
     }
 
     /// A copy for the parking lot, which says why and where it comes from.
     #[must_use]
-    pub fn park(&self, topology: &Topology, timeout: &Timeout, reason: &str) -> Message {
+    pub fn park(
+        &self,
+        topology: &Topology,
+        timeout: &Timeout,
+        reason: &str,
+        at: Timestamp,
+    ) -> Message {
         let mut copy = self.copy(topology.park_exchange(), self.routing_key.clone());
-        headers::set_parked(&mut copy.headers, &timeout.name, reason);
+        headers::set_parked(&mut copy.headers, &timeout.name, reason, at);
         copy
+    }
+
+    /// A copy of a parked message that takes `route` as if it had never been tried.
+    #[must_use]
+    pub(crate) fn replayed(&self, route: Route) -> Message {
+        let mut copy = self.copy(route.exchange, route.routing_key);
+        copy.headers = headers::kept_anew(&self.headers);
+        headers::set_delay(&mut copy.headers, route.x_delay);
+        Message { needs_no_route: route.x_delay.is_some(), ..copy }
     }
 
     fn copy(&self, exchange: String, routing_key: String) -> Message {
@@ -89,9 +111,9 @@ impl Received {
             message_id: self.message_id.clone().unwrap_or_else(|| self.new_id()),
             content_type: self.content_type.clone(),
             headers: headers::kept(&self.headers),
-            properties: Properties::default(),
+            properties: self.properties.as_deref().map(Properties::of_copy).unwrap_or_default(),
             body: self.body.clone(),
-            held_by_exchange: false,
+            needs_no_route: false,
         }
     }
 

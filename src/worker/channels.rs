@@ -5,12 +5,17 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::tags::{Ack, Tags};
+use futures_util::{
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+
 use crate::{
     broker::{
         Link,
         consume::{ConsumeError, Subscription},
     },
+    decisions::tags::{Ack, Tags},
     wire::Received,
 };
 
@@ -24,9 +29,19 @@ pub(super) struct Source {
     tag: u64,
 }
 
+#[cfg(test)]
+impl Source {
+    /// On the first channel.
+    pub(super) const fn of(tag: u64) -> Self {
+        Self { channel: 0, tag }
+    }
+}
+
 struct Channel {
     subscription: Subscription,
     tags: Tags,
+    /// Times that acks were handed over which the connection has not taken yet.
+    acking: usize,
     prefetch: u16,
     /// Deliveries that wait for something.
     waiting: usize,
@@ -39,6 +54,8 @@ pub(super) struct Channels {
     opened: u64,
     receiving: Channel,
     keeping: BTreeMap<u64, Channel>,
+    /// Acks that the connection has not taken yet, by channel, and the ends of channels that keep nothing any more.
+    settling: FuturesUnordered<BoxFuture<'static, (u64, Result<(), ConsumeError>)>>,
     bodies: Bodies,
 }
 
@@ -66,8 +83,14 @@ impl Channels {
             opened: 0,
             receiving: Channel::open(link, queue, prefetch, bodies).await?,
             keeping: BTreeMap::new(),
+            settling: FuturesUnordered::new(),
             bodies,
         })
+    }
+
+    /// The queue that is consumed.
+    pub(super) fn queue(&self) -> &str {
+        &self.queue
     }
 
     /// The next delivery; waits until there is one.
@@ -77,6 +100,26 @@ impl Channels {
     pub(super) async fn next(&mut self) -> Result<(Source, Received), ConsumeError> {
         let received = self.receiving.subscription.next().await?;
         Ok((self.received(&received), received))
+    }
+
+    /// The next delivery, unless none is to be received, or nothing where acks were taken before.
+    ///
+    /// # Errors
+    /// A channel is gone; what it had comes again.
+    pub(super) async fn next_or_acked(
+        &mut self,
+        receive: bool,
+    ) -> Result<Option<(Source, Received)>, ConsumeError> {
+        let Self { settling, receiving, .. } = self;
+        let received = tokio::select! {
+            biased;
+            Some((number, settled)) = settling.next() => {
+                return self.settled(number, settled).map(|()| None);
+            }
+            received = receiving.subscription.next(), if receive => received?,
+            else => return std::future::pending().await,
+        };
+        Ok(Some((self.received(&received), received)))
     }
 
     fn received(&mut self, received: &Received) -> Source {
@@ -119,14 +162,43 @@ impl Channels {
         Ok(())
     }
 
-    /// Acks what is done, and closes channels that keep nothing any more.
-    pub(super) async fn send_acks(&mut self) -> Result<(), ConsumeError> {
-        self.receiving.send_acks().await?;
-        for channel in self.keeping.values_mut() {
-            channel.send_acks().await?;
+    /// Hands acks for what is done to the connection, and closes channels that keep nothing any more. Waits for neither: what
+    /// is due meanwhile is not to be late.
+    pub(super) fn begin_acks(&mut self) {
+        if let Some(acks) = self.receiving.begin_acks() {
+            self.settling.push(with_channel(self.opened, acks));
         }
-        for (_, empty) in self.keeping.extract_if(.., |_, channel| channel.tags.unsettled() == 0) {
-            empty.subscription.give_back_all().await?;
+        for (number, channel) in &mut self.keeping {
+            if let Some(acks) = channel.begin_acks() {
+                self.settling.push(with_channel(*number, acks));
+            }
+        }
+        for (number, done) in self.keeping.extract_if(.., |_, channel| channel.is_done()) {
+            self.settling.push(with_channel(number, Box::pin(done.subscription.close())));
+        }
+    }
+
+    fn settled(
+        &mut self,
+        number: u64,
+        settled: Result<(), ConsumeError>,
+    ) -> Result<(), ConsumeError> {
+        if number == self.opened {
+            self.receiving.acking -= 1;
+        } else if let Some(channel) = self.keeping.get_mut(&number) {
+            channel.acking -= 1;
+        }
+        settled
+    }
+
+    /// Acks what is done, and waits until the connection has taken it.
+    ///
+    /// # Errors
+    /// A channel is gone; what it had comes again.
+    pub(super) async fn send_acks(&mut self) -> Result<(), ConsumeError> {
+        self.begin_acks();
+        while let Some((number, settled)) = self.settling.next().await {
+            self.settled(number, settled)?;
         }
         Ok(())
     }
@@ -194,16 +266,30 @@ impl Channel {
             Bodies::Notices => Subscription::open(link, queue, prefetch).await?,
             Bodies::Whole => Subscription::open_whole(link, queue, prefetch).await?,
         };
-        Ok(Self { subscription, tags: Tags::default(), prefetch, waiting: 0 })
+        Ok(Self { subscription, tags: Tags::default(), acking: 0, prefetch, waiting: 0 })
     }
 
-    async fn send_acks(&mut self) -> Result<(), ConsumeError> {
-        for frame in self.tags.acks() {
-            match frame {
-                Ack::Through(tag) => self.subscription.ack_through(tag).await?,
-                Ack::One(tag) => self.subscription.ack(tag).await?,
-            }
+    fn begin_acks(&mut self) -> Option<BoxFuture<'static, Result<(), ConsumeError>>> {
+        let acks = self.tags.acks();
+        if acks.is_empty() {
+            return None;
         }
-        Ok(())
+        self.acking += 1;
+        let frames = acks.into_iter().map(|ack| match ack {
+            Ack::Through(tag) => (tag, true),
+            Ack::One(tag) => (tag, false),
+        });
+        Some(self.subscription.begin_acks(frames))
     }
+
+    fn is_done(&self) -> bool {
+        self.tags.unsettled() == 0 && self.acking == 0
+    }
+}
+
+fn with_channel(
+    number: u64,
+    settling: BoxFuture<'static, Result<(), ConsumeError>>,
+) -> BoxFuture<'static, (u64, Result<(), ConsumeError>)> {
+    Box::pin(async move { (number, settling.await) })
 }

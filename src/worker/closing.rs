@@ -5,17 +5,20 @@
 //! well. Everything else is, whatever its SQLSTATE: a trigger may raise any.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use super::{
-    blame::{Blame, MANY},
-    busy::{BusyOrders, Held},
-    contention::{Contention, Manner, patience},
-    splitting::Splitting,
-};
 use crate::{
+    decisions::{
+        blame::{Blame, MANY},
+        busy::{BusyOrders, Held},
+        contention::{Contention, Manner, patience},
+        splitting::Splitting,
+    },
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,
@@ -30,10 +33,13 @@ use crate::{
 const ATTEMPTS: u32 = 3;
 /// Longest random wait between them.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Orders that fail alone, each after the statement time-out, before the database is called overloaded.
+/// Orders that fail alone, each after the statement time-out, before others are looked for that do not.
 const SLOW: usize = 3;
 /// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
 const PART: Duration = Duration::from_secs(3);
+/// For each lock, of a statement that closes ahead of the messages. No message waits for it, and others like it hold the
+/// stock of many orders until they commit.
+const AHEAD: Duration = Duration::from_millis(300);
 /// SQLSTATE of a statement that was cancelled, as the statement time-out does.
 const CANCELLED: &str = "57014";
 
@@ -44,7 +50,11 @@ pub(crate) struct Closer {
     effect: Effect,
     blame: Mutex<Blame>,
     contention: Mutex<Contention>,
+    /// Of what is closed ahead: it waits longer, also where the messages' batches have waited for it in vain.
+    contention_ahead: Mutex<Contention>,
     busy: Mutex<BusyOrders>,
+    /// Statements that close ahead at this moment.
+    ahead: AtomicUsize,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
 }
@@ -56,7 +66,9 @@ impl Closer {
             effect,
             blame: Mutex::default(),
             contention: Mutex::default(),
+            contention_ahead: Mutex::default(),
             busy: Mutex::default(),
+            ahead: AtomicUsize::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
         }
     }
@@ -108,7 +120,7 @@ impl Closer {
                 lock(&self.blame).failed(&ids[part.start], &alone);
             }
             splitting.failed(part, alone);
-            if splitting.failures() >= bearable(&error) && !splitting.has_closed() {
+            if !splitting.goes_on(bearable(&error)) {
                 return Err(error);
             }
         }
@@ -200,22 +212,48 @@ impl Closer {
         path: ClosingPath,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let patience = Patience { lock: patience(ids.len()), statement };
+        let _counted = (path == ClosingPath::Ahead).then(|| Counted::new(&self.ahead));
+        // What closes ahead of a message has the stock of many orders for an instant, and says nothing of others.
+        let beside_ahead = path != ClosingPath::Ahead && self.ahead.load(Ordering::Relaxed) > 0;
+        let (contention, lock_patience) = match path {
+            ClosingPath::Ahead => (&self.contention_ahead, AHEAD),
+            _ if beside_ahead => (&self.contention, AHEAD),
+            ClosingPath::Message | ClosingPath::Sweep => (&self.contention, patience(ids.len())),
+        };
+        let patience = Patience { lock: lock_patience, statement };
         let run = |sql| self.store.run_patiently(&self.effect, sql, ids, path, patience);
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
         };
-        let manner = lock(&self.contention).manner(Instant::now());
+        let manner = lock(contention).manner(Instant::now());
         if manner != Manner::PassOver {
             let result = run(&self.effect.sql).await;
             if !result.as_ref().is_err_and(StoreError::is_lock_timeout) {
-                lock(&self.contention).got_through(manner);
+                lock(contention).got_through(manner);
                 return result;
             }
-            lock(&self.contention).waited_in_vain(Instant::now());
+            if !beside_ahead {
+                lock(contention).waited_in_vain(Instant::now());
+            }
         }
         let _alone = self.one_at_a_time.lock().await;
         run(contended_sql).await
+    }
+}
+
+/// One more, as long as it is there.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -246,7 +284,7 @@ fn postpone_cancelled(outcome: &mut Outcome) {
     }
 }
 
-/// So many orders may fail alone like this, and none be closed, before the database is what fails: disk, memory, time.
+/// So many orders may fail alone like this, and none be closed, before it can be the database that fails: disk, memory, time.
 fn bearable(error: &StoreError) -> usize {
     match error.kind() {
         FailureKind::Overloaded if is_cancelled(error) => SLOW,

@@ -25,13 +25,13 @@ use super::{
     copy_publisher::CopyError,
     counters::count,
     kept_bytes::{KeptBytes, Part},
-    schedule::Schedule,
     session_end::SessionEnd,
 };
 use crate::{
     broker::PublishError,
+    decisions::schedule::Schedule,
     shutdown::Stop,
-    telemetry,
+    telemetry::{self, labels::ParkReason},
     text::error_chain,
     wire::{Message, Received, compat::Delayed},
 };
@@ -175,6 +175,7 @@ impl Delaying {
                 self.channels.waits(copy.source, false);
                 self.channels.finish(copy.source);
                 count(&self.context.worker.counters.put_back, 1);
+                telemetry::put_back(&self.context.timeout.name);
                 return Ok(());
             }
             Err(error) => error,
@@ -182,6 +183,7 @@ impl Delaying {
         self.report(&error);
         if matches!(error, CopyError::Publish(PublishError::Unencodable { .. })) {
             self.channels.waits(copy.source, false);
+            telemetry::parked_by_broker(&self.context.timeout.name, ParkReason::Unreadable, 1);
             return Ok(self.channels.dead_letter(copy.source).await?);
         }
         let pause = FIRST_PAUSE.saturating_mul(1 << copy.failures.min(10)).min(backoff::LONGEST);

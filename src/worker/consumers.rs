@@ -29,6 +29,8 @@ use crate::{
 
 /// While a queue is being deleted, subscribing to it ends the whole connection (`INTERNAL_ERROR`).
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// A look takes milliseconds, and where the management API is silent some seconds.
+const ALIVE_WITHIN: Duration = Duration::from_mins(5);
 /// A consumer that lasted so long was a good one.
 const GOOD: Duration = Duration::from_secs(10);
 
@@ -59,11 +61,12 @@ pub(super) async fn consume(
     stop: Stop,
 ) -> Result<(), SessionEnd> {
     let copies = Arc::new(CopyPublisher::new(worker.address.clone()));
+    let levels = Arc::new(LevelWatch::new(worker.management.is_some()));
     let mut consumers = Consumers {
         worker,
         link,
         copies,
-        levels: Arc::default(),
+        levels,
         stop,
         tasks: JoinSet::new(),
         running: BTreeMap::new(),
@@ -79,30 +82,40 @@ pub(super) async fn consume(
 impl Consumers {
     async fn watch(&mut self) -> Result<(), SessionEnd> {
         let longest = queues::look_every(&self.worker);
+        let alive = self.worker.health.task("look for queues", "", ALIVE_WITHIN);
+        let mut regular = Instant::now() + jitter::up_to(longest);
         loop {
             let next_try = self.troubled.values().map(|(_, at)| *at).min();
-            let regular = Instant::now() + jitter::up_to(longest);
             let next_look = next_try.map_or(regular, |next_try| next_try.min(regular));
+            self.report_consumed();
+            alive.moved();
             tokio::select! {
                 () = self.stop.requested() => return Ok(()),
                 Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
                 () = tokio::time::sleep_until(next_look.into()) => {
                     let started = self.look().await?;
+                    regular = Instant::now() + jitter::up_to(longest);
                     if !started.is_empty() {
                         telemetry::queues_changed(&started);
                     }
                 }
+                () = self.levels.wanted() => self.look_at_levels().await,
             }
         }
+    }
+
+    async fn look_at_levels(&self) {
+        let worker = &self.worker;
+        let (topology, management) = (&worker.topology, worker.management.as_ref());
+        let question = Question { topology, management, link: &self.link };
+        self.levels.look(&question, &worker.counters).await;
     }
 
     /// Starts consumers for queues that have none; their names.
     async fn look(&mut self) -> Result<Vec<String>, SessionEnd> {
         let worker = Arc::clone(&self.worker);
         // Before a consumer starts: it decides by them.
-        let (topology, management) = (&worker.topology, worker.management.as_ref());
-        let question = Question { topology, management, link: &self.link };
-        self.levels.look(&question, &worker.counters).await;
+        self.look_at_levels().await;
         let consumed = self.running.keys().cloned().collect();
         let missing = self.missing.clone();
         let mut started = Vec::new();
@@ -191,7 +204,20 @@ impl Consumers {
         Ok(())
     }
 
+    /// Which timeouts have a consumer.
+    fn report_consumed(&self) {
+        let is_consumed = |timeout: &&Timeout| {
+            let base = self.worker.topology.business_queue(timeout);
+            self.running.keys().any(|queue| is_of(&base, queue))
+        };
+        let without = self.worker.rules.iter().filter(|timeout| !is_consumed(timeout));
+        self.worker.health.unconsumed(without.map(|timeout| timeout.name.clone()).collect());
+        telemetry::observed::consumed(self.running.len());
+    }
+
     fn report_ready(&self) {
+        self.report_consumed();
+        self.worker.health.session_opened();
         let names: Vec<String> = self.running.keys().cloned().collect();
         let (broker, database) = (self.worker.address.to_string(), self.worker.store.address());
         telemetry::worker_ready(&names, &broker, database);
@@ -199,8 +225,12 @@ impl Consumers {
 
     /// Waits until every consumer has given back what it has not finished.
     async fn finish(&mut self) -> Result<(), SessionEnd> {
-        while let Some(ended) = self.tasks.join_next_with_id().await {
-            self.ended(ended)?;
+        while !self.tasks.is_empty() {
+            tokio::select! {
+                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
+                // Until then they wait for what a look says of their last copies.
+                () = self.levels.wanted() => self.look_at_levels().await,
+            }
         }
         Ok(())
     }

@@ -1,16 +1,18 @@
 //! What the tasks of a worker share.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
 use super::{
-    closing::Closer, copy_publisher::CopyPublisher, counters::Counters, level_watch::LevelWatch,
+    ahead_state::Ahead, closing::Closer, copy_publisher::CopyPublisher, counters::Counters,
+    health::Health, level_watch::LevelWatch,
 };
 use crate::{
     broker::{BrokerAddress, Management},
-    config::WorkerSettings,
-    store::{Store, orders::Effect},
+    config::{EventsSettings, ScheduleSettings, WorkerSettings},
+    store::{Store, database_clock::DatabaseClock, orders::Effect},
+    telemetry,
     topology::{Timeout, Topology},
 };
 
@@ -30,10 +32,20 @@ pub struct Worker {
     pub effects: BTreeMap<String, Effect>,
     /// Runs them, one per effect.
     pub(crate) closers: BTreeMap<String, Closer>,
+    /// The database's clock, by which early notices are held.
+    pub(crate) clock: DatabaseClock,
+    /// Ask for what they close ahead of the messages, one per effect.
+    pub(super) ahead: BTreeMap<String, Arc<Ahead>>,
     /// Batches, time-outs, sweep.
     pub settings: WorkerSettings,
+    /// Whether and how the outbox is published.
+    pub events_settings: EventsSettings,
+    /// Whether what `schedule()` wrote is published.
+    pub schedule: ScheduleSettings,
     /// Counted since the worker was made, over all of its sessions.
     pub counters: Counters,
+    /// Whether it is ready, and its tasks go on.
+    pub(crate) health: Health,
     /// Notified when a batch wrote events, so that the relay need not poll for them.
     pub events: Notify,
 }
@@ -52,6 +64,7 @@ impl Worker {
         let (counters, events) = (Counters::default(), Notify::new());
         let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone());
         let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
+        let ahead = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
         let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();
         Self {
             address,
@@ -61,10 +74,49 @@ impl Worker {
             rules,
             effects,
             closers,
+            clock: DatabaseClock::default(),
+            ahead,
             settings,
+            events_settings: EventsSettings::default(),
+            schedule: ScheduleSettings::default(),
             counters,
+            health: Health::default(),
             events,
         }
+    }
+
+    /// The same worker with other settings for events.
+    #[must_use]
+    pub fn with_events(self, events_settings: EventsSettings) -> Self {
+        Self { events_settings, ..self }
+    }
+
+    /// The same worker with other settings for what `schedule()` writes.
+    #[must_use]
+    pub fn with_schedule(self, schedule: ScheduleSettings) -> Self {
+        Self { schedule, ..self }
+    }
+}
+
+impl Worker {
+    /// The longest rest of a deadline that is waited for with the message in hand: levels let go no earlier than that.
+    pub(crate) fn longest_hold(&self) -> Duration {
+        self.settings.hold.as_duration().max(self.topology.lead.longest())
+    }
+
+    /// Makes every counter of its timeouts and effects, with zero.
+    pub(crate) fn prepare_metrics(&self) {
+        let timeouts: Vec<&str> = self.rules.iter().map(|timeout| timeout.name.as_str()).collect();
+        let effects: Vec<&str> = self.effects.keys().map(String::as_str).collect();
+        let groups: Vec<String> = effects.iter().map(|effect| self.timeouts_of(effect)).collect();
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        telemetry::labels::prepare(&timeouts, &groups, &effects);
+    }
+
+    /// The timeouts with this effect, joined with `+`: the database is asked for the orders of all of them at once.
+    pub(crate) fn timeouts_of(&self, effect: &str) -> String {
+        let of_effect = self.topology.timeouts.iter().filter(|timeout| timeout.effect == effect);
+        of_effect.map(|timeout| timeout.name.as_str()).collect::<Vec<_>>().join("+")
     }
 }
 

@@ -14,6 +14,7 @@ pub struct Counters {
     pub(super) guarded: AtomicU64,
     pub(super) retried: AtomicU64,
     pub(super) parked: AtomicU64,
+    pub(super) ahead: AtomicU64,
     pub(super) swept: AtomicU64,
 }
 
@@ -22,7 +23,7 @@ pub struct Counters {
 pub struct Counts {
     /// Orders this worker brought to their final state because of a message.
     pub closed: u64,
-    /// Messages whose order was settled already.
+    /// Messages whose order was settled already, ahead of them or otherwise.
     pub already_final: u64,
     /// Messages kept unacked for a short while: early by less than `worker.hold`, or their order was locked.
     pub held: u64,
@@ -34,7 +35,9 @@ pub struct Counts {
     pub retried: u64,
     /// Messages in the parking lot, with those that were confirmed for a level that was gone at the next look.
     pub parked: u64,
-    /// Orders the sweep closed.
+    /// Orders that were closed ahead of their messages, because many were due at once.
+    pub ahead: u64,
+    /// Orders the sweep closed: no message came for them.
     pub swept: u64,
 }
 
@@ -51,6 +54,7 @@ impl Counters {
             guarded: get(&self.guarded),
             retried: get(&self.retried),
             parked: get(&self.parked),
+            ahead: get(&self.ahead),
             swept: get(&self.swept),
         }
     }
@@ -58,9 +62,18 @@ impl Counters {
 
 impl From<Counts> for telemetry::Stopped {
     fn from(counts: Counts) -> Self {
-        let Counts { closed, already_final, held, put_back, guarded, retried, parked, swept } =
-            counts;
-        Self { closed, already_final, held, guarded, put_back, retried, parked, swept }
+        let Counts {
+            closed,
+            already_final,
+            held,
+            put_back,
+            guarded,
+            retried,
+            parked,
+            ahead,
+            swept,
+        } = counts;
+        Self { closed, already_final, held, guarded, put_back, retried, parked, ahead, swept }
     }
 }
 

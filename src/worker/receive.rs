@@ -1,5 +1,18 @@
 //! One queue's loop: receive, close, settle. What waits, for whatever, is kept beside it.
 
+mod arrivals;
+mod behind;
+mod closed;
+mod copies;
+mod due;
+mod early;
+mod intake;
+mod looks;
+mod originals;
+mod outage;
+mod parked;
+mod settle;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -9,56 +22,58 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
-    batch::Batch,
-    channels::{Channels, Source},
+    channels::Channels,
     context::ConsumerContext,
-    copies::Copies,
     counters::count,
-    due::Due,
+    health::Task,
     kept_bytes::KeptBytes,
-    limits,
-    outage::Outage,
-    parked::Parked,
-    quarantine::{Quarantine, Step},
-    schedule::Schedule,
+    limits::{self, Age},
     session_end::SessionEnd,
 };
 use crate::{
-    order::Outcome,
+    decisions::{batch::Batch, quarantine::Quarantine, schedule::Schedule},
     shutdown::Stop,
-    store::{StoreError, orders::ClosingPath},
-    telemetry,
-    wire::Received,
 };
+use behind::Behind;
+use closed::Closed;
+use copies::Copies;
+use due::Due;
+use looks::Looks;
+use outage::Outage;
+use parked::Parked;
 
 /// The prefetch count of a consumer that does not know yet what is in its queue.
 pub(super) const FIRST_PREFETCH: u16 = 1;
 /// How often it is looked whether something is stuck.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// So many in full batches are a burst.
+const MANY: usize = 500;
+/// It looks every second; where it has not for so long, it is stuck.
+const ALIVE_WITHIN: Duration = Duration::from_mins(2);
 /// After a stop was asked for; what is not confirmed by then is given back.
 const LAST_CONFIRMS: Duration = Duration::from_secs(2);
 
-/// A batch, and what the database said of it. `None` is a body that could not be read.
-pub(super) struct Closed {
-    pub(super) batch: Vec<Due>,
-    pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
-}
-
 /// What one queue's loop works with.
-pub(super) struct Consumer {
-    pub(super) context: Arc<ConsumerContext>,
-    pub(super) channels: Channels,
+struct Consumer {
+    context: Arc<ConsumerContext>,
+    channels: Channels,
     batch: Batch<Due>,
+    age: Age,
     closing: FuturesUnordered<JoinHandle<Closed>>,
+    /// Those that may be early, and do not say so.
+    looks: Looks,
+    /// What the sweep-ahead probably closes.
+    behind: Behind,
     /// Looked up again at an instant.
-    pub(super) held: Schedule<Due>,
-    pub(super) copies: Copies,
-    pub(super) outage: Outage,
-    pub(super) parked: Parked,
+    held: Schedule<Due>,
+    copies: Copies,
+    outage: Outage,
+    parked: Parked,
     quarantine: Quarantine,
-    pub(super) kept: KeptBytes,
+    kept: KeptBytes,
     /// Whether the log says that there are suspects.
     suspected: bool,
+    alive: Task,
 }
 
 /// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
@@ -67,15 +82,22 @@ pub(super) async fn receive(
     channels: Channels,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let copies = Copies::new(Arc::clone(&context.copies));
+    let copies = Copies::new(Arc::clone(&context.copies), Arc::clone(&context.levels));
+    let alive = context.worker.health.task("consume", channels.queue(), ALIVE_WITHIN);
     let batch = Batch::new(limits::batch(&context.worker.settings));
     let delivery_limit = context.worker.topology.delivery_limit;
     let quarantine = Quarantine::new(delivery_limit, u32::from(context.prefetch));
+    let looks = Looks::new(&context, context.worker.settings.batch_size);
+    let behind = Behind::new(Arc::clone(&context.worker.ahead[&context.timeout.effect]));
+    let age = Age::new(context.worker.settings.batch_age.as_duration());
     let mut consumer = Consumer {
         context: Arc::new(context),
         channels,
         batch,
+        age,
         closing: FuturesUnordered::new(),
+        looks,
+        behind,
         held: Schedule::default(),
         copies,
         outage: Outage::default(),
@@ -83,6 +105,7 @@ pub(super) async fn receive(
         quarantine,
         kept: KeptBytes::default(),
         suspected: false,
+        alive,
     };
     let worked = match consumer.work(&stop).await {
         Ok(()) => consumer.drain().await,
@@ -96,25 +119,33 @@ pub(super) async fn receive(
 
 impl Consumer {
     async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
+        let batch_size = self.context.worker.settings.batch_size;
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (room, receiving) = (self.has_room(), self.may_receive());
-            let flush_at = self.batch.deadline();
+            let (flush_at, looks_at) = (self.batch.deadline(), self.looks.deadline());
             let (look_up_at, send_at) = (self.held_until(), self.copies.next_try());
+            let (is_behind, ask_at) = (self.behind.has(1), self.behind.next(Instant::now()));
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
-                Some(closed) = self.closing.next() => self.settle(joined(closed)?).await?,
-                Some((confirmed, failure)) = self.copies.confirmed() => {
-                    self.copied(confirmed, failure.as_ref());
+                Some(closed) = self.closing.next() => self.closed(joined(closed)?).await?,
+                Some((arrived, failure)) = self.copies.arrived() => {
+                    self.copied(arrived, failure.as_ref());
                 }
                 () = sleep_until(send_at) => self.send_again(Instant::now()),
-                () = sleep_until(look_up_at), if room => self.look_up_held(),
-                delivery = self.channels.next(), if receiving => {
-                    let (source, received) = delivery?;
-                    self.take(source, received).await?;
+                () = self.behind.changed(), if is_behind => {}
+                () = sleep_until(ask_at), if room => self.look_behind(batch_size),
+                () = sleep_until(look_up_at), if room => {
+                    self.look_up_held();
+                    self.receive_ready().await?;
                 }
+                Some(looked) = self.looks.next() => self.settle_looked(joined(looked)?).await?,
+                () = sleep_until(looks_at) => self.looks.flush(&self.context),
+                delivery = self.channels.next_or_acked(receiving) => if let Some(delivery) = delivery? {
+                    self.receive(delivery).await?;
+                },
                 // Nothing more is ready and the database is idle: waiting for company would only make it late.
                 () = std::future::ready(()), if self.closing.is_empty() && !self.batch.is_empty() => {
                     self.flush();
@@ -122,51 +153,16 @@ impl Consumer {
                 () = sleep_until(flush_at), if room => self.flush(),
                 _ = look.tick() => self.look()?,
             }
-            self.channels.send_acks().await?;
+            self.channels.begin_acks();
             if self.may_receive() && self.channels.is_short() && self.channels.may_replace() {
                 self.replace_channel().await?;
             }
         }
     }
 
-    async fn take(&mut self, source: Source, received: Received) -> Result<(), SessionEnd> {
-        let may_widen = self.channels.may_replace();
-        let step = match received.deliveries() {
-            Some(deliveries) => {
-                self.report_suspect(deliveries);
-                self.quarantine.receive(deliveries, may_widen)
-            }
-            None => Step::Take,
-        };
-        if step == Step::Narrow {
-            self.channels.give_back(source).await?;
-        } else {
-            self.add(Due::read(source, received, &self.kept));
-        }
-        if step == Step::Take { Ok(()) } else { self.replace_channel().await }
-    }
-
-    /// Goes on receiving on another channel.
-    async fn replace_channel(&mut self) -> Result<(), SessionEnd> {
-        let alone = self.quarantine.is_alone();
-        let prefetch = if alone { 1 } else { self.context.prefetch };
-        for (source, received) in self.channels.replace(prefetch).await? {
-            let suspect = received.deliveries().is_some_and(|n| self.quarantine.is_suspect(n));
-            if alone && suspect {
-                self.channels.give_back(source).await?;
-            } else {
-                self.add(Due::read(source, received, &self.kept));
-            }
-        }
-        self.suspected &= alone;
-        Ok(())
-    }
-
-    fn report_suspect(&mut self, deliveries: u32) {
-        if self.quarantine.is_suspect(deliveries) && !self.suspected {
-            telemetry::suspected(&self.context.timeout.name, deliveries);
-            self.suspected = true;
-        }
+    async fn closed(&mut self, closed: Closed) -> Result<(), SessionEnd> {
+        self.batch.set_age(self.age.took(closed.took));
+        self.settle(closed).await
     }
 
     /// Finishes what is in hand: batches are closed and settled, copies confirmed. What waits is given back.
@@ -177,10 +173,10 @@ impl Consumer {
         }
         self.channels.send_acks().await?;
         let last = tokio::time::Instant::now() + LAST_CONFIRMS;
-        while self.copies.is_sending() {
+        while self.copies.are_on_their_way() {
             tokio::select! {
-                Some((confirmed, failure)) = self.copies.confirmed() => {
-                    self.copied(confirmed, failure.as_ref());
+                Some((arrived, failure)) = self.copies.arrived() => {
+                    self.copied(arrived, failure.as_ref());
                 }
                 () = tokio::time::sleep_until(last) => break,
             }
@@ -194,7 +190,7 @@ impl Consumer {
     }
 
     /// Copies that are on their way may become no more than this, as long as they get through.
-    pub(super) fn bearable_copies(&self) -> usize {
+    fn bearable_copies(&self) -> usize {
         usize::from(self.context.prefetch).div_ceil(4)
     }
 
@@ -204,26 +200,85 @@ impl Consumer {
         let others_in_hand =
             self.quarantine.is_alone() && !(self.closing.is_empty() && self.batch.is_empty());
         let may_take = self.has_room() && !self.outage.lasts() && !self.kept.is_full();
-        may_take && !copies_wait && !others_in_hand
+        may_take && !copies_wait && !others_in_hand && !self.is_behind()
+    }
+
+    /// Whether so many wait for the sweep-ahead that the others may wait where they are.
+    fn is_behind(&self) -> bool {
+        self.behind.has(self.context.worker.settings.batch_size)
     }
 
     fn held_until(&self) -> Option<Instant> {
+        if self.is_behind() {
+            return None;
+        }
         let next = self.held.next()?;
         Some(self.outage.until().map_or(next, |until| until.max(next)))
     }
 
     fn look_up_held(&mut self) {
         let size = self.context.worker.settings.batch_size;
+        if self.held.are_due(MANY, Instant::now()) {
+            self.behind.want();
+        }
         for due in self.held.take_due(Instant::now(), size) {
             self.channels.waits(due.source, false);
             self.add(due);
         }
+        // It is their instant: nothing that may still come is worth waiting for.
+        if self.closing.is_empty() {
+            self.flush();
+        }
+    }
+
+    /// Whether each message is taken alone at present.
+    const fn takes_alone(&self) -> bool {
+        self.quarantine.is_alone()
     }
 
     fn add(&mut self, due: Due) {
-        if let Some(full) = self.batch.push(due, Instant::now()) {
-            self.close(full);
+        let now = Instant::now();
+        if self.behind.is_closed(&due, now) {
+            self.was_closed_ahead(&due);
+        } else if self.behind.may_wait(&due, now) && !self.quarantine.is_alone() {
+            self.behind.add(due);
+        } else {
+            self.ask(due, now);
         }
+    }
+
+    fn ask(&mut self, due: Due, now: Instant) {
+        let Some(full) = self.batch.push(due, now) else { return };
+        if full.len() * (self.closing.len() + 1) < MANY || self.quarantine.is_alone() {
+            self.close(full);
+            return;
+        }
+        self.behind.want();
+        let (behind, open): (Vec<Due>, Vec<Due>) =
+            full.into_iter().partition(|due| self.behind.may_wait(due, now));
+        for due in behind {
+            self.behind.add(due);
+        }
+        if !open.is_empty() {
+            self.close(open);
+        }
+    }
+
+    /// The sweep-ahead has got further, or somebody has waited long enough for it: at most `room` of those are asked for.
+    fn look_behind(&mut self, room: usize) {
+        let now = Instant::now();
+        let (closed, open) = self.behind.take(now, room);
+        for due in closed {
+            self.was_closed_ahead(&due);
+        }
+        for due in open {
+            self.ask(due, now);
+        }
+    }
+
+    fn was_closed_ahead(&mut self, due: &Due) {
+        count(&self.context.worker.counters.already_final, 1);
+        self.channels.finish(due.source);
     }
 
     fn flush(&mut self) {
@@ -236,32 +291,16 @@ impl Consumer {
     /// Closes a batch in a task of its own, so that several are on their way while this loop receives.
     fn close(&self, batch: Vec<Due>) {
         let context = Arc::clone(&self.context);
-        self.closing.push(tokio::spawn(async move {
-            let outcomes = outcomes(&context, &batch).await;
-            Closed { batch, outcomes }
-        }));
+        self.closing.push(tokio::spawn(async move { Closed::ask(&context, batch).await }));
     }
 
     /// # Errors
     /// A channel has ended, and nothing was being received that would have said so.
     fn look(&mut self) -> Result<(), SessionEnd> {
+        self.alive.moved();
         self.parked.report(&self.context.timeout.name);
         Ok(self.channels.check()?)
     }
-}
-
-async fn outcomes(
-    context: &ConsumerContext,
-    batch: &[Due],
-) -> Result<Vec<Option<Outcome>>, StoreError> {
-    let began = Instant::now();
-    let worker = &context.worker;
-    let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
-    let closer = &worker.closers[&context.timeout.effect];
-    let outcomes = closer.outcomes(&ids, ClosingPath::Message).await?;
-    report(context, &outcomes, began.elapsed());
-    let mut outcomes = outcomes.into_iter();
-    Ok(batch.iter().map(|due| due.order_id().and_then(|_| outcomes.next())).collect())
 }
 
 fn joined<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, SessionEnd> {
@@ -273,18 +312,4 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
-}
-
-fn report(context: &ConsumerContext, outcomes: &[Outcome], took: Duration) {
-    let delays = outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Closed { late } => Some(*late),
-        _ => None,
-    });
-    let (closed, latest) =
-        delays.fold((0, Duration::ZERO), |(n, max), late| (n + 1, max.max(late)));
-    count(&context.worker.counters.closed, closed);
-    if closed > 0 {
-        context.worker.events.notify_one();
-    }
-    telemetry::batch_closed(&context.timeout.name, outcomes.len(), closed, took, latest);
 }

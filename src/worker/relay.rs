@@ -1,165 +1,155 @@
 //! The outbox's way to the broker: claim, publish, forget what was confirmed.
 //!
-//! What cannot be published goes out of the way of the others (`outbox_refused`): an event that the broker refuses is
-//! tried again after a while, one that can never be published stays there with its reason.
+//! One relay publishes at a time, whichever process it is in; so the events of an order are published in the order of their
+//! ids. What cannot be published goes out of the way of the others (`outbox_refused`): an event that the broker refuses, or
+//! does not confirm, is tried again after a while, beside the others; one that can never be published stays there with its
+//! reason.
 
+mod again;
 mod chains;
+mod doubt;
+mod gather;
 mod retry;
+mod silence;
 
 use std::{sync::Arc, time::Duration};
 
-use super::{backoff, context::Worker, jitter, session_end::SessionEnd};
+use tokio::sync::Notify;
+
+use super::{backoff, context::Worker, jitter, session_end::SessionEnd, unpublished::Unpublished};
 use crate::{
-    broker::{ConnectError, PublishError, Publisher},
+    broker::{PublishError, Publisher},
     shutdown::Stop,
-    store::{
-        StoreError,
-        outbox::{Claimed, Refusal},
-    },
+    store::outbox::{Refusal, claim::Claim},
     telemetry,
     text::error_chain,
 };
 use chains::{Fate, Refused};
+use doubt::Left;
+use silence::PATIENCE;
 
-/// Events on their way at once.
-const CLAIM: i64 = 500;
+/// Events of one transaction: its cost is shared by all of them.
+const CLAIM: i64 = 2_000;
 /// The batches of this process notify; events of other processes that died are found by polling. After a failure it is
 /// a back-off as well.
 const POLL: Duration = backoff::LONGEST;
-/// The shortest back-off of a refused event.
-const POLL_REFUSED: Duration = Duration::from_secs(1);
-
-/// Why events stay in the outbox for now.
-#[derive(Debug, thiserror::Error)]
-enum RelayError {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// What is left after all that can be published was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    /// Events that the broker has refused.
-    Refused,
-}
 
 /// Publishes what is in the outbox until a stop is asked for.
 ///
 /// A failure is logged and tried again after a while, on a connection of its own: a broker that blocks publishers
 /// (memory or disk alarm) does not end the session. The events wait in the outbox.
 pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
-    let mut publisher = None;
+    if worker.events_settings.publish {
+        let refused = Notify::new();
+        tokio::join!(publish(&worker, &stop, &refused), again::again(&worker, &stop, &refused));
+    }
+    Ok(())
+}
+
+/// Publishes events for the first time; `refused` is notified where some were set aside.
+async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
+    let exchange = worker.topology.events_exchange();
+    let mut relay = Relay { worker, publisher: None, exchange, refused, patience: PATIENCE };
     loop {
-        let relayed = relay_all(&worker, &mut publisher, &stop).await;
+        let relayed = relay.relay_all(stop).await;
         if let Err(error) = &relayed {
             telemetry::relay_failed(&error_chain(error));
         }
-        let pause = if matches!(relayed, Ok(Left::Refused)) { POLL_REFUSED } else { POLL };
         tokio::select! {
-            () = stop.requested() => return Ok(()),
-            () = worker.events.notified(), if relayed.is_ok() => {}
-            () = tokio::time::sleep(jitter::up_to(pause)) => {}
+            () = stop.requested() => return,
+            () = worker.events.notified(), if relayed.is_ok() => gather::gather(worker, stop).await,
+            () = tokio::time::sleep(jitter::up_to(POLL)) => {}
         }
     }
 }
 
-/// Leaves `link` empty where it failed, so that the next time begins with a new connection.
-async fn relay_all(
-    worker: &Worker,
-    link: &mut Option<Publisher>,
-    stop: &Stop,
-) -> Result<Left, RelayError> {
-    let publisher = match link.take().filter(|publisher| !publisher.is_closed()) {
-        Some(publisher) => publisher,
-        None => Publisher::connect(&worker.address, "overdue worker: events").await?,
-    };
-    let relay =
-        Relay { worker, publisher: &publisher, exchange: worker.topology.events_exchange() };
-    let mut left = Left::Nothing;
-    while !stop.is_requested() {
-        let retried = relay.retry_refused().await?;
-        if retried.refused {
-            left = Left::Refused;
-        }
-        if retried.closed {
-            return Ok(left);
-        }
-        let claimed = worker.store.claim_events(CLAIM).await?;
-        if claimed.is_empty() && !retried.more {
-            break;
-        }
-        if relay.publish_claimed(claimed).await? == Left::Refused {
-            left = Left::Refused;
-        }
-    }
-    *link = Some(publisher);
-    Ok(left)
-}
-
-/// A worker's connection for events.
+/// What a relay keeps from one look into the outbox to the next.
 struct Relay<'a> {
     worker: &'a Worker,
-    publisher: &'a Publisher,
+    /// Empty where it failed, so that the next time begins with a new connection.
+    publisher: Option<Publisher>,
     exchange: String,
+    refused: &'a Notify,
+    /// How long no confirm may come. Each time that the broker was only slow makes it longer: what was given up is published
+    /// once more.
+    patience: Duration,
 }
 
 impl Relay<'_> {
-    async fn publish_claimed(&self, claimed: Claimed) -> Result<Left, RelayError> {
-        let Claimed { events, held, unpublishable } = claimed;
-        report_unpublishable(&unpublishable);
-        let mut sorted = Sorted { refusals: held, ..Sorted::default() };
-        for (event, fate) in chains::publish(self.publisher, &self.exchange, events).await {
-            sorted.add(event.row, fate);
-        }
-        let store = &self.worker.store;
-        store.forget_events(&sorted.published).await?;
-        let left = if sorted.refusals.is_empty() { Left::Nothing } else { Left::Refused };
-        if left == Left::Refused {
-            self.refuse(&sorted.refusals).await?;
-        }
-        store.release_events(&sorted.untried).await?;
-        match sorted.failure {
-            None => Ok(left),
-            Some(error) => Err(error.into()),
-        }
-    }
-
-    async fn refuse(&self, refusals: &[Refusal]) -> Result<(), RelayError> {
-        let never: Vec<(i64, String)> = refusals
-            .iter()
-            .filter(|refusal| refusal.waits_for.is_none())
-            .map(|refusal| (refusal.row, refusal.reason.clone()))
-            .collect();
-        report_unpublishable(&never);
-        for event in self.worker.store.refuse_events(refusals).await? {
-            let reason = refusals
-                .iter()
-                .find(|refusal| refusal.waits_for.as_deref() == Some(event.as_str()))
-                .map_or("", |refusal| &refusal.reason);
-            telemetry::event_refused(&event, reason);
+    async fn relay_all(&mut self, stop: &Stop) -> Result<(), Unpublished> {
+        while !stop.is_requested() {
+            let publisher = match self.publisher.take().filter(|publisher| !publisher.is_closed()) {
+                Some(publisher) => publisher,
+                None => Publisher::connect(&self.worker.address, "overdue worker: events").await?,
+            };
+            let claim = tokio::select! {
+                biased;
+                // Dropped, the statement is cancelled.
+                () = stop.requested() => break,
+                claim = self.worker.store.claim_events(CLAIM) => claim?,
+            };
+            let mut more = false;
+            let mut left = Left::Nothing;
+            if let Some(claim) = claim {
+                more = claim.is_full;
+                left = self.publish_claimed(&publisher, claim).await?;
+                self.patience = silence::next(self.patience, left == Left::Late);
+            }
+            if left == Left::Nothing {
+                self.publisher = Some(publisher);
+            }
+            // Behind those without a confirm others have waited.
+            if !more && left == Left::Nothing {
+                break;
+            }
         }
         Ok(())
     }
-}
 
-fn report_unpublishable(events: &[(i64, String)]) {
-    if let Some((id, reason)) = events.first() {
-        telemetry::events_unpublishable(events.len(), *id, reason);
+    async fn publish_claimed(
+        &self,
+        publisher: &Publisher,
+        mut claim: Claim,
+    ) -> Result<Left, Unpublished> {
+        let refusals = std::mem::take(&mut claim.held);
+        let events = std::mem::take(&mut claim.events);
+        let mut sorted = Sorted { refusals, ..Sorted::default() };
+        let mut fates = chains::publish(publisher, &self.exchange, events, self.patience).await;
+        let judged = doubt::judge(self.worker, publisher, &self.exchange, &mut fates).await;
+        for (event, fate) in fates {
+            sorted.add(event.row, fate);
+        }
+        let Sorted { published, refusals, failure } = sorted;
+        let begin = claim.finish(&published, &refusals).await?;
+        report(&refusals, &begin);
+        if !refusals.is_empty() {
+            self.refused.notify_one();
+        }
+        match failure {
+            Some(error) => Err(error.into()),
+            None => judged,
+        }
     }
 }
 
-/// The events of one claim, by what became of them.
+/// `begin` are the event names whose refusal begins here.
+fn report(refusals: &[Refusal], begin: &[String]) {
+    let mut never = refusals.iter().filter(|refusal| refusal.waits_for.is_none());
+    if let Some(Refusal { row, reason, .. }) = never.next() {
+        telemetry::events_unpublishable(1 + never.count(), *row, reason);
+    }
+    for event in begin {
+        let is_it = |refusal: &&Refusal| refusal.waits_for.as_ref() == Some(event);
+        let reason = refusals.iter().find(is_it).map_or("", |refusal| &refusal.reason);
+        telemetry::event_refused(event, reason);
+    }
+}
+
+/// The events of one claim, by what became of them. What was not published, or is not known to have been, stays where it is.
 #[derive(Default)]
 struct Sorted {
     published: Vec<i64>,
     refusals: Vec<Refusal>,
-    /// Also those of which it is not known whether they arrived.
-    untried: Vec<i64>,
     failure: Option<PublishError>,
 }
 
@@ -171,9 +161,8 @@ impl Sorted {
                 self.refusals.push(Refusal { row, waits_for: Some(event), reason, forbidden });
             }
             Fate::Never(reason) => self.refusals.push(Refusal::for_ever(row, reason)),
-            Fate::Untried => self.untried.push(row),
+            Fate::Untried | Fate::Unconfirmed => {}
             Fate::Failed(error) => {
-                self.untried.push(row);
                 self.failure.get_or_insert(error);
             }
         }

@@ -1,11 +1,17 @@
 //! One connection for consuming, and the tasks that work with it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
-use super::{compat::rebind, consumers, context::Worker, relay, session_end::SessionEnd, sweep};
+use super::{
+    ahead, clock_watch, compat::rebind, consumers, context::Worker, history, notices, relay,
+    session_end::SessionEnd,
+};
 use crate::{broker::Link, shutdown::Stop};
+
+/// Each step has a time-out of seconds.
+const ALIVE_WITHIN: Duration = Duration::from_mins(5);
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
 
@@ -14,16 +20,21 @@ type Tasks = JoinSet<Result<(), SessionEnd>>;
 /// # Errors
 /// The first thing that broke; everything unsettled was given back.
 pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
+    let connecting = worker.health.task("connect", "", ALIVE_WITHIN);
     // The database first: without it there is no point in taking messages.
     worker.store.ping().await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: consuming").await?);
+    drop(connecting);
     let session = stop.child();
     let mut tasks = Tasks::new();
     tasks.spawn(consumers::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
-    tasks.spawn(sweep::sweep(Arc::clone(worker), session.clone()));
+    tasks.spawn(clock_watch::watch(Arc::clone(worker), session.clone()));
+    tasks.spawn(ahead::ahead(Arc::clone(worker), session.clone()));
+    tasks.spawn(history::history(Arc::clone(worker), session.clone()));
     tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
+    tasks.spawn(notices::publish(Arc::clone(worker), session.clone()));
     tasks.spawn(rebind::rebind(Arc::clone(worker), session.clone()));
-    let result = finish(tasks, &session).await;
+    let result = finish(worker, tasks, &session).await;
     if let Some(link) = Arc::into_inner(link) {
         link.close().await;
     }
@@ -31,12 +42,14 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
 }
 
 /// Waits for every task; the first that fails stops the others.
-async fn finish(mut tasks: Tasks, session: &Stop) -> Result<(), SessionEnd> {
+async fn finish(worker: &Worker, mut tasks: Tasks, session: &Stop) -> Result<(), SessionEnd> {
     let mut result = Ok(());
+    let mut ending = None;
     while let Some(done) = tasks.join_next().await {
         let done = done.unwrap_or_else(|panic| Err(SessionEnd::Panicked(panic.to_string())));
         if done.is_err() {
             session.request();
+            ending.get_or_insert_with(|| worker.health.task("end of a session", "", ALIVE_WITHIN));
             // The first reason is the cause; the others follow from it.
             result = result.and(done);
         }

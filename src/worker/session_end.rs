@@ -21,3 +21,15 @@ pub(crate) enum SessionEnd {
     #[error("a task of the worker panicked: {0}")]
     Panicked(String),
 }
+
+impl SessionEnd {
+    /// For those who count: one of the values of the label `cause`.
+    pub(super) const fn cause(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "connect",
+            Self::Consume(_) => "consume",
+            Self::Store(_) => "database",
+            Self::Panicked(_) => "panic",
+        }
+    }
+}

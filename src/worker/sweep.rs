@@ -2,13 +2,22 @@
 //!
 //! Every worker sweeps; the effect's guard makes it harmless that two find the same order.
 
-use std::{collections::HashSet, sync::Arc};
+mod uncovered;
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinSet;
 
-use super::{closing::Closer, context::Worker, counters::count, jitter, session_end::SessionEnd};
+use super::{
+    closing::Closer, context::Worker, counters::count, health::Task, jitter,
+    session_end::SessionEnd,
+};
 use crate::{
-    order::{OrderId, Outcome},
+    order::{OrderId, Outcome, final_state::FinalStates},
     shutdown::Stop,
     store::{
         StoreError,
@@ -24,7 +33,13 @@ const SWEEP_SIZE: i64 = 500;
 /// Orders that cannot be closed and are passed over at the most, where `overdue_sql` takes no key.
 const PASSED_OVER: usize = 5_000;
 
-/// Looks at once and then after every interval, until a stop is asked for: what runs is cancelled then.
+/// What runs when a stop is asked for may end in this time: what it closes is counted, and its events go out.
+const LAST_PAGE: Duration = Duration::from_secs(1);
+
+/// A page of orders that all fail alone takes minutes.
+const ALIVE_WITHIN: Duration = Duration::from_mins(30);
+
+/// Looks at once and then after every interval, until a stop is asked for: what runs then has a second to end.
 ///
 /// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
 /// the next interval: it does not end the session, and no effect waits for another.
@@ -41,17 +56,16 @@ pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
 
 async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
     let interval = worker.settings.sweep_every.as_duration();
+    let alive = worker.health.task("sweep", &effect, interval + ALIVE_WITHIN);
     loop {
-        let mut sweep = Sweep::new(&worker, &worker.closers[&effect]);
-        // A statement that runs when the stop comes is dropped, and so cancelled.
-        let swept = tokio::select! {
-            biased;
-            () = stop.requested() => Ok(()),
-            swept = sweep.run() => swept,
-        };
+        alive.moved();
+        let mut sweep = Sweep::new(&worker, &worker.closers[&effect], &alive, &stop);
+        // A statement that takes longer is dropped, and so cancelled.
+        let last_page = LAST_PAGE.min(worker.settings.drain.as_duration() / 2);
+        let swept = stop.within(last_page, || {}, sweep.run()).await.unwrap_or(Ok(()));
         sweep.report();
         if let Err(error) = &swept {
-            telemetry::sweep_failed(&effect, &error_chain(error));
+            telemetry::sweep::failed(&effect, &error_chain(error));
         }
         tokio::select! {
             biased;
@@ -65,22 +79,34 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
 struct Sweep<'a> {
     worker: &'a Worker,
     closer: &'a Closer,
+    alive: &'a Task,
+    stop: &'a Stop,
+    /// Whether the last page was given up.
+    gave_up: bool,
     swept: usize,
+    states: FinalStates,
     refused: usize,
     /// Why the first of them was refused.
     example: Option<String>,
 }
 
 impl<'a> Sweep<'a> {
-    const fn new(worker: &'a Worker, closer: &'a Closer) -> Self {
-        Self { worker, closer, swept: 0, refused: 0, example: None }
+    fn new(worker: &'a Worker, closer: &'a Closer, alive: &'a Task, stop: &'a Stop) -> Self {
+        let states = FinalStates::default();
+        let (gave_up, swept, refused, example) = (false, 0, 0, None);
+        Self { worker, closer, alive, stop, gave_up, swept, states, refused, example }
     }
 
     /// Page by page: what cannot be closed is passed over, and hides nothing behind it.
     async fn run(&mut self) -> Result<(), StoreError> {
+        if let Err(error) = self.close_uncovered().await {
+            // These tables are not what the others are found in.
+            telemetry::notices::uncovered_failed(&self.closer.effect().name, &error_chain(&error));
+        }
         let (effect, grace) = (self.closer.effect(), self.worker.settings.sweep_grace);
         let mut position = Position::default();
-        loop {
+        while !self.stop.is_requested() {
+            self.alive.moved();
             let (key, limit) = (&position.key, position.limit());
             let pages = self.worker.store.overdue_page(effect, key, limit, grace.as_duration());
             let Some(mut page) = pages.await? else { return Ok(()) };
@@ -92,34 +118,71 @@ impl<'a> Sweep<'a> {
             // Without a key the page begins with those that were refused before.
             self.refused = if page.next.is_some() { self.refused + refused } else { refused };
             if !position.advance(&page, left, is_new) {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Those that it could not close.
     async fn close(&mut self, ids: Vec<OrderId>) -> Result<Vec<OrderId>, StoreError> {
-        let outcomes = self.closer.outcomes(&ids, ClosingPath::Sweep).await?;
-        let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
-        let closed = outcomes.iter().filter(|outcome| is_closed(outcome)).count();
-        if closed > 0 {
-            self.swept += closed;
-            count(&self.worker.counters.swept, closed);
-            self.worker.events.notify_one();
-        }
+        let Some(outcomes) = self.ask(&ids).await? else { return Ok(ids) };
         let looked_at = ids.into_iter().zip(&outcomes);
         Ok(looked_at.filter(|(_, outcome)| !is_closed(outcome)).map(|(id, _)| id).collect())
     }
 
+    /// What became of each; `None` where the page was given up, and the next one may do.
+    ///
+    /// # Errors
+    /// The database does not answer, or it is the second page after each other that it does not close.
+    async fn ask(&mut self, ids: &[OrderId]) -> Result<Option<Vec<Outcome>>, StoreError> {
+        match self.close_page(ids).await {
+            Err(error) if error.is_answer() && !self.gave_up => {
+                self.gave_up = true;
+                let effect = &self.closer.effect().name;
+                telemetry::sweep::passed_over(effect, ids.len(), &error_chain(&error));
+                Ok(None)
+            }
+            outcomes => {
+                self.gave_up = false;
+                outcomes.map(Some)
+            }
+        }
+    }
+
+    async fn close_page(&mut self, ids: &[OrderId]) -> Result<Vec<Outcome>, StoreError> {
+        let began = Instant::now();
+        let outcomes = self.closer.outcomes(ids, ClosingPath::Sweep).await?;
+        let (effect, path) = (&self.closer.effect().name, ClosingPath::Sweep.as_str());
+        if !ids.is_empty() {
+            let timeouts = self.worker.timeouts_of(effect);
+            telemetry::batch_closed(&timeouts, path, &outcomes, began.elapsed());
+        }
+        let closed = outcomes.iter().filter(|outcome| is_closed(outcome)).count();
+        if closed > 0 {
+            self.swept += closed;
+            self.states.add(outcomes.iter().filter_map(Outcome::final_state));
+            count(&self.worker.counters.swept, closed);
+            self.worker.events.notify_one();
+            self.worker.health.closed(effect);
+        }
+        Ok(outcomes)
+    }
+
     fn report(&self) {
         let Effect { name, overdue_file, .. } = self.closer.effect();
+        telemetry::observed::sweep_refused(name, self.refused);
         if self.swept > 0 {
-            telemetry::swept(name, self.swept);
+            telemetry::swept(name, self.swept, &self.states);
         }
         if let Some(example) = &self.example {
             telemetry::sweep_refused(name, overdue_file, self.refused, example);
         }
     }
+}
+
+fn is_closed(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Closed { .. })
 }
 
 /// Where a sweep is.

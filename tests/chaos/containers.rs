@@ -30,6 +30,33 @@ const MOVE_LEADERS: &str = r#"
          _ -> unknown
      end || Queue <- rabbit_amqqueue:list(<<"$vhost">>), {Name, _} <- [amqqueue:get_pid(Queue)]]."#;
 
+/// The same: the process of a queue does nothing until it is resumed.
+const QUEUE_PROCESS: &str = r#"
+    {ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"$vhost">>, queue, <<"$queue">>)),
+    {Name, _} = amqqueue:get_pid(Queue),
+    sys:$call(Name)."#;
+
+/// A queue that takes messages and says nothing of them; it goes on when this goes.
+pub struct Suspended {
+    container: String,
+    resume: String,
+}
+
+impl Suspended {
+    /// It goes on.
+    pub async fn resume(self) {
+        docker(&["exec", &self.container, "rabbitmqctl", "eval", &self.resume]).await.unwrap();
+    }
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        // A second time it does nothing; without it the virtual host could not be deleted.
+        let resume = ["exec", &self.container, "rabbitmqctl", "eval", &self.resume];
+        let _done = Command::new("docker").args(resume).output();
+    }
+}
+
 /// The broker's container.
 pub struct Broker {
     services: Services,
@@ -154,6 +181,18 @@ impl Broker {
         let move_all = MOVE_LEADERS.replace("$vhost", vhost);
         let moved = docker(&["exec", self.container(), "rabbitmqctl", "eval", &move_all]).await?;
         if moved.contains("ok") { Ok(()) } else { Err(format!("no leader was moved: {moved}")) }
+    }
+
+    /// From now on a quorum queue gives neither ack nor nack.
+    pub async fn suspend(&self, vhost: &str, queue: &str) -> Suspended {
+        let call = |call: &str| {
+            let process = QUEUE_PROCESS.replace("$vhost", vhost).replace("$queue", queue);
+            process.replace("$call", call)
+        };
+        let (container, resume) = (self.container().to_owned(), call("resume"));
+        let said = docker(&["exec", &container, "rabbitmqctl", "eval", &call("suspend")]).await;
+        assert_eq!(said.as_deref(), Ok("ok"));
+        Suspended { container, resume }
     }
 
     async fn set_watermark(&self, part: &str) {

@@ -21,4 +21,5 @@ mod broker_away;
 mod database_away;
 mod outbox;
 mod queue_deleted;
+mod unconfirmed;
 mod workers_killed;

@@ -19,8 +19,24 @@ fn a_good_file() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(
         out,
-        "topology `orders` is valid: strategy `levels`, 4 levels, 5s to 30m, 1 timeout, 2 retries\n"
+        "topology `orders` is valid: strategy `levels`, 4 levels, 5s to 30m, let go up to 2s early, 1 timeout, 2 retries\n"
     );
+}
+
+/// Queues, hops and lateness, for the default and for a budget.
+#[test]
+fn a_ladder_says_what_it_costs() {
+    let of = |ladder: &str| {
+        let text = format!(
+            "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\nladder = {{ {ladder} }}\n\
+             [[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\n[retry]\nafter = [\"1m\"]\n"
+        );
+        let (code, out, err) = on(&text, &["check"]);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        out
+    };
+    let said = of("max = \"30d\"") + &of("max = \"1h\", queues = 60");
+    insta::assert_snapshot!(said);
 }
 
 #[test]
@@ -41,7 +57,7 @@ fn warnings_can_be_denied() {
 
 #[test]
 fn notes_are_no_warnings() {
-    let text = edited("effect = \"close\"", "effect = \"cancel\"");
+    let text = edited("effect = \"close\"", "effect = \"write_off\"");
     assert_eq!(on(&text, &["check", "--deny-warnings"]).0, Some(0));
 }
 
@@ -80,13 +96,13 @@ fn the_broker_is_a_version() {
 
 #[test]
 fn the_effects_of_the_settings_are_known() {
-    let topology = edited("effect = \"close\"", "effect = \"cancel\"");
-    let settings = "[effects.cancel]\nsql = \"cancel.sql\"\n";
+    let topology = edited("effect = \"close\"", "effect = \"write_off\"");
+    let settings = "[effects.write_off]\nsql = \"write_off.sql\"\n";
     let folder = Folder::with(&[("topology.toml", &topology), ("overdue.toml", settings)]);
     let out = folder.run(&["check"], &[]).stdout;
     assert_eq!(
         out,
-        "topology `orders` is valid: strategy `levels`, 4 levels, 5s to 30m, 1 timeout, 2 retries\n"
+        "topology `orders` is valid: strategy `levels`, 4 levels, 5s to 30m, let go up to 2s early, 1 timeout, 2 retries\n"
     );
 }
 

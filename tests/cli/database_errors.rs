@@ -98,6 +98,9 @@ async fn an_order_table_whose_id_is_a_number() {
         )
         .await;
     insta::assert_snapshot!(world.shown(&start(&world, &[]).await));
+    // A command that asks only for what is overdue says the same.
+    let run = world.overdue(&["effect", "check", "close"]);
+    assert!(run.stderr.contains("is built in") || run.stdout.contains("is built in"), "{run}");
 }
 
 /// The tables that are ours, made by hand or by another version.
@@ -156,8 +159,14 @@ const EFFECT: &str = "SELECT id AS order_id, 'closed'::text AS outcome, due_at, 
 
 /// `[effects.close]` in `overdue.toml`, and what the start says about it.
 async fn start_with_effect(sql: &str) -> String {
+    start_on_tables("", sql).await
+}
+
+/// The same, with more tables.
+async fn start_on_tables(tables: &str, sql: &str) -> String {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
+    world.sql(tables).await;
     std::fs::write(world.dir.path().join("mine.sql"), sql).unwrap();
     let file = "[effects.close]\nsql = \"mine.sql\"\n";
     std::fs::write(world.dir.path().join("overdue.toml"), file).unwrap();
@@ -185,6 +194,65 @@ async fn an_effect_that_is_no_sql() {
     insta::assert_snapshot!(start_with_effect("CLOSE ALL ORDERS").await);
 }
 
+/// Tables of another shape, with the mistakes of a first try, one after the other: each says what to write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_on_keys_that_are_numbers() {
+    const TABLE: &str =
+        "CREATE TABLE purchase (no bigint PRIMARY KEY, due_at timestamptz NOT NULL)";
+    const GOOD: &str =
+        "SELECT no::text AS order_id, 'done:gone'::text AS outcome, due_at, now() AS decided_at
+FROM purchase
+WHERE no = ANY ($1::text[]::bigint[]) AND $2::text <> ''";
+    let tries = [
+        (
+            "::text[]::bigint[]",
+            "::text[]",
+            [
+                "effect `close` (mine.sql, line 3) failed",
+                "write $1::text[]::bigint[] (or ::uuid[])",
+            ],
+        ),
+        (
+            "::text[]::bigint[]",
+            "",
+            [
+                "effect `close` (mine.sql) does not fit",
+                "$1 is bigint[]: write $1::text[]::bigint[]",
+            ],
+        ),
+        (
+            " AND $2::text <> ''",
+            "",
+            ["effect `close` (mine.sql) does not fit", "$2 text is missing: use it"],
+        ),
+        (
+            "no::text",
+            "no",
+            ["column 1 is `order_id bigint`, not `order_id text`", "write …::text AS order_id"],
+        ),
+        (
+            "FROM purchase",
+            "FROM purchases",
+            [
+                "effect `close` (mine.sql, line 2) failed",
+                "correct the name in the SQL, or add its schema",
+            ],
+        ),
+        (
+            "WHERE no",
+            "WHERE number",
+            ["effect `close` (mine.sql, line 3) failed", "correct the name of the column"],
+        ),
+    ];
+    for (from, to, expected) in tries {
+        assert!(GOOD.contains(from), "{from}");
+        let said = start_on_tables(TABLE, &GOOD.replace(from, to)).await;
+        for part in expected {
+            assert!(said.contains(part), "{part}\n{said}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_whose_file_is_missing_or_that_nobody_defined() {
     let world = World::empty().await;
@@ -200,6 +268,8 @@ async fn an_effect_whose_file_is_missing_or_that_nobody_defined() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_of_ones_own_runs() {
     let world = World::new().await;
+    // Somebody else's tables have other states.
+    world.sql("DROP TRIGGER orders_transition ON orders").await;
     let sql = "WITH done AS (
                    UPDATE orders SET status = 'cancelled' WHERE id = ANY ($1) AND status = 'unpaid'
                    AND due_at <= now() AND $2::text <> '' RETURNING id, due_at

@@ -21,12 +21,14 @@ fn pages() -> Vec<PathBuf> {
     [markdown(root()), markdown(&root().join("docs"))].concat()
 }
 
-/// Every line of a code block that begins with `overdue `, without prompt and comment; what follows `&&` is one more.
+/// Every line of a code block that begins with `overdue `, without prompt and comment, up to a pipe; what follows `&&` is
+/// one more.
 fn commands(page: &str) -> Vec<String> {
     let blocks = page.split("```").skip(1).step_by(2);
     let lines = blocks.flat_map(str::lines).flat_map(|line| line.split("&&"));
     let lines = lines.map(|line| line.trim().trim_start_matches("$ "));
-    let lines = lines.map(|line| line.split(" #").next().unwrap_or_default().trim());
+    let lines = lines.map(|line| line.split(" #").next().unwrap_or_default());
+    let lines = lines.map(|line| line.split(" | ").next().unwrap_or_default().trim());
     lines.filter(|line| line.starts_with("overdue ")).map(str::to_owned).collect()
 }
 

@@ -7,15 +7,18 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod alerts;
 mod apply;
 mod bench;
 mod broker_errors;
 mod check;
+mod completions;
 mod database_errors;
 mod documented;
 mod explain;
 mod export;
 mod no_plugin;
+mod operations;
 mod publish;
 mod settings;
 mod startup;

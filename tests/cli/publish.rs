@@ -19,7 +19,7 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
     let world = World::new().await;
     let wire = world.wire().await;
     let along = wire.listen("orders.in", "#").await;
-    let cases: [(&[&str], &str, &str, Option<&str>); 9] = [
+    let cases: [(&[&str], &str, &str, Option<&str>); 10] = [
         (&[], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
         (&["--timeout", "unpaid"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
         (&["--level", "30m"], "30m.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
@@ -43,8 +43,9 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
             r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#,
             Some("application/json"),
         ),
-        // The longest that is not longer; the worker sends it on for the rest.
-        (&["--after", "1700ms"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
+        // The longest that lets go in time; the worker waits for the rest, or sends it on.
+        (&["--after", "1700ms"], "2s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
+        (&["--after", "1400ms"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
         (&["--after", "37m"], "30m.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
     ];
     for (arguments, key, body, content_type) in cases {

@@ -65,6 +65,11 @@ fn a_value_out_of_its_range() {
         ),
         ("OVERDUE_WORKER__SWEEP_EVERY", "0s", "`0s` is too short: it has to be 1ms or more"),
         ("OVERDUE_DATABASE__CONNECTIONS", "1", "`database.connections` is 1"),
+        (
+            "OVERDUE_WORKER__LISTEN",
+            "9632",
+            "`9632` is not an address with a port: write 127.0.0.1:9632",
+        ),
     ];
     for (name, value, expected) in cases {
         let run = folder.run(&["config"], &[(name, value)]);
@@ -77,6 +82,34 @@ fn a_value_out_of_its_range() {
 fn a_settings_file_that_was_named_and_is_not_there() {
     let folder = Folder::with(&[]);
     insta::assert_snapshot!(folder.run(&["--config", "elsewhere.toml", "config"], &[]));
+}
+
+/// Wherever the program is started; from a variable it is as the shell that sets it sees it.
+#[test]
+fn the_sql_of_an_effect_lies_beside_the_settings_file_that_names_it() {
+    let file = "[effects.mine]\nsql = \"mine.sql\"\noverdue_sql = \"/etc/other.sql\"\n";
+    let folder = Folder::with(&[("overdue.toml", file)]);
+    let below = folder.path("below");
+    std::fs::create_dir(&below).unwrap();
+    let paths = |arguments: &[&str], from: &std::path::Path, environment: &[(&str, &str)]| {
+        let mut command = folder.command(arguments);
+        command.current_dir(from).envs(environment.iter().copied());
+        let run = crate::support::process::finish(command, None);
+        let settings: toml::Table =
+            run.stdout.parse().unwrap_or_else(|error| panic!("{error}: {run}"));
+        let mine = &settings["effects"]["mine"];
+        ["sql", "overdue_sql"].map(|key| mine[key].as_str().unwrap().to_owned())
+    };
+    let other = "/etc/other.sql".to_owned();
+    let here = folder.path("");
+    assert_eq!(paths(&["config"], &here, &[]), ["mine.sql".to_owned(), other.clone()]);
+    let beside = below.parent().unwrap().canonicalize().unwrap().join("mine.sql");
+    let beside = beside.display().to_string();
+    assert_eq!(paths(&["config"], &below, &[]), [beside, other.clone()]);
+    let named = paths(&["--config", "../overdue.toml", "config"], &below, &[]);
+    assert_eq!(named, ["../mine.sql".to_owned(), other.clone()]);
+    let variable = [("OVERDUE_EFFECTS__MINE__SQL", "here.sql")];
+    assert_eq!(paths(&["config"], &below, &variable), ["here.sql".to_owned(), other]);
 }
 
 #[test]

@@ -57,3 +57,12 @@ fn a_mistake_in_a_flag_is_named() {
     let run = Folder::with(&[]).run(&["publish", "4711", "--levle", "30m"], &[]);
     insta::assert_snapshot!(run);
 }
+
+/// Lines that a terminal of a usual width shows without a break in a word.
+#[test]
+fn the_help_of_publish_has_no_long_lines() {
+    let run = Folder::with(&[]).run(&["publish", "--help"], &[]);
+    let long: Vec<&str> = run.stdout.lines().filter(|line| line.chars().count() > 120).collect();
+    assert!(run.code == Some(0) && long.is_empty(), "{long:?}");
+    assert!(run.stdout.contains(r#"{"order_id": "4711"}, and optionally "timeout""#), "{run}");
+}

@@ -39,7 +39,7 @@ async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is
         (b"\xff\xfe\x00".to_vec(), "the body is not UTF-8"),
         (b"caf\xe9".to_vec(), "the body is not UTF-8"),
         (b"{".to_vec(), "not a due notice in JSON: EOF"),
-        (b"{\"order_id\":1}".to_vec(), "`order_id` is a number"),
+        (b"{\"order_id\":1.5}".to_vec(), "`order_id` is a number"),
         (b"{\"order_id\":null}".to_vec(), "`order_id` is null"),
         (b"{\"order_id\":[\"o-1\"]}".to_vec(), "`order_id` is a list"),
         (b"{\"order_id\":\"\"}".to_vec(), "the order id is empty"),
@@ -156,12 +156,12 @@ fn forged_death(queue: &str) -> AMQPValue {
     array(vec![table(&death)])
 }
 
-/// More of them than a level has slots for messages that it cannot get rid of (32).
+/// More of them than a level has slots for messages that it cannot get rid of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
     let world = World::new().await;
     let wire = world.wire().await;
-    let known = world.orders("o", 40, 0).await;
+    let known = world.orders("o", 1_040, 0).await;
     let forged = headers(&[
         ("x-death", forged_death("orders.unpaid")),
         ("x-first-death-queue", text("orders.unpaid")),
@@ -180,7 +180,7 @@ async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
     }
     let broken = headers(&[("x-death", text("none")), ("x-attempt", AMQPValue::Void)]);
     wire.publish("orders.in", "100ms.unpaid", broken, b"nobody-3").await;
-    world.until_closed(40).await;
+    world.until_closed(1_040).await;
     for parked in world.parked(3).await {
         let reason = "the database does not know this order; given up after 3 retries";
         assert_eq!(parked.reason(), reason);
@@ -267,18 +267,18 @@ async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exc
     assert_eq!(worker.stop().await, overdue::internals::worker::Counts::default());
 }
 
-/// Without an alternate exchange behind the levels, 32 of these would stop a level for good.
+/// Without an alternate exchange behind the levels, as many of these as it has slots would stop a level for good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undeliverable_messages_do_not_stop_a_level() {
     let world = World::new().await;
     let wire = world.wire().await;
     let orders = world.orders("o", 50, 0).await;
-    let lost: Vec<String> = (0..64).map(|n| format!("lost-{n}")).collect();
+    let lost: Vec<String> = (0..1_064).map(|n| format!("lost-{n}")).collect();
     wire.publish_all("orders.in", "100ms.nonsense", &lost).await;
     let worker = world.worker();
     world.publish("100ms", &orders).await;
     world.until_closed(50).await;
-    let mut parked: Vec<String> = world.parked(64).await.iter().map(Parked::text).collect();
+    let mut parked: Vec<String> = world.parked(1_064).await.iter().map(Parked::text).collect();
     let mut expected = lost;
     parked.sort();
     expected.sort();

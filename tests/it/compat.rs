@@ -1,12 +1,15 @@
 //! `[compat.x-delay]`: programs that were written for the delayed message exchange plugin, on a broker without it.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use lapin::{BasicProperties, types::AMQPValue, types::FieldTable};
 use overdue::internals::topology::Topology;
 use serde_json::Value;
 
-use crate::support::{Run, World, python, until, world::TOPOLOGY};
+use crate::support::{Proxy, Run, World, programs::node, python, until, world::TOPOLOGY};
 
 const COMPAT: &str = r#"
 [compat.x-delay]
@@ -22,6 +25,9 @@ fn with_ladder() -> String {
     let ladder = "strategy = \"ladder\"\nladder = { max = \"1h\" }\nlevels = [";
     with_levels().replace("levels = [", ladder)
 }
+
+/// Two seconds in a ladder, and the rest in the worker.
+const DELAY_MS: i32 = 2_900;
 
 /// Every form of `x-delay`: who waits waits exactly once and not too short, who does not is not kept; nothing else of a
 /// message changes.
@@ -51,6 +57,9 @@ async fn forms_on(topology: &str) {
     let url = world.broker_url();
     let arguments = [url.as_str(), "reminders", "welcome", "mails", "hostile"];
     assert_forms(&python("tests/python/x_delay.py", &arguments, ""));
+    if let Some(run) = node("tests/javascript/x_delay.js", &arguments[..4], "") {
+        assert_forms(&run);
+    }
     world.until_empty("orders.compat").await;
     world.parked(0).await;
     worker.stop().await;
@@ -121,7 +130,7 @@ async fn what_a_worker_keeps_outlives_it() {
     let wire = world.wire().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
-    let published = std::time::Instant::now();
+    let published = Instant::now();
     wire.publish("reminders", "welcome", delay_of(2_900), b"kept").await;
     for _ in 0..3 {
         let worker = world.worker();
@@ -131,18 +140,65 @@ async fn what_a_worker_keeps_outlives_it() {
     }
     let worker = world.worker();
     let mails = wire.take_many("mails", 1).await;
-    assert!(published.elapsed() >= std::time::Duration::from_millis(2_900));
+    assert!(published.elapsed() >= Duration::from_millis(2_900));
     assert_eq!((mails[0].key.as_str(), mails[0].text().as_str()), ("welcome", "kept"));
     assert_eq!(mails[0].headers.get("x-delay"), Some(&AMQPValue::LongInt(2_900)));
     worker.stop().await;
     assert_eq!(wire.take("mails").await, None);
 }
 
+/// Killed while copies are on their way, confirmed or not: a message may come twice, none is missing, none is early.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_in_the_middle_nothing_is_lost_and_nothing_is_early() {
+    const EACH: usize = 150;
+    let world = World::of(&with_ladder()).await;
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let proxy = Proxy::to(&world.services.broker_socket()).await;
+    let through = world.services.broker_url(&world.vhost, Some(proxy.port()));
+    let mut process = world.started(|it| _ = it.env("OVERDUE_BROKER__URL", through)).await;
+    let mut published = Vec::new();
+    for n in 0..2 * EACH {
+        published.push(Instant::now());
+        wire.publish("reminders", "welcome", delay_of(DELAY_MS), n.to_string().as_bytes()).await;
+        match n {
+            // Of what follows neither copies nor acks get out.
+            20 => {
+                let waiting = async || wire.ready("orders.ladder.delay.2s").await;
+                until("a copy waits in the ladder", waiting, |ready| *ready > 0).await;
+                proxy.freeze_to_service();
+            }
+            EACH => {
+                let ready = async || wire.ready("orders.compat").await;
+                until("all in hand", ready, |ready| *ready == 0).await;
+            }
+            _ if n > EACH && n % 50 == 0 => {}
+            _ => continue,
+        }
+        if n >= EACH {
+            process.kill();
+            process = world.started(|_| {}).await;
+        }
+    }
+    let mut all = BTreeSet::new();
+    while all.len() < published.len() {
+        let came = wire.take_many("mails", 1).await.remove(0);
+        let n: usize = came.text().parse().unwrap();
+        let waited = published[n].elapsed();
+        assert!(waited >= Duration::from_millis(2_900), "{n} after {waited:?}");
+        assert_eq!(came.headers.get("x-delay"), Some(&AMQPValue::LongInt(DELAY_MS)));
+        all.insert(n);
+    }
+    world.until_empty("orders.compat").await;
+    world.parked(0).await;
+}
+
 /// Both come without their being asked for: the section is taken out, nothing that waits is lost, everything goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_section_comes_and_goes() {
     let world = World::of(TOPOLOGY).await;
-    let before = world.management().observe().await.unwrap().objects;
+    let before = world.objects().await;
     let with = Topology::parse(&with_levels()).unwrap();
     world.apply(&with).await;
     std::fs::write(world.topology_file(), with_levels()).unwrap();
@@ -153,7 +209,7 @@ async fn the_section_comes_and_goes() {
     std::fs::write(world.topology_file(), TOPOLOGY).unwrap();
     let run = world.overdue(&["apply", "--yes", "--wait"]);
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(world.management().observe().await.unwrap().objects, before);
+    assert_eq!(world.objects().await, before);
 }
 
 fn delay_of(ms: i32) -> BasicProperties {
@@ -165,6 +221,10 @@ fn delay_of(ms: i32) -> BasicProperties {
 pub(super) fn assert_reminded(run: &Run) {
     let wanted = "waiting\nreceived now with welcome\nreceived sooner with welcome\nreceived late with welcome\n";
     assert_eq!(run.stdout, wanted, "{run}");
+    let page = include_str!("../../docs/leaving-the-delayed-message-plugin.md");
+    for line in wanted.lines() {
+        assert!(page.lines().any(|shown| shown == line), "the page does not show: {line}");
+    }
 }
 
 impl World {
@@ -172,7 +232,19 @@ impl World {
         let url = self.broker_url();
         let input = "welcome 2500 late\nwelcome 1000 sooner\nwelcome - now\n";
         let run = python("examples/python/delayed_publisher.py", &[&url, "reminders"], input);
+        let published: Vec<&str> = run.stdout.lines().collect();
         assert_eq!(run.code, Some(0), "{run}");
+        let expected = [
+            "published late with welcome, x-delay 2500",
+            "published sooner with welcome, x-delay 1000",
+            "published now with welcome, x-delay -",
+        ];
+        assert_eq!(published, expected, "{run}");
+        // As the page shows it: each line of input, and what is printed for it.
+        let shown: Vec<String> =
+            input.lines().zip(expected).map(|(line, said)| format!("{line}\n{said}\n")).collect();
+        let page = include_str!("../../docs/leaving-the-delayed-message-plugin.md");
+        assert!(page.contains(&shown.concat()), "the page shows another transcript");
     }
 
     pub(super) fn started_consumer(&self) -> tokio::task::JoinHandle<Run> {

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use lapin::types::AMQPValue;
+use overdue::internals::config::{EventsSettings, WorkerSettings};
 use rabbitmq_http_client::requests::TopicPermissions;
-use tokio_postgres::GenericClient;
 
-use crate::support::{Parked, Wire, World, text, until, worker::settings};
+use crate::support::{
+    Parked, Wire, World, text, until,
+    worker::{millis, settings},
+};
 
 /// Writes events in this order.
-async fn write(world: &World, events: &[(&str, &str)]) {
+pub(super) async fn write(world: &World, events: &[(&str, &str)]) {
     for (event, order) in events {
         let sql = format!("INSERT INTO outbox (event, order_id) VALUES ('{event}', '{order}')");
         world.sql(&sql).await;
@@ -170,93 +173,50 @@ async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
     until("nothing refused", async || refused(&world).await, |held| *held == 0).await;
 }
 
-const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
-
-/// The orders of the events that a claim takes, each with the event's name.
-async fn claim(client: &impl GenericClient, limit: i64) -> Vec<(i64, String, String)> {
-    let rows = client.query(CLAIM, &[&limit]).await.unwrap();
-    let mut events: Vec<_> = rows.iter().map(|row| (row.get(0), row.get(2), row.get(1))).collect();
-    events.sort();
-    events
-}
-
-fn names(claimed: &[(i64, String, String)]) -> Vec<String> {
-    claimed.iter().map(|(_, order, event)| format!("{order} {event}")).collect()
-}
-
-/// Two relays on two connections, one step at a time.
+/// Each commit of a worker rings its relay; it looks once for the events of many.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_later_event_of_an_order_is_not_taken_while_another_relay_has_an_earlier_one() {
+async fn events_of_many_commits_are_published_together() {
     let world = World::new().await;
-    let (mut one, other) =
-        (world.store.client().await.unwrap(), world.store.client().await.unwrap());
-    let events = [("first", "x"), ("second", "x"), ("first", "y"), ("third", "x"), ("second", "y")];
-    write(&world, &events).await;
-
-    // Locked, not committed.
-    let claiming = one.transaction().await.unwrap();
-    let first = claim(&*claiming, 1).await;
-    assert_eq!(names(&first), ["x first"]);
-    // Only events of the order that nobody else has, and all of them at once.
-    assert_eq!(names(&claim(&**other, 500).await), ["y first", "y second"]);
-    claiming.commit().await.unwrap();
-    // Committed, on its way to the broker.
-    assert_eq!(names(&claim(&**other, 500).await), Vec::<String>::new());
-    let forget = include_str!("../../sql/outbox_done.sql");
-    one.execute(forget, &[&vec![first[0].0]]).await.unwrap();
-    assert_eq!(names(&claim(&**other, 500).await), ["x second", "x third"]);
-}
-
-/// A relay that has died with an order's first event keeps that order for 30 s, and no other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_behind_a_claimed_one_of_their_order_do_not_hide_the_others() {
-    let world = World::new().await;
-    let client = world.store.client().await.unwrap();
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
     world
         .sql(
-            "INSERT INTO outbox (event, order_id) SELECT 'e-' || n, 'x' FROM generate_series(1, 60) n;
-             INSERT INTO outbox (event, order_id) VALUES ('e', 'y'), ('e', 'z')",
+            "CREATE TABLE looks (n bigint);
+             CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN INSERT INTO looks VALUES (1); RETURN NULL; END';
+             CREATE TRIGGER looks AFTER DELETE ON outbox FOR EACH STATEMENT EXECUTE FUNCTION look()",
         )
         .await;
-    assert_eq!(names(&claim(&**client, 1).await), ["x e-1"]);
-    assert_eq!(names(&claim(&**client, 20).await), ["y e", "z e"]);
-    world
-        .sql("UPDATE outbox SET claimed_until = now() - interval '1 second' WHERE event = 'e-1'")
-        .await;
-    assert_eq!(names(&claim(&**client, 2).await), ["x e-1", "x e-2"]);
+    let orders = world.orders("o", 60, 0).await;
+    let settings = WorkerSettings { batch_size: 1, in_flight: 1, ..settings() };
+    let events = EventsSettings { publish: true, linger: millis("1s") };
+    let _worker = world.worker_of_events(settings, events);
+    world.publish("100ms", &orders).await;
+    assert_eq!(wire.take_many(&subscriber, 60).await.len(), 60);
+    let left = async || world.number("SELECT count(*) FROM outbox").await;
+    until("the outbox empty", left, |rows| *rows == 0).await;
+    let commits = world.number("SELECT count(DISTINCT xmin::text) FROM closures").await;
+    assert_eq!(commits, 60);
+    let looks = world.number("SELECT count(*) FROM looks").await;
+    assert!(looks <= 20, "{looks} deletes for the events of 60 commits");
 }
 
-/// Five relays that claim, publish and forget at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
+async fn a_worker_without_events_closes_and_writes_and_publishes_none() {
     let world = World::new().await;
-    world
-        .sql(
-            "INSERT INTO outbox (event, order_id)
-             SELECT 'e', 'o-' || n % 7 FROM generate_series(1, 3000) n",
-        )
-        .await;
-    let published = std::sync::Mutex::new(Vec::new());
-    let relays = (0..5).map(async |_| {
-        let client = world.store.client().await.unwrap();
-        loop {
-            let claimed = claim(&**client, 20).await;
-            let ids: Vec<i64> = claimed.iter().map(|(id, ..)| *id).collect();
-            published.lock().unwrap().extend(claimed.into_iter().map(|(id, order, _)| (order, id)));
-            client.execute(include_str!("../../sql/outbox_done.sql"), &[&ids]).await.unwrap();
-            if ids.is_empty() && world.number("SELECT count(*) FROM outbox").await == 0 {
-                break;
-            }
-        }
-    });
-    futures_util::future::join_all(relays).await;
-    let published = published.into_inner().unwrap();
-    assert_eq!(published.len(), 3_000);
-    let mut last = BTreeMap::new();
-    for (order, id) in published {
-        let before = last.insert(order.clone(), id).unwrap_or_default();
-        assert!(before < id, "{order}: {id} after {before}");
-    }
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
+    // Of somebody else: they are left where they are.
+    write(&world, &[("order.paid", "other")]).await;
+    let orders = world.orders("o", 20, 0).await;
+    let events = EventsSettings { publish: false, ..EventsSettings::default() };
+    let worker = world.worker_of_events(settings(), events);
+    world.publish("100ms", &orders).await;
+    world.until_closed(20).await;
+    assert_eq!(worker.stop().await.closed, 20);
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 20);
+    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
+    assert_eq!(wire.take(&subscriber).await.map(|message| message.key), None);
 }
 
 /// The broker closes the channel for it, and what is beside it there is in doubt.
@@ -296,7 +256,12 @@ async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
     // One that comes later does not touch the channel of the others.
     write(&world, &[("secret", "o-30")]).await;
     until("four refused", async || refused(&world).await, |refused| *refused == 4).await;
+    // Nor does what is written at once with it, for the same order, come before it.
+    let both =
+        "INSERT INTO outbox (event, order_id) VALUES ('secret', 'o-31'), ('order.closed', 'o-31')";
+    world.sql(both).await;
+    until("six refused", async || refused(&world).await, |refused| *refused == 6).await;
     allow(".*").await;
     let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
-    until("31 events", arrived, |arrived| *arrived == 31).await;
+    until("33 events", arrived, |arrived| *arrived == 33).await;
 }

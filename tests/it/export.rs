@@ -13,12 +13,40 @@ use overdue::internals::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{World, samples::named};
+use crate::support::{
+    Services, World,
+    samples::{LADDER, dotted_compat, dotted_ladder, named},
+};
 
 async fn assert_complete(world: &World, topology: &Topology) {
     let management = world.management();
     let (plan, _) = apply::plan(&management, topology, &BTreeSet::new()).await.unwrap();
     assert!(plan.is_empty() && plan.draining.is_empty(), "{plan}");
+}
+
+/// As definitions, and as commands of rabbitmqadmin.
+pub(crate) async fn assert_exports_are_complete(services: Services, text: &str) {
+    let world = World::bare(services.clone(), text).await;
+    let body = exported(&world.topology, &world, false);
+    world.call(Method::POST, "definitions", &[], body).await;
+    assert_complete(&world, &world.topology).await;
+
+    let world = World::bare(services, text).await;
+    for words in run(&rabbitmqadmin::render(&world.topology, &world.vhost)) {
+        carry_out(&world, &words).await;
+    }
+    assert_complete(&world, &world.topology).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ladder() {
+    assert_exports_are_complete(Services::main(), LADDER).await;
+    assert_exports_are_complete(Services::main(), &dotted_ladder()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_that_is_taken_over() {
+    assert_exports_are_complete(Services::main(), &dotted_compat()).await;
 }
 
 fn exported(topology: &Topology, world: &World, create_vhost: bool) -> Value {
@@ -127,11 +155,15 @@ async fn carry_out(world: &World, words: &[String]) {
             (vec!["queues", vhost, take("--name").unwrap()], Method::PUT, body)
         }
         ["exchanges", "bind"] => {
-            assert_eq!(take("--destination-type"), Some("queue"));
+            let to_type = match take("--destination-type").unwrap() {
+                "queue" => "q",
+                "exchange" => "e",
+                other => panic!("no such destination: {other}"),
+            };
             let body =
                 json!({ "routing_key": take("--routing-key").unwrap(), "arguments": arguments });
             let (source, to) = (take("--source").unwrap(), take("--destination").unwrap());
-            (vec!["bindings", vhost, "e", source, "q", to], Method::POST, body)
+            (vec!["bindings", vhost, "e", source, to_type, to], Method::POST, body)
         }
         other => panic!("no such command: {other:?}"),
     };

@@ -17,9 +17,11 @@ use overdue::internals::{
     wire::{DueNotice, Message},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use reqwest::Method;
+use serde_json::Value;
 
 use crate::support::{
-    World, until,
+    Proxy, World, until,
     worker::{millis, settings},
 };
 
@@ -86,7 +88,10 @@ impl World {
     }
 
     /// On a thread of its own, while messages go on.
-    async fn apply_meanwhile(&self, arguments: &'static [&'static str]) -> crate::support::Run {
+    pub(super) async fn apply_meanwhile(
+        &self,
+        arguments: &'static [&'static str],
+    ) -> crate::support::Run {
         let command = self.command(arguments);
         let run = move || crate::support::process::finish(command, None);
         tokio::task::spawn_blocking(run).await.unwrap()
@@ -97,7 +102,7 @@ impl World {
     }
 
     /// Exactly what the topology has, but for what is foreign.
-    async fn has_exactly_the_topology(&self, foreign: &str) {
+    pub(super) async fn has_exactly_the_topology(&self, foreign: &str) {
         let mut seen = self.seen().await.objects;
         seen.exchanges
             .retain(|name, _| !name.is_empty() && !name.starts_with("amq.") && name != foreign);
@@ -118,7 +123,6 @@ async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
     world.assert_invariants().await;
     let counts = worker.stop().await;
     assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0), "{counts:?}");
-    assert!(counts.held > 0, "what is below a second is held: {counts:?}");
 }
 
 /// A notice that is far too early goes back for the rest, by the ladder; so does a retry.
@@ -126,7 +130,7 @@ async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
 async fn early_notices_and_retries_wait_in_the_ladder() {
     let world = World::of(&ladder("10s")).await;
     let wire = world.wire().await;
-    let early = world.orders("early", 20, 3_500).await;
+    let early = world.orders("early", 20, 4_200).await;
     let through = wire.listen("orders.ladder.1s", "#").await;
     let worker = world.worker_with(WorkerSettings { hold: millis("900ms"), ..settings() });
     wire.publish_all("orders.dlx", "0.unpaid", &early).await;
@@ -138,8 +142,31 @@ async fn early_notices_and_retries_wait_in_the_ladder() {
     let counts = worker.stop().await;
     assert!(counts.put_back >= 20 && counts.retried == 2, "{counts:?}");
     let keys: Vec<String> = wire.take_all(&through).await.into_iter().map(|it| it.key).collect();
-    assert!(keys.iter().filter(|key| *key == "3.unpaid").count() >= 20, "{keys:?}");
-    assert!(keys.contains(&"1.unpaid".to_owned()) && keys.contains(&"2.unpaid".to_owned()));
+    // By when they are asked for.
+    let at_first = |key: &&String| ["3.unpaid", "2.unpaid"].contains(&key.as_str());
+    assert!(keys.iter().filter(at_first).count() >= 20, "{keys:?}");
+    assert!(keys.contains(&"1.unpaid".to_owned()), "retries: {keys:?}");
+}
+
+/// The copies are refused until the worker knows why; then it holds what has nowhere to wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_for_an_exchange_that_is_gone_are_decided_anew() {
+    let world = World::of(&ladder("10s")).await;
+    let wire = world.wire().await;
+    let early = world.orders("early", 20, 9_000).await;
+    let management = Proxy::to(&world.services.management_socket()).await;
+    let url = format!("http://admin:admin@127.0.0.1:{}", management.port());
+    let mut process = world.started(|it| _ = it.env("OVERDUE_BROKER__MANAGEMENT_URL", url)).await;
+    management.refuse();
+    world.call(Method::DELETE, "exchanges", &["orders.ladder.1s"], Value::Null).await;
+    wire.publish_all("orders.dlx", "0.unpaid", &early).await;
+    process.until_logged("messages wait until they can be put back").await;
+    assert!(process.log().contains("no exchange `orders.ladder.1s`"), "{}", process.log());
+    management.pass();
+    world.until_closed(20).await;
+    world.assert_invariants().await;
+    world.until_empty("orders.unpaid").await;
+    world.parked(0).await;
 }
 
 /// More, other digits, levels, and back, with messages waiting in each and a publisher that knows only the last.
@@ -158,11 +185,12 @@ async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
     );
     declaring.await.unwrap();
     let mut worker = world.worker();
+    let mut went_elsewhere = 0;
     let changes = [ladder("25s"), ladder_of("25s", 6), levels(), ladder("10s")];
     world.orders_after("first", &delays_ms(EACH, 1_000..10_000)).await;
     for (n, change) in changes.iter().enumerate() {
         world.changes_to(change).await;
-        worker.stop().await;
+        went_elsewhere += worker.stop().await.parked;
         worker = world.worker();
         world.orders_after(&format!("o{n}"), &delays_ms(EACH, 1_000..9_000)).await;
     }
@@ -171,10 +199,17 @@ async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
     assert_eq!(run.code, Some(0), "{run}");
     world.until_closed(all).await;
     world.assert_invariants().await;
-    assert!(wire.take("orders.parked").await.is_none(), "parked");
+    // Copies for a place that went since the worker's last look: the originals have waited elsewhere, and nobody sweeps.
+    went_elsewhere += worker.stop().await.parked;
+    let copies = wire.take_all("orders.parked").await;
+    assert!(u64::try_from(copies.len()).unwrap() <= went_elsewhere, "{copies:?}");
+    assert!(copies.iter().all(|copy| copy.reason().is_empty()), "{copies:?}");
     world.has_exactly_the_topology(foreign).await;
     assert!(world.seen().await.objects.exchanges.contains_key(foreign));
 }
+
+/// How long the broker leaves dead letters that nobody takes in their slots.
+const BROKER_TRIES_AGAIN: Duration = Duration::from_mins(3);
 
 /// What has nowhere to go is parked, and stands in nobody's way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,8 +224,9 @@ async fn ten_thousand_messages_for_nobody_hold_up_none_of_a_hundred_good_ones() 
     let arrived = wire.take_many(&good, 100).await;
     let waited = published.elapsed();
     assert_eq!(arrived.len(), 100);
-    // Without an alternate exchange they would wait for 180 s at least, longer than any wait of a test.
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
+    // What is held up behind undeliverable ones comes when the broker tries those again; the rest is for a slow machine.
+    assert!(waited < BROKER_TRIES_AGAIN / 4, "{waited:?}");
     let parked = async || wire.ready("orders.parked").await;
     until("10,000 parked", parked, |ready| *ready == 10_000).await;
 }

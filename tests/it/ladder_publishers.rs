@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::support::{
     Run, World,
-    programs::{go, java, node},
+    programs::{go, go_test, java, java_with, node},
     python,
 };
 
@@ -118,4 +120,49 @@ fn a_javascript_publisher_finds_the_path_of_every_golden_vector() {
     let forged = vectors.replacen("0.0.0.3.unpaid", "0.0.3.0.unpaid", 1);
     let run = node(script, &[], &forged).expect("it is there");
     assert_eq!(run.code, Some(1), "{run}");
+}
+
+/// Delay, exchange and routing key of the vectors that are rounded down and have a path; these programs round no other way.
+fn rounded_down(ladders: &Value) -> Vec<String> {
+    let cases = ladders.as_array().unwrap().iter().flat_map(|it| it["cases"].as_array().unwrap());
+    let cases = cases.filter(|case| case["rounding"] == "down" && case["error"].is_null());
+    let text = |case: &Value, key: &str| case[key].as_str().unwrap().to_owned();
+    cases
+        .map(|case| {
+            format!("{} {} {}", case["delay_ms"], text(case, "exchange"), text(case, "routing_key"))
+        })
+        .collect()
+}
+
+#[test]
+fn a_go_publisher_finds_the_path_of_every_golden_vector_that_is_rounded_down() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ladder-vectors.json");
+    let vectors = std::fs::read_to_string(&file).unwrap();
+    let sources = ["examples/go/publish_later.go", "examples/go/publish_later_test.go"];
+    let Some(run) = go_test(sources, &file) else { return };
+    assert_eq!(run.code, Some(0), "{run}");
+    let count = rounded_down(&serde_json::from_str(&vectors).unwrap()).len();
+    assert!(count >= 30 && run.stdout.contains(&format!(": {count} vectors")), "{run}");
+    // It does compare.
+    let forged = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(forged.path(), vectors.replace("0.0.0.3.unpaid", "0.0.3.0.unpaid")).unwrap();
+    let run = go_test(sources, forged.path()).expect("it is there");
+    assert_eq!(run.code, Some(1), "{run}");
+}
+
+/// Those of the ladder that is in its source.
+#[test]
+fn a_java_publisher_finds_the_path_of_the_golden_vectors_of_its_ladder() {
+    let vectors: Value =
+        serde_json::from_str(include_str!("../../examples/ladder-vectors.json")).unwrap();
+    let first = Value::Array(vec![vectors[0].clone()]);
+    let mut lines = rounded_down(&first);
+    assert!(lines.len() >= 15, "{}", lines.len());
+    lines.push("1000 orders.ladder.1s 2.unpaid".to_owned());
+    let folder = tempfile::tempdir().unwrap();
+    let (example, test) = ("examples/java/PublishLater.java", "tests/java/LadderVectors.java");
+    let Some(run) = java_with(example, test, folder.path(), &lines.join("\n")) else { return };
+    let expected =
+        format!("1000 ms: orders.ladder.1s 1.unpaid\n{} vectors, 1 wrong\n", lines.len());
+    assert_eq!((run.code, run.stdout), (Some(0), expected));
 }

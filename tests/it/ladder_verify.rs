@@ -63,7 +63,7 @@ async fn a_queue_that_lets_go_early_and_one_that_is_gone() {
     assert!(run.stdout.contains("notices whose delay has this digit are parked"), "{run}");
     // It is so: nothing is bound for the digit.
     let publisher = world.publisher().await;
-    let notice = world.notice("2s", "4711");
+    let notice = world.notice("2500ms", "4711");
     publisher.publish(notice).await.unwrap();
     assert_eq!(world.parked(1).await.len(), 1);
 }

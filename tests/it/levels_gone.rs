@@ -13,7 +13,12 @@ use overdue::{
     },
 };
 
-use crate::support::{World, text, until, worker::settings, world::TOPOLOGY};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Proxy, World, samples::LADDER, text, until, worker::settings, world::TOPOLOGY,
+};
 
 /// The topology of the tests without these levels.
 fn without(levels: &[&str]) -> Topology {
@@ -84,39 +89,46 @@ async fn without_any_level_a_short_rest_is_held_and_a_long_one_is_parked_with_th
     world.assert_invariants().await;
 }
 
-/// Between two looks nobody can know. The next look counts what may have been parked meanwhile.
+/// Between two looks nobody can know: the broker confirms the copies, and its alternate exchange parks them. The originals
+/// are still there when the next look says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn copies_for_a_level_that_vanishes_between_two_looks_are_counted_as_parked() {
+async fn notices_put_back_into_a_level_that_went_since_the_last_look_wait_in_another_one() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let management = Proxy::to(&world.services.management_socket()).await;
+    let url = format!("http://admin:admin@127.0.0.1:{}", management.port());
+    let started = world.started(|it| {
+        it.env("OVERDUE_BROKER__MANAGEMENT_URL", url).env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+    });
+    let mut process = started.await;
+    // Also a look that has begun: what it says is older than the copies.
+    management.freeze_to_program();
+    world.apply(&without(&["2s"])).await;
+    let orders = world.orders("o", 20, 6_000).await;
+    wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
+    let in_lot = async || wire.ready("orders.parked").await;
+    until("the copies are parked", in_lot, |ready| *ready == 20).await;
+    management.pass();
+    process.until_logged("a copy was parked, and the notice waits elsewhere").await;
+    world.until_closed(20).await;
+    world.assert_invariants().await;
+    world.until_empty("orders.unpaid").await;
+    assert_eq!(world.parked(20).await.len(), 20);
+}
+
+/// What is confirmed waits for a look, and a worker that stops waits for it, too: nothing comes twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_stops_gives_back_nothing_that_waits_in_a_level() {
     let world = World::new().await;
     let wire = world.wire().await;
     let worker = world.worker();
-    let put = async |orders: &[String]| {
-        let copied = || worker.counts().put_back + worker.counts().parked;
-        let at_least = copied() + u64::try_from(orders.len()).unwrap();
-        wire.publish_all("orders.dlx", "100ms.unpaid", orders).await;
-        until("put somewhere", async || copied(), |copied| *copied >= at_least).await;
-    };
-    let mut in_lot = 0;
-    for round in 0..20 {
-        let probe = world.orders(&format!("probe{round}"), 1, 3_600_000).await;
-        let orders = world.orders(&format!("r{round}"), 5, 3_600_000).await;
-        let before = wire.ready("orders.delay.30m").await;
-        let used = async || {
-            put(&probe).await;
-            wire.ready("orders.delay.30m").await
-        };
-        until("the worker uses the level", used, |waiting| *waiting > before).await;
-        world.unbind("orders.in", "orders.delay.30m", "30m.*").await;
-        put(&orders).await;
-        in_lot = wire.ready("orders.parked").await;
-        if in_lot > 0 {
-            break;
-        }
-        world.bind("orders.in", "orders.delay.30m", "30m.*").await;
-    }
-    assert!(in_lot > 0, "each time the level was looked for before the notices came");
-    let counted = async || (u64::from(wire.ready("orders.parked").await), worker.counts().parked);
-    until("counted", counted, |(there, counted)| *there > 0 && counted >= there).await;
+    let orders = world.orders("o", 200, 3_600_000).await;
+    wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
+    let waiting = async || wire.ready("orders.delay.30m").await;
+    until("some wait", waiting, |waiting| *waiting > 0).await;
+    let counts = worker.stop().await;
+    let (there, left) = (wire.ready("orders.delay.30m").await, wire.ready("orders.unpaid").await);
+    assert_eq!((u64::from(there), there + left), (counts.put_back, 200));
 }
 
 /// Without the management API the queues are asked for.
@@ -164,4 +176,47 @@ async fn a_publisher_can_ask_which_routes_lead_to_a_level() {
     assert!(!leads("2s").await);
     world.apply(&world.topology).await;
     assert!(leads("2s").await);
+}
+
+/// It asks for the exchanges on the way only: those of others count as well. What may not be seen is not taken for gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn routes_through_the_exchanges_of_others_lead_to_a_level() {
+    let world = World::new().await;
+    let route = world.topology.route("unpaid", &Delay::Level("2s".to_owned())).unwrap();
+    let leads = async || {
+        let routes = world.management().level_routes(&world.topology).await.unwrap();
+        routes.leads(&route)
+    };
+    world.unbind("orders.in", "orders.delay.2s", "2s.*").await;
+    for exchange in ["one", "another"] {
+        world.exchange(exchange, "fanout", json!({})).await;
+    }
+    let key = json!({ "routing_key": "2s.*" });
+    world.call(Method::POST, "bindings", &["e", "orders.in", "e", "one"], key.clone()).await;
+    world.call(Method::POST, "bindings", &["e", "one", "e", "another"], key).await;
+    assert!(!leads().await);
+    world.bind("another", "orders.delay.2s", "").await;
+    assert!(leads().await);
+    // A circle ends as well.
+    let none = json!({ "routing_key": "" });
+    world.call(Method::POST, "bindings", &["e", "another", "e", "one"], none).await;
+    assert!(leads().await);
+
+    let user = world.user("management").await;
+    let refused = world.management_of(&user).level_routes(&world.topology).await;
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+/// Of a ladder each exchange that is not there is known as such.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_of_a_ladder_that_is_gone_leads_nowhere() {
+    let world = World::of(LADDER).await;
+    let leads = async |delay: &str| {
+        let routes = world.management().level_routes(&world.topology).await.unwrap();
+        let delay = Delay::after(delay).unwrap();
+        routes.leads(&world.topology.route("unpaid", &delay).unwrap())
+    };
+    assert!(leads("30m").await && leads("5s").await);
+    world.call(Method::DELETE, "exchanges", &["orders.ladder.10m"], Value::Null).await;
+    assert!(!leads("30m").await && leads("5s").await);
 }

@@ -36,7 +36,8 @@ async fn locked_orders_hold_up_nobody_and_burn_no_retry() {
     held.rollback().await.unwrap();
     world.until_closed(2_000).await;
     let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.retried, counts.parked), (2_000, 0, 0));
+    let closed = counts.closed + counts.ahead;
+    assert_eq!((closed, counts.retried, counts.parked), (2_000, 0, 0));
     world.assert_invariants().await;
 }
 
@@ -58,7 +59,8 @@ async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_ot
     held.rollback().await.unwrap();
     world.until_closed(2_000).await;
     let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.retried, counts.parked), (2_000, 0, 0));
+    let closed = counts.closed + counts.ahead;
+    assert_eq!((closed, counts.retried, counts.parked), (2_000, 0, 0));
     world.assert_invariants().await;
 }
 

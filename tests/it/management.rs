@@ -1,11 +1,25 @@
 //! The client of the management API and the connections that it keeps.
 
 use overdue::internals::broker::{BrokerAddress, Management};
+use serde_json::json;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::TcpListener,
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional},
+    net::{TcpListener, TcpStream},
     sync::mpsc,
 };
+
+use crate::support::World;
+
+const NOTHING: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
+
+/// Reads a request without a body.
+async fn read_request(stream: &mut BufReader<TcpStream>) {
+    let mut line = String::new();
+    while stream.read_line(&mut line).await.unwrap() > 2 {
+        line.clear();
+    }
+}
 
 /// RabbitMQ closes a connection after five idle seconds, which a request of that moment does not survive. So the
 /// client closes it first; by default it would keep it for 90 seconds, longer than anything here waits.
@@ -16,14 +30,9 @@ async fn an_idle_connection_is_closed_by_the_client() {
     let (closed, mut seen_closed) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+        read_request(&mut stream).await;
+        stream.get_mut().write_all(NOTHING).await.unwrap();
         let mut line = String::new();
-        while stream.read_line(&mut line).await.unwrap() > 2 {
-            line.clear();
-        }
-        let answer =
-            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
-        stream.get_mut().write_all(answer).await.unwrap();
-        line.clear();
         closed.send(stream.read_line(&mut line).await.unwrap()).unwrap();
     });
     let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
@@ -34,4 +43,35 @@ async fn an_idle_connection_is_closed_by_the_client() {
     assert_eq!(end.expect("the idle connection is kept"), Some(0));
     // Until here: a client that is gone has no connections.
     drop(management);
+}
+
+/// A broker closes an idle connection at the very moment at which a question is on its way: the question is asked once more,
+/// on a new connection, and the broker itself answers that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
+    let world = World::new().await;
+    world.policy("policies", "limit", "^audit$", json!({ "max-length": 7 })).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
+    let service = world.services.management_socket();
+    let (cut, mut seen_cut) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut first = BufReader::new(listener.accept().await.unwrap().0);
+        read_request(&mut first).await;
+        first.get_mut().write_all(NOTHING).await.unwrap();
+        cut.send(first.read_u8().await.unwrap()).unwrap();
+        drop(first);
+        let (mut second, _) = listener.accept().await.unwrap();
+        let mut service = TcpStream::connect(service).await.unwrap();
+        // It ends with the client.
+        let _ = copy_bidirectional(&mut second, &mut service).await;
+    });
+    let broker = world.services.broker_url(&world.vhost, None);
+    let address = BrokerAddress::parse(&broker, Some(url.as_str())).unwrap();
+    let management = Management::new(&address).unwrap();
+    assert_eq!(management.policies().await.unwrap(), []);
+    let policies = management.policies().await.unwrap();
+    assert_eq!(policies, world.management().policies().await.unwrap());
+    assert_eq!(policies.len(), 1);
+    assert_eq!(seen_cut.recv().await, Some(b'G'), "it was on the connection that was kept");
 }

@@ -185,6 +185,34 @@ async fn while_the_database_is_away_messages_stay_unacked_and_nobody_gives_them_
     run.ends_well().await;
 }
 
+/// The safety net needs no broker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
+    let world = World::new().await;
+    let broker = Proxy::to(&world.services.broker_socket()).await;
+    let broker_url = world.services.broker_url(&world.vhost, Some(broker.port()));
+    let mut process = world
+        .started(|command| {
+            command
+                .env("OVERDUE_BROKER__URL", broker_url)
+                .env("OVERDUE_WORKER__SWEEP_EVERY", "200ms")
+                .env("OVERDUE_WORKER__SWEEP_GRACE", "0s");
+        })
+        .await;
+    broker.refuse();
+    process.until_logged("session ended").await;
+    world.orders("o", 30, 0).await;
+    world.until_closed(30).await;
+    broker.pass();
+    let orders = world.orders("later", 10, 1_000).await;
+    world.publish("1s", &orders).await;
+    world.until_closed(40).await;
+    world.assert_invariants().await;
+    process.signal("TERM");
+    let status = process.ended(std::time::Duration::from_secs(20)).await;
+    assert_eq!(status.code(), Some(0), "{}", process.log());
+}
+
 /// The statement was carried out and the answer lost: asked again, the order is closed already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twice() {
@@ -192,7 +220,7 @@ async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twic
     let mut client = run.world.store.client().await.unwrap();
     let held = run.world.stall(&mut client, "o-0").await;
     run.publish().await;
-    run.world.until_somebody_waits().await;
+    run.world.until_stalled().await;
     run.database.freeze_to_program();
     held.rollback().await.unwrap();
     let first = async || run.world.status("o-0").await;
@@ -230,8 +258,9 @@ async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
     let mut client = run.world.store.client().await.unwrap();
     let held = run.world.stall(&mut client, "o-0").await;
     run.publish().await;
-    run.world.until_somebody_waits().await;
-    assert!(run.world.terminate_waiting().await > 0);
+    // It waits for milliseconds each time.
+    let terminated = async || run.world.terminate_waiting().await;
+    until("terminated", terminated, |backends| *backends > 0).await;
     run.process.until_logged("orders cannot be closed").await;
     held.rollback().await.unwrap();
     drop(client);

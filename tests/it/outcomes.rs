@@ -60,7 +60,7 @@ async fn an_order_that_got_on_is_left_alone() {
     assert!(world.pay(&orders[0]).await);
     let states = ["paid", "shipped", "completed", "cancelled", "closed"];
     for (order, state) in orders[1..].iter().zip(states) {
-        world.sql(&format!("UPDATE orders SET status = '{state}' WHERE id = '{order}'")).await;
+        world.bring_to(order, state).await;
     }
     let before = world.statuses().await;
     let worker = world.worker();
@@ -140,6 +140,10 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
     let mut notice = world.notice("100ms", "nobody");
     notice.headers.insert("x-trace".into(), AMQPValue::LongString("abc".into()));
     notice.message_id = "mine".to_owned();
+    notice.properties.correlation_id = Some("checkout-7".to_owned());
+    notice.properties.timestamp_s = Some(1_700_000_000);
+    // A copy that kept it would vanish from the parking lot.
+    notice.properties.expiration = Some("900000".to_owned());
     world.publisher().await.publish(notice).await.unwrap();
 
     let parked = world.parked(1).await.remove(0);
@@ -150,6 +154,10 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
     assert_eq!(parked.message_id.as_deref(), Some("mine"));
     assert_eq!(parked.content_type.as_deref(), Some("application/json"));
     assert_eq!(parked.delivery_mode, Some(2));
+    let correlation = parked.properties.correlation_id().as_ref().map(ToString::to_string);
+    assert_eq!(correlation.as_deref(), Some("checkout-7"));
+    assert_eq!(*parked.properties.timestamp(), Some(1_700_000_000));
+    assert_eq!(*parked.properties.expiration(), None);
     assert_eq!(parked.text(), r#"{"order_id":"nobody"}"#);
     assert!(!parked.headers.contains_key("x-death"), "{parked:?}");
 

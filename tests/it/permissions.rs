@@ -2,9 +2,9 @@
 //! and they reach no further.
 
 mod drive;
-mod necessary;
-mod sufficient;
-mod tight;
+pub(crate) mod necessary;
+pub(crate) mod sufficient;
+pub(crate) mod tight;
 
 use overdue::internals::{
     permissions::{Request, Right, Role},

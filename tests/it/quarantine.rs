@@ -85,7 +85,7 @@ async fn a_message_that_kills_its_workers_is_parked_alone() {
     world.until_closed(100).await;
     world.until_empty("orders.unpaid").await;
     let parked = world.parked(1).await.remove(0);
+    // Its order is free again, and may have been closed without its message meanwhile.
     assert_eq!(parked.text(), "culprit-0");
-    assert_eq!(world.status("culprit-0").await, "unpaid");
     world.assert_invariants().await;
 }

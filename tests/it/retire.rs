@@ -55,14 +55,6 @@ impl World {
         TopologyChange::new(&self.management(), &self.topology).plan().await.unwrap()
     }
 
-    /// What is in the virtual host, without what every virtual host has.
-    async fn has(&self) -> Objects {
-        let mut objects = self.management().observe().await.unwrap().objects;
-        objects.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
-        objects.bindings.retain(|binding| !binding.source.is_empty());
-        objects
-    }
-
     /// Waits until the management API has counted what is in a queue.
     async fn until_counted(&self, queue: &str, messages: u64) {
         let look = async || self.management().observe().await.unwrap().messages_in(queue);
@@ -128,7 +120,7 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     let applied = world.overdue_meanwhile(&["apply", "--yes"]).await;
     assert_eq!(applied.code, Some(0), "{applied}");
     assert!(applied.stdout.contains("+ queue     orders.unpaid.2"), "{applied}");
-    let has = world.has().await;
+    let has = world.own_objects().await;
     assert!(
         has.queues.contains_key("orders.unpaid.2") && !has.queues.contains_key("orders.unpaid.3")
     );
@@ -153,7 +145,7 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     let nothing = "no change: the broker has this topology";
     until("nothing drains", look, |(code, out)| *code == Some(0) && out.trim().ends_with(nothing))
         .await;
-    let has = world.has().await;
+    let has = world.own_objects().await;
     let old: Vec<&String> =
         has.queues.values().filter(|q| q.kind == "classic").map(|q| &q.name).collect();
     assert!(old.is_empty(), "left behind: {old:?}");
@@ -181,7 +173,7 @@ async fn a_saved_plan_is_carried_out_exactly_or_refused_after_the_broker_changed
     let shown = world.overdue(&["apply", "one.json", "--dry-run"]);
     assert_eq!(shown.code, Some(0), "{shown}");
     wire.bind("orders.parked", "orders.in", "by.hand").await;
-    let before = world.has().await;
+    let before = world.own_objects().await;
     let refused = world.overdue(&["apply", "one.json", "--yes"]);
     assert_eq!(refused.code, Some(1), "{refused}");
     assert!(
@@ -190,7 +182,7 @@ async fn a_saved_plan_is_carried_out_exactly_or_refused_after_the_broker_changed
         ),
         "{refused}"
     );
-    assert_eq!(world.has().await, before);
+    assert_eq!(world.own_objects().await, before);
 
     let none = lapin::types::FieldTable::default();
     let unbound = wire.channel.queue_unbind(
@@ -216,18 +208,18 @@ async fn a_removed_timeout_with_messages_is_refused_with_their_count_and_can_be_
     world.until_counted("orders.unshipped", 3).await;
     world.until_all_counted().await;
     world.change(&without_unshipped());
-    let before = world.has().await;
+    let before = world.own_objects().await;
     for arguments in [&["apply", "--yes"][..], &["apply", "--yes", "--discard", "orders.other"]] {
         let refused = world.overdue(arguments);
         assert_eq!(refused.code, Some(1), "{refused}");
         let said = "orders.unshipped is no longer in the topology and holds 3 messages";
         assert!(refused.stdout.contains(said), "{refused}");
-        assert_eq!(world.has().await, before);
+        assert_eq!(world.own_objects().await, before);
     }
     let lost = world.overdue(&["apply", "--yes", "--discard", "orders.unshipped"]);
     assert_eq!(lost.code, Some(0), "{lost}");
     assert!(lost.stdout.contains("3 messages are LOST"), "{lost}");
-    assert_eq!(world.has().await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
 /// Through the default exchange nobody can be stopped from publishing: the count decides.
@@ -265,7 +257,7 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     world.until_counted("orders.unshipped", 0).await;
     let applied = world.overdue(&["apply", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
-    assert_eq!(world.has().await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -287,11 +279,11 @@ async fn objects_of_others_are_untouched_by_a_retirement() {
         assert!(wire.publish("", name, quiet(), name.as_bytes()).await.is_ack());
     }
     world.until_all_counted().await;
-    let before = world.has().await;
+    let before = world.own_objects().await;
     world.change(&after());
     let applied = world.overdue(&["apply", "--yes", "--wait"]);
     assert_eq!(applied.code, Some(0), "{applied}");
-    let has = world.has().await;
+    let has = world.own_objects().await;
     for name in theirs {
         assert!(!applied.stdout.contains(&format!(" {name} ")), "{applied}");
         assert_eq!(has.queues.get(name), before.queues.get(name));

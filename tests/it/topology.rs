@@ -7,21 +7,10 @@ use lapin::{
 };
 use overdue::internals::{
     broker::{ChangeError, ChangeEvent, ManagementError, TopologyChange, apply::ApplyError},
-    objects::Objects,
     plan::{Change, Plan},
 };
 
 use crate::support::{World, until, world::TOPOLOGY};
-
-/// What is in the virtual host, without what every virtual host has.
-async fn observed(world: &World) -> Objects {
-    let mut objects = world.management().observe().await.unwrap().objects;
-    objects.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
-    objects.bindings.retain(|binding| !binding.source.is_empty());
-    // The lock's queue goes with its connection, a moment after it was released.
-    objects.queues.remove(&world.topology.lock_queue());
-    objects
-}
 
 async fn plan(world: &World) -> Result<Plan, ManagementError> {
     Ok(TopologyChange::new(&world.management(), &world.topology).plan().await?.0)
@@ -43,14 +32,14 @@ async fn an_empty_virtual_host_becomes_exactly_the_topology() {
     let change = TopologyChange::new(&management, &world.topology);
     let plan = change.make::<ChangeError>(|plan, _| Ok(plan), on_event).await.unwrap();
     assert_eq!(done, plan.steps);
-    assert_eq!(observed(&world).await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_topology_of_classic_queues_can_be_applied_and_closes_orders() {
     let text = TOPOLOGY.replace("[retry]", "[queues]\ntype = \"classic\"\n\n[retry]");
     let world = World::of(&text).await;
-    assert_eq!(observed(&world).await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
     assert!(plan(&world).await.unwrap().is_empty());
     let orders = world.orders("o", 10, 200).await;
     let _worker = world.worker();
@@ -78,7 +67,7 @@ async fn every_change_can_be_carried_out_again() {
     for _ in 0..2 {
         change.make::<ChangeError>(|_, _| Ok(plan.clone()), |_| {}).await.unwrap();
     }
-    assert_eq!(observed(&world).await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +77,7 @@ async fn many_that_apply_at_once_all_succeed() {
     for result in futures_util::future::join_all(applying).await {
         result.unwrap();
     }
-    assert_eq!(observed(&world).await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,7 +99,7 @@ async fn a_queue_with_other_arguments_gets_a_new_generation_with_every_differenc
     until("counted", look, |messages| *messages == Some(1)).await;
     insta::assert_snapshot!(plan(&world).await.unwrap());
     apply(&world).await.unwrap();
-    let after = observed(&world).await;
+    let after = world.own_objects().await;
     assert!(after.queues.contains_key(name) && after.queues.contains_key("orders.delay.500ms.2"));
     assert!(plan(&world).await.unwrap().is_empty());
     assert_eq!(wire.ready(name).await, 1, "what waits there is not touched");
@@ -124,12 +113,12 @@ async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
     let declared =
         wire.channel.exchange_declare("orders.in".into(), ExchangeKind::Direct, options, none);
     declared.await.unwrap();
-    let before = observed(&world).await;
+    let before = world.own_objects().await;
     let error = apply(&world).await.unwrap_err();
     assert!(matches!(&error, ChangeError::Apply(ApplyError::Refused(plan))
         if matches!(&plan.refusals[..], [overdue::internals::plan::Refusal::Exchange { exchange, .. }] if exchange == "orders.in")));
     insta::assert_snapshot!(error);
-    assert_eq!(observed(&world).await, before);
+    assert_eq!(world.own_objects().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,7 +133,7 @@ async fn objects_and_messages_of_others_are_left_alone() {
     wire.queue("invoices", &[]).await;
     wire.bind("invoices", "orders2.in", "#").await;
     wire.publish("orders2.in", "x", BasicProperties::default(), b"theirs").await;
-    let before = observed(&world).await;
+    let before = world.own_objects().await;
 
     apply(&world).await.unwrap();
     // A team that reads along: a binding to an exchange of ours that the topology does not have.
@@ -152,7 +141,7 @@ async fn objects_and_messages_of_others_are_left_alone() {
     assert!(plan(&world).await.unwrap().is_empty());
     apply(&world).await.unwrap();
 
-    let after = observed(&world).await;
+    let after = world.own_objects().await;
     for (name, exchange) in &before.exchanges {
         assert_eq!(after.exchanges.get(name), Some(exchange));
     }
@@ -180,7 +169,7 @@ async fn an_object_that_somebody_deleted_comes_back_and_the_others_stay() {
     let changes: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(changes.join("\n"));
     apply(&world).await.unwrap();
-    assert_eq!(observed(&world).await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
 /// Each step is planned anew from what is there, as if the one before had been interrupted.
@@ -203,7 +192,7 @@ async fn a_message_published_between_any_two_steps_arrives_or_is_parked_or_refus
         world.management().apply(&next.change).await.unwrap();
         step += 1;
     }
-    assert_eq!(observed(&world).await, world.topology.objects());
+    assert_eq!(world.own_objects().await, world.topology.objects());
     assert!(accepted.len() > 4, "the last steps accept messages");
 
     // What waits in the level of 30 minutes is there as well as what came out.

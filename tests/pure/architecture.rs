@@ -3,6 +3,7 @@
 mod house;
 mod rooms;
 mod source;
+mod strategies;
 
 use std::{
     fs,
@@ -309,6 +310,6 @@ fn a_file_without_a_room_and_a_room_without_a_file_are_found() {
         ["`core`: jiff", "`core`: std::time::Instant", "`edge`: core", "`edge`: tokio"],
         "what a room may and does not is found"
     );
-    assert_eq!(room_of(ROOMS, "worker/batch.rs").map(|room| room.name), Some("decisions"));
-    assert_eq!(room_of(ROOMS, "worker/settle.rs").map(|room| room.name), Some("worker"));
+    assert_eq!(room_of(ROOMS, "decisions/batch.rs").map(|room| room.name), Some("decisions"));
+    assert_eq!(room_of(ROOMS, "worker/receive/settle.rs").map(|room| room.name), Some("worker"));
 }

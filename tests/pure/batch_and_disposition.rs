@@ -3,8 +3,11 @@
 use std::time::{Duration, Instant};
 
 use overdue::internals::{
-    order::Outcome,
-    topology::level::{Level, best_level},
+    order::{FinalState, Outcome},
+    topology::{
+        lead::{Lead, best_level},
+        level::Level,
+    },
     worker::{
         batch::{Batch, BatchLimits},
         disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait},
@@ -89,22 +92,25 @@ proptest! {
     #[test]
     fn the_best_level_is_the_longest_that_does_not_pass_the_rest(
         levels in any_levels(),
+        lead in any_lead(),
         remaining_ms in 0_u64..5_000_000,
     ) {
         let remaining = Duration::from_millis(remaining_ms);
-        let best = best_level(&levels, remaining).expect("there are levels").ttl();
+        let best = best_level(&levels, lead, remaining).expect("there are levels");
         let shortest = levels.iter().map(Level::ttl).min().expect("there are levels");
-        if best.as_duration() > remaining {
-            prop_assert_eq!(best, shortest);
+        let holds = |level: &Level| lead.lets_go(level).as_duration();
+        if holds(best) > remaining {
+            prop_assert_eq!(best.ttl(), shortest);
         }
-        let mut longer = levels.iter().map(Level::ttl).filter(|ttl| *ttl > best);
-        prop_assert_eq!(longer.find(|ttl| ttl.as_duration() <= remaining), None);
+        let mut longer = levels.iter().filter(|level| level.ttl() > best.ttl());
+        prop_assert_eq!(longer.find(|level| holds(level) <= remaining), None);
     }
 
     /// Put back again and again, an order comes when due, late by less than the shortest level.
     #[test]
     fn waiting_ends_after_the_deadline_and_before_one_more_shortest_level(
         levels in any_levels(),
+        lead in any_lead(),
         times_shortest in 0_u32..2_000,
         extra_ms in 1_u64..10_000,
         attempt in 0_u32..9,
@@ -116,11 +122,11 @@ proptest! {
         let mut waited = Duration::ZERO;
         loop {
             let outcome = Outcome::NotDue { remaining: deadline.saturating_sub(waited) };
-            match decide(&outcome, tries(attempt), Waits { retry: &[], hold }) {
+            match decide(&outcome, tries(attempt), Waits { retry: &[], hold, lead: Duration::ZERO }) {
                 Disposition::Delay { wait, tries: next } => {
                     prop_assert_eq!(next, tries(attempt), "waiting is no failure");
-                    let level = best_level(&levels, wait).expect("there are levels");
-                    waited += level.ttl().as_duration();
+                    let level = best_level(&levels, lead, wait).expect("there are levels");
+                    waited += lead.lets_go(level).as_duration();
                 }
                 Disposition::Hold { wait } => {
                     prop_assert!(wait <= hold);
@@ -145,7 +151,7 @@ proptest! {
     ) {
         let outcome =
             if known { Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() } } else { Outcome::Unknown };
-        let given = Waits { retry: &retry, hold: Duration::ZERO };
+        let given = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
         for (attempt, level) in (0_u32..).zip(&retry) {
             let expected = delay(level.name(), attempt + 1);
             prop_assert_eq!(decide(&outcome, tries(attempt), given), expected);
@@ -163,6 +169,11 @@ fn any_level() -> impl Strategy<Value = Level> {
         .prop_map(|(number, unit)| level(&format!("{number}{unit}")))
 }
 
+fn any_lead() -> impl Strategy<Value = Lead> {
+    let given = (0_u64..1_000).prop_map(|ms| Lead::Given(Duration::from_millis(ms)));
+    prop_oneof![Just(Lead::Usual), given]
+}
+
 /// In any order: the function does not rely on the file's.
 fn any_levels() -> impl Strategy<Value = Vec<Level>> {
     collection::vec(any_level(), 1..8)
@@ -177,7 +188,7 @@ fn a_batch_of_size_one_is_full_at_once() {
 
 #[test]
 fn without_a_level_nothing_is_best() {
-    assert_eq!(best_level(&[], Duration::from_secs(1)), None);
+    assert_eq!(best_level(&[], Lead::NONE, Duration::from_secs(1)), None);
 }
 
 #[test]
@@ -188,8 +199,12 @@ fn each_outcome_has_its_disposition() {
     let failed = Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() };
     let postponed = Outcome::Postponed { reason };
     let table = [
-        (Outcome::Closed { late: Duration::ZERO }, 0, Disposition::Ack),
-        (Outcome::Closed { late: Duration::from_secs(9) }, 7, Disposition::Ack),
+        (Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED }, 0, Disposition::Ack),
+        (
+            Outcome::Closed { late: Duration::from_secs(9), state: FinalState::CLOSED },
+            7,
+            Disposition::Ack,
+        ),
         (Outcome::AlreadyFinal, 7, Disposition::Ack),
         (waits(59), 1, delay("59s", 1)),
         (waits(13 * 86_400), 9, delay("13d", 9)),
@@ -207,10 +222,26 @@ fn each_outcome_has_its_disposition() {
         (failed, 2, park("violates check \"available\"; given up after 2 retries")),
     ];
     for (outcome, attempt, expected) in table {
-        let waits = Waits { retry: &retry, hold: Duration::ZERO };
+        let waits = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
         let decided = decide(&outcome, tries(attempt), waits);
         assert_eq!(decided, expected, "{outcome:?}, attempt {attempt}");
     }
+}
+
+/// Everything in the queue has come as early: behind it is nothing that is due sooner, and to send it round would be a storm
+/// of copies in every burst.
+#[test]
+fn what_is_early_by_the_lead_is_held_even_where_there_is_no_room() {
+    let lead = Duration::from_millis(500);
+    let full = Waits { retry: &[], hold: Duration::ZERO, lead };
+    let early = |ms| Outcome::NotDue { remaining: Duration::from_millis(ms) };
+    assert_eq!(
+        decide(&early(500), tries(0), full),
+        Disposition::Hold { wait: Duration::from_millis(500) }
+    );
+    assert_eq!(decide(&early(501), tries(0), full), delay("501ms", 0));
+    // A lock says nothing about the lead.
+    assert_eq!(decide(&Outcome::Busy, tries(0), full), delay("1s", 0));
 }
 
 /// The broker has nothing that delays: a short rest is held where there is room, everything else says why it is parked.
@@ -231,7 +262,7 @@ fn without_a_route_a_short_rest_is_held_and_everything_else_is_parked() {
 fn an_overdue_order_that_is_guarded_backs_off_burns_no_retry_and_is_never_parked() {
     let retry = levels(&["5s", "1m"]);
     let guarded = Outcome::NotDue { remaining: Duration::ZERO };
-    let given = Waits { retry: &retry, hold: Duration::from_secs(2) };
+    let given = Waits { retry: &retry, hold: Duration::from_secs(2), lead: Duration::ZERO };
     let mut now = tries(1);
     for expected in ["5s", "1m", "1m", "1m"] {
         let Disposition::Delay { wait, tries: next } = decide(&guarded, now, given) else {
@@ -256,7 +287,7 @@ fn an_overdue_order_that_is_guarded_backs_off_burns_no_retry_and_is_never_parked
 
 #[test]
 fn a_short_rest_is_held_and_a_longer_one_waits_on_the_broker() {
-    let given = Waits { retry: &[], hold: Duration::from_secs(2) };
+    let given = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
     let rest =
         |ms| decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(4), given);
     for ms in [1, 100, 2_000] {
@@ -268,7 +299,7 @@ fn a_short_rest_is_held_and_a_longer_one_waits_on_the_broker() {
 /// 10 ms, doubling, at most a second; without room to wait about a second on the broker.
 #[test]
 fn a_locked_order_is_held_for_longer_and_longer_and_burns_no_retry() {
-    let given = Waits { retry: &[], hold: Duration::from_secs(2) };
+    let given = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
     let waits: Vec<u128> = (0..9)
         .map(|busy| match decide(&Outcome::Busy, Tries { busy, ..tries(1) }, given) {
             Disposition::Hold { wait } => wait.as_millis(),

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use overdue::internals::{
-    order::{OrderId, Outcome},
+    order::{FinalState, OrderId, Outcome},
     worker::busy::{BusyOrders, Held, NAMED, REPORT_AFTER},
 };
 use proptest::prelude::*;
 
-const CLOSED: Outcome = Outcome::Closed { late: Duration::ZERO };
+const CLOSED: Outcome = Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED };
 const SECOND: Duration = Duration::from_secs(1);
 
 fn ids(count: usize) -> Vec<OrderId> {

@@ -3,7 +3,7 @@
 use overdue::internals::{
     broker::{
         frames::{DROPPED, FrameRepair},
-        large_bodies::CONSUMER_TAG,
+        large_bodies::{CONSUMER_TAG, HISTORY_TAG},
     },
     wire::{BODY_LEFT_OUT, MAX_BODY_BYTES},
 };
@@ -218,7 +218,13 @@ fn left_out(size: usize) -> Vec<u8> {
 
 #[test]
 fn a_body_that_is_too_large_for_a_due_notice_is_left_out_of_a_delivery_to_a_worker() {
-    let deliver = || method(60, CONSUMER_TAG);
+    for tag in [CONSUMER_TAG, HISTORY_TAG] {
+        left_out_of_deliveries_to(tag);
+    }
+}
+
+fn left_out_of_deliveries_to(tag: &str) {
+    let deliver = || method(60, tag);
     let largest = [vec![deliver()], content(MAX_BODY_BYTES, b'a')].concat().concat();
     assert_eq!(repaired(&largest), largest);
     for size in [MAX_BODY_BYTES + 1, 16 * 1024 * 1024] {
@@ -266,6 +272,37 @@ fn what_is_left_out_of_one_channel_leaves_the_others_as_they_are() {
     assert!(repaired(&both).ends_with(&again));
 }
 
+/// A header of a name; the history of dead-lettering is a table in an array.
+fn named(name: &str) -> Vec<u8> {
+    let inside = entry(b"x-death", b'S', &long(b"orders.delay.30m"));
+    entry(name.as_bytes(), b'A', &long(&[&b"F"[..], &long(&inside)].concat()))
+}
+
+/// A message to a consumer with these headers, and what comes behind them.
+fn delivered(consumer: &str, names: &[&str]) -> Vec<u8> {
+    let table: Vec<u8> = names.iter().flat_map(|name| named(name)).collect();
+    let properties = [long(&table), short(b"some id")].concat();
+    [method(60, consumer), header(HEADERS | MESSAGE_ID, &properties), frame(3, b"o-1")].concat()
+}
+
+#[test]
+fn a_worker_gets_no_history_of_dead_lettering_and_everybody_else_does() {
+    let names = ["x-death", "a", "x-first-death-queue", "x-last-death-reason", "b", "x-death"];
+    assert_eq!(repaired(&delivered(CONSUMER_TAG, &names)), delivered(CONSUMER_TAG, &["a", "b"]));
+    assert_eq!(repaired(&delivered(CONSUMER_TAG, &["x-death"])), delivered(CONSUMER_TAG, &[]));
+    for consumer in ["amq.ctag-1", HISTORY_TAG] {
+        let others = delivered(consumer, &names);
+        assert_eq!(repaired(&others), others);
+    }
+    // It is what made them too long.
+    let own = entry(b"own", b'S', &long("x".repeat(60_000).as_bytes()));
+    let both =
+        [own.clone(), entry(b"x-death", b'S', &long("x".repeat(65_000).as_bytes()))].concat();
+    let bytes = [method(60, CONSUMER_TAG), headers(&both)].concat();
+    assert_eq!(repaired(&bytes), [method(60, CONSUMER_TAG), headers(&own)].concat());
+    assert_eq!(dropped(&headers(&both)).as_deref(), Some("they fill a frame"));
+}
+
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let class = prop_oneof![
         Just([0, 60, 0, 60]),
@@ -295,8 +332,13 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
         let consumer = if ours { CONSUMER_TAG } else { "amq.ctag-1" };
         [vec![self::method(60, consumer)], content(size, b'a')].concat().concat()
     });
-    prop_oneof![4 => method, 4 => header, 4 => table, 4 => other, 1 => delivery]
+    let names = vec(prop::sample::select(NAMES.to_vec()), 0..8);
+    let dead_lettered = names.prop_map(|names| self::delivered(CONSUMER_TAG, &names));
+    prop_oneof![4 => method, 4 => header, 4 => table, 4 => other, 1 => delivery, 2 => dead_lettered]
 }
+
+const NAMES: [&str; 7] =
+    ["x-death", "x-first-death-exchange", "x-last-death-queue", "a", "", "x-deat", "x-attempt"];
 
 proptest! {
     /// However the network cuts them, the same frames come out, none is lost, and repairing them again changes nothing.
@@ -316,6 +358,13 @@ proptest! {
         }
         prop_assert_eq!(&output, &whole);
         prop_assert_eq!(repaired(&whole), whole);
+    }
+
+    #[test]
+    fn whatever_stands_between_the_history_is_kept_in_its_order(names in vec(prop::sample::select(NAMES.to_vec()), 0..12)) {
+        let kept: Vec<&str> =
+            names.iter().copied().filter(|name| !name.starts_with("x-death") && !name.contains("-death-")).collect();
+        prop_assert_eq!(repaired(&delivered(CONSUMER_TAG, &names)), delivered(CONSUMER_TAG, &kept));
     }
 
     #[test]

@@ -105,6 +105,22 @@ fn followed(objects: &Objects, exchange: &str, key: &str) -> (Vec<(String, u64)>
     }
 }
 
+/// What people write is one hop where that costs hardly more on average.
+#[test]
+fn a_round_ladder_is_taken_where_it_is_nearly_the_best() {
+    let (hour, minutes) = (Duration::from_hours(1), Duration::from_mins);
+    let units =
+        |ladder: &Ladder| ladder.places().iter().map(|place| place.unit()).collect::<Vec<_>>();
+    let (few, enough) = (ladder(hour, Some(73)), ladder(hour, Some(74)));
+    assert_eq!(units(&enough), [Duration::from_secs(1), Duration::from_secs(10), minutes(1)]);
+    assert_ne!(units(&few), units(&enough));
+    // At most half of the 5.78 hops that one queue per bit takes on average, and one for what people write.
+    assert!(enough.summary().average_hops < 2.75, "{}", enough.summary());
+    for usual in [5, 15, 30, 60].map(minutes) {
+        assert_eq!(enough.enter(usual, Rounding::Down, "unpaid").unwrap().hops.len(), 1);
+    }
+}
+
 proptest! {
     /// On the broker's side the TTLs add up to the delay, rounded as said; and that is what the path says.
     #[test]
@@ -211,7 +227,8 @@ proptest! {
         prop_assume!(fewer >= least(max_s));
         let more = (fewer + more).min(most);
         let hops = |queues| hops_of(digits_of(&ladder(max, Some(queues))));
-        prop_assert!(hops(fewer) >= hops(more), "{} with {}, {} with {}", hops(fewer), fewer, hops(more), more);
+        // A twentieth is what a round one may take more.
+        prop_assert!(hops(fewer) * 1.05 + 1e-9 >= hops(more), "{} with {}, {} with {}", hops(fewer), fewer, hops(more), more);
     }
 
     #[test]
@@ -257,6 +274,9 @@ proptest! {
     }
 }
 
+/// Units that people write, in seconds.
+const ROUND_S: [u64; 6] = [1, 10, 60, 600, 3_600, 86_400];
+
 /// The search misses nothing: tried against every ladder there is.
 #[test]
 fn no_ladder_has_fewer_hops() {
@@ -276,9 +296,14 @@ fn no_ladder_has_fewer_hops() {
         let max = Duration::from_secs(max_s);
         let round = ladder(max, None).queue_count();
         for queues in (least(max_s)..round).take(20) {
-            let found = hops_of(digits_of(&ladder(max, Some(queues))));
+            let ladder = ladder(max, Some(queues));
+            let found = hops_of(digits_of(&ladder));
             let best = fewest(max_s + 1, queues, queues);
-            assert!((found - best).abs() < 1e-9, "{max_s} s, {queues} queues: {found}, not {best}");
+            let is_best = (found - best).abs() < 1e-9;
+            let is_round =
+                ladder.places().iter().all(|place| ROUND_S.contains(&place.unit().as_secs()));
+            let may_be_taken = is_round && found <= best * 1.05 + 1e-9;
+            assert!(is_best || may_be_taken, "{max_s} s, {queues} queues: {found}, not {best}");
             compared += 1;
         }
     }

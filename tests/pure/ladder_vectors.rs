@@ -18,6 +18,7 @@ fn ladders() -> Vec<(&'static str, LadderSpec, Vec<i64>)> {
     let round = LadderSpec::up_to(30 * DAY);
     let tenths = LadderSpec { resolution: Duration::from_millis(100), ..LadderSpec::up_to(HOUR) };
     let few = LadderSpec { max_queues: Some(14), ..LadderSpec::up_to(HOUR) };
+    let minutes = LadderSpec { max_queues: Some(74), ..LadderSpec::up_to(HOUR) };
     let often = [300_000, 900_000, 1_800_000, 3_600_000, 7_200_000, 86_400_000, 1_209_600_000];
     let edges = [0, 1, 999, 1_000, 1_001, 9_000, 10_000, 59_999, 60_000, 61_000, 2_220_000];
     let long = [3_599_000, 86_399_000, 90_061_001, 2_591_999_000, 2_591_999_001, 2_592_000_000];
@@ -32,6 +33,11 @@ fn ladders() -> Vec<(&'static str, LadderSpec, Vec<i64>)> {
             "14 queues, up to an hour",
             few,
             vec![0, 1_001, 2_220_000, 3_599_001, 3_600_000, -5, 3_600_001],
+        ),
+        (
+            "74 queues, up to an hour",
+            minutes,
+            vec![0, 1_001, 59_999, 2_220_000, 3_599_001, 3_600_000, -5, 3_600_001],
         ),
     ]
 }

@@ -49,6 +49,25 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Published anew, a notice comes out no later than its deadline, but where nothing lets go so soon.
+    #[test]
+    fn a_notice_that_is_published_anew_comes_out_at_its_deadline_or_before(
+        topology in crate::generate::topology(), ms in 0..40 * 86_400_000_u64, short_ms in 0..20_000_u64,
+    ) {
+        let routes = LevelRoutes::default();
+        let shortest = topology.levels.iter().map(|level| topology.lead.lets_go(level).as_duration()).min();
+        for timeout in &topology.timeouts {
+            for rest in [ms, short_ms, 0].map(Duration::from_millis) {
+                let route = routes.until_due(&topology, timeout, rest).unwrap();
+                prop_assert!(route.routing_key.ends_with(&timeout.name));
+                let is_late = route.holds > rest;
+                prop_assert!(!is_late || (rest > Duration::from_mins(10) && shortest > Some(rest)), "{route:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_not_known_is_taken_to_lead_somewhere() {
     let topology = topology();

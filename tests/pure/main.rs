@@ -6,6 +6,8 @@
     reason = "a test that cannot go on is to fail, and to say where"
 )]
 
+mod alert_forms;
+mod alerting;
 mod allocator;
 mod architecture;
 mod batch_and_disposition;
@@ -18,7 +20,9 @@ mod contention;
 mod delivery_tags;
 mod doctor;
 mod documents;
+mod effect_plan;
 mod export;
+mod final_state;
 mod frames;
 mod generate;
 mod graph;
@@ -26,8 +30,11 @@ mod kept_bytes;
 mod ladder;
 mod ladder_properties;
 mod ladder_vectors;
+mod lead;
 mod level_routes;
+mod metrics;
 mod order_wire;
+mod parking;
 mod permissions;
 mod plan_conflicts;
 mod plan_counts;
@@ -39,6 +46,8 @@ mod plan_texts;
 mod plan_waiting;
 mod printable;
 mod quarantine;
+mod readiness;
+mod remembered;
 #[allow(unreachable_pub, dead_code, reason = "shared with the other tiers")]
 #[path = "../support/samples.rs"]
 mod samples;
@@ -46,6 +55,8 @@ mod secret;
 mod splitting;
 mod sqlstate;
 mod stages;
+mod status;
+mod taken_away;
 mod topology_errors;
 mod topology_objects;
 mod topology_properties;

@@ -33,6 +33,17 @@ fn order_id() -> impl Strategy<Value = OrderId> {
     .prop_map(|text| id(&text))
 }
 
+/// Services whose keys are numbers write them as numbers.
+#[test]
+fn a_whole_number_is_an_order_id() {
+    for (number, id) in
+        [("4711", "4711"), ("-1", "-1"), ("18446744073709551615", "18446744073709551615")]
+    {
+        let body = format!(r#"{{"order_id": {number}, "due_at": null}}"#);
+        assert_eq!(read(&body), Ok((id.to_owned(), None)));
+    }
+}
+
 /// As much of a text as an id may have.
 fn clipped(text: &str) -> String {
     let fits = |end: &usize| *end <= MAX_ORDER_ID_BYTES;
@@ -153,7 +164,8 @@ fn each_refusal_is_a_sentence() {
         ("an empty id", br#"{"order_id":""}"#.to_vec()),
         ("no order_id", br#"{"id":"o-1"}"#.to_vec()),
         ("order_id twice", br#"{"order_id":"o-1","order_id":"o-2"}"#.to_vec()),
-        ("order_id a number", br#"{"order_id":17}"#.to_vec()),
+        ("order_id a fraction", br#"{"order_id":17.5}"#.to_vec()),
+        ("order_id over 64 bits", br#"{"order_id":36893488147419103232}"#.to_vec()),
         ("order_id null", br#"{"order_id":null}"#.to_vec()),
         ("order_id a list", br#"{"order_id":["o-1"]}"#.to_vec()),
         ("due_at yesterday", br#"{"order_id":"o-1","due_at":"yesterday"}"#.to_vec()),

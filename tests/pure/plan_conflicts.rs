@@ -101,14 +101,14 @@ fn each_property_of_each_queue_is_compared() {
     }
 }
 
-/// `"1800000"` is not `1800000`: the broker would refuse the declaration.
+/// `"1798000"` is not `1798000`: the broker would refuse the declaration.
 #[test]
 fn a_number_written_as_text_is_a_difference() {
     let name = "orders.delay.30m";
     let observed = with_queue(name, &|queue| {
-        queue.arguments.insert("x-message-ttl".to_owned(), "1800000".into());
+        queue.arguments.insert("x-message-ttl".to_owned(), "1798000".into());
     });
-    let (wanted, has) = (Argument::Integer(1_800_000), Argument::from("1800000"));
+    let (wanted, has) = (Argument::Integer(1_798_000), Argument::from("1798000"));
     assert_replaced(&observed, name, &difference("x-message-ttl", Some(&wanted), Some(&has)));
 }
 

@@ -10,9 +10,25 @@ use overdue::internals::{
 use proptest::prelude::*;
 
 use crate::{
-    broker_model::{apply, dead_letter_exchange, plan, route, text},
+    broker_model::{applied, apply, dead_letter_exchange, plan, route, text},
     generate,
 };
+
+/// A queue and an exchange of one name are two things.
+#[test]
+fn a_timeout_may_be_called_like_an_exchange() {
+    let ladder = "strategy = \"ladder\"\n[delay.ladder]\nmax = \"1h\"";
+    for name in ["in", "dlx", "park", "events"] {
+        for delay in ["levels = [\"1s\", \"30m\"]", ladder] {
+            let timeout = format!("[[timeout]]\nname = \"{name}\"\nafter = \"30m\"");
+            let text = format!("name = \"orders\"\n[delay]\n{delay}\n{timeout}\n");
+            let topology = Topology::parse(&text).expect(name);
+            let empty = Snapshot::default();
+            let built = applied(&empty, &plan(&topology, &empty));
+            assert_eq!(built, Snapshot::of(&topology), "{name}");
+        }
+    }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]

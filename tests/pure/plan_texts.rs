@@ -9,7 +9,7 @@ use overdue::internals::{
         diff::diff,
         snapshot::{Clock, Snapshot},
     },
-    topology::Topology,
+    topology::{Topology, file::QueueType},
 };
 
 use crate::broker_model::{applied, plan};
@@ -56,8 +56,8 @@ fn a_first_plan() {
       + queue     shop.unshipped  (classic, x-dead-letter-exchange=shop.park)
       + binding   shop.dlx -> shop.unpaid  (#.unpaid)
       + binding   shop.dlx -> shop.unshipped  (#.unshipped)
-      + queue     shop.delay.1s  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1000)
-      + queue     shop.delay.30m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1800000)
+      + queue     shop.delay.1s  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=750)
+      + queue     shop.delay.30m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1798000)
       + exchange  shop.in  (topic, alternate-exchange=shop.park)
       + binding   shop.in -> shop.delay.1s  (1s.*)
       + binding   shop.in -> shop.delay.30m  (30m.*)
@@ -65,12 +65,47 @@ fn a_first_plan() {
     ");
 }
 
+fn ladder() -> Topology {
+    let max = "delay.strategy = \"ladder\"\ndelay.ladder.max = \"90s\"";
+    Topology::parse(&SMALL.replace("delay.levels = [\"1s\", \"30m\"]", max).replace("30m", "1m"))
+        .expect("a good file")
+}
+
+/// A line for each place, not for each of its queues and bindings.
+#[test]
+fn a_ladder() {
+    insta::assert_snapshot!(plan(&ladder(), &Snapshot::default()));
+    let text = plan(&ladder(), &Snapshot::default()).to_string();
+    assert!(text.lines().count() < 25, "{text}");
+}
+
+#[test]
+fn levels_to_a_ladder_and_back() {
+    let there = plan(&ladder(), &Snapshot::of(&small()));
+    insta::assert_snapshot!(there);
+    let mut waiting = Snapshot::of(&ladder());
+    waiting.messages.insert("shop.ladder.delay.30s".to_owned(), 7);
+    let back = plan(&small(), &waiting);
+    insta::assert_snapshot!(back);
+    let next = plan(&small(), &applied(&waiting, &back));
+    insta::assert_snapshot!(next);
+}
+
+#[test]
+fn a_ladder_of_another_queue_type_and_one_without_marks() {
+    let quorum = Topology { queue_type: QueueType::Quorum, ..ladder() };
+    insta::assert_snapshot!(plan(&quorum, &Snapshot::of(&ladder())));
+    let mut unmarked = Snapshot::of(&ladder());
+    unmarked.objects.bindings.retain(|it| it.mark_of().is_none());
+    insta::assert_snapshot!(plan(&ladder(), &unmarked));
+}
+
 #[test]
 fn a_level_that_changed_with_messages_waiting() {
     let shorter = Topology::parse(&SMALL.replace("30m", "20m")).expect("a good file");
     insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", Some(200_000))), @r"
     Create
-      + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1200000)
+      + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1198000)
       + binding   shop.in -> shop.delay.20m  (20m.*)
     Retire
       - binding   shop.in -> shop.delay.30m  (30m.*)
@@ -86,7 +121,7 @@ fn a_level_that_changed_with_nobody_knows_what_waiting() {
     let shorter = Topology::parse(&SMALL.replace("30m", "20m")).expect("a good file");
     insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", None)), @r"
     Create
-      + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1200000)
+      + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1198000)
       + binding   shop.in -> shop.delay.20m  (20m.*)
     Retire
       - binding   shop.in -> shop.delay.30m  (30m.*)
@@ -121,12 +156,12 @@ fn another_queue_type() {
               x-overflow: broker has not set, topology wants reject-publish
       + binding   shop.dlx -> shop.unpaid.2  (#.unpaid)
       + binding   shop.dlx -> shop.unshipped.2  (#.unshipped)
-      + queue     shop.delay.1s.2  (quorum, x-dead-letter-exchange=shop.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=1000, x-overflow=reject-publish)
+      + queue     shop.delay.1s.2  (quorum, x-dead-letter-exchange=shop.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=750, x-overflow=reject-publish)
             replaces shop.delay.1s, which cannot be changed:
               type: broker has classic, topology wants quorum
               x-dead-letter-strategy: broker has not set, topology wants at-least-once
               x-overflow: broker has not set, topology wants reject-publish
-      + queue     shop.delay.30m.2  (quorum, x-dead-letter-exchange=shop.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=1800000, x-overflow=reject-publish)
+      + queue     shop.delay.30m.2  (quorum, x-dead-letter-exchange=shop.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=1798000, x-overflow=reject-publish)
             replaces shop.delay.30m, which cannot be changed:
               type: broker has classic, topology wants quorum
               x-dead-letter-strategy: broker has not set, topology wants at-least-once
@@ -183,8 +218,8 @@ fn a_timeout_that_is_removed_in_stages() {
         broker.clock = Some(Clock { now_s: seconds, counts_settle_s: 11 });
         plan(&without_unshipped(), broker)
     };
-    insta::assert_snapshot!("stage_2", after(&mut broker, 1_810));
-    for seconds in [0, 10, 11, 1_800, 1_810] {
+    insta::assert_snapshot!("stage_2", after(&mut broker, 1_808));
+    for seconds in [0, 10, 11, 1_798, 1_808] {
         assert_eq!(after(&mut broker, seconds).steps, [], "{seconds}");
     }
     // The last of them have come out, and more for the other timeout has come in since.
@@ -335,7 +370,7 @@ fn delay_queues_whose_messages_go_astray() {
     queue.arguments.insert("x-dead-letter-exchange".to_owned(), "elsewhere".into());
     insta::assert_snapshot!(plan(&small(), &broker), @r"
     Create
-      + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1800000)
+      + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1798000)
             replaces shop.delay.30m, which cannot be changed:
               x-dead-letter-exchange: broker has elsewhere, topology wants shop.dlx
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
@@ -350,7 +385,7 @@ fn delay_queues_whose_messages_go_astray() {
     queue.arguments.remove("x-dead-letter-exchange");
     insta::assert_snapshot!(plan(&small(), &broker), @r"
     Create
-      + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1800000)
+      + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1798000)
             replaces shop.delay.30m, which cannot be changed:
               x-dead-letter-exchange: broker has not set, topology wants shop.dlx
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
@@ -365,10 +400,10 @@ fn delay_queues_whose_messages_go_astray() {
     queue.arguments.remove("x-message-ttl");
     insta::assert_snapshot!(plan(&small(), &broker), @r"
     Create
-      + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1800000)
+      + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1798000)
             replaces shop.delay.30m, which cannot be changed:
               x-dead-letter-exchange: broker has not set, topology wants shop.dlx
-              x-message-ttl: broker has not set, topology wants 1800000
+              x-message-ttl: broker has not set, topology wants 1798000
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
     Retire
       - binding   shop.in -> shop.delay.30m  (30m.*)

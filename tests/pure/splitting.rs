@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use overdue::internals::{
-    order::{OrderId, Outcome},
+    order::{FinalState, OrderId, Outcome},
     worker::{
         blame::{Blame, MANY},
-        splitting::Splitting,
+        splitting::{ELSEWHERE, Splitting},
     },
 };
 use proptest::prelude::*;
 
-const CLOSED: Outcome = Outcome::Closed { late: Duration::ZERO };
+const CLOSED: Outcome = Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED };
 
 fn failed(cause: &str) -> Outcome {
     Outcome::Failed { cause: cause.to_owned(), reason: "refused".to_owned() }
@@ -36,7 +36,78 @@ fn close(len: usize, bad: &BTreeSet<usize>) -> (Vec<Outcome>, usize) {
     (splitting.into_outcomes(), statements)
 }
 
+/// As the worker does it: so many may fail alone before it looks elsewhere. None where it has given up.
+fn close_bearing(
+    len: usize,
+    bad: &BTreeSet<usize>,
+    bearable: usize,
+) -> (Option<Vec<Outcome>>, usize) {
+    let mut splitting = Splitting::new(len);
+    let mut statements = 0;
+    while let Some(part) = splitting.next_part() {
+        statements += 1;
+        if part.clone().any(|order| bad.contains(&order)) {
+            splitting.failed(part, failed("57014"));
+            if !splitting.goes_on(bearable) {
+                return (None, statements);
+            }
+        } else {
+            let outcomes = vec![CLOSED; part.len()];
+            splitting.answered(part, outcomes);
+        }
+    }
+    (Some(splitting.into_outcomes()), statements)
+}
+
+fn assert_others_closed(len: usize, bad: &BTreeSet<usize>, bearable: usize) {
+    let (outcomes, _) = close_bearing(len, bad, bearable);
+    let outcomes = outcomes.unwrap_or_else(|| panic!("given up: {len} {bad:?}"));
+    for (order, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome == &CLOSED, !bad.contains(&order), "{order}");
+    }
+}
+
+fn depth(len: usize) -> usize {
+    usize::try_from(len.max(1).next_power_of_two().ilog2()).unwrap()
+}
+
+/// What cannot be closed stays the oldest: all but the last one are bad, and it is closed.
+#[test]
+fn the_last_order_is_closed_however_many_before_it_fail() {
+    for len in [4, 5, 22, 23, 500, 4_000] {
+        assert_others_closed(len, &(0..len - 1).collect(), 3);
+        assert_others_closed(len, &(0..len - 1).collect(), MANY);
+    }
+}
+
 proptest! {
+    #[test]
+    fn the_others_are_closed_whatever_stands_before_the_last_order(
+        len in 1_usize..600, seed in prop::collection::btree_set(0_usize..600, 0..600), bearable in 1_usize..24,
+    ) {
+        let bad = seed.into_iter().filter(|order| order + 1 < len).collect();
+        assert_others_closed(len, &bad, bearable);
+    }
+
+    /// The oldest and the newest, as after a change of the orders' service.
+    #[test]
+    fn the_others_are_closed_where_they_are_half_of_the_batch(
+        len in 1_usize..600, first in 0.0..0.5, bearable in 1_usize..24,
+    ) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of `len`")]
+        let first = (first * len as f64) as usize;
+        let last = (len / 2 + first).max(first);
+        assert_others_closed(len, &(0..first).chain(last..len).collect(), bearable);
+    }
+
+    #[test]
+    fn a_database_that_closes_nothing_is_not_asked_for_long(len in 1_usize..4_000, bearable in 1_usize..24) {
+        let (outcomes, statements) = close_bearing(len, &(0..len).collect(), bearable);
+        prop_assert!(statements <= depth(len) + 2 * bearable + ELSEWHERE, "{} statements", statements);
+        // What was looked at to the last order says of each what it is.
+        prop_assert!(outcomes.is_some() || len > bearable);
+    }
+
     #[test]
     fn exactly_the_bad_orders_fail(len in 0_usize..300, seed in prop::collection::btree_set(0_usize..300, 0..40)) {
         let bad: BTreeSet<usize> = seed.into_iter().filter(|order| *order < len).collect();
@@ -44,8 +115,7 @@ proptest! {
         for (order, outcome) in outcomes.iter().enumerate() {
             prop_assert_eq!(outcome == &CLOSED, !bad.contains(&order));
         }
-        let depth = usize::try_from(len.max(1).next_power_of_two().ilog2()).unwrap();
-        prop_assert!(statements <= (1 + 2 * depth * bad.len()).min((2 * len).max(1)), "{} statements", statements);
+        prop_assert!(statements <= (1 + 2 * depth(len) * bad.len()).min((2 * len).max(1)), "{} statements", statements);
     }
 
     /// However the failures are spread over batches: few are the orders' own, many are not.

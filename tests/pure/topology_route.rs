@@ -5,6 +5,7 @@ use std::time::Duration;
 use overdue::internals::topology::{
     Topology,
     after::After,
+    lead::Lead,
     level::Level,
     route::{Delay, RouteError},
 };
@@ -19,7 +20,8 @@ fn key(delay: &Delay) -> Result<String, RouteError> {
     assert_eq!(route.exchange, "orders.in");
     let level = route.routing_key.strip_suffix(".unpaid").expect("ends with the timeout");
     assert_eq!(route.queues, [format!("orders.delay.{level}")]);
-    assert_eq!(Ok(route.holds), level.parse::<Level>().map(|level| level.ttl().as_duration()));
+    assert_eq!(Ok(route.delay()), level.parse::<Level>().map(|level| level.ttl().as_duration()));
+    assert_eq!(route.early, Duration::from_secs(2));
     Ok(route.routing_key)
 }
 
@@ -37,7 +39,7 @@ fn what_is_not_there_is_answered_with_what_is() {
     };
     insta::assert_snapshot!(
         refused("unpayed", Delay::Usual),
-        @"there is no timeout `unpayed` in the topology; it has `unpaid`"
+        @"there is no timeout `unpayed` in the topology; it has `unpaid`, `unshipped`, `unconfirmed`"
     );
     insta::assert_snapshot!(
         refused("unpaid", Delay::Level("60s".to_owned())),
@@ -74,17 +76,17 @@ fn any_delay_has_a_way_with_every_strategy() {
     let delay = Delay::after("37m").expect("a delay");
     let ways = strategies().map(|topology| {
         let route = topology.route("unpaid", &delay).expect("a way");
-        (route.exchange, route.routing_key, route.x_delay, route.holds.as_secs() / 60)
+        (route.exchange, route.routing_key, route.x_delay, route.holds.as_millis())
     });
-    let way = |exchange: &str, key: &str, x_delay, minutes| {
-        (exchange.to_owned(), key.to_owned(), x_delay, minutes)
-    };
+    let way =
+        |exchange: &str, key: &str, x_delay, ms| (exchange.to_owned(), key.to_owned(), x_delay, ms);
     assert_eq!(
         ways,
         [
-            way("orders.in", "30m.unpaid", None, 30),
-            way("orders.ladder.10m", "0.0.7.3.unpaid", None, 37),
-            way("orders.delayed", "unpaid", Some(2_220_000), 37),
+            way("orders.in", "30m.unpaid", None, 1_798_000),
+            // A second less would be two hops more.
+            way("orders.ladder.10m", "0.0.7.3.unpaid", None, 2_220_000),
+            way("orders.delayed", "unpaid", Some(2_218_000), 2_218_000),
         ]
     );
 }
@@ -131,6 +133,30 @@ fn what_one_publish_cannot_hold_is_refused_where_nobody_sends_it_on() {
     assert!(levels.route("unpaid", &day).is_ok() && plugin.route("unpaid", &month).is_ok());
 }
 
+#[test]
+fn a_ladder_lets_go_early_where_that_is_no_hop_more() {
+    let [_, ladder, _] = strategies();
+    let way = |ms| {
+        let route = ladder.route("unpaid", &Delay::exactly(Duration::from_millis(ms))).unwrap();
+        (route.holds.as_millis(), route.queues.len())
+    };
+    assert_eq!(way(39_000), (38_000, 2));
+    assert_eq!(way(39_700), (39_000, 2));
+    // One hop stays one hop, and what is published waits.
+    assert_eq!(way(40_000), (40_000, 1));
+    assert_eq!(way(1_000), (1_000, 1));
+}
+
+/// A level holds a notice for a little less than its name says, and rounding up ends there.
+#[test]
+fn more_than_the_longest_level_holds_is_too_long() {
+    let [levels, ..] = strategies();
+    let up = |delay| levels.route_rounded_up("unpaid", &Delay::exactly(delay));
+    let longest = Duration::from_secs(1_798);
+    assert_eq!(up(longest).map(|route| route.holds), Ok(longest));
+    assert!(matches!(up(longest + Duration::from_nanos(1)), Err(RouteError::TooLong { .. })));
+}
+
 proptest! {
     /// Down is never late, as far as there is anything so short; up is never early; and each is the closest there is.
     #[test]
@@ -143,11 +169,16 @@ proptest! {
             match topology.route_rounded_up("unpaid", &Delay::exactly(delay)) {
                 Ok(up) => {
                     prop_assert!(up.holds >= delay);
-                    prop_assert_eq!(&topology.route("unpaid", &Delay::exactly(up.holds)).unwrap(), &up);
+                    let without = Topology { lead: Lead::NONE, ..topology.clone() };
+                    let up = without.route_rounded_up("unpaid", &Delay::exactly(delay)).unwrap();
+                    prop_assert_eq!(&without.route("unpaid", &Delay::exactly(up.holds)).unwrap(), &up);
                 }
                 Err(error) => {
                     let too_long = matches!(error, RouteError::TooLong { .. });
-                    prop_assert!(too_long && delay > Duration::from_mins(30));
+                    prop_assert!(too_long);
+                    // A level holds a notice for a little less than its name says.
+                    let longest = topology.route("unpaid", &Delay::Level("30m".to_owned()));
+                    prop_assert!(delay > longest.unwrap().holds);
                 }
             }
         }

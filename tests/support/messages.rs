@@ -44,6 +44,8 @@ pub struct Parked {
     pub delivery_mode: Option<u8>,
     /// Its headers.
     pub headers: BTreeMap<String, AMQPValue>,
+    /// All of them.
+    pub properties: BasicProperties,
 }
 
 impl Parked {
@@ -56,6 +58,7 @@ impl Parked {
             content_type: properties.content_type().as_ref().map(ToString::to_string),
             delivery_mode: *properties.delivery_mode(),
             headers: headers.map(|(key, value)| (key.to_string(), value.clone())).collect(),
+            properties: properties.clone(),
             body: delivery.data,
         }
     }

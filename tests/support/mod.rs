@@ -8,6 +8,7 @@ pub mod folder;
 pub mod management;
 pub mod messages;
 pub mod orders;
+pub mod pages;
 pub mod process;
 pub mod programs;
 pub mod proxy;
@@ -17,6 +18,7 @@ pub mod services;
 pub mod tls;
 pub mod users;
 pub mod wait;
+pub mod webhook;
 pub mod worker;
 pub mod world;
 

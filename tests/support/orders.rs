@@ -87,6 +87,37 @@ impl World {
         client.query_opt(SQL, &[&id]).await.unwrap().is_some()
     }
 
+    /// Ships like the reference order service does; whether the order was one to ship.
+    pub async fn ship(&self, id: &str) -> bool {
+        const SQL: &str = include_str!("../../sql/ship.sql");
+        let client = self.store.client().await.unwrap();
+        client.query_opt(SQL, &[&id]).await.unwrap().is_some()
+    }
+
+    /// Confirms like the reference order service does; whether the order was one to confirm.
+    pub async fn confirm(&self, id: &str) -> bool {
+        const SQL: &str = include_str!("../../sql/confirm.sql");
+        let client = self.store.client().await.unwrap();
+        client.query_opt(SQL, &[&id]).await.unwrap().is_some()
+    }
+
+    /// Brings an unpaid order to a state, in the steps that there are.
+    pub async fn bring_to(&self, id: &str, state: &str) {
+        let ends = format!("UPDATE orders SET status = '{state}' WHERE id = '{id}'");
+        match state {
+            "unpaid" => {}
+            "closed" => self.sql(&ends).await,
+            _ => assert!(self.pay(id).await, "{id}"),
+        }
+        match state {
+            "cancelled" => self.sql(&ends).await,
+            "shipped" | "completed" => assert!(self.ship(id).await, "{id}"),
+            _ => {}
+        }
+        assert!(state != "completed" || self.confirm(id).await, "{id}");
+        assert_eq!(self.status(id).await, state);
+    }
+
     /// Every deadline is now.
     pub async fn due_now(&self) {
         self.sql("UPDATE orders SET due_at = now()").await;
@@ -156,6 +187,13 @@ impl World {
         transaction
     }
 
+    /// Waits until a statement is where [`Self::stall`] stops it: one that waits for a lock may be another.
+    pub async fn until_stalled(&self) {
+        let stalled =
+            format!("SELECT count(*) FROM ({}) stalled", self.found("wait_event = 'PgSleep'"));
+        until("stalled", async || self.number(&stalled).await, |stalled| *stalled > 0).await;
+    }
+
     /// Waits until a statement of somebody else waits for a lock on the world's tables, or is stalled.
     pub async fn until_somebody_waits(&self) {
         until("somebody waits for a lock", async || self.somebody_waits().await, |waits| *waits)
@@ -181,8 +219,12 @@ impl World {
     }
 
     fn waiting(&self) -> String {
+        self.found("(wait_event_type = 'Lock' OR wait_event = 'PgSleep')")
+    }
+
+    fn found(&self, which: &str) -> String {
         format!(
-            "SELECT pid FROM pg_stat_activity a WHERE (wait_event_type = 'Lock' OR wait_event = 'PgSleep') AND EXISTS (
+            "SELECT pid FROM pg_stat_activity a WHERE {which} AND EXISTS (
                  SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
                  WHERE l.pid = a.pid AND c.relnamespace = '{}'::regnamespace)",
             self.schema
@@ -202,7 +244,7 @@ impl World {
             SELECT 'closed early: ' || order_id FROM closures WHERE closed_at < due_at
             UNION ALL
             SELECT 'closure of an order that is ' || status || ': ' || order_id
-            FROM orders JOIN closures ON order_id = orders.id WHERE status <> 'closed'
+            FROM orders JOIN closures ON order_id = orders.id WHERE status <> outcome
             UNION ALL
             SELECT 'closed without closure: ' || id FROM orders
             WHERE status = 'closed' AND id NOT IN (SELECT order_id FROM closures)
@@ -210,9 +252,9 @@ impl World {
             SELECT 'stock of ' || sku || ' is ' || s::text || ', expected ' || expected::text FROM (
                 SELECT stock.sku, (available, reserved, sold) AS s, (
                     available + reserved + sold
-                        - coalesce(sum(qty) FILTER (WHERE status IN ('unpaid', 'paid')), 0),
+                        - coalesce(sum(qty) FILTER (WHERE status NOT IN ('closed', 'cancelled')), 0),
                     coalesce(sum(qty) FILTER (WHERE status = 'unpaid'), 0),
-                    coalesce(sum(qty) FILTER (WHERE status = 'paid'), 0)) AS expected,
+                    coalesce(sum(qty) FILTER (WHERE status IN ('paid', 'shipped', 'completed')), 0)) AS expected,
                     available + reserved + sold AS total
                 FROM stock LEFT JOIN (order_items JOIN orders ON orders.id = order_id)
                     ON order_items.sku = stock.sku

@@ -69,7 +69,7 @@ pub fn overdue(arguments: &[&str]) -> Command {
 }
 
 /// No command of a test takes so long.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Runs a command to its end.
 ///
@@ -116,8 +116,11 @@ impl World {
             .env("OVERDUE_BROKER__URL", self.broker_url())
             .env("OVERDUE_BROKER__MANAGEMENT_URL", self.services.management.as_str())
             .env("OVERDUE_BROKER__STATISTICS_INTERVAL", &self.services.statistics_interval)
+            .env("OVERDUE_BROKER__DEAD_LETTER_SLOTS", &self.services.dead_letter_slots)
             .env("OVERDUE_DATABASE__URL", self.services.database_url(None))
-            .env("OVERDUE_DATABASE__SEARCH_PATH", &self.schema);
+            .env("OVERDUE_DATABASE__SEARCH_PATH", &self.schema)
+            // The tests that run beside this one would find the port taken.
+            .env("OVERDUE_WORKER__LISTEN", "");
         command
     }
 

@@ -51,15 +51,44 @@ pub fn java(source: &str, arguments: &[&str]) -> Option<Run> {
     Some(process::finish(command, None))
 }
 
-/// `go run` on a source file; what it compiles is kept in `target/go`.
+/// The class of a test beside the one of an example, compiled into `folder`.
+pub fn java_with(example: &str, test: &str, folder: &Path, input: &str) -> Option<Run> {
+    if !is_there("javac") || !Path::new("/usr/share/java/amqp-client.jar").exists() {
+        return left_out("Java", "JDK with librabbitmq-client-java");
+    }
+    let mut compiler = Command::new("javac");
+    compiler.args(["-cp", JARS, "-d"]).arg(folder).args([root().join(example), root().join(test)]);
+    let done = process::finish(compiler, None);
+    assert_eq!(done.code, Some(0), "{done}");
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(format!("{}:{JARS}", folder.display()));
+    command.arg(Path::new(test).file_stem().expect("a file"));
+    Some(process::finish(command, Some(input.as_bytes())))
+}
+
+/// `go run` on a source file.
 pub fn go(source: &str, arguments: &[&str]) -> Option<Run> {
+    let mut command = go_command("run")?;
+    command.arg(root().join(source)).args(arguments);
+    Some(process::finish(command, None))
+}
+
+/// `go test -v` on a source file and the one with its tests, which read the file that `VECTORS` names.
+pub fn go_test(sources: [&str; 2], vectors: &Path) -> Option<Run> {
+    let mut command = go_command("test")?;
+    command.args(["-v", "-count=1"]).args(sources.map(|source| root().join(source)));
+    command.env("VECTORS", vectors);
+    Some(process::finish(command, None))
+}
+
+/// What it compiles is kept in `target/go`.
+fn go_command(verb: &str) -> Option<Command> {
     let client: PathBuf = [GO_SOURCES, "src/github.com/rabbitmq/amqp091-go"].iter().collect();
     if !is_there("go") || !client.exists() {
         return left_out("Go", "Go with golang-github-rabbitmq-amqp091-go-dev");
     }
     let mut command = Command::new("go");
-    command.arg("run").arg(root().join(source)).args(arguments);
-    command.env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
+    command.arg(verb).env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
     command.env("GOFLAGS", "").env("GOCACHE", root().join("target/go"));
-    Some(process::finish(command, None))
+    Some(command)
 }

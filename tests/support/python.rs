@@ -1,14 +1,17 @@
 //! Programs in Python, run as processes.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use super::{Run, process};
 
-/// Runs a script of this repository with the interpreter of a virtual environment that has pika.
+/// The interpreter of a virtual environment that has pika.
 ///
 /// # Panics
-/// There is no such interpreter.
-pub fn python(script: &str, arguments: &[&str], input: &str) -> Run {
+/// There is none.
+pub fn interpreter() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     #[expect(clippy::disallowed_methods, reason = "`make test` says which interpreter has pika")]
     let named = std::env::var("OVERDUE_TEST_PYTHON");
@@ -19,7 +22,29 @@ pub fn python(script: &str, arguments: &[&str], input: &str) -> Run {
          python3 -m venv target/python && target/python/bin/pip install -r tests/python/requirements.txt",
         interpreter.display()
     );
-    let mut command = Command::new(interpreter);
+    interpreter
+}
+
+/// Runs a script of this repository with the interpreter of a virtual environment that has pika.
+///
+/// # Panics
+/// There is no such interpreter.
+pub fn python(script: &str, arguments: &[&str], input: &str) -> Run {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(interpreter());
     command.arg(root.join(script)).args(arguments).env("PYTHONUNBUFFERED", "1");
     process::finish(command, Some(input.as_bytes()))
+}
+
+/// The documents of a YAML file.
+///
+/// # Panics
+/// It is not YAML.
+pub fn manifests(yaml: &str) -> Vec<serde_json::Value> {
+    let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
+    let mut command = Command::new(interpreter());
+    command.args(["-c", script]);
+    let run = process::finish(command, Some(yaml.as_bytes()));
+    assert_eq!(run.code, Some(0), "{run}");
+    serde_json::from_str(&run.stdout).unwrap()
 }

@@ -120,6 +120,36 @@ pub fn dotted() -> Topology {
     Topology::parse(DOTTED).unwrap()
 }
 
+const DOTTED_TIMEOUTS: &str = r#"
+[[timeout]]
+name = "unpaid"
+after = "3s"
+
+[[timeout]]
+name = "un_shipped-2"
+after = "1s"
+
+[retry]
+after = ["1s"]
+"#;
+
+/// The timeouts of [`DOTTED`], as far as a ladder of two queues goes.
+pub fn dotted_ladder() -> String {
+    let delay = "delay.strategy = 'ladder'\ndelay.ladder = { max = '3s', queues = 2 }";
+    format!("name = 'a.b'\n{delay}\n{DOTTED_TIMEOUTS}")
+}
+
+/// The same with the exchange of the delayed message plugin.
+pub fn dotted_delayed() -> String {
+    format!("name = 'a.b'\ndelay.strategy = 'delayed-exchange'\n{DOTTED_TIMEOUTS}")
+}
+
+/// The same with levels, for programs that were written for the plugin.
+pub fn dotted_compat() -> String {
+    let compat = "compat.x-delay = { exchange = 'old reminders', type = 'topic' }";
+    format!("name = 'a.b'\ndelay.levels = ['1s', '3s']\n{compat}\n{DOTTED_TIMEOUTS}")
+}
+
 /// Two levels and two timeouts, no retry.
 pub fn named(name: &str, queue_type: &str) -> Topology {
     let text = format!(

@@ -24,12 +24,15 @@ pub struct Services {
     pub database: Url,
     /// How often the broker takes its statistics, as the settings have it.
     pub statistics_interval: String,
+    /// How many dead letters a queue of the broker hands on at once.
+    pub dead_letter_slots: String,
     /// The command that starts them.
     pub start: &'static str,
 }
 
 /// Of the brokers that `docker/services.sh` starts.
 const STATISTICS_INTERVAL: &str = "1s";
+const DEAD_LETTER_SLOTS: &str = "1000";
 
 /// A client of the management API.
 pub type Api = Client<String, String, String>;
@@ -48,6 +51,7 @@ impl Services {
                 "postgres://overdue:overdue@127.0.0.1:28432/overdue?sslmode=disable",
             ),
             statistics_interval: statistics_interval(),
+            dead_letter_slots: dead_letter_slots(),
             start: "make services",
         }
     }
@@ -91,6 +95,7 @@ impl Services {
                 "postgres://overdue:overdue@127.0.0.1:29432/overdue",
             ),
             statistics_interval: STATISTICS_INTERVAL.to_owned(),
+            dead_letter_slots: DEAD_LETTER_SLOTS.to_owned(),
             start: "docker/services.sh up chaos",
         }
     }
@@ -117,6 +122,7 @@ impl Services {
                 "postgres://overdue:overdue@127.0.0.1:31132/overdue",
             ),
             statistics_interval: STATISTICS_INTERVAL.to_owned(),
+            dead_letter_slots: DEAD_LETTER_SLOTS.to_owned(),
             start: "docker/services.sh up delayed",
         })
     }
@@ -229,6 +235,14 @@ fn statistics_interval() -> String {
         None => STATISTICS_INTERVAL.to_owned(),
     };
     variable("OVERDUE_BROKER__STATISTICS_INTERVAL").unwrap_or(default)
+}
+
+fn dead_letter_slots() -> String {
+    let default = match variable("OVERDUE_BROKER__URL") {
+        Some(_) => Settings::default().broker.dead_letter_slots.to_string(),
+        None => DEAD_LETTER_SLOTS.to_owned(),
+    };
+    variable("OVERDUE_BROKER__DEAD_LETTER_SLOTS").unwrap_or(default)
 }
 
 fn setting(name: &str, default: &str) -> Url {

@@ -62,11 +62,17 @@ impl Ca {
 
     /// Files with a certificate and a key for a client.
     pub fn client(&self) -> [String; 2] {
-        let (certificate, key) = self.signs("client", false);
-        let files = [("client.pem", certificate), ("client.key", key)];
-        files.map(|(name, text)| {
-            std::fs::write(self.path(name), text).unwrap();
-            self.path(name).display().to_string()
+        self.files("client")
+    }
+
+    /// Files with a certificate and a key for a host of this name.
+    pub fn files(&self, host: &str) -> [String; 2] {
+        let (certificate, key) = self.signs(host, false);
+        let files = [("pem", certificate), ("key", key)];
+        files.map(|(ending, text)| {
+            let path = self.path(&format!("{host}.{ending}"));
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
         })
     }
 

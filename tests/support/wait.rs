@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Generous, because it is only ever used up by a test that fails.
-pub const DEADLINE: Duration = Duration::from_mins(1);
+pub const DEADLINE: Duration = Duration::from_mins(2);
 /// Between two looks: a tenth of what was waited already, so that long waits do not take the time of the other tests.
 fn pause(waited: Duration) -> Duration {
     (waited / 10).clamp(Duration::from_millis(10), Duration::from_millis(500))

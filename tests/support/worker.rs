@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use overdue::internals::{
     broker::BrokerAddress,
-    config::{Millis, Settings, WorkerSettings},
+    config::{EventsSettings, Millis, Settings, WorkerSettings},
     shutdown::{DrainOverrun, Stop},
     store::{Store, orders::Effect},
     worker::{self, Counts, Worker},
@@ -83,31 +83,58 @@ impl World {
         database_url: &str,
         settings: WorkerSettings,
     ) -> RunningWorker {
-        self.start_worker(&address, database_url, &Effect::close(), settings)
+        let store = Store::new(database_url, &self.schema, 8).unwrap();
+        self.start_worker(&address, store, &Effect::close(), settings, EventsSettings::default())
+    }
+
+    /// Starts a worker that finds its tables, and functions, along another search path.
+    pub fn worker_on_path(&self, search_path: &str, settings: WorkerSettings) -> RunningWorker {
+        let store = Store::new(&self.services.database_url(None), search_path, 8).unwrap();
+        self.start_worker(
+            &self.address(),
+            store,
+            &Effect::close(),
+            settings,
+            EventsSettings::default(),
+        )
+    }
+
+    /// Starts a worker that publishes events in another way, or not at all.
+    pub fn worker_of_events(
+        &self,
+        settings: WorkerSettings,
+        events: EventsSettings,
+    ) -> RunningWorker {
+        let open = if events.publish { Store::new } else { Store::without_events };
+        let store = open(&self.services.database_url(None), &self.schema, 8).unwrap();
+        self.start_worker(&self.address(), store, &Effect::close(), settings, events)
     }
 
     /// Starts a worker that does something else than to close.
     #[allow(clippy::needless_pass_by_value, reason = "callers make the effect for it")]
     pub fn worker_of(&self, effect: Effect, settings: WorkerSettings) -> RunningWorker {
-        self.start_worker(&self.address(), &self.services.database_url(None), &effect, settings)
+        let store = Store::new(&self.services.database_url(None), &self.schema, 8).unwrap();
+        self.start_worker(&self.address(), store, &effect, settings, EventsSettings::default())
     }
 
     fn start_worker(
         &self,
         address: &BrokerAddress,
-        database_url: &str,
+        store: Store,
         effect: &Effect,
         settings: WorkerSettings,
+        events: EventsSettings,
     ) -> RunningWorker {
         let effects = self.topology.timeouts.iter().map(|t| (t.effect.clone(), effect.clone()));
-        let worker = Arc::new(Worker::new(
+        let worker = Worker::new(
             address.clone(),
             Some(self.services.management_of(address)),
-            Store::new(database_url, &self.schema, 8).unwrap(),
+            store,
             self.topology.clone(),
             effects.collect(),
             settings,
-        ));
+        );
+        let worker = Arc::new(worker.with_events(events));
         let stop = Stop::new();
         let (running, stopping) = (Arc::clone(&worker), stop.clone());
         let task = tokio::spawn(async move { worker::run(&running, &stopping).await });

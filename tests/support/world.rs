@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, error::Error, path::PathBuf, sync::Mutex, threa
 
 use overdue::internals::{
     broker::{BrokerAddress, Management, Publisher, TopologyChange},
+    objects::Objects,
     store::Store,
     topology::Topology,
 };
@@ -125,6 +126,23 @@ impl World {
     /// The management API, as the program uses it.
     pub fn management(&self) -> Management {
         self.services.management_of(&self.address())
+    }
+
+    /// What is in the virtual host. Without the lock's queue: it goes with its connection, a moment after it was released.
+    pub async fn objects(&self) -> Objects {
+        let mut objects = self.management().observe().await.unwrap().objects;
+        let lock = self.topology.lock_queue();
+        objects.queues.remove(&lock);
+        objects.bindings.retain(|binding| binding.destination != lock);
+        objects
+    }
+
+    /// The same without what every virtual host has.
+    pub async fn own_objects(&self) -> Objects {
+        let mut objects = self.objects().await;
+        objects.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
+        objects.bindings.retain(|binding| !binding.source.is_empty());
+        objects
     }
 
     /// A publisher on a connection of its own.

@@ -9,6 +9,7 @@ use super::{
 use crate::topology::{
     Timeout, Topology,
     file::{DEFAULT_EFFECT, QueueType},
+    lead::Lead,
     level::{Level, Ttl},
     strategy::Strategy,
 };
@@ -89,7 +90,7 @@ impl Scenario {
     fn between(kind: ChangeKind, before: Topology, after: Topology, soon: &Level) -> Self {
         let route = |level: &Level, timeout: &Timeout| MessageRoute {
             routing_key: Topology::routing_key(level, timeout),
-            ttl: level.ttl(),
+            ttl: after.lead.lets_go(level),
             stays: after.levels.contains(level) && after.timeout(&timeout.name).is_some(),
         };
         let routes = |topology: &Topology| -> Vec<MessageRoute> {
@@ -142,6 +143,7 @@ impl Draft<'_> {
         Topology {
             name: self.name.to_owned(),
             strategy: Strategy::default(),
+            lead: Lead::NONE,
             timeouts: self.timeouts.iter().map(timeout).collect(),
             levels: self.levels.into_iter().cloned().collect(),
             queue_type: self.queue_type,

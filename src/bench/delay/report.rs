@@ -98,18 +98,22 @@ impl DelayReport {
     }
 }
 
+/// The ladders whose hops are counted go up to a day, the longest of the usual delays, in seconds.
+const LONGEST_S: u64 = 86_400;
+/// Enough for 1s–9s, 10s–50s, 1m–59m and 1h–24h.
+const BUDGET: u32 = 100;
+
 /// Hops on average, for delays in seconds and ladders with places for seconds.
 fn hops(kind: Kind, delays_s: &[u64]) -> f64 {
     let spec = |max_s: u64, max_queues| LadderSpec {
         max_queues,
         ..LadderSpec::up_to(Duration::from_secs(max_s))
     };
-    let longest = delays_s.iter().max().copied().unwrap_or(1);
     let spec = match kind {
         Kind::Plugin => return 1.0,
         Kind::BinaryTop | Kind::BinaryFirstBit => spec((1 << 28) - 1, Some(28)),
-        Kind::Ladder => spec(longest, None),
-        Kind::Budget => spec(longest, Some(60)),
+        Kind::Ladder => spec(LONGEST_S, None),
+        Kind::Budget => spec(LONGEST_S, Some(BUDGET)),
     };
     let Ok(ladder) = Ladder::compile("hops", &spec) else { return 0.0 };
     let hops = delays_s.iter().filter_map(|seconds| {
@@ -124,7 +128,8 @@ impl fmt::Display for DelayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} messages a round, {} rounds: median (least to most). A second of real delays is a millisecond here.\n",
+            "{} messages a round, {} rounds: median (least to most). A second of real delays is a millisecond here. Hops are \
+             counted\nin ladders of real delays up to a day, the budget being {BUDGET} queues.\n",
             self.messages, self.rounds
         )?;
         writeln!(
@@ -162,5 +167,21 @@ impl fmt::Display for DelayReport {
             )?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With one setting, what is expected of it beside one queue per bit.
+    #[test]
+    fn a_budget_has_half_the_hops_for_any_delay_and_for_usual_ones() {
+        let any: Vec<u64> = (1..=3_600).collect();
+        for delays in [&any[..], &HABITS_S] {
+            let [ours, binary] =
+                [Kind::Budget, Kind::BinaryFirstBit].map(|kind| hops(kind, delays));
+            assert!(ours <= binary / 2.0, "{ours}, and {binary} of the binary ladder");
+        }
     }
 }

@@ -94,6 +94,7 @@ impl Way {
                 routing_key: WORD.to_owned(),
                 x_delay: Some(ms.max(1)),
                 holds: delay,
+                early: Duration::ZERO,
                 queues: Vec::new(),
             });
         };
@@ -107,7 +108,8 @@ impl Way {
             routing_key = routing_key.replacen(&format!(".{WORD}"), &format!("{zeros}.{WORD}"), 1);
             exchange = ladder.places().last().map_or(exchange, |top| ladder.exchange(*top));
         }
-        Ok(Route { exchange, routing_key, x_delay: None, holds, queues })
+        let early = Duration::ZERO;
+        Ok(Route { exchange, routing_key, x_delay: None, holds, early, queues })
     }
 
     /// Makes its objects.
@@ -171,7 +173,7 @@ impl Kind {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Ladder => "ladder",
-            Self::Budget => "ladder, queues = 60",
+            Self::Budget => "ladder, with a budget",
             Self::BinaryFirstBit => "binary ladder, from the first bit",
             Self::BinaryTop => "binary ladder, from the top",
             Self::Plugin => "delayed message plugin",

@@ -57,3 +57,15 @@ pub enum PublishError {
     #[error("the publishing connection is gone: {reason}; message {message_id} was not sent")]
     Disconnected { message_id: String, reason: String },
 }
+
+impl PublishError {
+    /// Of the failures on one connection the one that says why: what shared its channel knows only that it is gone.
+    pub(crate) fn that_says_why(kept: Option<Self>, other: Self) -> Self {
+        let says_little =
+            |error: &Self| matches!(error, Self::Unknown { .. } | Self::Disconnected { .. });
+        match kept {
+            Some(kept) if !says_little(&kept) || says_little(&other) => kept,
+            _ => other,
+        }
+    }
+}

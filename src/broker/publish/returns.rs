@@ -6,7 +6,7 @@ use lapin::message::Delivery;
 
 use super::{
     error::PublishError,
-    sent::{CONFIRM_TIMEOUT, Confirm, Confirmed, Key, Sent},
+    sent::{Confirm, Confirmed, Key, Sent},
 };
 
 /// Returned messages whose confirm has not been passed on yet.
@@ -21,7 +21,7 @@ impl Returns {
             .map(|(sent, confirm)| (self.result(&sent, confirm, blocked), sent))
             .collect();
         for (result, sent) in results {
-            let reason = self.0.get_mut(&sent.key()).and_then(Vec::pop);
+            let reason = self.reason(&sent);
             let result = match reason {
                 Some(reason) => Err(sent.returned(reason)),
                 None => result,
@@ -29,6 +29,13 @@ impl Returns {
             sent.answer(result);
         }
         self.0.retain(|_, reasons| !reasons.is_empty());
+    }
+
+    fn reason(&mut self, sent: &Sent) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get_mut(&sent.key())?.pop()
     }
 
     fn result(&mut self, sent: &Sent, confirm: Confirm, blocked: bool) -> Result<(), PublishError> {
@@ -51,9 +58,7 @@ impl Returns {
             Err(_elapsed) if blocked => Err(sent.unknown(
                 "the broker has blocked the connection (memory or disk alarm)".to_owned(),
             )),
-            Err(_elapsed) => {
-                Err(sent.unknown(format!("no confirm within {} s", CONFIRM_TIMEOUT.as_secs())))
-            }
+            Err(waited) => Err(sent.unknown(format!("no confirm within {} s", waited.as_secs()))),
         }
     }
 }

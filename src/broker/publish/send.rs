@@ -2,26 +2,25 @@
 
 use std::{pin::pin, time::Duration};
 
-use lapin::{BasicProperties, Channel, options::BasicPublishOptions};
+use lapin::{BasicProperties, Channel, ConnectionStatus, options::BasicPublishOptions};
 use tokio::time::timeout;
 
-use super::error::PublishError;
-use crate::{
-    broker::Link,
-    wire::{Message, Properties},
-};
+use super::{error::PublishError, sent::Sent};
+use crate::wire::{Message, Properties};
 
 /// Handing one message to the connection; longer means that the broker has blocked it.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
 const PERSISTENT: u8 = 2;
 
-/// Publishes persistent, and mandatory where that is possible; the confirm comes later.
+/// Publishes persistent, and mandatory where that is possible; the confirm comes later. With `waits` it waits for as long
+/// as the broker blocks the connection.
 pub(super) async fn send(
-    link: &Link,
     channel: &Channel,
+    status: &ConnectionStatus,
     message: Message,
-    waits_while_blocked: impl Fn() -> bool,
+    sent: &Sent,
+    waits: bool,
 ) -> Result<lapin::PublisherConfirm, PublishError> {
     let Message {
         exchange,
@@ -31,7 +30,7 @@ pub(super) async fn send(
         headers,
         properties,
         body,
-        held_by_exchange,
+        needs_no_route,
     } = message;
     let mut properties = encoded(properties).with_headers(headers);
     if !message_id.is_empty() {
@@ -40,9 +39,8 @@ pub(super) async fn send(
     if let Some(content_type) = content_type {
         properties = properties.with_content_type(content_type.into());
     }
-    // Mandatory: without it an unroutable message is acked and gone. What the plugin's exchange holds has no route yet,
-    // so mandatory it comes back although it was taken.
-    let mandatory = !held_by_exchange;
+    // Without it an unroutable message is acked and gone.
+    let mandatory = !needs_no_route;
     let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
     let mut publishing = pin!(channel.basic_publish(
         exchange.into(),
@@ -51,16 +49,21 @@ pub(super) async fn send(
         &body,
         properties
     ));
-    let sent = loop {
-        let sent = timeout(PUBLISH_TIMEOUT, &mut publishing).await;
-        if sent.is_ok() || !(link.is_blocked() && link.is_connected() && waits_while_blocked()) {
-            break sent;
+    let handed = loop {
+        let handed = timeout(PUBLISH_TIMEOUT, &mut publishing).await;
+        if handed.is_ok() || !(waits && status.blocked() && status.connected()) {
+            break handed;
         }
     };
-    match sent {
+    match handed {
         Ok(Ok(confirm)) => Ok(confirm),
-        Ok(Err(error)) => Err(PublishError::Disconnected { message_id, reason: error.to_string() }),
-        Err(_elapsed) if link.is_blocked() => Err(PublishError::Blocked { message_id }),
+        Ok(Err(error)) => Err(match sent.lost(&error) {
+            PublishError::Unknown { message_id, reason } => {
+                PublishError::Disconnected { message_id, reason }
+            }
+            named => named,
+        }),
+        Err(_elapsed) if status.blocked() => Err(PublishError::Blocked { message_id }),
         Err(_elapsed) => {
             let reason =
                 format!("the connection took no frame for {} s", PUBLISH_TIMEOUT.as_secs());

@@ -6,7 +6,7 @@ use lapin::{
     Confirmation, ErrorKind,
     protocol::{AMQPErrorKind, AMQPSoftError},
 };
-use tokio::{sync::oneshot, time::error::Elapsed};
+use tokio::sync::oneshot;
 
 use super::error::PublishError;
 use crate::wire::Message;
@@ -16,8 +16,8 @@ pub(super) const CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) type Answer = oneshot::Sender<Result<(), PublishError>>;
 
-/// What came for a message: a confirm, an error of the channel, or nothing in time.
-pub(super) type Confirm = Result<Result<Confirmation, lapin::Error>, Elapsed>;
+/// What came for a message: a confirm, an error of the channel, or nothing for so long.
+pub(super) type Confirm = Result<Result<Confirmation, lapin::Error>, Duration>;
 
 pub(super) type Confirmed = (Sent, Confirm);
 

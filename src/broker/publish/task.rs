@@ -1,19 +1,19 @@
 //! The task that owns connection and channel.
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use lapin::{Channel, Confirmation, ConnectionStatus, PublisherConfirm};
+use lapin::{Channel, ConnectionStatus, PublisherConfirm};
 use tokio::{
     sync::mpsc,
-    time::{MissedTickBehavior, error::Elapsed, timeout},
+    time::{MissedTickBehavior, timeout},
 };
 
 use super::{
     error::PublishError,
     returns::Returns,
     send::send,
-    sent::{Answer, CONFIRM_TIMEOUT, Confirmed, Sent},
+    sent::{Answer, Confirm, Confirmed, Sent},
 };
 use crate::{broker::Link, wire::Message};
 
@@ -37,41 +37,50 @@ pub(super) enum WhileBlocked {
     Wait,
 }
 
+/// What became of a message.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
+enum Outcome {
+    /// It was not handed to the connection, and no other one will be.
+    NotSent(Sent, PublishError),
+    /// It was, and this came for it.
+    Sent(Confirmed),
+}
+
 /// Publishes what comes in, until nobody holds a handle any more or the connection is gone.
+///
+/// Messages are handed over one after the other, and none waits until the one before it is on the wire: so the client
+/// writes many at once.
 pub(super) async fn serve(
     link: Link,
     channel: Channel,
     mut inbox: mpsc::Receiver<Request>,
     while_blocked: WhileBlocked,
+    confirm_within: Duration,
 ) {
     let mut pending = FuturesUnordered::new();
     let mut returns = Returns::default();
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let waits = while_blocked == WhileBlocked::Wait;
+    let way = Arc::new(Way { channel, status: link.status(), waits, confirm_within });
     let alive = loop {
         let is_held_up = waits && link.is_blocked();
         tokio::select! {
             biased;
             Some(first) = pending.next(), if !pending.is_empty() => {
-                let mut confirmed: Vec<Confirmed> = vec![first];
+                let mut outcomes = vec![first];
                 while let Some(Some(next)) = pending.next().now_or_never() {
-                    confirmed.push(next);
+                    outcomes.push(next);
                 }
-                returns.answer(confirmed, link.is_blocked());
+                if !answer(&mut returns, outcomes, link.is_blocked()) {
+                    break false;
+                }
             }
             request = inbox.recv(), if pending.len() < WINDOW && !is_held_up => {
-                let Some(Request { message, answer }) = request else { break true };
-                let sent = Sent::of(&message, answer);
-                match send(&link, &channel, message, || waits && !inbox.is_closed()).await {
-                    Ok(confirm) => {
-                        let status = link.status();
-                        pending.push(async move { (sent, confirmed(confirm, waits, &status).await) });
-                    }
-                    Err(error) => {
-                        sent.answer(Err(error));
-                        break false;
-                    }
+                let Some(first) = request else { break true };
+                pending.push(publish(Arc::clone(&way), first));
+                while pending.len() < WINDOW && let Ok(next) = inbox.try_recv() {
+                    pending.push(publish(Arc::clone(&way), next));
                 }
             }
             _ = look.tick() => {}
@@ -80,7 +89,7 @@ pub(super) async fn serve(
         if is_held_up && inbox.is_closed() {
             break false;
         }
-        if !channel.status().connected() {
+        if !way.channel.status().connected() {
             break false;
         }
     };
@@ -94,24 +103,54 @@ pub(super) async fn serve(
         Sent::of(&message, answer).answer(Err(PublishError::Disconnected { message_id, reason }));
     }
     while let Some(last) = pending.next().await {
-        returns.answer(vec![last], blocked);
+        answer(&mut returns, vec![last], blocked);
     }
     if let Some(link) = link {
         link.close().await;
     }
 }
 
-/// Waits for a confirm; with `waits` longer, for as long as the broker blocks the connection.
-async fn confirmed(
-    confirm: PublisherConfirm,
+/// Passes on what became of messages; false where one was not sent.
+fn answer(returns: &mut Returns, outcomes: Vec<Outcome>, blocked: bool) -> bool {
+    let mut all_sent = true;
+    let confirmed = outcomes.into_iter().filter_map(|outcome| match outcome {
+        Outcome::Sent(confirmed) => Some(confirmed),
+        Outcome::NotSent(sent, error) => {
+            all_sent = false;
+            sent.answer(Err(error));
+            None
+        }
+    });
+    let confirmed: Vec<Confirmed> = confirmed.collect();
+    returns.answer(confirmed, blocked);
+    all_sent
+}
+
+/// Where messages go.
+struct Way {
+    channel: Channel,
+    status: ConnectionStatus,
     waits: bool,
-    status: &ConnectionStatus,
-) -> Result<Result<Confirmation, lapin::Error>, Elapsed> {
+    confirm_within: Duration,
+}
+
+/// Hands over a message when it is polled for the first time, which is in the order in which they came.
+async fn publish(way: Arc<Way>, Request { message, answer }: Request) -> Outcome {
+    let sent = Sent::of(&message, answer);
+    match send(&way.channel, &way.status, message, &sent, way.waits).await {
+        Ok(confirm) => Outcome::Sent((sent, confirmed(confirm, &way).await)),
+        Err(error) => Outcome::NotSent(sent, error),
+    }
+}
+
+/// Waits for a confirm; with `waits` longer, for as long as the broker blocks the connection.
+async fn confirmed(confirm: PublisherConfirm, way: &Way) -> Confirm {
+    let Way { status, waits, confirm_within, .. } = way;
     let mut confirm = pin!(confirm);
     loop {
-        let confirmed = timeout(CONFIRM_TIMEOUT, &mut confirm).await;
-        if confirmed.is_ok() || !(waits && status.connected() && status.blocked()) {
-            return confirmed;
+        let confirmed = timeout(*confirm_within, &mut confirm).await;
+        if confirmed.is_ok() || !(*waits && status.connected() && status.blocked()) {
+            return confirmed.map_err(|_elapsed| *confirm_within);
         }
     }
 }

@@ -5,10 +5,12 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser},
 };
 
+use super::finished::Finished;
 use crate::{
     bench::change::{
         self, MeasureError,
         kind::ChangeKind,
+        report::ChangeReport,
         size::{ChangeSize, Levels},
     },
     cli::{
@@ -48,22 +50,27 @@ fn kinds() -> PossibleValuesParser {
 
 impl Change {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let finished = self.finish(settings).await?;
+        finished.print(self.output)
+    }
+
+    pub(super) async fn finish(
+        &self,
+        settings: &Settings,
+    ) -> Result<Finished<ChangeReport>, Failure> {
         let management = setup::management(settings)?;
         let kinds = ChangeKind::ALL.into_iter();
         let kinds: Vec<ChangeKind> =
             kinds.filter(|kind| self.kind == "all" || self.kind == kind.name()).collect();
         let messages = usize::try_from(self.messages).unwrap_or(usize::MAX);
-        let size = ChangeSize { messages, levels: self.level };
+        let size = ChangeSize { messages, levels: self.level.clone() };
         let stop = setup::stop_on_signals()?;
         let name = format!("overdue-bench-{:08x}", rand::random::<u32>());
         report_step(&format!("in {}, exchanges and queues called {name}.*", management.address()));
         let report = change::run(&management, &name, &kinds, &size, &stop, report_step).await?;
-        self.output.print(&report)?;
-        if report.is_right() {
-            Ok(())
-        } else {
-            Err(Failure::failed("something went wrong with the messages: see above"))
-        }
+        let wrong = (!report.is_right())
+            .then(|| "something went wrong with the messages: see above".to_owned());
+        Ok(Finished { report, wrong })
     }
 }
 

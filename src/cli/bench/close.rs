@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::finished::Finished;
 use crate::{
     bench::close::{self, CloseSize, ONE_BY_ONE_AT_MOST, method::IN_FLIGHT, report::CloseReport},
     cli::{
@@ -30,6 +31,14 @@ pub(in crate::cli) struct Close {
 
 impl Close {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let finished = self.finish(settings).await?;
+        finished.print(self.output)
+    }
+
+    pub(super) async fn finish(
+        &self,
+        settings: &Settings,
+    ) -> Result<Finished<CloseReport>, Failure> {
         let schema = format!("overdue_bench_{}", std::process::id());
         let store = Store::new(settings.database.url.expose(), &schema, IN_FLIGHT)?;
         let stop = setup::stop_on_signals()?;
@@ -41,12 +50,8 @@ impl Close {
         let dropped = store.run_script("drop_schema", &drop).await;
         let report = measured?;
         dropped?;
-        self.output.print(&report)?;
-        if report.broken.is_empty() {
-            Ok(())
-        } else {
-            Err(Failure::failed("an invariant is broken: see above"))
-        }
+        let is_right = report.broken.is_empty();
+        Ok(Finished::of(report, is_right))
     }
 
     async fn measure(&self, store: &Store, schema: &str) -> Result<CloseReport, Failure> {

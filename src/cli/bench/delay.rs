@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::finished::Finished;
 use crate::{
     bench::delay::{self, DelaySize, report::DelayReport},
     broker::{BrokerCpu, Management},
@@ -35,6 +36,14 @@ pub(in crate::cli) struct Delay {
 
 impl Delay {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let finished = self.finish(settings).await?;
+        finished.print(self.output)
+    }
+
+    pub(super) async fn finish(
+        &self,
+        settings: &Settings,
+    ) -> Result<Finished<DelayReport>, Failure> {
         let stop = setup::stop_on_signals()?;
         let management = setup::management(settings)?;
         let name = format!("overdue-bench-{:08x}", rand::random::<u32>());
@@ -46,13 +55,9 @@ impl Delay {
         let removed = management.remove_topology(&name).await;
         let report = measured?;
         removed?;
-        self.output.print(&report)?;
-        match report.ways.iter().map(|way| way.early).sum::<usize>() {
-            0 => Ok(()),
-            early => {
-                Err(Failure::failed(format!("{early} messages came out before they were due")))
-            }
-        }
+        let early = report.ways.iter().map(|way| way.early).sum::<usize>();
+        let wrong = (early > 0).then(|| format!("{early} messages came out before they were due"));
+        Ok(Finished { report, wrong })
     }
 
     async fn measure(&self, management: &Management, name: &str) -> Result<DelayReport, Failure> {

@@ -9,7 +9,7 @@ use crate::{
     cli::{
         exit::{self, Failure},
         output::Output,
-        run::{Declaring, prepare},
+        run::{Declaring, Effects, Inputs, prepare},
         setup,
     },
     config::Settings,
@@ -18,6 +18,7 @@ use crate::{
     store::Store,
     topology::{
         Topology,
+        file::DEFAULT_EFFECT,
         route::{Delay, Route},
     },
 };
@@ -37,7 +38,7 @@ pub(in crate::cli) struct RunOptions {
     /// Who closes the orders
     #[arg(long, value_enum, default_value = "internal")]
     worker: WorkerPlace,
-    /// The timeout that closes them [default: the topology's only one]
+    /// The timeout that closes them [default: the topology's only one with the effect `close`]
     #[arg(long)]
     timeout: Option<String>,
     /// The same number makes the same orders and payments again [default: a random one]
@@ -71,12 +72,15 @@ impl RunOptions {
     }
 
     fn timeout<'a>(&'a self, topology: &'a Topology) -> Result<&'a str, Failure> {
-        match (&self.timeout, topology.timeouts.as_slice()) {
-            (Some(timeout), _) => Ok(timeout),
-            (None, [only]) => Ok(&only.name),
-            (None, _) => {
-                Err(Failure::usage("the topology has several timeouts: name one with --timeout"))
-            }
+        if let Some(timeout) = &self.timeout {
+            return Ok(timeout);
+        }
+        // The orders of a run are unpaid, or paid in time.
+        let mut closing =
+            topology.timeouts.iter().filter(|timeout| timeout.effect == DEFAULT_EFFECT);
+        match (closing.next(), closing.next(), topology.timeouts.as_slice()) {
+            (Some(only), None, _) | (None, None, [only]) => Ok(&only.name),
+            _ => Err(Failure::usage("the topology has several timeouts: name one with --timeout")),
         }
     }
 
@@ -112,7 +116,8 @@ impl RunOptions {
     ) -> Result<DemoSetup, Failure> {
         // The tables first: a worker checks them when it is prepared.
         ensure_tables(&setup::store(settings)?, &settings.database.search_path).await?;
-        let worker = prepare(settings, Declaring::Missing).await?;
+        let inputs = Inputs::read(settings)?;
+        let worker = prepare(settings, inputs, Declaring::Missing, Effects::SomeRight).await?;
         let timeout = self.timeout(&worker.topology)?;
         let timeout = worker.topology.timeout(timeout).ok_or_else(|| {
             Failure::configuration(format!(

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     order::{OrderId, Outcome},
-    text::{counted, duration},
+    text::{counted, length},
     topology::{
         Timeout, Topology,
         stages::{Stage, Stages},
@@ -60,6 +60,8 @@ struct Publish {
     headers: BTreeMap<&'static str, u32>,
     queues: Vec<Wait>,
     holds_ms: u64,
+    /// How much earlier that is than the level is called.
+    lead_ms: u64,
     times: u64,
 }
 
@@ -73,7 +75,9 @@ impl AskedOrder {
     pub(super) fn new(id: &OrderId, outcome: &Outcome, due_at: Option<Timestamp>) -> Self {
         let (status, means) = match outcome {
             Outcome::NotDue { .. } => ("not_due", "not due yet".to_owned()),
-            Outcome::Closed { .. } => ("overdue", "overdue: a notice closes it now".to_owned()),
+            Outcome::Closed { state, .. } => {
+                ("overdue", format!("overdue: with a notice it is {state} now"))
+            }
             Outcome::AlreadyFinal => ("final", "final: a notice changes nothing".to_owned()),
             Outcome::Busy => ("busy", "locked by somebody else: ask again".to_owned()),
             Outcome::Unknown => ("unknown", "not in the database".to_owned()),
@@ -124,6 +128,7 @@ impl Publish {
             headers: route.x_delay.map(|ms| ("x-delay", ms)).into_iter().collect(),
             queues: hops.into_iter().map(|hop| wait(hop.queue, hop.hold)).collect(),
             holds_ms: ms(route.holds),
+            lead_ms: ms(route.early),
             times,
         }
     }
@@ -131,14 +136,17 @@ impl Publish {
     /// Each place where it waits.
     fn waits(&self) -> Vec<String> {
         let times = if self.times > 1 { format!(", {} times", self.times) } else { String::new() };
-        let waits = self.queues.iter();
-        let waits: Vec<String> = waits
-            .map(|wait| format!("{:<6} in {}{times}", duration(wait.holds_ms), wait.queue))
-            .collect();
-        if waits.is_empty() && self.holds_ms > 0 {
-            return vec![format!("{:<6} in {}{times}", duration(self.holds_ms), self.exchange)];
+        let line = |holds_ms: u64, place: &str| format!("{:<6} in {place}{times}", shown(holds_ms));
+        match &self.queues[..] {
+            [] if self.holds_ms == 0 => Vec::new(),
+            [] => vec![line(self.holds_ms, &self.exchange)],
+            [level] if self.lead_ms > 0 => {
+                let lead = shown(self.lead_ms);
+                let line = line(self.holds_ms.saturating_add(self.lead_ms), &level.queue);
+                vec![format!("{line}, lets go {lead} early")]
+            }
+            queues => queues.iter().map(|wait| line(wait.holds_ms, &wait.queue)).collect(),
         }
-        waits
     }
 }
 
@@ -154,7 +162,7 @@ impl fmt::Display for Explanation {
 
 impl Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>, strategy: &str) -> fmt::Result {
-        let delay = duration(self.delay_ms);
+        let delay = shown(self.delay_ms);
         writeln!(f, "{delay} for `{}`, strategy `{strategy}`", self.timeout)?;
         for (index, publish) in self.publishes.iter().enumerate() {
             let who = if index == 0 { "publish to" } else { "sent on to" };
@@ -169,15 +177,19 @@ impl Way {
         let hops = counted(self.hops, "hop");
         writeln!(f, "  comes out    of {}, after {hops}", self.queue)?;
         if self.rest_ms > 0 {
-            writeln!(f, "  held         {} by the worker", duration(self.rest_ms))?;
+            writeln!(f, "  held         {} by the worker", shown(self.rest_ms))?;
         }
         let late = if self.late_ms > 0 {
-            format!(", {} late: nothing shorter is there", duration(self.late_ms))
+            format!(", {} late: nothing shorter is there", shown(self.late_ms))
         } else {
             String::new()
         };
         writeln!(f, "  due          {}{late}", self.due_at)
     }
+}
+
+fn shown(ms: u64) -> String {
+    length(Duration::from_millis(ms))
 }
 
 fn ms(time: Duration) -> u64 {

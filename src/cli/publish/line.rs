@@ -2,7 +2,8 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 
 use crate::{
     order::OrderId,
@@ -22,11 +23,11 @@ pub(in crate::cli) struct Wish {
     /// The order's category, which has a level of its own
     #[arg(long, conflicts_with = "after")]
     category: Option<String>,
-    /// Any delay, e.g. 37m: exactly so with a ladder or the plugin; otherwise the longest level that fits, and the worker sends it on for the rest
+    /// Any delay, e.g. 37m; where only levels are there, a worker sends the notice on for the rest
     #[arg(long, value_name = "DELAY", allow_hyphen_values = true)]
     after: Option<After>,
-    /// When it is due, e.g. 2026-11-20T10:30:00Z: with nothing else the notice waits until then; otherwise a hint, the database decides
-    #[arg(long, value_name = "TIME")]
+    /// When it is due, e.g. 2026-11-20T10:30:00Z; beside a delay it is a hint, the database decides
+    #[arg(long, value_name = "TIME", value_parser = time)]
     due_at: Option<Timestamp>,
 }
 
@@ -34,12 +35,46 @@ pub(in crate::cli) struct Wish {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
+    #[serde(deserialize_with = "text_or_number")]
     order_id: String,
     timeout: Option<String>,
     level: Option<String>,
     category: Option<String>,
+    #[serde(default, deserialize_with = "after")]
     after: Option<String>,
+    #[serde(default, deserialize_with = "due_at")]
     due_at: Option<Timestamp>,
+}
+
+/// A time as people write it.
+pub(in crate::cli) fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a time like 2026-11-20T10:30:00Z"))
+}
+
+fn after<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(after) => Ok(Some(after)),
+        other => Err(D::Error::custom(format!("`after`: `{other}` is not text like \"37m\""))),
+    }
+}
+
+fn due_at<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(text) => time(&text).map(Some),
+        other => time(&other.to_string()).map(Some),
+    }
+    .map_err(|error| D::Error::custom(format!("`due_at`: {error}")))
+}
+
+/// An order id as a text, or as a whole number of 64 bits, as in a notice.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(id) => Ok(id),
+        Value::Number(number) if number.is_i64() || number.is_u64() => Ok(number.to_string()),
+        _ => Err(D::Error::custom("`order_id` has to be text or a whole number of 64 bits")),
+    }
 }
 
 /// All that a notice needs but its route.
@@ -50,6 +85,21 @@ pub(super) struct Ready {
 }
 
 impl Line {
+    /// A line of JSON.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| {
+            let (said, column) = (error.to_string(), error.column());
+            // It is one line of many, whose number is known.
+            let place = format!(" at line {} column {column}", error.line());
+            let said = said.strip_suffix(&place).unwrap_or(&said);
+            if error.is_data() {
+                said.to_owned()
+            } else {
+                format!("not JSON: {said} at column {column}")
+            }
+        })
+    }
+
     /// Nothing but the order.
     pub(super) fn of(order_id: &str) -> Self {
         Self { order_id: order_id.to_owned(), ..Self::default() }

@@ -6,22 +6,37 @@ use std::collections::BTreeSet;
 use super::super::{exit::Failure, setup};
 pub(super) use crate::topology::level_routes::LevelRoutes;
 use crate::{
-    broker::{Link, routes::probed_level_routes},
+    broker::{Link, Management, ManagementError, routes::probed_level_routes},
     config::Settings,
     topology::{Topology, route::Route},
 };
 
 /// Looks at the bindings, and where the user may not read them asks for the queues. What can be found out neither way
 /// is published: the broker answers for it.
-pub(super) async fn look(settings: &Settings, topology: &Topology) -> Result<LevelRoutes, Failure> {
+pub(in crate::cli) async fn look(
+    settings: &Settings,
+    topology: &Topology,
+) -> Result<LevelRoutes, Failure> {
     let management = setup::management(settings)?;
     if let Ok(routes) = management.level_routes(topology).await {
+        if routes.absent().next().is_some() {
+            can_be_there(&management, topology).await?;
+        }
         return Ok(routes);
     }
     let link = Link::open(management.address(), "overdue publish: routes").await?;
     let routes = probed_level_routes(&link, topology).await;
     link.close().await;
     Ok(routes)
+}
+
+/// An exchange that is not there may be one that this broker cannot have: `overdue apply` would not help.
+async fn can_be_there(management: &Management, topology: &Topology) -> Result<(), Failure> {
+    match management.has_exchange_types(topology).await {
+        Err(error @ ManagementError::NoExchangeType { .. }) => Err(error.into()),
+        // Who may not ask hears it from the broker.
+        _ => Ok(()),
+    }
 }
 
 /// The ways of many messages, in the memory of a few: as many as there are queues, and routing keys to one queue.

@@ -24,8 +24,14 @@ impl DemoReport {
     fn orders(&self, f: &mut Formatter<'_>) -> fmt::Result {
         row(f, "orders", self.orders, &format!("created at {}/s", self.created_per_s))?;
         row(f, "paid", self.paid, "")?;
-        let (message, sweep) = (self.closed_by_message, self.closed_by_sweep);
-        row(f, "closed", self.closed, &format!("by message {message}, by sweep {sweep}"))?;
+        let (message, ahead, sweep) =
+            (self.closed_by_message, self.closed_ahead, self.closed_by_sweep);
+        row(
+            f,
+            "closed",
+            self.closed,
+            &format!("by message {message}, ahead of it {ahead}, by sweep {sweep}"),
+        )?;
         row(f, "still unpaid", self.still_unpaid, "")
     }
 
@@ -33,7 +39,13 @@ impl DemoReport {
         let late = self.payments_late.map(|Percentiles { p99_ms, max_ms, .. }| {
             format!("of {} sent; sent late by p99 {p99_ms} ms, max {max_ms} ms", self.payments_sent)
         });
-        row(f, "payments refused", self.payments_refused, &late.unwrap_or_default())
+        row(f, "payments refused", self.payments_refused, &late.unwrap_or_default())?;
+        match self.payments_missed {
+            0 => Ok(()),
+            missed => {
+                row(f, "payments missed", missed, "sent too late by this machine: not judged")
+            }
+        }
     }
 
     fn lateness(&self, f: &mut Formatter<'_>) -> fmt::Result {

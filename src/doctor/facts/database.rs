@@ -4,6 +4,7 @@ use super::{
     asked::{Asked, Gap, Skew},
     encryption::Encryption,
 };
+use crate::doctor::effect_plan::EffectPlan;
 
 /// What to do where nothing is known because there is no session.
 pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
@@ -21,8 +22,10 @@ pub struct DatabaseFacts {
     pub tables: Asked<Vec<Table>>,
     /// The outbox.
     pub outbox: Asked<Outbox>,
-    /// Whether the SQL of each effect fits, by name.
-    pub effects: Vec<(String, Asked<()>)>,
+    /// What order services write with `schedule()`.
+    pub scheduled: Asked<Scheduled>,
+    /// The plan of each effect, where its SQL fits, by name.
+    pub effects: Vec<(String, Asked<EffectPlan>)>,
     /// How each effect's overdue orders are found, by name.
     pub sweeps: Vec<(String, Asked<Sweep>)>,
     /// Its clock against this machine's.
@@ -40,6 +43,7 @@ impl DatabaseFacts {
             session,
             tables: Err(gap.clone()),
             outbox: Err(gap.clone()),
+            scheduled: Err(gap.clone()),
             effects: Vec::new(),
             sweeps: Vec::new(),
             clock: Err(gap),
@@ -97,14 +101,42 @@ pub struct Outbox {
     pub events: i64,
     /// Age of the oldest in milliseconds, by the database's clock.
     pub oldest_ms: i64,
-    /// Events that the broker refuses, and those behind them.
+    /// Events that the broker refuses or does not confirm, and those behind them.
     pub refused: i64,
-    /// The event name that it has refused for the longest time.
-    pub refused_name: Option<String>,
+    /// The event name of which that has been so for the longest time.
+    pub longest: Option<RefusedName>,
     /// Events that can never be published.
     pub unpublishable: i64,
     /// Why one of them cannot.
     pub unpublishable_reason: Option<String>,
+}
+
+/// An event name that the broker refuses or does not confirm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedName {
+    /// The name.
+    pub event: String,
+    /// For how many milliseconds, by the database's clock.
+    pub lasts_ms: i64,
+    /// The order of the oldest such event; `None` where it was published at this moment.
+    pub order_id: Option<String>,
+    /// Why it waits.
+    pub reason: Option<String>,
+}
+
+/// What waits to be published of what `schedule()` wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scheduled {
+    /// A table that is missing, or rights on one; then nothing else is known.
+    pub lacks: Option<String>,
+    /// Notices.
+    pub notices: i64,
+    /// Age of the oldest in milliseconds, by the database's clock.
+    pub oldest_ms: i64,
+    /// Notices that were set aside.
+    pub refused: i64,
+    /// Why one of them was.
+    pub reason: Option<String>,
 }
 
 /// How overdue orders are found.

@@ -31,7 +31,7 @@ pub(super) fn inside(graph: &Graph, nodes: &[PlacedNode]) -> Vec<PlacedEdge> {
         graph.group_of(&edge.from).filter(|group| group.nodes.contains(&edge.to))?;
         let (from, to) = (rect(&edge.from)?, rect(&edge.to)?);
         let x = from.middle().0;
-        let title = format!("{} to {}", name(graph, &edge.from), name(graph, &edge.to));
+        let title = format!("{} to {}", named(graph, &edge.from), named(graph, &edge.to));
         let points = vec![(x, from.bottom()), (x, to.y)];
         let below = from.x == to.x && from.bottom() < to.y;
         below.then_some(PlacedEdge { flow: edge.flow, points, joins: false, label: None, title })
@@ -89,12 +89,13 @@ fn placed(graph: &Graph, edge: &Edge, columns: &Columns) -> Option<PlacedEdge> {
         }
     };
     let label = (!edge.label.is_empty()).then_some(label);
-    let title = format!("{} to {}: {}", name(graph, &edge.from), name(graph, &edge.to), edge.label);
+    let title =
+        format!("{} to {}: {}", named(graph, &edge.from), named(graph, &edge.to), edge.label);
     Some(PlacedEdge { flow: edge.flow, points, joins, label, title })
 }
 
 /// The label, shortened.
-fn shown(edge: &Edge) -> String {
+pub(super) fn shown(edge: &Edge) -> String {
     let most = if edge.flow == Flow::Again { MOST_ON_THE_RETURN } else { MOST_LABEL };
     measure::shortened(&edge.label, most)
 }
@@ -126,7 +127,7 @@ fn rect(columns: &Columns, id: &str) -> Option<Rect> {
     })
 }
 
-fn name<'a>(graph: &'a Graph, id: &'a str) -> &'a str {
+pub(super) fn named<'a>(graph: &'a Graph, id: &'a str) -> &'a str {
     let group = graph.group(id).map(|group| group.title.as_str());
     group.or_else(|| graph.node(id).map(|node| node.name.as_str())).unwrap_or(id)
 }

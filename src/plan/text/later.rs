@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use crate::{
     plan::{Draining, Drains, Needed, Note, RetiredExchange, count_of, waiting::Progress},
     text::{OneLine, counted, one_line},
+    topology::level::Ttl,
 };
 
 impl fmt::Display for Draining {
@@ -46,7 +47,9 @@ impl fmt::Display for Drains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let f = &mut OneLine(f);
         match self {
-            Self::WhenDue { within } => write!(f, "to come out when due, the last within {within}"),
+            Self::WhenDue { within } => {
+                write!(f, "to come out when due, the last within {}", about(*within))
+            },
             Self::AlongTheLadder { within } => write!(
                 f,
                 "to go on along its ladder; the last comes to the next place within {within}, and until then what \
@@ -119,5 +122,14 @@ impl fmt::Display for Progress {
         let queues = self.queues.iter().map(queue);
         let all: Vec<String> = queues.chain(self.exchanges.iter().map(exchange)).collect();
         f.write_str(&all.join("; "))
+    }
+}
+
+/// Seconds of lead are of no interest to who waits for minutes.
+fn about(within: Ttl) -> Ttl {
+    match within.as_millis() {
+        ms @ 600_000.. => Ttl::from_millis(ms.next_multiple_of(60_000)).unwrap_or(within),
+        ms @ 10_000.. => Ttl::from_millis(ms.next_multiple_of(1_000)).unwrap_or(within),
+        _ => within,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio_postgres::Row;
 
 use crate::{
-    order::Outcome,
+    order::{FinalState, Outcome},
     store::{
         database_time::DatabaseTime,
         effect::Effect,
@@ -69,18 +69,20 @@ fn outcome(row: &Row) -> Result<Outcome, String> {
     let due_at = cell::<DatabaseTime>(row, 2);
     let decided_at = cell::<DatabaseTime>(row, 3);
     Ok(match name {
-        "closed" => Outcome::Closed { late: due_at?.until(decided_at?) },
         "already_final" => Outcome::AlreadyFinal,
         "busy" => Outcome::Busy,
         "not_due" => Outcome::NotDue { remaining: decided_at?.until(due_at?) },
-        other => return Err(format!("`{}` as `outcome`", excerpt(other))),
+        other => match FinalState::of_outcome(other) {
+            Some(state) => Outcome::Closed { late: due_at?.until(decided_at?), state },
+            None => return Err(format!("`{}` as `outcome`", excerpt(other))),
+        },
     })
 }
 
 fn reason(effect: &Effect, wrong: &str, of: &str) -> String {
     let Effect { name, sql_file, .. } = effect;
     format!(
-        "effect `{name}` ({sql_file}) gave {wrong} for {of}: the outcome has to be closed, already_final, not_due or \
-         busy, no column NULL (docs/effects.md); what the effect did is committed"
+        "effect `{name}` ({sql_file}) gave {wrong} for {of}: the outcome has to be closed, done:<word>, already_final, \
+         not_due or busy, no column NULL (docs/effects.md); what the effect did is committed"
     )
 }

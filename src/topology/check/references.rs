@@ -8,7 +8,7 @@ use super::{levels::readable, surroundings::Surroundings};
 use crate::{
     diagnostic::Draft,
     topology::{
-        file::{DEFAULT_EFFECT, StrategyName, TopologyFile},
+        file::{BUILT_IN_EFFECTS, DEFAULT_EFFECT, StrategyName, TopologyFile},
         level::Level,
     },
 };
@@ -88,7 +88,8 @@ pub(super) fn effects(file: &TopologyFile, surroundings: &Surroundings) -> Vec<D
     let unknown = effects.filter(|effect| {
         let name = effect.get_ref();
         // Without a name it is an error already.
-        name != DEFAULT_EFFECT && !name.trim().is_empty() && !surroundings.effects.contains(name)
+        let is_built_in = BUILT_IN_EFFECTS.contains(&name.as_str());
+        !is_built_in && !name.trim().is_empty() && !surroundings.effects.contains(name)
     });
     unknown
         .map(|effect| {

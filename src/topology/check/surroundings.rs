@@ -9,6 +9,6 @@ use super::version::BrokerVersion;
 pub struct Surroundings {
     /// The broker the topology is for; without it no rule about versions runs.
     pub broker: Option<BrokerVersion>,
-    /// Effects whose SQL is in the settings; `close` is built in.
+    /// Effects whose SQL is in the settings, beside those that are built in.
     pub effects: BTreeSet<String>,
 }

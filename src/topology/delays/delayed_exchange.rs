@@ -44,7 +44,9 @@ pub(super) fn enter(
 ) -> Result<Route, RouteError> {
     let longest = Duration::from_millis(MAX_DELAY_MS.into());
     let ms = match rounding {
-        Rounding::Down => delay.as_millis(),
+        // The worker sends it on, and the last part has the lead.
+        Rounding::Down if delay >= longest => longest.as_millis(),
+        Rounding::Down => delay.saturating_sub(topology.lead.of(delay)).as_millis(),
         Rounding::Up if delay > longest => return Err(RouteError::TooLong { delay, longest }),
         Rounding::Up => delay.as_nanos().div_ceil(NANOS_PER_MS),
     };
@@ -58,6 +60,7 @@ fn held(topology: &Topology, ms: u32, word: &str) -> Route {
         // With 0 the plugin routes at once as well; 1 is the least that it takes for a delay.
         x_delay: Some(ms.max(1)),
         holds: Duration::from_millis(ms.into()),
+        early: Duration::ZERO,
         queues: Vec::new(),
     }
 }
@@ -65,7 +68,7 @@ fn held(topology: &Topology, ms: u32, word: &str) -> Route {
 /// Any delay is as good as another.
 pub(super) fn trial(topology: &Topology, word: &str) -> Trial {
     let route = held(topology, TRIED_MS, word);
-    Trial { delay: Level::of(route.holds_ttl()), is_level: false, route }
+    Trial { delay: Level::of(route.delay_ttl()), is_level: false, route }
 }
 
 pub(super) fn entry(topology: &Topology) -> Entry {

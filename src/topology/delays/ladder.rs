@@ -12,6 +12,7 @@ use crate::{
     topology::{
         Topology,
         file::QueueType,
+        lead::Lead,
         level::{Level, Ttl},
         route::{Route, RouteError},
         strategy::{BeforeTimeout, Entry},
@@ -31,19 +32,28 @@ pub(super) fn declare(topology: &Topology, ladder: &Ladder, objects: &mut Object
 
 /// What is longer than the ladder takes the longest way: the worker sends it on for the rest.
 pub(super) fn enter(
-    ladder: &Ladder,
+    (ladder, lead): (&Ladder, Lead),
     delay: Duration,
     word: &str,
     rounding: Rounding,
 ) -> Result<Route, RouteError> {
-    let path = ladder.enter(delay.min(ladder.max()), rounding, word)?;
-    Ok(path.into())
+    let delay = delay.min(ladder.max());
+    let exact = ladder.enter(delay, rounding, word)?;
+    if rounding == Rounding::Up {
+        return Ok(exact.into());
+    }
+    let earlier =
+        ladder.enter(delay.saturating_sub(lead.through_a_ladder(delay)), rounding, word)?;
+    // A hop more costs the broker more than the lead saves: 30 minutes are one hop, and a second less are four.
+    let costs_nothing = (1..=exact.hops.len()).contains(&earlier.hops.len());
+    Ok(if costs_nothing { earlier.into() } else { exact.into() })
 }
 
 impl From<Path> for Route {
     fn from(path: Path) -> Self {
         Self {
             holds: path.total(),
+            early: Duration::ZERO,
             exchange: path.exchange,
             routing_key: path.routing_key,
             x_delay: None,

@@ -1,103 +1,136 @@
-//! Trying again what the broker has refused.
+//! Trying again what the broker has refused, or did not confirm.
 //!
 //! A nack says that one queue was full; the others have their copy already, and each attempt makes one more. So one
 //! event of a name is tried, and then twice as many each time, until the broker refuses again.
 
-use super::{Relay, RelayError, chains, chains::Fate};
+use std::time::Duration;
+
+use super::{
+    chains::{self, Fate},
+    doubt::NO_CONFIRM,
+    silence::PATIENCE,
+};
 use crate::{
-    store::refused_events::{Regrouped, Retry},
+    broker::Publisher,
+    shutdown::Stop,
+    store::{
+        outbox::Event,
+        refused_events::{Regrouped, Retry},
+    },
     telemetry,
+    worker::{context::Worker, unpublished::Unpublished},
 };
 
-/// Event names at once.
-const NAMES: i64 = 20;
+/// So long the first event of a try waits for its confirm: RabbitMQ gives a nack for a queue that does not answer after 65 s
+/// (seen with 4.3), and one that answers again before is heard at once.
+const FIRST: Duration = Duration::from_secs(70);
+/// A name is taken for 30 s (`sql/outbox_retry_keep.sql`).
+const KEEP_EVERY: Duration = Duration::from_secs(10);
 /// Events at once, at the most, when the broker takes them again.
 const MOST: i64 = 256;
-/// Of one name, before the others have their turn.
+/// Of one name, before others can take its place.
 const ROUNDS: u32 = 20;
-
-/// What became of the event names that were due.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Retried {
-    /// Some are refused still.
-    pub(super) refused: bool,
-    /// There may be more to do at once.
-    pub(super) more: bool,
-    /// The broker has closed the channel.
-    pub(super) closed: bool,
-}
 
 /// What became of some events of one name.
 #[derive(Debug, Default)]
 struct Round {
     published: usize,
     refused: bool,
-    forbidden: bool,
 }
 
-impl Relay<'_> {
-    /// Tries the event names that are due again.
-    pub(super) async fn retry_refused(&self) -> Result<Retried, RelayError> {
-        let due = self.worker.store.claim_retries(NAMES).await?;
-        let mut retried = Retried { more: !due.is_empty(), ..Retried::default() };
-        for retry in due {
-            let last = self.retry(&retry).await?;
-            retried.refused |= last.refused;
-            if last.forbidden {
-                retried.closed = true;
+/// The events that wait for a name, on a connection of their own.
+struct Name<'a> {
+    worker: &'a Worker,
+    publisher: Publisher,
+    exchange: String,
+    retry: &'a Retry,
+    stop: &'a Stop,
+}
+
+/// Tries an event name again, until it is refused or nothing waits for it any more; or a stop is asked for.
+pub(super) async fn retry(worker: &Worker, retry: &Retry, stop: &Stop) -> Result<(), Unpublished> {
+    let purpose = "overdue worker: refused events";
+    let publisher = Publisher::connect_for(&worker.address, purpose, FIRST).await?;
+    let exchange = worker.topology.events_exchange();
+    Name { worker, publisher, exchange, retry, stop }.rounds().await
+}
+
+impl Name<'_> {
+    async fn rounds(&self) -> Result<(), Unpublished> {
+        let (store, event) = (&self.worker.store, self.retry.event.as_str());
+        let (mut published, mut events) = (0, 1);
+        for _round in 0..ROUNDS {
+            let round = self.keep_during(self.round(events)).await?;
+            published += round.published;
+            if round.refused {
+                return Ok(store.retry_again(event, published > 0, true).await?);
+            }
+            if self.stop.is_requested() {
                 break;
             }
-        }
-        Ok(retried)
-    }
-
-    /// The last round.
-    async fn retry(&self, retry: &Retry) -> Result<Round, RelayError> {
-        let store = &self.worker.store;
-        let (mut published, mut events) = (false, 1);
-        for _round in 0..ROUNDS {
-            let round = self.round(&retry.event, events).await?;
-            published |= round.published > 0;
-            if round.refused {
-                store.retry_again(&retry.event, published, true).await?;
-                return Ok(round);
-            }
             if round.published == 0 {
-                match store.end_retry(retry).await? {
-                    Some(lasted_ms) => {
-                        telemetry::event_accepted(&retry.event, retry.events, lasted_ms);
-                    }
-                    None => store.retry_again(&retry.event, true, false).await?,
-                }
-                return Ok(round);
+                return self.end().await;
             }
             events = MOST.min(events * 2);
         }
-        store.retry_again(&retry.event, true, false).await?;
-        Ok(Round::default())
+        // For whoever looks next.
+        Ok(store.retry_again(event, published > 0, false).await?)
     }
 
-    /// Publishes the oldest events that wait for a name.
-    async fn round(&self, waits_for: &str, limit: i64) -> Result<Round, RelayError> {
+    /// Does something, and keeps the name meanwhile: another process takes one that nobody keeps.
+    async fn keep_during<T>(
+        &self,
+        work: impl Future<Output = Result<T, Unpublished>>,
+    ) -> Result<T, Unpublished> {
+        let keep = async {
+            loop {
+                tokio::time::sleep(KEEP_EVERY).await;
+                if let Err(error) = self.worker.store.keep_retry(&self.retry.event).await {
+                    return error;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            error = keep => Err(error.into()),
+        }
+    }
+
+    /// Nothing waits for the name any more, or what has joined meanwhile.
+    async fn end(&self) -> Result<(), Unpublished> {
         let store = &self.worker.store;
+        match store.end_retry(self.retry).await? {
+            Some(lasted_ms) => {
+                telemetry::event_accepted(&self.retry.event, self.retry.events, lasted_ms);
+            }
+            None => store.retry_again(&self.retry.event, true, false).await?,
+        }
+        Ok(())
+    }
+
+    /// Publishes the oldest events that wait for the name.
+    async fn round(&self, limit: i64) -> Result<Round, Unpublished> {
+        let (store, waits_for) = (&self.worker.store, self.retry.event.as_str());
         let events = store.refused_events(waits_for, limit).await?;
-        let mut round = Round::default();
+        let (mut round, is_alone) = (Round::default(), events.len() == 1);
         let (mut published, mut regrouped, mut failure) = (Vec::new(), Vec::new(), None);
-        for (event, fate) in chains::publish(self.publisher, &self.exchange, events).await {
+        for (event, fate) in self.publish(events).await {
             match fate {
                 Fate::Published => published.push(event.row),
-                Fate::Refused(refused) if refused.event == waits_for => {
-                    round.refused = true;
-                    round.forbidden |= refused.forbidden;
-                }
+                Fate::Refused(refused) if refused.event == waits_for => round.refused = true,
                 // A later event of an order, and its own name is refused: it waits there from now on.
                 Fate::Refused(refused) if refused.event == event.event => {
                     let (order_id, event, reason) = (event.order_id, refused.event, refused.reason);
                     regrouped.push(Regrouped { order_id, event, reason });
                 }
                 Fate::Refused(_) | Fate::Untried => {}
-                // It was looked at when it was claimed, so this does not happen; it is not to be lost.
-                Fate::Never(_) => round.refused = true,
+                Fate::Unconfirmed if is_alone && event.event != waits_for => {
+                    let (order_id, reason) = (event.order_id, NO_CONFIRM.to_owned());
+                    regrouped.push(Regrouped { order_id, event: event.event, reason });
+                }
+                // No client can send it: it was looked at when it was claimed, so this does not happen; it is not to be lost.
+                Fate::Unconfirmed | Fate::Never(_) => round.refused = true,
                 Fate::Failed(error) => failure = failure.or(Some(error)),
             }
         }
@@ -110,6 +143,18 @@ impl Relay<'_> {
         match failure {
             None => Ok(round),
             Some(error) => Err(error.into()),
+        }
+    }
+
+    /// The first of a name waits for long; where a stop is asked for, it is tried again by the next worker.
+    async fn publish(&self, events: Vec<Event>) -> Vec<(Event, Fate)> {
+        let waits = matches!(&events[..], [event] if event.event == self.retry.event);
+        let patience = if waits { FIRST } else { PATIENCE };
+        let publishing = chains::publish(&self.publisher, &self.exchange, events, patience);
+        tokio::select! {
+            biased;
+            fates = publishing => fates,
+            () = self.stop.requested(), if waits => Vec::new(),
         }
     }
 }

@@ -128,7 +128,7 @@ pub fn garbage(seed: u64, number: usize) -> Trash {
         (b"".to_vec(), "the body is empty"),
         (b"\xff\xfe\x00".to_vec(), "the body is not UTF-8"),
         (b"{".to_vec(), "not a due notice in JSON"),
-        (b"{\"order_id\":1}".to_vec(), "not a due notice in JSON"),
+        (b"{\"order_id\":[1]}".to_vec(), "not a due notice in JSON"),
         (b"{\"order_id\":\"\"}".to_vec(), "the order id is empty"),
         (b"{\"order_id\":\"o-1\",\"due_at\":\"soon\"}".to_vec(), "not a due notice in JSON"),
         (b"[\"o-1\"]".to_vec(), "not a due notice in JSON"),

@@ -2,18 +2,16 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use futures_util::StreamExt;
-use lapin::{
-    options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions},
-    types::FieldTable,
-};
+use lapin::types::FieldTable;
 use overdue::internals::{
     broker::{
         Link, Management, PublishError, Publisher, TopologyLock, consume::Subscription, passive,
+        probe,
     },
     objects::mark,
-    plan::{Change, diff::diff, generation::name_of, snapshot::Snapshot},
+    plan::{Change, Plan, diff::diff, generation::name_of, snapshot::Snapshot},
     topology::{Topology, file::QueueType},
+    verify::probe::{Canaries, Fate},
     wire::Message,
 };
 use reqwest::Method;
@@ -23,6 +21,12 @@ use crate::support::World;
 
 /// Everything that is done in these tests takes a fraction of it.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A canary that goes through everything here takes 3 s.
+const PROBE_WITHIN: Duration = Duration::from_secs(4);
+
+/// A ladder goes place by place.
+const MOST_PLANS: usize = 6;
 
 /// How a role fails: what the broker said.
 pub(crate) type Done = Result<(), String>;
@@ -74,22 +78,24 @@ pub(crate) async fn consume(world: &World, user: &str, queue: &str) -> Done {
     subscription.give_back_all().await.map_err(text)
 }
 
-/// An order service: every timeout through every level.
+/// An order service: every timeout through every level, and through everything else that delays.
 pub(crate) async fn publisher(world: &World, user: &str, topology: &Topology) -> Done {
-    for timeout in &topology.timeouts {
-        for level in &topology.levels {
-            let key = Topology::routing_key(level, timeout);
-            publish(world, Some(user), &topology.entry_exchange(), &key).await?;
-        }
+    for (exchange, key) in topology.publications() {
+        publish(world, Some(user), &exchange, &key).await?;
     }
     Ok(())
 }
 
-/// A second generation of each business queue, as a retirement leaves them.
+/// The first generation of each queue that a worker consumes from.
+fn consumed(topology: &Topology) -> Vec<String> {
+    let business = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
+    business.chain(topology.compat.iter().map(|_| topology.compat_queue())).collect()
+}
+
+/// A second generation of each queue that a worker consumes from, as a retirement leaves them.
 pub(crate) async fn prepare_for_worker(world: &World, topology: &Topology) {
     let objects = topology.objects();
-    for timeout in &topology.timeouts {
-        let first = topology.business_queue(timeout);
+    for first in consumed(topology) {
         let mut queue = objects.queues[&first].clone();
         queue.name = name_of(&first, 2);
         let create = Change::CreateQueue(queue);
@@ -99,15 +105,14 @@ pub(crate) async fn prepare_for_worker(world: &World, topology: &Topology) {
 
 /// A worker that declares nothing.
 pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Done {
-    let (entry, park, events) =
-        (topology.entry_exchange(), topology.park_exchange(), topology.events_exchange());
+    let (park, events) = (topology.park_exchange(), topology.events_exchange());
     let link = Link::open(&world.address_of(Some(user)), "test").await.map_err(text)?;
-    for exchange in [&entry, &park, &events] {
-        assert!(passive::exchange_exists(&link, exchange).await.map_err(text)?);
+    let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+    for exchange in entries.chain([park.clone(), events.clone()]) {
+        assert!(passive::exchange_exists(&link, &exchange).await.map_err(text)?);
     }
     world.management_of(user).queue_stats().await.map_err(text)?;
-    for timeout in &topology.timeouts {
-        let base = topology.business_queue(timeout);
+    for base in consumed(topology) {
         for number in 1..=9 {
             let queue = name_of(&base, number);
             let exists = passive::queue_exists(&link, &queue).await.map_err(text)?;
@@ -118,9 +123,12 @@ pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Do
             publish(world, None, "", &queue).await.unwrap();
             consume(world, user, &queue).await?;
         }
-        for level in &topology.levels {
-            publish(world, Some(user), &entry, &Topology::routing_key(level, timeout)).await?;
-        }
+    }
+    // What comes early is put back the way it came.
+    publisher(world, user, topology).await?;
+    if topology.compat.is_some() {
+        publish(world, Some(user), &topology.compat_due_exchange(), "welcome").await?;
+        publish(world, Some(user), &topology.compat_rest_exchange(), "compat").await?;
     }
     publish(world, Some(user), &park, "30m.unpaid").await?;
     publish(world, Some(user), &events, "order.closed").await
@@ -142,32 +150,51 @@ pub(crate) async fn administrator(world: &World, user: &str, topology: &Topology
     probe(world, user, topology).await
 }
 
-/// Plans and applies, until nothing is left to do.
+/// Plans and applies, until nothing is left to do: what is retired goes with a later plan than what leads to it.
 pub(crate) async fn bring(
     management: &Management,
     topology: &Topology,
     discard: &BTreeSet<String>,
 ) -> Done {
-    let plan = diff(topology, &observed(management).await?, discard);
+    let mut plan = diff(topology, &observed(management).await?, discard);
     assert!(!plan.is_empty());
+    for _ in 0..MOST_PLANS {
+        carry_out(management, topology, &plan).await?;
+        plan = diff(topology, &observed(management).await?, discard);
+        if plan.is_empty() && plan.draining.is_empty() && plan.retired_exchanges.is_empty() {
+            return Ok(());
+        }
+    }
+    panic!("left to do:\n{plan}")
+}
+
+async fn carry_out(management: &Management, topology: &Topology, plan: &Plan) -> Done {
     for step in &plan.steps {
         management.apply(&step.change).await.map_err(text)?;
-        let Change::CreateQueue(queue) = &step.change else { continue };
         // As whoever carries out a plan does.
-        let mark = mark(&topology.name, &queue.name).expect("a queue of this topology");
-        management.apply(&Change::Bind(mark)).await.map_err(text)?;
+        let mark = match &step.change {
+            Change::CreateQueue(queue) => mark(&topology.name, &queue.name),
+            Change::CreateExchange(exchange) => topology.exchange_mark(&exchange.name),
+            _ => None,
+        };
+        if let Some(mark) = mark {
+            management.apply(&Change::Bind(mark)).await.map_err(text)?;
+        }
     }
-    let left = diff(topology, &observed(management).await?, discard);
-    assert!(left.is_empty() && left.draining.is_empty(), "left to do:\n{left}");
     Ok(())
 }
 
-/// The broker's counts of new queues are not there for five seconds; this is about rights, and nothing waits.
+/// The broker's counts are seconds old, and those of new queues are not there; this is about rights, and nothing waits.
 async fn observed(management: &Management) -> Result<Snapshot, String> {
     let mut observed = management.observe().await.map_err(text)?;
     for queue in observed.objects.queues.keys() {
-        observed.messages.entry(queue.clone()).or_insert(0);
+        observed.messages.insert(queue.clone(), 0);
     }
+    // Who may not list the nodes does not know what the plugin holds.
+    let exchanges = observed.objects.exchanges.values();
+    let holding = exchanges.filter(|exchange| exchange.kind == "x-delayed-message");
+    let held: Vec<String> = holding.map(|exchange| exchange.name.clone()).collect();
+    observed.delayed = held.into_iter().map(|name| (name, 0)).collect();
     Ok(observed)
 }
 
@@ -176,28 +203,24 @@ async fn unblock(world: &World, user: &str, topology: &Topology) -> Done {
     let name = format!("{}.unblock", topology.name);
     let path = ["policies", &world.vhost, &name];
     let policy =
-        json!({ "pattern": "^a\\.b\\.delay\\.1s$", "definition": { "max-length": 1_000_000 } });
+        json!({ "pattern": "^a\\.b\\.parked$", "definition": { "max-length": 1_000_000 } });
     world.services.call(Some(user), Method::PUT, &path, policy).await?;
     world.services.call(Some(user), Method::DELETE, &path, serde_json::Value::Null).await.map(drop)
 }
 
-/// A canary through the first level, to a queue that goes with the connection.
-async fn probe(world: &World, user: &str, topology: &Topology) -> Done {
-    let link = Link::open(&world.address_of(Some(user)), "test").await.map_err(text)?;
-    let channel = link.channel().await.map_err(text)?;
-    let queue = format!("{}.probe.1f", topology.name);
-    let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
-    let none = FieldTable::default;
-    channel.queue_declare(queue.as_str().into(), exclusive, none()).await.map_err(text)?;
-    let (due, options) = (topology.due_exchange(), QueueBindOptions::default());
-    let bound =
-        channel.queue_bind(queue.as_str().into(), due.into(), "#.1f".into(), options, none());
-    bound.await.map_err(text)?;
-    let options = BasicConsumeOptions::default();
-    let consumer = channel.basic_consume(queue.as_str().into(), "".into(), options, none()).await;
-    let mut consumer = consumer.map_err(text)?;
-    let key = format!("{}.1f", topology.levels[0]);
-    publish(world, Some(user), &topology.entry_exchange(), &key).await?;
-    let canary = tokio::time::timeout(PATIENCE, consumer.next()).await;
-    canary.map_err(|_| "no canary came")?.ok_or("cancelled")?.map(drop).map_err(text)
+/// Canaries through everything that delays, to a queue that goes with the connection.
+pub(crate) async fn probe(world: &World, user: &str, topology: &Topology) -> Done {
+    let canaries = Canaries::new(topology, "canary1f", PROBE_WITHIN).ok_or("nothing lets go")?;
+    let observed = Snapshot::of(topology);
+    let canaries = canaries.with_taken_over(topology, &observed, "canary1f", PROBE_WITHIN);
+    let fates = probe::send(&world.address_of(Some(user)), &canaries, PROBE_WITHIN).await;
+    let failed = fates.map_err(text)?.into_iter().filter_map(|(canary, fate)| match fate {
+        Fate::Arrived { .. } => None,
+        Fate::Refused { reason } => Some(format!("{canary}: {reason}")),
+        Fate::Lost => Some(format!("{canary} did not come")),
+    });
+    // One that is refused for its rights takes the others with it, which are then only not confirmed.
+    let failed: Vec<String> = failed.collect();
+    let first = failed.iter().find(|error| is_refusal(error)).or(failed.first());
+    first.map_or(Ok(()), |error| Err(error.clone()))
 }

@@ -5,7 +5,7 @@
 use futures_util::{StreamExt, stream};
 use overdue::internals::{
     permissions::{Role, RoutingKeys, Tag},
-    topology::strategy::BeforeTimeout,
+    topology::{Topology, strategy::BeforeTimeout},
 };
 use reqwest::Method;
 use serde_json::json;
@@ -15,8 +15,8 @@ use super::{
     login, request, role,
 };
 use crate::support::{
-    World,
-    samples::{DOTTED, dotted},
+    Services, World,
+    samples::{DOTTED, dotted, dotted_compat, dotted_ladder},
 };
 
 /// Virtual hosts at once; a broker on two cores is busy with so many.
@@ -73,10 +73,10 @@ fn needless(attempts: Vec<(Taken, Done)>) -> Vec<String> {
     wrong.collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn publisher_and_worker_break_without_any_one_of_their_rights() {
-    let topology = dotted();
-    let world = World::applied(DOTTED).await;
+pub(crate) async fn assert_publisher_and_worker_need_all(services: Services, text: &str) {
+    let world = World::bare(services, text).await;
+    let topology = world.topology.clone();
+    world.apply(&topology).await;
     drive::prepare_for_worker(&world, &topology).await;
     let mut attempts = Vec::new();
     for name in ["publisher", "worker"] {
@@ -92,14 +92,25 @@ async fn publisher_and_worker_break_without_any_one_of_their_rights() {
     assert_eq!(needless(attempts), Vec::<String>::new());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_administrator_breaks_without_any_one_of_its_rights() {
-    let topology = dotted();
-    let attempts = stream::iter(lessened(&role(&topology, "topology"))).map(|(taken, lesser)| {
-        let topology = topology.clone();
+pub(crate) async fn assert_administrator_needs_all(services: Services, text: &str) {
+    let topology = Topology::parse(text).unwrap();
+    let administrator = role(&topology, "topology");
+    // What is the same with levels is tried there.
+    let known = if text == DOTTED { Vec::new() } else { role(&dotted(), "topology").needs };
+    let tried: Vec<(Taken, Role)> = lessened(&administrator)
+        .into_iter()
+        .filter(|(_, lesser)| {
+            let taken = administrator.needs.iter().find(|need| !lesser.needs.contains(need));
+            taken.is_none_or(|need| {
+                !known.iter().any(|it| (it.right, &it.object) == (need.right, &need.object))
+            })
+        })
+        .collect();
+    let attempts = stream::iter(tried).map(|(taken, lesser)| {
+        let (topology, services, text) = (topology.clone(), services.clone(), text.to_owned());
         // Tasks of their own: while one deletes its world the others go on.
         tokio::spawn(async move {
-            let world = World::empty().await;
+            let world = World::bare(services, &text).await;
             let user = login(&world, &lesser, &request(&world)).await;
             (taken, drive::administrator(&world, &user, &topology).await)
         })
@@ -107,6 +118,28 @@ async fn the_administrator_breaks_without_any_one_of_its_rights() {
     let attempts: Vec<_> = attempts.buffer_unordered(AT_ONCE).collect().await;
     let attempts = attempts.into_iter().map(Result::unwrap).collect();
     assert_eq!(needless(attempts), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn publisher_and_worker_break_without_any_one_of_their_rights() {
+    for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
+        assert_publisher_and_worker_need_all(Services::main(), text).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrator_breaks_without_any_one_of_its_rights() {
+    assert_administrator_needs_all(Services::main(), DOTTED).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrator_of_a_ladder_breaks_without_any_one_of_its_rights() {
+    assert_administrator_needs_all(Services::main(), &dotted_ladder()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrator_of_a_taken_over_exchange_breaks_without_any_one_of_its_rights() {
+    assert_administrator_needs_all(Services::main(), &dotted_compat()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,8 +10,8 @@ use reqwest::Method;
 
 use super::{drive, login, request, role};
 use crate::support::{
-    World,
-    samples::{DOTTED, dotted},
+    Services, World,
+    samples::{DOTTED, dotted, dotted_compat, dotted_ladder},
 };
 
 /// The definitions are imported as they are printed; only passwords are set, since they have none.
@@ -36,10 +36,9 @@ async fn import(world: &World, topology: &Topology, routing_keys: bool) -> Vec<S
     users
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn everyone_can_work_with_the_rights_that_are_printed() {
-    let topology = dotted();
-    let world = World::empty().await;
+pub(crate) async fn assert_everyone_can_work(services: Services, text: &str) {
+    let world = World::bare(services, text).await;
+    let topology = world.topology.clone();
     let [publisher, worker, administrator] =
         import(&world, &topology, false).await.try_into().unwrap();
     drive::bring(&world.management_of(&administrator), &topology, &BTreeSet::new()).await.unwrap();
@@ -48,11 +47,46 @@ async fn everyone_can_work_with_the_rights_that_are_printed() {
     assert_eq!(drive::worker(&world, &worker, &topology).await, Ok(()));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_administrator_creates_replaces_deletes_and_unblocks() {
-    let (topology, world) = (dotted(), World::empty().await);
+pub(crate) async fn assert_the_administrator_can_work(services: Services, text: &str) {
+    let world = World::bare(services, text).await;
+    let topology = world.topology.clone();
     let user = login(&world, &role(&topology, "topology"), &request(&world)).await;
     assert_eq!(drive::administrator(&world, &user, &topology).await, Ok(()));
+}
+
+/// With the rights that are printed for the first of them, through all others and back.
+pub(crate) async fn assert_strategies_can_change(services: Services, texts: &[String]) {
+    for first in texts {
+        let world = World::bare(services.clone(), first).await;
+        let user = login(&world, &role(&world.topology, "topology"), &request(&world)).await;
+        let management = world.management_of(&user);
+        let others = texts.iter().filter(|text| *text != first);
+        for text in [first].into_iter().chain(others).chain([first]) {
+            let topology = Topology::parse(text).unwrap();
+            let brought = drive::bring(&management, &topology, &BTreeSet::new()).await;
+            assert_eq!(brought, Ok(()), "rights for\n{first}\nto\n{text}");
+            drive::probe(&world, &user, &topology).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everyone_can_work_with_the_rights_that_are_printed() {
+    for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
+        assert_everyone_can_work(Services::main(), text).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrator_creates_replaces_deletes_and_unblocks() {
+    for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
+        assert_the_administrator_can_work(Services::main(), text).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_administrators_rights_outlive_another_strategy() {
+    assert_strategies_can_change(Services::main(), &[DOTTED.to_owned(), dotted_ladder()]).await;
 }
 
 /// Levels and timeouts come and go without the broker's administrator.
@@ -69,14 +103,32 @@ async fn the_administrators_rights_outlive_an_edited_topology() {
     assert_eq!(drive::bring(&management, &topology, &BTreeSet::new()).await, Ok(()));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_publisher_can_be_limited_to_the_routing_keys() {
-    let topology = dotted();
-    let world = World::applied(DOTTED).await;
+async fn assert_limited(text: &str, refused: &[(&str, &str)]) {
+    let world = World::applied(text).await;
+    let topology = world.topology.clone();
     let publisher = &import(&world, &topology, true).await[0];
     assert_eq!(drive::publisher(&world, publisher, &topology).await, Ok(()));
-    for key in ["30m.other", "2h.unpaid", "30m.unpaid.x", "x.30m.unpaid", "130m.unpaid", ""] {
-        let done = drive::publish(&world, Some(publisher), &topology.entry_exchange(), key).await;
-        assert!(done.is_err_and(|error| drive::is_refusal(&error)), "{key}");
+    for (exchange, key) in refused {
+        let done = drive::publish(&world, Some(publisher), exchange, key).await;
+        assert!(done.is_err_and(|error| drive::is_refusal(&error)), "{exchange}: {key}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_can_be_limited_to_the_routing_keys() {
+    let keys = ["30m.other", "2h.unpaid", "30m.unpaid.x", "x.30m.unpaid", "130m.unpaid", ""];
+    assert_limited(DOTTED, &keys.map(|key| ("a.b.in", key))).await;
+    // As many digits as there are places from here on, smallest first; then a timeout.
+    let (one, two) = ("a.b.ladder.1s-2.1s", "a.b.ladder.1s-2.2s");
+    let refused = [
+        (one, "unpaid"),
+        (one, "1.other"),
+        (one, "1.1.unpaid"),
+        (one, "x.unpaid"),
+        (two, "1.unpaid"),
+        (two, "1.1.unpaid.x"),
+        (two, "1.1.other"),
+        (two, ""),
+    ];
+    assert_limited(&dotted_ladder(), &refused).await;
 }

@@ -10,10 +10,11 @@ use super::{
     login, request, role,
 };
 use crate::support::{
-    World,
-    samples::{DOTTED, dotted},
+    Services, World,
+    samples::{DOTTED, dotted, dotted_compat, dotted_ladder},
 };
 
+/// As the parking lot of `a.b`, by another name.
 fn queue(name: &str) -> Change {
     let topology = dotted();
     let Objects { queues, .. } = topology.objects();
@@ -24,43 +25,81 @@ fn assert_refused(what: &str, done: &Done) {
     assert!(done.as_ref().is_err_and(|error| is_refusal(error)), "{what}: {done:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_reaches_the_neighbours() {
-    let topology = dotted();
-    let world = World::applied(DOTTED).await;
-    for neighbour in ["aXb.unpaid", "a.b.unpaid.x", "a.b.unpaid2", "xa.b.unpaid", "a.b.unpaid.2.3"]
-    {
+/// What each role may not publish to, and not consume from, beside what nobody may.
+pub(crate) struct Closed<'a> {
+    pub(crate) publisher: [&'a [&'a str]; 2],
+    pub(crate) worker: [&'a [&'a str]; 2],
+    pub(crate) administrator: [&'a [&'a str]; 2],
+}
+
+const NEIGHBOURS: [&str; 5] =
+    ["aXb.unpaid", "a.b.unpaid.x", "a.b.unpaid2", "xa.b.unpaid", "a.b.unpaid.2.3"];
+
+pub(crate) async fn assert_tight(services: Services, text: &str, closed: &Closed<'_>) {
+    let world = World::bare(services, text).await;
+    let topology = world.topology.clone();
+    world.apply(&topology).await;
+    for neighbour in NEIGHBOURS {
         world.management().apply(&queue(neighbour)).await.unwrap();
     }
-    let request = request(&world);
-    let publisher = login(&world, &role(&topology, "publisher"), &request).await;
-    let worker = login(&world, &role(&topology, "worker"), &request).await;
-    let administrator = login(&world, &role(&topology, "topology"), &request).await;
+    let roles = [
+        ("publisher", &closed.publisher, &NEIGHBOURS[..]),
+        ("worker", &closed.worker, &NEIGHBOURS),
+        ("topology", &closed.administrator, &["aXb.unpaid", "xa.b.unpaid"]),
+    ];
+    for (name, [exchanges, queues], neighbours) in roles {
+        let user = login(&world, &role(&topology, name), &request(&world)).await;
+        for exchange in exchanges.iter().chain(&["aXb.in", "xa.b.in", ""]) {
+            let done = publish(&world, Some(&user), exchange, "30m.unpaid").await;
+            assert_refused(&format!("{name} to exchange `{exchange}`"), &done);
+        }
+        for queue in queues.iter().chain(neighbours) {
+            assert_refused(&format!("{name} from {queue}"), &consume(&world, &user, queue).await);
+        }
+        for declared in ["aXb.q", "a.b", "xa.b.q"] {
+            let done = world.management_of(&user).apply(&queue(declared)).await;
+            assert_refused(declared, &done.map_err(|error| error.to_string()));
+        }
+    }
+}
 
-    let closed = [
-        (&publisher, vec!["a.b.park", "a.b.dlx", "a.b.events", "aXb.in", "a.b.in2", ""]),
-        (&worker, vec!["a.b.dlx", "a.b.unpaid", "aXb.in", "a.b.in.2", ""]),
-        (&administrator, vec!["a.b.events", "aXb.in", "xa.b.in", ""]),
-    ];
-    for (user, exchanges) in closed {
-        for exchange in exchanges {
-            let done = publish(&world, Some(user), exchange, "30m.unpaid").await;
-            assert_refused(&format!("{user} to exchange `{exchange}`"), &done);
-        }
-    }
-    let closed = [
-        (&publisher, vec!["a.b.unpaid", "a.b.parked", "a.b.delay.30m"]),
-        (&worker, vec!["a.b.parked", "a.b.delay.30m", "aXb.unpaid", "a.b.unpaid.x"]),
-        (&worker, vec!["a.b.unpaid2", "xa.b.unpaid", "a.b.unpaid.2.3"]),
-        (&administrator, vec!["a.b.parked", "aXb.unpaid", "xa.b.unpaid"]),
-    ];
-    for (user, queues) in closed {
-        for queue in queues {
-            assert_refused(&format!("{user} from {queue}"), &consume(&world, user, queue).await);
-        }
-    }
-    for name in ["aXb.q", "a.b", "xa.b.q"] {
-        let declared = world.management_of(&administrator).apply(&queue(name)).await;
-        assert_refused(name, &declared.map_err(|error| error.to_string()));
-    }
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_reaches_the_neighbours() {
+    let queues = &["a.b.parked", "a.b.delay.30m"];
+    let closed = Closed {
+        publisher: [
+            &["a.b.park", "a.b.dlx", "a.b.events", "a.b.in2"],
+            &["a.b.unpaid", "a.b.parked", "a.b.delay.30m"],
+        ],
+        worker: [&["a.b.dlx", "a.b.unpaid", "a.b.in.2"], queues],
+        administrator: [&["a.b.events"], &["a.b.parked"]],
+    };
+    assert_tight(Services::main(), DOTTED, &closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_reaches_more_of_a_ladder_or_beside_it() {
+    let queues = &["a.b.parked", "a.b.ladder.1s-2.delay.1s", "a.b.ladder.1s-2.delay.2s"];
+    let exchanges =
+        &["a.b.in", "a.b.dlx", "a.b.ladder.1s-2.4s", "a.b.ladder.1s-2x1s", "a.b.ladder.1s"];
+    let closed = Closed {
+        publisher: [exchanges, queues],
+        worker: [exchanges, queues],
+        administrator: [&["a.b.events"], &["a.b.parked"]],
+    };
+    assert_tight(Services::main(), &dotted_ladder(), &closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_reaches_more_of_a_taken_over_exchange() {
+    let queues = &["a.b.parked", "a.b.compat.delay.1s"];
+    let closed = Closed {
+        publisher: [
+            &["a.b.compat.in", "a.b.compat.rest", "a.b.compat.due", "old reminders"],
+            &["a.b.compat", "a.b.compat.delay.1s"],
+        ],
+        worker: [&["a.b.compat.in", "old reminders", "a.b.dlx"], queues],
+        administrator: [&["a.b.events", "old reminders2", "old"], &["a.b.parked"]],
+    };
+    assert_tight(Services::main(), &dotted_compat(), &closed).await;
 }

@@ -70,7 +70,7 @@ async fn nothing_to_probe() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("exchange orders.in does not exist"), "{run}");
     let world = applied().await;
-    let run = world.overdue(&["verify", "--probe", "--within", "999ms"]);
+    let run = world.overdue(&["verify", "--probe", "--within", "749ms"]);
     assert_eq!(run.code, Some(64), "{run}");
     assert!(run.stderr.contains("--within 1s"), "{run}");
     assert_eq!(world.overdue(&["verify", "--within", "1s"]).code, Some(64), "without --probe");

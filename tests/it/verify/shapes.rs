@@ -58,7 +58,7 @@ async fn a_queue_has_other_arguments() {
     assert_eq!(world.findings(), ["error changed-queue queue orders.delay.3s"]);
     let run = world.overdue(&["verify"]);
     let what = "x-dead-letter-strategy: broker has not set, topology wants at-least-once; x-message-ttl: broker \
-                has 2000, topology wants 3000; x-overflow: broker has not set, topology wants reject-publish\n";
+                has 2000, topology wants 2250; x-overflow: broker has not set, topology wants reject-publish\n";
     assert!(run.stdout.contains(what), "{run}");
 }
 

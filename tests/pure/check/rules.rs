@@ -50,7 +50,7 @@ remarks! {
         "level-unused", Note, 4, "[\"5s\", \"30s\", \"5m\", \"15m\", \"30m\"]";
     levels_unused: "[\"5s\", \"30s\", \"5m\", \"30m\"]" => "[\"1s\", \"5s\", \"30s\", \"5m\", \"30m\", \"1d\"]",
         "level-unused", Note, 4, "[\"1s\", \"5s\", \"30s\", \"5m\", \"30m\", \"1d\"]";
-    effect_unknown: "effect = \"close\"" => "effect = \"cancel\"", "effect-unknown", Note, 13, "\"cancel\"";
+    effect_unknown: "effect = \"close\"" => "effect = \"write_off\"", "effect-unknown", Note, 13, "\"write_off\"";
     category_missing: "[retry]" => "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\nafter_by_category = { virtual = \"5m\", physical = \"30m\" }\n\n[retry]",
         "category-missing", Warning, 11, "\"unpaid\"";
     at_most_once: "type = \"quorum\"\ndelivery_limit = 20" => "type = \"classic\"", "at-most-once", Warning, 7, "\"classic\"";
@@ -105,9 +105,11 @@ fn a_low_limit_on_classic_queues_is_only_unused() {
 
 #[test]
 fn an_effect_of_the_settings_is_known() {
-    let text = edited("effect = \"close\"", "effect = \"cancel\"");
-    let surroundings =
-        Surroundings { effects: BTreeSet::from(["cancel".to_owned()]), ..Surroundings::default() };
+    let text = edited("effect = \"close\"", "effect = \"write_off\"");
+    let surroundings = Surroundings {
+        effects: BTreeSet::from(["write_off".to_owned()]),
+        ..Surroundings::default()
+    };
     assert_eq!(lint(&text, &surroundings), []);
 }
 

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use overdue::internals::{
-    doctor::facts::{
-        AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap, MachineFacts,
-        Outbox, Overview, Permission, Replicas, Server, Session, Skew, Sweep, Table,
+    doctor::{
+        effect_plan::EffectPlan,
+        facts::{
+            AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
+            MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Server, Session, Skew,
+            Sweep, Table,
+        },
     },
     plan::{snapshot::Snapshot, stats::QueueStats},
 };
@@ -17,6 +21,7 @@ pub(crate) fn well() -> Facts {
     Facts {
         topology: Ok(two_timeouts()),
         connections: 16,
+        dead_letter_slots: 1_000,
         broker: BrokerFacts {
             address: "amqps://mq.example:5671 virtual host `shop`".to_owned(),
             user: "overdue".to_owned(),
@@ -34,7 +39,8 @@ pub(crate) fn well() -> Facts {
                 .map(|name| table(name, true, &[]))
                 .to_vec()),
             outbox: Ok(Outbox::default()),
-            effects: vec![("close".to_owned(), Ok(()))],
+            scheduled: Ok(Scheduled::default()),
+            effects: vec![("close".to_owned(), Ok(EffectPlan::default()))],
             sweeps: vec![("close".to_owned(), Ok(Sweep::Planned { scans: Vec::new() }))],
             clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),
         },

@@ -5,18 +5,23 @@ use std::collections::BTreeMap;
 use overdue::internals::{
     diagnostic::{
         Draft, Fix,
-        Severity::{Error, Ok as Fine, Warning},
+        Severity::{Error, Note, Ok as Fine, Warning},
     },
     doctor::{
         broker, clocks, cluster, database,
-        facts::{Alarm, Encryption, Gap, Outbox, Permission, Replicas, Skew, Sweep, is_loopback},
+        effect_plan::{EffectPlan, Scan},
+        facts::{
+            Alarm, Encryption, Gap, Outbox, Permission, RefusedName, Replicas, Skew, Sweep,
+            is_loopback,
+        },
         machine, rights, tables, work,
     },
     plan::{snapshot::Snapshot, stats::QueueStats},
+    topology::Topology,
 };
 
 use super::facts::{server, table};
-use crate::samples::two_timeouts;
+use crate::samples::{dotted_compat, two_timeouts};
 
 fn text(fix: Fix) -> String {
     match fix {
@@ -179,18 +184,14 @@ fn work_on_the_queues() {
         BTreeMap::from([(queue.to_owned(), numbers)])
     };
     let topology = two_timeouts();
-    assert_eq!(
-        work::judge_dead_letters(&topology, &stats("orders.delay.1s", 31, 0, 0)).severity.unwrap(),
-        Fine
-    );
-    assert_eq!(
-        work::judge_dead_letters(&topology, &stats("orders.delay.1s", 32, 0, 0)).severity.unwrap(),
-        Warning
-    );
-    assert_eq!(
-        work::judge_dead_letters(&topology, &stats("other.delay", 99, 0, 0)).severity.unwrap(),
-        Fine
-    );
+    let dead_letters = |queue, under_way, slots| {
+        work::judge_dead_letters(&topology, &stats(queue, under_way, 0, 0), slots).severity.unwrap()
+    };
+    assert_eq!(dead_letters("orders.delay.1s", 31, 32), Note, "few slots");
+    assert_eq!(dead_letters("orders.delay.1s", 32, 32), Warning);
+    assert_eq!(dead_letters("other.delay", 99, 32), Note);
+    assert_eq!(dead_letters("orders.delay.1s", 999, 1_000), Fine);
+    assert_eq!(dead_letters("orders.delay.1s", 1_000, 1_000), Warning);
     assert_eq!(
         work::judge_parked(&topology, &stats("orders.parked.2", 0, 0, 1)).severity.unwrap(),
         Warning
@@ -225,6 +226,25 @@ fn consumers_of_the_business_queues() {
         judge(&[("orders.unpaid", 0), ("orders.unpaid.2", 1), ("orders.unshipped", 2)]),
     ];
     insta::assert_snapshot!(judged.join("\n"));
+}
+
+/// A worker consumes from that queue as well.
+#[test]
+fn the_queue_of_a_taken_over_exchange_needs_a_consumer() {
+    let topology = Topology::parse(&dotted_compat()).unwrap();
+    let judge = |compat: u64| {
+        let queues = [("a.b.unpaid", 1), ("a.b.un_shipped-2", 1), ("a.b.compat", compat)];
+        let stats = queues.map(|(name, consumers)| {
+            let consumers = Some(consumers);
+            (
+                name.to_owned(),
+                QueueStats { name: name.to_owned(), consumers, ..QueueStats::default() },
+            )
+        });
+        work::judge_consumers(&topology, &BTreeMap::from(stats)).message
+    };
+    assert_eq!(judge(0), "none on a.b.compat");
+    assert_eq!(judge(1), "3 on 3 queues");
 }
 
 #[test]
@@ -264,6 +284,28 @@ fn connections_for_one_worker_more() {
 }
 
 #[test]
+fn scheduled_notices() {
+    use overdue::internals::doctor::{facts::Scheduled, schedule::judge_scheduled};
+    let judged = |scheduled: Scheduled| judge_scheduled(&scheduled).severity.unwrap();
+    let lacks = |lacks: &str| Scheduled { lacks: Some(lacks.to_owned()), ..Scheduled::default() };
+    assert_eq!(
+        judged(lacks("there is no table schedule_timeouts along database.search_path")),
+        Fine
+    );
+    assert_eq!(judged(lacks("the user lacks DELETE on scheduled_notices")), Warning);
+    assert_eq!(judged(Scheduled::default()), Fine);
+    assert_eq!(
+        judged(Scheduled { notices: 5_000, oldest_ms: 60_000, ..Scheduled::default() }),
+        Fine
+    );
+    assert_eq!(
+        judged(Scheduled { notices: 1, oldest_ms: 60_001, ..Scheduled::default() }),
+        Warning
+    );
+    assert_eq!(judged(Scheduled { refused: 1, ..Scheduled::default() }), Warning);
+}
+
+#[test]
 fn tables_effects_index_outbox() {
     assert_eq!(tables::judge_tables(&[table("outbox", false, &[])]).severity.unwrap(), Error);
     let denied = tables::judge_tables(&[table("outbox", true, &["DELETE", "UPDATE"])]);
@@ -272,10 +314,21 @@ fn tables_effects_index_outbox() {
     let close = || "close".to_owned();
     let misfit = Err(Gap::new("column 2 is missing", "see docs/effects.md"));
     assert_eq!(
-        tables::judge_effects(&[(close(), Ok(())), (close(), misfit)]).severity.unwrap(),
+        tables::judge_effects(&[(close(), Ok(EffectPlan::default())), (close(), misfit)])
+            .severity
+            .unwrap(),
         Error
     );
     assert_eq!(tables::judge_effects(&[]).severity.unwrap(), Warning);
+    // Never analysed, small, and large.
+    for (rows, severity) in [(None, Warning), (Some(999), Fine), (Some(1_000), Warning)] {
+        let scans = vec![Scan { table: "purchase".to_owned(), rows }];
+        let plan = EffectPlan { scans, ..EffectPlan::default() };
+        let draft = tables::judge_effects(&[(close(), Ok(plan))]);
+        assert_eq!(draft.severity.unwrap(), severity);
+        let fix = draft.fix.map(text);
+        assert!(fix.is_none_or(|fix| fix.starts_with("CREATE INDEX ON purchase ")));
+    }
     let scans = |scans: &[&str]| {
         let scans = scans.iter().map(|table| (*table).to_owned()).collect();
         tables::judge_sweeps(&[(close(), Ok(Sweep::Planned { scans }))]).severity.unwrap()
@@ -292,13 +345,18 @@ fn tables_effects_index_outbox() {
     assert_eq!(outbox(1, 60_001), Warning);
     let refused = tables::judge_outbox(&Outbox {
         refused: 2,
-        refused_name: Some("order.closed".to_owned()),
+        longest: Some(RefusedName {
+            event: "order.closed".to_owned(),
+            lasts_ms: 700_000,
+            order_id: Some("o-7".to_owned()),
+            reason: Some("it is full".to_owned()),
+        }),
         ..Outbox::default()
     });
     assert_eq!(refused.severity.unwrap(), Warning);
     assert_eq!(
         refused.message,
-        "2 events refused by the broker, for the longest time order.closed"
+        "2 events refused or not confirmed by the broker; for the longest time order.closed (11m), the oldest of order o-7: it is full"
     );
     let bad = tables::judge_outbox(&Outbox {
         unpublishable: 1,

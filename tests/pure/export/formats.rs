@@ -1,12 +1,14 @@
 //! Snapshots of every format, and the order of what has one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::internals::{
     export::{Item, definitions, items, kubernetes, rabbitmqadmin, terraform},
     objects::Argument,
     topology::Topology,
 };
+
+use crate::samples;
 
 fn tiny() -> Topology {
     let text =
@@ -50,9 +52,21 @@ fn kubernetes() {
 /// Whoever stops in the middle has nothing that leads nowhere.
 #[test]
 fn a_thing_comes_after_everything_it_leads_to() {
+    for topology in topologies() {
+        assert_ordered(&topology);
+    }
+}
+
+/// One of each strategy.
+fn topologies() -> Vec<Topology> {
+    let texts = [samples::dotted_ladder(), samples::dotted_delayed(), samples::dotted_compat()];
+    let others = texts.iter().map(|text| Topology::parse(text).unwrap());
+    [samples::named("a_b.c", "quorum")].into_iter().chain(others).collect()
+}
+
+fn assert_ordered(topology: &Topology) {
     let mut there = BTreeSet::new();
-    let topology = crate::samples::named("orders", "quorum");
-    for item in items(&topology) {
+    for item in items(topology) {
         let (name, leads_to) = match &item {
             Item::Exchange(exchange) => {
                 (exchange.name.clone(), exchange.arguments.get("alternate-exchange"))
@@ -75,23 +89,63 @@ fn a_thing_comes_after_everything_it_leads_to() {
     assert_eq!(there.len(), objects.exchanges.len() + objects.queues.len());
 }
 
-/// So the graph has no cycle, and no resource is named that is not there.
+/// Terraform finds an order by itself, where there is one: no circle, and no resource that is not there.
 #[test]
-fn terraform_refers_only_to_what_stands_above() {
-    let text = terraform::render(&crate::samples::named("a_b.c", "quorum"), "/");
-    let mut above = BTreeSet::new();
-    let mut references = 0;
+fn terraform_can_create_one_resource_after_the_other() {
+    for topology in topologies() {
+        assert_can_be_ordered(&terraform::render(&topology, "/"));
+    }
+}
+
+/// Neither of their tools is here; no object and no binding is left out.
+#[test]
+fn terraform_and_kubernetes_have_every_object() {
+    let target = || kubernetes::Target {
+        vhost: "/".to_owned(),
+        cluster: "rabbit".to_owned(),
+        namespace: None,
+    };
+    for topology in topologies() {
+        let objects = topology.objects();
+        let wanted = [objects.exchanges.len(), objects.queues.len(), objects.bindings.len()];
+        let text = terraform::render(&topology, "/");
+        let resources = ["exchange", "queue", "binding"]
+            .map(|kind| text.matches(&format!("resource \"rabbitmq_{kind}\"")).count());
+        assert_eq!(resources, wanted, "{text}");
+        let text = kubernetes::render(&topology, &target());
+        let kinds = ["Exchange", "Queue", "Binding"]
+            .map(|kind| text.lines().filter(|line| *line == format!("kind: {kind}")).count());
+        assert_eq!(kinds, wanted, "{text}");
+    }
+}
+
+fn assert_can_be_ordered(text: &str) {
+    let mut left: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut of = String::new();
     for line in text.lines() {
         if let Some(resource) = line.strip_prefix("resource ") {
             let words: Vec<&str> = resource.split('"').collect();
-            above.insert(format!("{}.{}", words[1], words[3]));
+            of = format!("{}.{}", words[1], words[3]);
+            assert!(left.insert(of.clone(), BTreeSet::new()).is_none(), "{of} twice");
             continue;
         }
         let value = line.rsplit(" = ").next().unwrap().trim().trim_end_matches(',');
         if value.starts_with("rabbitmq_") {
-            references += 1;
-            assert!(above.contains(value.trim_end_matches(".name")), "{line}");
+            let referred = value.trim_end_matches(".name").to_owned();
+            left.get_mut(&of).unwrap().insert(referred);
         }
     }
-    assert!(references > 10, "{references}");
+    assert!(left.values().map(BTreeSet::len).sum::<usize>() > 10, "{text}");
+    while !left.is_empty() {
+        let next = |needed: &BTreeSet<String>| needed.is_empty();
+        let ready: Vec<String> =
+            left.iter().filter(|(_, needed)| next(needed)).map(|(name, _)| name.clone()).collect();
+        assert!(!ready.is_empty(), "a circle, or not there: {left:?}");
+        for name in ready {
+            left.remove(&name);
+            for needed in left.values_mut() {
+                needed.remove(&name);
+            }
+        }
+    }
 }

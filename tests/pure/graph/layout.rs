@@ -3,7 +3,7 @@
 use overdue::internals::{
     graph::{
         Graph, Live,
-        layout::{Layout, Rect},
+        layout::{Layout, Rect, Text},
         svg,
     },
     plan::snapshot::Snapshot,
@@ -105,11 +105,12 @@ fn texts_are_free(layout: &Layout, page: Rect) {
             "`{}` on a box",
             text.text
         );
-        assert!(
-            !layout.groups.iter().any(|group| overlap(group.rect, rect)),
-            "`{}` on a frame",
-            text.text
-        );
+        for group in &layout.groups {
+            let beside = !overlap(group.rect, rect);
+            assert!(beside || inside(group.rect, rect), "`{}` on a frame", text.text);
+            let headings = group.texts.iter().map(Text::rect);
+            assert!(headings.into_iter().all(|it| !overlap(it, rect)), "`{}`", text.text);
+        }
         assert!(!lines.iter().any(|line| overlap(*line, rect)), "`{}` on an arrow", text.text);
         for other in texts.iter().skip(at + 1) {
             assert!(!overlap(other.rect(), rect), "`{}` and `{}`", text.text, other.text);
@@ -204,6 +205,33 @@ fn other_strategies_are_readable() {
             let mut snapshot = Snapshot::of(then);
             snapshot.messages.values_mut().for_each(|count| *count = 1_234_567);
             check(&Graph::of(now, Some(&Live::of(now, &snapshot))));
+        }
+    }
+}
+
+/// What is taken over from the plugin has a frame of its own, whatever is above it.
+#[test]
+fn a_taken_over_exchange_is_readable() {
+    let timeouts = "[[timeout]]\nname = 'unpaid'\nafter = '30m'\n";
+    for routing in ["direct", "topic", "fanout", "headers"] {
+        for delay in [
+            "levels = ['30m']",
+            "levels = ['1s', '2s', '30m', '1h']",
+            "levels = ['30m', '60d']",
+            "strategy = 'ladder'\nladder = { max = '30d' }",
+            "strategy = 'ladder'\nladder = { max = '30d' }\nlevels = ['30m']",
+        ] {
+            for old in ["a", "reminders", &"n".repeat(255)] {
+                let compat = format!("[compat.x-delay]\nexchange = '{old}'\ntype = '{routing}'\n");
+                let text = format!("name = 'orders'\n[delay]\n{delay}\n{timeouts}{compat}");
+                let now = Topology::parse(&text).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+                check(&Graph::of(&now, None));
+                let mut snapshot = Snapshot::of(&now);
+                snapshot.messages.values_mut().for_each(|count| *count = 1_234_567);
+                check(&Graph::of(&now, Some(&Live::of(&now, &snapshot))));
+                snapshot.objects.queues.remove("orders.compat");
+                check(&Graph::of(&now, Some(&Live::of(&now, &snapshot))));
+            }
         }
     }
 }

@@ -52,7 +52,11 @@ fn the_generation_in_use_and_those_that_drain() {
     assert_eq!(found("orders.unshipped"), (Some(Count::Messages(420)), true));
     assert_eq!(found("orders.parked"), (Some(Count::Messages(3)), true));
     assert_eq!(found("orders.delay.5s.2"), (Some(Count::Unknown), false));
-    assert!(graph.summary.ends_with("1,235,115 messages in its queues now"), "{}", graph.summary);
+    assert!(
+        graph.summary.ends_with("1,235,115 messages in its queues, counted up to 10 s ago"),
+        "{}",
+        graph.summary
+    );
     let picture = svg::render(&graph);
     assert!(
         picture.contains(">1,234,567</text>") && picture.contains("class=\"box delay retired\"")
@@ -126,5 +130,5 @@ fn what_the_plugin_holds() {
     snapshot.delayed.insert("orders.delayed".to_owned(), 7);
     let (count, summary) = shown(&snapshot);
     assert_eq!(count, Some(Count::Messages(7)));
-    assert!(summary.ends_with("7 messages in its queues now"), "{summary}");
+    assert!(summary.ends_with("7 messages in its queues, counted up to 10 s ago"), "{summary}");
 }

@@ -7,7 +7,7 @@ use overdue::internals::{
     topology::Topology,
 };
 
-use crate::samples::{DELAYED, LADDER};
+use crate::samples::{DELAYED, LADDER, dotted_compat};
 
 fn of(text: &str) -> Graph {
     Graph::of(&Topology::parse(text).expect("a good file"), None)
@@ -80,10 +80,19 @@ fn mermaid_of_the_plugins_exchange() {
     insta::assert_snapshot!(mermaid::render(&of(DELAYED)));
 }
 
-/// `docs/ladder.svg` is the picture of a ladder, and `docs/delayed-exchange.svg` that of the plugin's exchange.
+#[test]
+fn mermaid_and_dot_of_a_taken_over_exchange() {
+    insta::assert_snapshot!(mermaid::render(&of(&dotted_compat())));
+    insta::assert_snapshot!(dot::render(&of(&dotted_compat())));
+}
+
+/// `docs/ladder.svg` is the picture of a ladder, and `docs/delayed-exchange.svg` that of the plugin's exchange,
+/// `docs/taken-over.svg` that of one that a ladder has taken over.
 #[test]
 fn the_documented_pictures_of_other_strategies_are_up_to_date() {
-    for (name, text) in [("ladder", LADDER), ("delayed-exchange", DELAYED)] {
+    let taken_over = format!("{LADDER}\n[compat.x-delay]\nexchange = \"reminders\"\n");
+    let pictures = [("ladder", LADDER), ("delayed-exchange", DELAYED), ("taken-over", &taken_over)];
+    for (name, text) in pictures {
         let path = format!("docs/{name}.svg");
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(&path);
         let now = svg::render(&of(text));

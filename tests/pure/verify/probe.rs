@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use overdue::internals::{
+    objects::Binding,
     plan::snapshot::Snapshot,
     topology::Topology,
     verify::{
@@ -11,7 +12,7 @@ use overdue::internals::{
     },
 };
 
-use crate::samples::{DELAYED, LADDER, two_timeouts};
+use crate::samples::{DELAYED, LADDER, dotted_compat, two_timeouts};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -36,7 +37,7 @@ fn report(observed: &Snapshot, change: &[(&str, Fate)]) -> String {
 #[test]
 fn what_is_sent() {
     insta::assert_debug_snapshot!(canaries());
-    assert_eq!(Canaries::new(&two_timeouts(), "canary1", Duration::from_millis(999)), None);
+    assert_eq!(Canaries::new(&two_timeouts(), "canary1", Duration::from_millis(749)), None);
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn all_arrive() {
 #[test]
 fn lost_refused_early() {
     let refused = Fate::Refused { reason: "a queue is full".to_owned() };
-    let early = Fate::Arrived { after: Duration::from_millis(900) };
+    let early = Fate::Arrived { after: Duration::from_millis(650) };
     let changes = [
         ("canary1-1s", early),
         ("canary1-3s", Fate::Lost),
@@ -78,7 +79,8 @@ fn a_copy_on_the_probe_is_no_proof_without_a_binding() {
 
 #[test]
 fn the_grain_of_clocks_is_not_early() {
-    let after = Duration::from_millis(980);
+    // The level lets go 250 ms early.
+    let after = Duration::from_millis(730);
     let text = report(&Snapshot::of(&two_timeouts()), &[("canary1-1s", Fate::Arrived { after })]);
     assert!(text.contains("level 1s           20 ms EARLY\n"), "{text}");
     assert!(text.contains("OK: "), "{text}");
@@ -91,7 +93,7 @@ fn each_place_of_a_ladder() {
     let ladder = sent(&Topology::parse(LADDER).unwrap());
     let shown = |canary: &Canary| format!("{} {}", canary.route.exchange, canary.route.routing_key);
     let ways: Vec<String> = ladder.list.iter().map(shown).collect();
-    insta::assert_debug_snapshot!((ways, &ladder.too_long, &ladder.comes_out_at));
+    insta::assert_debug_snapshot!((ways, &ladder.too_long, &ladder.list[0].comes_out_at));
     // A level beside it is tried as well, also where a place holds as long.
     let both = LADDER.replace("[delay]", "[delay]\nlevels = ['1s']");
     let both = sent(&Topology::parse(&both).unwrap());
@@ -105,4 +107,33 @@ fn each_place_of_a_ladder() {
 fn the_plugins_exchange() {
     let sent = Canaries::new(&Topology::parse(DELAYED).unwrap(), "canary1", WITHIN).unwrap();
     insta::assert_debug_snapshot!(sent);
+}
+
+/// One with the `x-delay` of a level, one that a worker has to delay; none that somebody else would get.
+#[test]
+fn through_an_exchange_that_is_taken_over() {
+    let topology = Topology::parse(&dotted_compat()).unwrap();
+    let sent = |observed: &Snapshot| {
+        let canaries = Canaries::new(&topology, "canary1", WITHIN).unwrap();
+        let before = canaries.list.len();
+        let canaries = canaries.with_taken_over(&topology, observed, "canary1", WITHIN);
+        let ways = canaries.list[before..].iter().map(|it| (it.id.clone(), it.route.x_delay));
+        (ways.collect::<Vec<_>>(), canaries.left_out)
+    };
+    let mut observed = Snapshot::of(&topology);
+    let level = ("canary1-x-delay-1s".to_owned(), Some(1_000));
+    let nobody = "exchange old reminders with an x-delay that is not a level: nobody consumes from a.b.compat";
+    assert_eq!(sent(&observed), (vec![level.clone()], vec![nobody.to_owned()]));
+    observed.consumed.insert("a.b.compat".to_owned());
+    let rest = ("canary1-x-delay-1001ms".to_owned(), Some(1_001));
+    assert_eq!(sent(&observed), (vec![level, rest], Vec::new()));
+    observed.objects.bindings.insert(Binding {
+        source: topology.compat_due_exchange(),
+        destination: "mails".to_owned(),
+        to_queue: true,
+        routing_key: "#".to_owned(),
+        arguments: BTreeMap::new(),
+    });
+    let left_out = "exchange old reminders: queue mails would get it";
+    assert_eq!(sent(&observed), (Vec::new(), vec![left_out.to_owned()]));
 }

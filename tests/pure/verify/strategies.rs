@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use overdue::internals::{
     objects::{Argument, Binding},
-    plan::snapshot::Snapshot,
+    plan::{snapshot::Snapshot, stats::AppliedPolicy},
     topology::Topology,
-    verify::{VerifyReport, findings},
+    verify::{VerifyReport, exchange_policies, findings},
 };
 
-use crate::samples::{DELAYED, LADDER};
+use crate::samples::{DELAYED, LADDER, dotted_compat};
 
 /// Small, so that everything fits into one picture: three places, with a level beside them.
 fn small() -> Topology {
@@ -154,4 +154,45 @@ fn what_the_plugin_holds() {
     observed.delayed.insert("orders.delayed".to_owned(), 7);
     assert_eq!(message(&observed), "it holds 7 messages");
     insta::assert_snapshot!(text(&delayed(), &observed));
+}
+
+/// The plugin's exchange can have no alternate exchange: it would get each notice at once. By a policy it can be given one.
+#[test]
+fn a_policy_that_gives_the_plugins_exchange_an_alternate_exchange() {
+    let set = |key: &str| AppliedPolicy {
+        policy: "audit".to_owned(),
+        definition: BTreeMap::from([(key.to_owned(), "orders.audit".into())]),
+    };
+    let found = |topology: &Topology, exchange: &str, key: &str| {
+        let policies = BTreeMap::from([(exchange.to_owned(), set(key))]);
+        exchange_policies::findings(topology, &Snapshot::of(topology), &policies)
+    };
+    let topology = delayed();
+    let text = VerifyReport::new(
+        &topology,
+        "shop",
+        &Snapshot::of(&topology),
+        found(&topology, "orders.delayed", "alternate-exchange"),
+        None,
+    );
+    insta::assert_snapshot!(text);
+    assert_eq!(found(&topology, "orders.delayed", "federation-upstream-set"), []);
+    assert_eq!(found(&topology, "orders.in", "alternate-exchange"), []);
+    assert_eq!(found(&small(), "orders.delayed", "alternate-exchange"), []);
+}
+
+/// What is missing of `[compat.x-delay]`, and what becomes of messages then.
+#[test]
+fn every_missing_object_of_a_taken_over_exchange() {
+    let topology = Topology::parse(&dotted_compat()).unwrap();
+    assert_eq!(findings(&topology, &Snapshot::of(&topology), &BTreeMap::new()), []);
+    let without = Topology { compat: None, ..topology.clone() };
+    insta::assert_snapshot!(text(&topology, &Snapshot::of(&without)));
+    let unbound = after(&topology, |observed| {
+        observed
+            .objects
+            .bindings
+            .retain(|it| !it.destination.contains(".compat") || it.mark_of().is_some());
+    });
+    insta::assert_snapshot!(unbound);
 }

@@ -32,7 +32,7 @@ fn held(count: u64) -> BTreeMap<String, QueueStats> {
 
 fn severities(before: u64, now: u64, observed: &Snapshot) -> Vec<Severity> {
     let found =
-        findings(&two_timeouts(), observed, &held(before), &held(now), Duration::from_secs(11));
+        findings(&two_timeouts(), observed, &held(before), &held(now), Duration::from_secs(11), 32);
     found.into_iter().map(|found| found.severity).collect()
 }
 

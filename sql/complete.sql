@@ -1,0 +1,28 @@
+-- complete: shipped orders whose buyer did not confirm them by `confirm_by` become completed. Their stock was sold before.
+-- $1 text[] order ids, $2 text path
+-- -> order_id text, outcome text (done:completed | already_final | not_due | busy), due_at timestamptz, decided_at timestamptz
+WITH asked AS MATERIALIZED (
+    SELECT id, status, coalesce(confirm_by, 'infinity') AS due_at FROM orders WHERE id = ANY ($1)
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+), completed AS (
+    UPDATE orders SET status = 'completed', completed_at = clock_timestamp()
+    FROM asked
+    WHERE orders.id = asked.id AND asked.status = 'shipped' AND asked.due_at <= now()
+    RETURNING orders.id, asked.due_at
+), recorded AS (
+    INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'complete', $2, due_at, 'completed' FROM completed
+), announced AS (
+    INSERT INTO outbox (event, order_id) SELECT 'order.completed', id FROM completed
+    WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
+)
+SELECT asked.id AS order_id,
+       CASE WHEN completed.id IS NOT NULL THEN 'done:completed'
+            WHEN asked.status <> 'shipped' THEN 'already_final'
+            ELSE 'not_due' END AS outcome,
+       asked.due_at,
+       now() AS decided_at
+FROM asked LEFT JOIN completed ON completed.id = asked.id
+UNION ALL
+SELECT id, 'busy', coalesce(confirm_by, 'infinity'), now() FROM orders
+WHERE (SELECT count(*) FROM asked) < cardinality($1)
+  AND id = ANY ($1) AND NOT EXISTS (SELECT FROM asked WHERE asked.id = orders.id)

@@ -1,0 +1,19 @@
+-- schedule_triggers: on the reference tables, a trigger for new rows and one for changed ones, for each state that has a deadline.
+-- The statements that call it follow: pg_temp.schedule_state(timeout, status, column of the deadline).
+CREATE OR REPLACE FUNCTION pg_temp.schedule_state(timeout text, state text, deadline text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    run text := format('EXECUTE FUNCTION schedule_row(%L, %L, %L)', timeout, 'id', deadline);
+BEGIN
+    -- Looked up first: a trigger is made under a lock on the table, even where there is nothing to do.
+    IF (SELECT count(*) FROM pg_trigger
+        WHERE tgrelid = 'orders'::regclass AND tgname IN ('schedule_new_' || state, 'schedule_changed_' || state)
+          AND encode(tgargs, 'escape') = timeout || '\000id\000' || deadline || '\000') = 2 THEN
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE OR REPLACE TRIGGER %I AFTER INSERT ON orders FOR EACH ROW WHEN (NEW.status = %L) ',
+                   'schedule_new_' || state, state) || run;
+    EXECUTE format('CREATE OR REPLACE TRIGGER %I AFTER UPDATE OF status, %I ON orders FOR EACH ROW
+                    WHEN (NEW.status = %L AND (OLD.status <> NEW.status OR OLD.%I IS DISTINCT FROM NEW.%I)) ',
+                   'schedule_changed_' || state, deadline, state, deadline, deadline) || run;
+END
+$$;

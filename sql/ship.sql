@@ -1,0 +1,5 @@
+-- ship: what the reference order service does when a parcel leaves; refused unless the order is paid.
+-- $1 text order id -> one row where it was shipped. The buyer has 14 days to confirm; then `complete` does.
+UPDATE orders SET status = 'shipped', shipped_at = clock_timestamp(), confirm_by = clock_timestamp() + interval '14 days'
+WHERE id = $1 AND status = 'paid'
+RETURNING id

@@ -1,0 +1,198 @@
+//! Publishing the notices, page by page: what a page began with is where the next rebuild goes on, if this one ends in it.
+
+use std::cell::Cell;
+
+use futures_util::{
+    future,
+    stream::{self, StreamExt},
+};
+
+use super::{
+    super::{
+        exit::Failure,
+        output::{print, report},
+        pace::Pace,
+        progress::Progress,
+        setup,
+    },
+    part::Part,
+    place::Place,
+};
+use crate::{
+    broker::{BrokerAddress, PublishError, Publisher},
+    order::OrderId,
+    shutdown::Stop,
+    store::{Store, database_time::DatabaseTime, open::OpenPage},
+    text::{counted, shell::option},
+    topology::{Timeout, Topology, level_routes::LevelRoutes},
+    wire::{DueNotice, Message},
+};
+
+/// Orders that are read together; at the most so many notices are published twice when it ends in between.
+const PAGE: i64 = 2_000;
+/// Notices on their way at once.
+const IN_FLIGHT: usize = 1_024;
+
+/// What is published, and how far it is.
+pub(super) struct Notices<'a> {
+    store: &'a Store,
+    topology: &'a Topology,
+    routes: &'a LevelRoutes,
+    pace: Pace,
+    confirmed: u64,
+    /// Rows whose id no message can carry, and why the first one cannot.
+    refused: (u64, Option<String>),
+    /// Everything up to here is confirmed; none before it has begun.
+    reached: Option<Place>,
+    /// What follows the place in the command that goes on.
+    options: String,
+}
+
+/// Why it ended before the end.
+enum Ended {
+    Stopped,
+    Failed(Failure),
+}
+
+/// Why a notice is not confirmed.
+enum Unpublished {
+    Ended(Ended),
+    Refused(PublishError),
+}
+
+impl<E: Into<Failure>> From<E> for Ended {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<'a> Notices<'a> {
+    pub(super) fn new(
+        store: &'a Store,
+        topology: &'a Topology,
+        routes: &'a LevelRoutes,
+        pace: Pace,
+        options: String,
+    ) -> Self {
+        let (confirmed, refused, reached) = (0, (0, None), None);
+        Self { store, topology, routes, pace, confirmed, refused, reached, options }
+    }
+
+    /// All parts, one after the other.
+    pub(super) async fn publish(
+        mut self,
+        address: &BrokerAddress,
+        parts: &[Part<'_>],
+        expected: u64,
+    ) -> Result<(), Failure> {
+        let stop = setup::stop_on_signals()?;
+        let publisher = Publisher::connect(address, "overdue rebuild").await?;
+        let mut progress = Progress::new("published", Some(expected));
+        let ended = async {
+            for part in parts {
+                self.part(part, &publisher, &stop, &mut progress).await?;
+            }
+            Ok(())
+        };
+        let ended = ended.await;
+        drop(progress);
+        if let (count @ 1.., Some(example)) = &self.refused {
+            let count = counted(*count, "order");
+            report(format!(
+                "warning: no notice for {count}, which the sweep passes over as well: {example}"
+            ));
+        }
+        match ended {
+            Ok(()) => {
+                print(format!("published {}, all confirmed", counted(self.confirmed, "notice")))
+            }
+            Err(ended) => Err(self.unfinished(ended)),
+        }
+    }
+
+    async fn part(
+        &mut self,
+        part: &Part<'_>,
+        publisher: &Publisher,
+        stop: &Stop,
+        progress: &mut Progress,
+    ) -> Result<(), Ended> {
+        let mut key = part.after.clone();
+        loop {
+            let timeout = part.timeout.name.clone();
+            self.reached = Some(Place { timeout, key: key.clone() });
+            let page = tokio::select! {
+                biased;
+                () = stop.requested() => return Err(Ended::Stopped),
+                page = self.store.open_page(part.effect, part.overdue_sql, &key, PAGE) => page?,
+            };
+            let confirmed = self.page(part.timeout, &page, publisher, stop).await?;
+            self.confirmed += confirmed;
+            progress.add(confirmed);
+            self.refused.0 += u64::try_from(page.refused.len()).unwrap_or(u64::MAX);
+            self.refused.1 = self.refused.1.take().or_else(|| page.refused.first().cloned());
+            if page.is_last {
+                return Ok(());
+            }
+            key = page.next;
+        }
+    }
+
+    /// How many were confirmed: all of them.
+    async fn page(
+        &self,
+        timeout: &Timeout,
+        page: &OpenPage,
+        publisher: &Publisher,
+        stop: &Stop,
+    ) -> Result<u64, Ended> {
+        let is_over = Cell::new(false);
+        let mut results = stream::iter(&page.orders)
+            .take_while(|_| future::ready(!is_over.get()))
+            .map(async |(order_id, due_at)| {
+                if !self.pace.wait(stop).await {
+                    return Err(Unpublished::Ended(Ended::Stopped));
+                }
+                let message = self.notice(timeout, order_id, *due_at, page.now());
+                let message = message.map_err(|error| Unpublished::Ended(Ended::Failed(error)))?;
+                publisher.publish(message).await.map_err(Unpublished::Refused)
+            })
+            .buffer_unordered(IN_FLIGHT);
+        let (mut confirmed, mut refused) = (0, None);
+        while let Some(result) = results.next().await {
+            match result {
+                Ok(()) => confirmed += 1,
+                Err(Unpublished::Ended(ended)) => return Err(ended),
+                // What shares its channel may say better why.
+                Err(Unpublished::Refused(error)) => {
+                    is_over.set(true);
+                    refused = Some(PublishError::that_says_why(refused, error));
+                }
+            }
+        }
+        refused.map_or(Ok(confirmed), |error| Err(error.into()))
+    }
+
+    fn notice(
+        &self,
+        timeout: &Timeout,
+        order_id: &OrderId,
+        due_at: DatabaseTime,
+        now: DatabaseTime,
+    ) -> Result<Message, Failure> {
+        let route = self.routes.until_due(self.topology, timeout, now.until(due_at))?;
+        let notice = DueNotice { order_id: order_id.clone(), due_at: due_at.timestamp() };
+        Ok(Message::notice(route, &notice))
+    }
+
+    fn unfinished(&self, ended: Ended) -> Failure {
+        let Failure { code, text } = match ended {
+            Ended::Stopped => Failure::failed("stopped"),
+            Ended::Failed(failure) => failure,
+        };
+        let confirmed = counted(self.confirmed, "notice");
+        let place = self.reached.as_ref().map(|place| option(" --from", &place.to_string()));
+        let go_on = format!("overdue rebuild{}{}", place.unwrap_or_default(), self.options);
+        Failure { code, text: format!("{text}\n{confirmed} are confirmed; go on with: {go_on}") }
+    }
+}

@@ -1,0 +1,179 @@
+//! What is checked and declared before a worker works.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
+    cli::{exit::Failure, setup},
+    config::{PublishScheduled, Settings},
+    plan::{Plan, Reason, Refusal, Step},
+    store::{FailureKind, Store, orders::Effect},
+    telemetry,
+    topology::Topology,
+    worker::Worker,
+};
+
+/// What a worker does to the broker before it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Declaring {
+    /// Adds what is missing.
+    Missing,
+    /// Looks whether what it needs is there.
+    Nothing,
+}
+
+/// Which effects have to fit the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Effects {
+    /// One at least: a wrong one concerns its own timeouts.
+    SomeRight,
+    /// Each of them: what works is not to be given up for what does not.
+    AllRight,
+}
+
+/// What the files say: all of it is read before anybody is asked.
+pub(in crate::cli) struct Inputs {
+    pub(super) topology: Topology,
+    effects: BTreeMap<String, Effect>,
+    address: BrokerAddress,
+    store: Store,
+    management: Management,
+}
+
+impl Inputs {
+    /// Reads topology, SQL and certificates, on a thread that may wait for them.
+    pub(in crate::cli) fn read(settings: &Settings) -> Result<Self, Failure> {
+        let topology = setup::topology(settings)?;
+        Ok(Self {
+            effects: setup::effects(settings, &topology)?,
+            address: setup::address(settings)?,
+            store: setup::store(settings)?,
+            management: setup::management(settings)?,
+            topology,
+        })
+    }
+}
+
+/// A worker whose broker, database, topology and SQL have answered once.
+pub(in crate::cli) async fn prepare(
+    settings: &Settings,
+    inputs: Inputs,
+    declaring: Declaring,
+    which: Effects,
+) -> Result<Worker, Failure> {
+    let Inputs { topology, effects, address, store, management } = inputs;
+    store.ping().await?;
+    check_effects(&store, &effects, which).await?;
+    store.check_outbox().await?;
+    if settings.schedule.publish == PublishScheduled::On
+        && let Some(lacks) = store.schedule_lacks().await?
+    {
+        telemetry::notices::unusable(&lacks);
+    }
+    let management = match declaring {
+        Declaring::Missing => {
+            // Later a refused login is an outage; now somebody is there to correct it.
+            Link::open(&address, "overdue run: logging in").await?.close().await;
+            declare(&management, &topology).await?;
+            Some(management)
+        }
+        Declaring::Nothing => {
+            look(&address, &topology).await?;
+            // Without the tag it looks for the generations of its queues one by one.
+            let may_list = management.queue_names().await.is_ok();
+            may_list.then_some(management)
+        }
+    };
+    let worker =
+        Worker::new(address, management, store, topology, effects, settings.worker.clone());
+    Ok(worker.with_events(settings.events.clone()).with_schedule(settings.schedule))
+}
+
+/// Where none is right there is nothing to do.
+async fn check_effects(
+    store: &Store,
+    effects: &BTreeMap<String, Effect>,
+    which: Effects,
+) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    for effect in effects.values() {
+        if let Err(error) = store.check_effect(effect).await {
+            wrong.push((&effect.name, error));
+        }
+    }
+    let refused = which == Effects::AllRight || wrong.len() == effects.len();
+    for (effect, error) in wrong {
+        if refused || error.kind() != FailureKind::Configuration {
+            return Err(error.into());
+        }
+        telemetry::effect_unusable(effect, &crate::text::error_chain(&error));
+    }
+    Ok(())
+}
+
+/// Adds what is missing. Most of the time nothing is, and nobody has to wait for the lock.
+async fn declare(management: &Management, topology: &Topology) -> Result<(), Failure> {
+    let change = TopologyChange::new(management, topology);
+    let (plan, _) = change.plan().await?;
+    if additions(topology, plan)?.steps.is_empty() {
+        return Ok(());
+    }
+    let on_event = |event: ChangeEvent<'_>| {
+        if matches!(event, ChangeEvent::WaitsForLock) {
+            telemetry::waiting_for_lock();
+        }
+    };
+    change.make(|plan, _| additions(topology, plan), on_event).await.map(drop)
+}
+
+/// Whether the exchanges a worker publishes to are there; its queues are looked for when it consumes.
+async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
+    let link = Link::open(address, "overdue run --no-declare").await?;
+    let exchanges =
+        [topology.entry_exchange(), topology.park_exchange(), topology.events_exchange()];
+    for exchange in exchanges {
+        let there = passive::exchange_exists(&link, &exchange).await;
+        if !there.map_err(|error| Failure::failed(crate::text::error_chain(&error)))? {
+            return Err(missing(address, "exchange", &exchange));
+        }
+    }
+    for timeout in &topology.timeouts {
+        let found = passive::generations(&link, &topology.business_queue(timeout)).await;
+        if found.map_err(|error| Failure::failed(crate::text::error_chain(&error)))?.is_empty() {
+            return Err(missing(address, "queue", &topology.business_queue(timeout)));
+        }
+    }
+    link.close().await;
+    Ok(())
+}
+
+fn missing(address: &BrokerAddress, object: &str, name: &str) -> Failure {
+    Failure::configuration(format!(
+        "there is no {object} {name} at {address}, and --no-declare declares nothing: run `overdue apply` as a user \
+         that may (`overdue permissions` prints the rights)"
+    ))
+}
+
+/// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.
+fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
+    let other_leads = plan.leave_other_leads(topology);
+    if !other_leads.is_empty() {
+        telemetry::other_leads(&other_leads);
+    }
+    let refused = plan.refusals.iter().any(|it| matches!(it, Refusal::Exchange { .. }));
+    let replaces = plan.steps.iter().any(|step| matches!(step.reason, Reason::Replaces(_)));
+    if refused || replaces {
+        return Err(Failure::configuration(format!(
+            "the broker has another topology than the file, and a worker only adds. Nothing was changed; look at \
+             `overdue plan`, then run `overdue apply`, and start the worker again\n{plan}"
+        )));
+    }
+    // What is only to be taken away is in nobody's way: with `overdue apply`, whenever that is.
+    plan.refusals.clear();
+    plan.steps.retain(Step::adds);
+    // Marks alone are no reason to need rights that a worker did not need before: `overdue apply` sets them.
+    if plan.steps.iter().all(|step| step.marks(topology)) {
+        plan.steps.clear();
+    }
+    Ok(plan)
+}

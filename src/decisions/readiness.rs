@@ -1,0 +1,138 @@
+//! Whether a worker is ready, from what it knows: the conditions of `/readyz`.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// What was asked of the database, and whether it answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// The worker has just started.
+    #[default]
+    NotAsked,
+    /// It answered at this instant.
+    Given(Instant),
+    /// It has not since this instant.
+    Failed {
+        /// When it failed to answer for the first time.
+        since: Instant,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Whether there is a connection to consume with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Session {
+    /// It is being opened for the first time.
+    #[default]
+    Opening,
+    /// It is there.
+    Open,
+    /// The last one ended, and the next one is not open yet.
+    Ended {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Everything that a worker knows of itself.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerState {
+    /// Of the database.
+    pub database: Answer,
+    /// With the broker.
+    pub session: Session,
+    /// Timeouts that have no consumer.
+    pub unconsumed: Vec<String>,
+    /// For each effect that is stuck, how long an order has been overdue.
+    pub stuck: BTreeMap<String, Duration>,
+    /// A stop was asked for.
+    pub stopping: bool,
+}
+
+/// A condition of `/readyz`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// `database`, `broker`, `consuming`, `closing`.
+    pub name: &'static str,
+    /// Why it does not hold.
+    pub failure: Option<String>,
+}
+
+impl WorkerState {
+    /// Whether each condition holds. `silent` is how long the last answer of the database counts.
+    #[must_use]
+    pub fn conditions(&self, now: Instant, silent: Duration) -> Vec<Condition> {
+        let broker =
+            if self.stopping { Some("the worker is stopping".to_owned()) } else { self.broker() };
+        vec![
+            Condition { name: "database", failure: self.database(now, silent) },
+            Condition { name: "broker", failure: broker },
+            Condition { name: "consuming", failure: self.consuming() },
+            Condition { name: "closing", failure: self.closing() },
+        ]
+    }
+
+    /// What keeps a worker from taking the place of the one with `last`: it has to consume whatever that one consumes and what
+    /// is new, and where the database is `watched` to have had an answer.
+    #[must_use]
+    pub fn lacks(&self, last: &Self, watched: bool) -> Option<String> {
+        let broker = || self.broker();
+        let consuming = || {
+            let new = self.unconsumed.iter().filter(|timeout| !last.unconsumed.contains(timeout));
+            nothing_for(&new.map(String::as_str).collect::<Vec<_>>())
+        };
+        let database = || match &self.database {
+            Answer::NotAsked if watched => Some("the database has not answered yet".to_owned()),
+            Answer::Failed { reason, .. } if matches!(last.database, Answer::Given(_)) => {
+                Some(format!("the database does not answer: {reason}"))
+            }
+            _ => None,
+        };
+        broker().or_else(consuming).or_else(database)
+    }
+
+    fn database(&self, now: Instant, silent: Duration) -> Option<String> {
+        match &self.database {
+            Answer::NotAsked => Some("it has not been asked yet".to_owned()),
+            Answer::Failed { since, reason } => {
+                let seconds = now.saturating_duration_since(*since).as_secs();
+                Some(format!("it has not answered for {seconds} s: {reason}"))
+            }
+            Answer::Given(at) => {
+                let age = now.saturating_duration_since(*at);
+                (age > silent).then(|| format!("its last answer is {} s old", age.as_secs()))
+            }
+        }
+    }
+
+    fn broker(&self) -> Option<String> {
+        match &self.session {
+            Session::Open => None,
+            Session::Opening => Some("the connection is being opened".to_owned()),
+            Session::Ended { reason } => Some(format!("not connected: {reason}")),
+        }
+    }
+
+    fn consuming(&self) -> Option<String> {
+        if self.session != Session::Open {
+            return Some("nothing is consumed".to_owned());
+        }
+        nothing_for(&self.unconsumed.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn closing(&self) -> Option<String> {
+        let (effect, overdue) = self.stuck.iter().max_by_key(|(_, overdue)| **overdue)?;
+        Some(format!(
+            "effect {effect}: an order has been overdue for {} s, and since its deadline this worker has closed none",
+            overdue.as_secs()
+        ))
+    }
+}
+
+fn nothing_for(timeouts: &[&str]) -> Option<String> {
+    (!timeouts.is_empty())
+        .then(|| format!("nothing is consumed for timeout {}", timeouts.join(", ")))
+}

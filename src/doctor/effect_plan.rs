@@ -1,0 +1,139 @@
+//! What PostgreSQL's plan of an effect says: which indexes it goes by, what it reads from end to end, what it locks in
+//! which order.
+
+use serde_json::Value;
+
+/// A table with fewer rows costs little even from end to end.
+const SMALL: i64 = 1_000;
+
+/// The plan of an effect for any orders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectPlan {
+    /// Tables that are read by an index: table, index.
+    pub indexes: Vec<(String, String)>,
+    /// Tables that are read from end to end, although PostgreSQL was asked not to.
+    pub scans: Vec<Scan>,
+    /// What is locked, in the order of the statement.
+    pub locks: Vec<RowLocks>,
+    /// Tables whose rows are changed and were not locked in an order before.
+    pub unordered: Vec<String>,
+}
+
+/// A table that has no index for what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// Its name.
+    pub table: String,
+    /// Its rows by the latest statistics; none where it was never analysed.
+    pub rows: Option<i64>,
+}
+
+/// Rows of a table that the statement locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowLocks {
+    /// Its name.
+    pub table: String,
+    /// By what they are sorted; none where nothing sorts them.
+    pub order: Option<String>,
+}
+
+impl Scan {
+    /// Whether it can cost much, as far as is known.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.rows.is_none_or(|rows| rows >= SMALL)
+    }
+}
+
+impl EffectPlan {
+    /// Reads what `EXPLAIN (FORMAT json)` gave.
+    #[must_use]
+    pub fn read(plan: &Value) -> Self {
+        let mut read = Self::default();
+        read.add(plan);
+        let changed = std::mem::take(&mut read.unordered);
+        let is_unordered =
+            |table: &String| !read.locks.iter().any(|it| it.table == *table && it.order.is_some());
+        read.unordered = changed.into_iter().filter(is_unordered).collect();
+        read
+    }
+
+    fn add(&mut self, plan: &Value) {
+        match plan {
+            Value::Array(nodes) => nodes.iter().for_each(|node| self.add(node)),
+            Value::Object(node) => {
+                self.add_node(plan);
+                node.values().for_each(|child| self.add(child));
+            }
+            _ => {}
+        }
+    }
+
+    fn add_node(&mut self, node: &Value) {
+        let text = |key: &str| node.get(key).and_then(Value::as_str).map(str::to_owned);
+        let Some(kind) = text("Node Type") else { return };
+        let table = text("Relation Name");
+        match (kind.as_str(), table) {
+            ("Seq Scan", Some(table)) => push(&mut self.scans, Scan { table, rows: None }),
+            ("LockRows", _) => self.add_locks(node),
+            ("ModifyTable", Some(table)) if text("Operation").as_deref() != Some("Insert") => {
+                push(&mut self.unordered, table);
+            }
+            (_, Some(table)) => {
+                if let Some(index) = index_of(node) {
+                    push(&mut self.indexes, (table, index));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_locks(&mut self, node: &Value) {
+        let mut tables = Vec::new();
+        find(node, "Relation Name", &mut tables);
+        let mut keys = Vec::new();
+        find(node, "Sort Key", &mut keys);
+        let mut indexes = Vec::new();
+        find(node, "Index Name", &mut indexes);
+        let order = keys.first().or(indexes.first());
+        for table in tables {
+            push(&mut self.locks, RowLocks { table, order: order.cloned() });
+        }
+    }
+}
+
+/// Of the node itself, or of the bitmap below it.
+fn index_of(node: &Value) -> Option<String> {
+    let mut indexes = Vec::new();
+    match node.get("Node Type").and_then(Value::as_str)? {
+        "Bitmap Heap Scan" => find(node, "Index Name", &mut indexes),
+        _ => indexes.extend(node.get("Index Name").and_then(Value::as_str).map(str::to_owned)),
+    }
+    indexes.into_iter().next()
+}
+
+/// Every value of a key, at whatever depth; of a list its members in one text.
+fn find(plan: &Value, key: &str, found: &mut Vec<String>) {
+    match plan {
+        Value::Array(nodes) => nodes.iter().for_each(|node| find(node, key, found)),
+        Value::Object(node) => {
+            for (name, value) in node {
+                match value {
+                    Value::String(text) if name == key => push(found, text.clone()),
+                    Value::Array(texts) if name == key => {
+                        let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
+                        push(found, texts.join(", "));
+                    }
+                    _ => find(value, key, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn push<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}

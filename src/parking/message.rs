@@ -1,0 +1,88 @@
+//! One message in the parking lot.
+
+use jiff::Timestamp;
+
+use super::cause::Cause;
+use crate::{
+    order::OrderId,
+    topology::{Timeout, Topology},
+    wire::{Death, Received},
+};
+
+/// What is to be known of a message in the parking lot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkedMessage {
+    /// Which order it is about; none where the body cannot be read.
+    pub order: Option<OrderId>,
+    /// The timeout that it is for; the topology may not have it any more.
+    pub timeout: Option<String>,
+    /// Why it is here.
+    pub cause: Cause,
+    /// Since when, where that is known.
+    pub parked_at: Option<Timestamp>,
+    /// How often it was tried before.
+    pub attempts: u32,
+    /// As published.
+    pub routing_key: String,
+    /// `message-id`.
+    pub message_id: Option<String>,
+    /// Bytes of its body.
+    pub body_bytes: usize,
+}
+
+impl ParkedMessage {
+    /// Reads a message that was taken from a parking lot of `topology`.
+    #[must_use]
+    pub fn read(topology: &Topology, received: &Received) -> Self {
+        let parked = received.parked();
+        Self {
+            order: received.notice().ok().map(|notice| notice.order_id),
+            cause: Cause::of(topology, received, &parked),
+            timeout: timeout_of(
+                topology,
+                received,
+                parked.timeout.as_deref(),
+                parked.death.as_ref(),
+            ),
+            parked_at: parked.at,
+            attempts: parked.attempts,
+            routing_key: received.routing_key.clone(),
+            message_id: received.message_id.clone(),
+            body_bytes: received.body_left_out().unwrap_or(received.body.len()),
+        }
+    }
+
+    /// What it is called in a line.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.order.as_ref().map_or("(unreadable)", OrderId::as_str)
+    }
+
+    /// The rule of the topology that it is for.
+    #[must_use]
+    pub fn rule<'a>(&self, topology: &'a Topology) -> Option<&'a Timeout> {
+        topology.timeout(self.timeout.as_deref()?)
+    }
+}
+
+/// What the worker wrote, or the business queue it was in, or the last word of its routing key.
+fn timeout_of(
+    topology: &Topology,
+    received: &Received,
+    written: Option<&str>,
+    death: Option<&Death>,
+) -> Option<String> {
+    let of_queue = |queue: &str| {
+        let mut timeouts = topology.timeouts.iter();
+        let is_of = |rule: &&Timeout| {
+            let rest = queue.strip_prefix(&topology.business_queue(rule));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        timeouts.find(is_of).map(|rule| rule.name.clone())
+    };
+    let last_word = received.routing_key.rsplit('.').next().filter(|word| !word.is_empty());
+    written
+        .map(str::to_owned)
+        .or_else(|| of_queue(&death?.queue))
+        .or_else(|| last_word.map(str::to_owned))
+}

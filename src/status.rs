@@ -1,0 +1,12 @@
+//! Whether orders are closed on time, if not why, and what to type: out of one reading of database and broker.
+
+mod bars;
+mod reading;
+mod screen;
+mod state;
+
+pub use reading::{
+    BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Known, Level, MINUTES, Reading,
+    WaitingEvents, WaitingNotices,
+};
+pub use state::{State, Word};

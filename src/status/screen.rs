@@ -1,0 +1,188 @@
+//! The screen: 80 columns, without colour, in characters that every terminal has.
+
+use std::{fmt, time::Duration};
+
+use super::{
+    bars::{bar, profile},
+    reading::{
+        BrokerReading, Closings, DatabaseReading, Due, Known, Level, Reading, WaitingNotices,
+    },
+    state::{State, Word},
+};
+use crate::text::{about, counted, one_line};
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+/// Of the longest bar.
+const BAR: usize = 36;
+/// Levels that are shown; a ladder has more, most of them empty.
+const LEVELS: usize = 16;
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clock = self.database.get().map_or("", |database| database.clock.as_str());
+        writeln!(f, "overdue status: {} {clock}", self.topology)?;
+        state(f, &State::of(self))?;
+        match &self.database {
+            Known::Known(database) => database_lines(f, database)?,
+            Known::Unknown(why) => writeln!(f, "\ndatabase    {}", fitted(why, 12))?,
+        }
+        match &self.broker {
+            Known::Known(broker) => broker_lines(f, broker, self.counts_age_s),
+            Known::Unknown(why) => writeln!(f, "\nbroker      {}", fitted(why, 12)),
+        }
+    }
+}
+
+fn state(f: &mut fmt::Formatter<'_>, state: &State) -> fmt::Result {
+    let word = match state.word {
+        Word::Ok => "OK",
+        Word::Look => "LOOK",
+        Word::Late => "LATE",
+        Word::Down => "DOWN",
+    };
+    // The reason is never cut: it is what the screen is for.
+    writeln!(f, "{word:<5} {}", one_line(&state.reason))?;
+    state.next.iter().try_for_each(|next| writeln!(f, "      do: {next}"))
+}
+
+fn database_lines(f: &mut fmt::Formatter<'_>, database: &DatabaseReading) -> fmt::Result {
+    let Closings { closed_per_s, due_last_minute, .. } = database.closings;
+    let due = database.due.get();
+    let due_per_s =
+        due.map(|due| per_second(due_last_minute.saturating_add(due.overdue_last_minute), 60.0));
+    let due_per_s = due_per_s.map_or_else(|| "?".to_owned(), |rate| format!("{rate:.1}"));
+    writeln!(f, "\nlast minute closed {closed_per_s:.1}/s   due and unpaid {due_per_s}/s")?;
+    lateness(f, &database.closings)?;
+    let outbox = database.outbox;
+    let rest = waiting(outbox.events, outbox.oldest_s, outbox.refused);
+    writeln!(f, "outbox      {}{rest}", counted(outbox.events, "event"))?;
+    let scheduled = database.scheduled.unwrap_or_default();
+    if scheduled != WaitingNotices::default() {
+        let rest = waiting(scheduled.notices, scheduled.oldest_s, scheduled.refused);
+        writeln!(f, "scheduled   {}{rest}", counted(scheduled.notices, "notice"))?;
+    }
+    match &database.due {
+        Known::Known(due) => due_lines(f, due, &database.closings),
+        Known::Unknown(why) => writeln!(f, "due         {}", fitted(why, 12)),
+    }
+}
+
+/// What is said beside the number of those that wait.
+fn waiting(number: u64, oldest_s: u64, refused: u64) -> String {
+    let age = about(Duration::from_secs(oldest_s));
+    let age = if number > 0 { format!(", the oldest for {age}") } else { String::new() };
+    let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
+    format!("{age}{refused}")
+}
+
+fn lateness(f: &mut fmt::Formatter<'_>, closings: &Closings) -> fmt::Result {
+    let window = about(Duration::try_from_secs_f64(closings.window_s).unwrap_or_default());
+    if closings.closed == 0 {
+        return writeln!(f, "lateness    nothing was closed in the last {window}");
+    }
+    let [p50, p99, max] = [closings.p50_s, closings.p99_s, closings.max_s].map(length);
+    writeln!(f, "lateness    p50 {p50}   p99 {p99}   max {max}   of the last {window}")?;
+    let Closings { closed, by_message, ahead, by_sweep, .. } = closings;
+    writeln!(f, "closed      {closed}: message {by_message}, ahead {ahead}, sweep {by_sweep}")
+}
+
+fn due_lines(f: &mut fmt::Formatter<'_>, due: &Due, closings: &Closings) -> fmt::Result {
+    let oldest = about(Duration::from_secs(due.oldest_s));
+    let oldest = if due.overdue > 0 { format!(", the oldest by {oldest}") } else { String::new() };
+    let more = if due.more { "more than " } else { "" };
+    writeln!(f, "overdue     {more}{}{oldest}", counted(due.overdue, "order"))?;
+    let next = due.next_s.map(|next| about(Duration::from_secs(next)));
+    let next = next.map_or_else(String::new, |next| format!(", the next in {next}"));
+    let coming = counted(due.coming(), "order");
+    writeln!(f, "\nnext hour   {more}{coming}{next}; by minute:")?;
+    let Some((minute, orders)) = due.busiest() else { return Ok(()) };
+    writeln!(f, "            |{}|", profile(&due.minutes))?;
+    let needed = per_second(orders, 60.0);
+    writeln!(f, "busiest     in {minute}m: {}, {needed:.1}/s", counted(orders, "order"))?;
+    let judged = judged(closings, needed, due.overdue > 0);
+    writeln!(f, "            closed at best {judged}")
+}
+
+/// What can be closed, as far as the last minutes show it, beside what has to be.
+fn judged(closings: &Closings, needed: f64, is_late: bool) -> String {
+    let best_per_s = closings.best_per_s;
+    if closings.closed == 0 {
+        return "?/s: nothing was closed lately".to_owned();
+    }
+    let judged = match (f64_of(best_per_s) >= needed, is_late) {
+        (true, _) => "which suffices",
+        (false, true) => "which does not suffice",
+        (false, false) => "more was not needed lately",
+    };
+    format!("{best_per_s}/s: {judged}")
+}
+
+fn broker_lines(f: &mut fmt::Formatter<'_>, broker: &BrokerReading, age_s: u64) -> fmt::Result {
+    writeln!(f, "\nwaiting on the broker (counted up to {age_s} s ago)")?;
+    let most = broker.levels.iter().filter_map(|level| level.waiting).max().unwrap_or(0);
+    let is_shown = |level: &&Level| broker.levels.len() <= LEVELS || level.waiting != Some(0);
+    let shown: Vec<&Level> = broker.levels.iter().filter(is_shown).collect();
+    for level in &shown {
+        let retry = if level.retry { "retry" } else { "" };
+        let count = count(level.waiting);
+        let bar = bar(level.waiting.unwrap_or(0), most, BAR);
+        let line = format!("  {:<16} {retry:<5} {count:>10}  {bar}", fitted(&level.name, 64));
+        writeln!(f, "{}", cut(line.trim_end()))?;
+    }
+    if shown.len() < broker.levels.len() {
+        writeln!(f, "  {} empty queues", broker.levels.len() - shown.len())?;
+    }
+    for queue in &broker.business {
+        let [ready, in_hand, consumers] = [queue.ready, queue.in_hand, queue.consumers].map(count);
+        let name = fitted(&queue.name, 58);
+        let line = format!("  {name:<22} {ready:>10}  unacked {in_hand}, consumers {consumers}");
+        writeln!(f, "{}", cut(&line))?;
+    }
+    writeln!(f, "  {:<22} {:>10}", "parked", count(broker.parked))?;
+    for (reason, messages) in &broker.parked_reasons {
+        let line = format!("  {:<22} {messages:>10}  {}", "", fitted(reason, 37));
+        writeln!(f, "{}", cut(&line))?;
+    }
+    Ok(())
+}
+
+fn count(count: Option<u64>) -> String {
+    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
+}
+
+/// A number of more than ten digits moves what is behind it.
+fn cut(line: &str) -> String {
+    line.chars().take(WIDTH).collect()
+}
+
+/// Of others, in one line; what does not fit behind `from` columns is cut.
+fn fitted(text: &str, from: usize) -> String {
+    let text = one_line(text);
+    let room = WIDTH - from;
+    if text.chars().count() <= room {
+        return text;
+    }
+    let cut: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{cut}~")
+}
+
+/// Three digits and a unit.
+fn length(seconds: f64) -> String {
+    if seconds < 0.9995 {
+        return format!("{:.0} ms", seconds * 1_000.0);
+    }
+    if seconds < 120.0 {
+        return format!("{seconds:.1} s");
+    }
+    about(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+fn per_second(orders: u64, seconds: f64) -> f64 {
+    f64_of(orders) / seconds
+}
+
+/// Exact far beyond any number of orders.
+fn f64_of(number: u64) -> f64 {
+    u32::try_from(number).map_or(f64::MAX, f64::from)
+}

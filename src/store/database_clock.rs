@@ -1,0 +1,75 @@
+//! The database's clock, by the monotonic clock of this process: what is held here ends by it, and setting the clock of
+//! this machine changes nothing.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::Notify;
+
+use super::{Store, StoreError, clock_estimate::ClockEstimate, database_time::DatabaseTime};
+
+const SQL: &str = "SELECT clock_timestamp()";
+/// Of so many readings the one with the shortest round trip counts.
+const READINGS: usize = 5;
+
+/// What is known of the database's clock; nothing until it was read.
+#[derive(Debug, Default)]
+pub(crate) struct DatabaseClock {
+    estimate: Mutex<Option<ClockEstimate>>,
+    doubts: Notify,
+}
+
+impl DatabaseClock {
+    /// The first instant here at which it surely is `time` in the database; none where the clock was not read, or where
+    /// that is out of reach.
+    pub(crate) fn surely(&self, time: DatabaseTime) -> Option<Instant> {
+        self.lock().as_ref()?.surely(time.as_micros())
+    }
+
+    /// Reads it, a few times.
+    ///
+    /// # Errors
+    /// The database does not answer; what was known stays.
+    pub(crate) async fn read(&self, store: &Store) -> Result<(), StoreError> {
+        for reading in store.read_clock().await? {
+            let mut estimate = self.lock();
+            *estimate = Some(estimate.map_or(reading, |known| known.and(reading)));
+        }
+        Ok(())
+    }
+
+    /// Something came at another time than this clock said: it is to be read soon.
+    pub(crate) fn doubt(&self) {
+        self.doubts.notify_one();
+    }
+
+    /// Waits for a doubt.
+    pub(crate) async fn doubted(&self) {
+        self.doubts.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<ClockEstimate>> {
+        self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    async fn read_clock(&self) -> Result<Vec<ClockEstimate>, StoreError> {
+        let reading = async {
+            let client = self.cancellable().await?;
+            let statement = self.named("clock", client.prepare_cached(SQL).await)?;
+            let mut readings = Vec::with_capacity(READINGS);
+            for _ in 0..READINGS {
+                let sent = Instant::now();
+                let row = self.named("clock", client.query_one(&statement, &[]).await)?;
+                let there: DatabaseTime = row.get(0);
+                readings.push(ClockEstimate::of_reading(sent, Instant::now(), there.as_micros()));
+            }
+            client.done();
+            Ok(readings)
+        };
+        self.attended(Box::pin(reading)).await
+    }
+}

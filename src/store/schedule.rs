@@ -1,0 +1,120 @@
+//! Notices that order services wrote with their orders, `schedule()`: read, forgotten when confirmed, set aside when they
+//! cannot be published.
+
+mod session;
+mod uncovered;
+pub(crate) mod watched;
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use super::{Store, StoreError};
+use crate::order::OrderId;
+pub(crate) use session::ScheduleSession;
+
+const LACKS: &str = include_str!("../../sql/schedule_lacks.sql");
+const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
+
+/// A notice to publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScheduledNotice {
+    /// Its row.
+    pub(crate) id: i64,
+    pub(crate) order_id: OrderId,
+    /// As it was written; the topology may have no such timeout.
+    pub(crate) timeout: String,
+    pub(crate) due_at: Timestamp,
+    /// From when it was read to `due_at`, by the clock of the database; zero where that is over.
+    pub(crate) rest: Duration,
+}
+
+/// A notice that cannot be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SetAside {
+    /// Its row.
+    pub(crate) id: i64,
+    pub(crate) reason: String,
+    /// It comes back when a worker knows the timeout.
+    pub(crate) unknown_timeout: bool,
+}
+
+/// What one look found.
+#[derive(Debug, Default)]
+pub(crate) struct Claimed {
+    pub(crate) notices: Vec<ScheduledNotice>,
+    pub(crate) faulty: Vec<SetAside>,
+    /// The last row.
+    pub(crate) last: i64,
+    /// Whether there can be more than were asked for.
+    pub(crate) is_full: bool,
+    /// When the answer came.
+    pub(crate) at: Option<Instant>,
+    /// The ends of the snapshot that saw it, as ids of transactions.
+    pub(crate) xmin: i64,
+    pub(crate) xmax: i64,
+}
+
+impl Claimed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.notices.is_empty() && self.faulty.is_empty()
+    }
+}
+
+impl Store {
+    /// What is missing to publish notices: a table, or a right on one.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub(crate) async fn schedule_lacks(&self) -> Result<Option<String>, StoreError> {
+        let rows = self.rows("schedule_lacks", LACKS, &[]).await?;
+        Ok(rows.first().map(|row| row.get("lacks")))
+    }
+
+    /// `schedule()` takes these timeouts from now on.
+    ///
+    /// # Errors
+    /// The tables are missing, or a right on them is.
+    pub async fn register_timeouts(&self, timeouts: &[&str]) -> Result<(), StoreError> {
+        self.rows("schedule_register", REGISTER, &[&timeouts]).await.map(drop)
+    }
+}
+
+/// `limit` is how many were asked for.
+fn read(rows: &[Row], limit: i64) -> Claimed {
+    let mut claimed = Claimed {
+        last: rows.last().map_or(0, |row| row.get("id")),
+        is_full: i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit),
+        at: Some(Instant::now()),
+        xmin: rows.first().map_or(0, |row| row.get("xmin")),
+        xmax: rows.first().map_or(0, |row| row.get("xmax")),
+        ..Claimed::default()
+    };
+    for row in rows {
+        match notice(row) {
+            Ok(notice) => claimed.notices.push(notice),
+            Err(reason) => {
+                let id = row.get("id");
+                claimed.faulty.push(SetAside { id, reason, unknown_timeout: false });
+            }
+        }
+    }
+    claimed
+}
+
+fn notice(row: &Row) -> Result<ScheduledNotice, String> {
+    if let Some(fault) = row.get("fault") {
+        return Err(fault);
+    }
+    let unreadable = |error: tokio_postgres::Error| crate::text::error_chain(&error);
+    let rest_ms: i64 = row.try_get("rest_ms").map_err(unreadable)?;
+    Ok(ScheduledNotice {
+        id: row.get("id"),
+        order_id: OrderId::parse(row.try_get("order_id").map_err(unreadable)?)
+            .map_err(|error| error.to_string())?,
+        timeout: row.try_get("timeout").map_err(unreadable)?,
+        due_at: row.try_get("due_at").map_err(unreadable)?,
+        rest: Duration::from_millis(u64::try_from(rest_ms).unwrap_or(0)),
+    })
+}

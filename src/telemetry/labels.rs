@@ -1,0 +1,178 @@
+//! The values that labels may have: few, and known when the worker starts.
+
+use super::metrics::METRICS;
+use crate::order::Outcome;
+
+/// `path`: what made an order due, as in `closures.path`.
+pub(super) const PATHS: &[&str] = &["message", "ahead", "sweep"];
+/// `closed_by`: the paths, and what is open.
+pub(super) const CLOSED_BY: &[&str; 4] = &["message", "ahead", "sweep", "nobody"];
+/// `outcome`
+pub(super) const OUTCOMES: &[&str] =
+    &["closed", "already_final", "not_due", "guarded", "unknown", "busy", "failed", "postponed"];
+/// `cause`
+pub(super) const CAUSES: &[&str] = &["connect", "consume", "database", "panic"];
+/// `at`
+pub(super) const LOOKED_AT: &[&str] = &["database", "broker", "topology"];
+
+/// `result`
+pub(super) const RESULTS: &[&str] = &["taken", "failed"];
+
+/// Every label, and the values it has.
+#[must_use]
+pub fn described() -> Vec<(&'static str, String)> {
+    let listed = |values: &[&str]| {
+        values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")
+    };
+    let reasons: Vec<&str> = ParkReason::ALL.iter().map(|reason| reason.name()).collect();
+    vec![
+        ("version", "of the program".to_owned()),
+        (
+            "timeout",
+            "a timeout of the topology file; where `path` is not `message`, all timeouts of the effect, joined with `+`"
+                .to_owned(),
+        ),
+        ("path", listed(PATHS)),
+        ("outcome", listed(OUTCOMES)),
+        ("reason", listed(&reasons)),
+        ("cause", listed(CAUSES)),
+        ("effect", "an effect that the topology file names".to_owned()),
+        ("closed_by", format!("{} (counted up to 1,000)", listed(CLOSED_BY))),
+        ("retried", listed(&["yes", "no"])),
+        ("queue", "a queue of the topology file, or one that is retired and not yet deleted".to_owned()),
+        ("holds", listed(&["level", "due", "parked"])),
+        ("severity", listed(&["error", "warning", "note"])),
+        ("at", listed(LOOKED_AT)),
+        ("condition", listed(&["database", "broker", "consuming", "closing"])),
+        ("alert", "the name of an alert in the settings".to_owned()),
+        ("result", listed(RESULTS)),
+    ]
+}
+
+/// Why a message is in the parking lot, as a label: the text for people is in the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParkReason {
+    /// The body could not be read.
+    Unreadable,
+    /// The database did not know the order, however often it was asked.
+    Unknown,
+    /// The effect failed for this order, however often it was tried.
+    Failed,
+    /// It had to wait, and the broker routed to nothing that delays.
+    NowhereToWait,
+    /// Its copy was on the way to a level that was gone.
+    LevelGone,
+}
+
+impl ParkReason {
+    /// All of them, in the order of `docs/metrics.md`.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Unreadable, Self::Unknown, Self::Failed, Self::NowhereToWait, Self::LevelGone];
+
+    /// The value of the label.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+            Self::NowhereToWait => "nowhere_to_wait",
+            Self::LevelGone => "level_gone",
+        }
+    }
+}
+
+/// The value of `outcome`.
+pub(super) const fn outcome(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Closed { .. } => "closed",
+        Outcome::AlreadyFinal => "already_final",
+        Outcome::NotDue { remaining } if remaining.is_zero() => "guarded",
+        Outcome::NotDue { .. } => "not_due",
+        Outcome::Unknown => "unknown",
+        Outcome::Busy => "busy",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Postponed { .. } => "postponed",
+    }
+}
+
+/// How many orders got each outcome that occurs.
+pub(super) fn counted(outcomes: &[Outcome]) -> impl Iterator<Item = (&'static str, usize)> {
+    let mut counts = [0; OUTCOMES.len()];
+    for outcome in outcomes {
+        let name = self::outcome(outcome);
+        if let Some(place) = OUTCOMES.iter().position(|known| *known == name) {
+            counts[place] += 1;
+        }
+    }
+    OUTCOMES.iter().copied().zip(counts).filter(|(_, orders)| *orders > 0)
+}
+
+/// Makes the counters that a worker may add to, with zero: what has never happened is shown, and a rate begins with the
+/// first time. `timeouts` are labels of messages, `groups` those of what the database was asked for.
+pub(crate) fn prepare(timeouts: &[&str], groups: &[&str], effects: &[&str]) {
+    METRICS.build_info.set([env!("CARGO_PKG_VERSION")], 1.0);
+    for timeout in timeouts {
+        prepare_outcomes(timeout, PATHS[0]);
+        let each = [
+            &METRICS.closing_failures,
+            &METRICS.held,
+            &METRICS.put_back,
+            &METRICS.retried,
+            &METRICS.copy_failures,
+            &METRICS.suspects,
+            &METRICS.scheduled,
+        ];
+        for counter in each {
+            counter.add([timeout], 0);
+        }
+        for reason in ParkReason::ALL {
+            METRICS.parked.add([timeout, reason.name()], 0);
+        }
+    }
+    for group in groups {
+        for path in &PATHS[1..] {
+            prepare_outcomes(group, path);
+        }
+    }
+    for effect in effects {
+        METRICS.sweep_failures.add([effect], 0);
+        METRICS.sweep_refused.set([effect], 0.0);
+    }
+    for cause in CAUSES {
+        METRICS.session_ends.add([cause], 0);
+    }
+    for at in LOOKED_AT {
+        METRICS.look_failures.add([at], 0);
+    }
+    let events = [
+        &METRICS.sessions,
+        &METRICS.queue_losses,
+        &METRICS.relay_failures,
+        &METRICS.event_refusals,
+        &METRICS.unpublishable,
+        &METRICS.schedule_failures,
+        &METRICS.schedule_refused,
+    ];
+    for counter in events {
+        counter.add([], 0);
+    }
+}
+
+/// The same for the alerts of the settings.
+pub(crate) fn prepare_alerts<'a>(names: impl Iterator<Item = &'a str>) {
+    for name in names {
+        for result in RESULTS {
+            METRICS.alert_messages.add([name, result], 0);
+        }
+    }
+}
+
+fn prepare_outcomes(timeout: &str, path: &str) {
+    METRICS.lateness.observe([timeout, path], []);
+    METRICS.batch_orders.observe([timeout, path], []);
+    METRICS.batch_duration.observe([timeout, path], []);
+    for outcome in OUTCOMES {
+        METRICS.outcomes.add([timeout, path, outcome], 0);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a worker says of itself: whether it is ready, and whether its tasks go on.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::decisions::{
+    progress::Progress,
+    readiness::{Answer, Condition, Session, WorkerState},
+};
+
+/// Written by the tasks of a worker, read by `/readyz` and `/livez`.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    state: Mutex<WorkerState>,
+    tasks: Arc<Mutex<BTreeMap<String, Moved>>>,
+    /// Of each effect; shared with the workers before and after this one.
+    progress: Arc<Mutex<BTreeMap<String, Progress>>>,
+}
+
+/// When a task has moved last, and after which time without a move it is stuck.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    at: Instant,
+    within: Duration,
+}
+
+/// A task that is expected to move; it is forgotten with this.
+#[derive(Debug)]
+pub(crate) struct Task {
+    name: String,
+    tasks: Arc<Mutex<BTreeMap<String, Moved>>>,
+}
+
+impl Task {
+    /// It goes on.
+    pub(crate) fn moved(&self) {
+        if let Some(moved) = lock(&self.tasks).get_mut(&self.name) {
+            moved.at = Instant::now();
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        lock(&self.tasks).remove(&self.name);
+    }
+}
+
+impl Health {
+    /// A task that says at least every `within` that it goes on.
+    pub(crate) fn task(&self, work: &str, on: &str, within: Duration) -> Task {
+        let name = format!("{work} {on}").trim_end().to_owned();
+        lock(&self.tasks).insert(name.clone(), Moved { at: Instant::now(), within });
+        Task { name, tasks: Arc::clone(&self.tasks) }
+    }
+
+    /// The tasks that are stuck, each with how long it has been.
+    pub(crate) fn stuck_tasks(&self, now: Instant) -> Vec<(String, Duration)> {
+        let tasks = lock(&self.tasks);
+        let age = |moved: &Moved| now.saturating_duration_since(moved.at);
+        let stuck = tasks.iter().filter(|(_, moved)| age(moved) > moved.within);
+        stuck.map(|(name, moved)| (name.clone(), age(moved))).collect()
+    }
+
+    /// Whether each condition of `/readyz` holds. `silent` is how long the last answer of the database counts.
+    pub(crate) fn conditions(&self, now: Instant, silent: Duration) -> Vec<Condition> {
+        lock(&self.state).conditions(now, silent)
+    }
+
+    pub(super) fn session_opened(&self) {
+        lock(&self.state).session = Session::Open;
+    }
+
+    /// What keeps it from taking the place of the worker with `last`.
+    pub(crate) fn lacks(&self, last: &Self, watched: bool) -> Option<String> {
+        let last = lock(&last.state).clone();
+        lock(&self.state).lacks(&last, watched)
+    }
+
+    /// What `last` has closed counts as closed by the worker that takes its place.
+    pub(crate) fn follow(&mut self, last: &Self) {
+        self.progress = Arc::clone(&last.progress);
+    }
+
+    pub(super) fn session_ended(&self, reason: String) {
+        lock(&self.state).session = Session::Ended { reason };
+    }
+
+    /// Timeouts that nothing is consumed for.
+    pub(super) fn unconsumed(&self, timeouts: Vec<String>) {
+        lock(&self.state).unconsumed = timeouts;
+    }
+
+    /// An order was closed with this effect.
+    pub(super) fn closed(&self, effect: &str) {
+        let closed = Progress::Closed(Instant::now());
+        let mut progress = lock(&self.progress);
+        match progress.get_mut(effect) {
+            Some(last) => *last = closed,
+            None => _ = progress.insert(effect.to_owned(), closed),
+        }
+    }
+
+    /// When an order was closed with this effect; it is expected to be from the first question on.
+    pub(super) fn progress(&self, effect: &str) -> Progress {
+        let begins = || Progress::Expected(Instant::now());
+        *lock(&self.progress).entry(effect.to_owned()).or_insert_with(begins)
+    }
+
+    /// Whether an order is overdue for so long although none was closed since its deadline.
+    pub(super) fn stuck(&self, effect: &str, overdue: Option<Duration>) {
+        let mut state = lock(&self.state);
+        match overdue {
+            Some(overdue) => _ = state.stuck.insert(effect.to_owned(), overdue),
+            None => _ = state.stuck.remove(effect),
+        }
+    }
+
+    /// The database has answered, or it has not, and why.
+    pub(super) fn database(&self, answer: Result<(), String>) {
+        let mut state = lock(&self.state);
+        state.database = match (answer, &state.database) {
+            (Ok(()), _) => Answer::Given(Instant::now()),
+            (Err(reason), Answer::Failed { since, .. }) => Answer::Failed { since: *since, reason },
+            (Err(reason), _) => Answer::Failed { since: Instant::now(), reason },
+        };
+    }
+
+    pub(super) fn stopping(&self) {
+        lock(&self.state).stopping = true;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,178 @@
+//! The way of the notices that order services wrote with their orders: read, publish, forget what was confirmed.
+//!
+//! One worker does so at a time, by a lock of its session with the database. While there is something to publish it looks
+//! every few milliseconds; where there is nothing it waits for a notification. No transaction notifies while it looks: those
+//! that notify wait for one another when they commit.
+
+mod doubts;
+mod floor;
+mod pass;
+mod routes;
+mod sending;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    backoff::{self, Backoff},
+    context::Worker,
+    jitter,
+    session_end::SessionEnd,
+    unpublished::Unpublished,
+};
+use crate::{
+    config::PublishScheduled, shutdown::Stop, store::schedule::ScheduleSession, telemetry,
+    text::error_chain,
+};
+use pass::{Left, Outgoing, Passed};
+
+/// Between two looks while there is something: one look is for the rows of many commits. The levels let go 500 ms early.
+const PACE: Duration = Duration::from_millis(50);
+/// The longest pause while a transaction that does not notify is open, and before what the broker does not take is tried
+/// again.
+const LONGEST_PACE: Duration = Duration::from_secs(1);
+/// Rows that nobody notified of (written past the functions, or with `overdue.notify` off) are found by looking.
+const POLL: Duration = backoff::LONGEST;
+
+/// Publishes what `schedule()` writes until a stop is asked for, where the tables are there.
+///
+/// A failure is logged and tried again after a while; it does not end the session of the worker.
+pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
+    if worker.schedule.publish == PublishScheduled::Off {
+        return Ok(());
+    }
+    while !stop.is_requested() {
+        if let Err(error) = in_one_session(&worker, &stop).await {
+            telemetry::notices::failed(&error_chain(&error));
+        }
+        pause(&stop, jitter::up_to(POLL)).await;
+    }
+    Ok(())
+}
+
+/// Ends where the tables are missing, or a stop was asked for.
+async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished> {
+    if worker.store.schedule_lacks().await?.is_some() {
+        return Ok(());
+    }
+    let session = worker.store.schedule_session().await?;
+    let timeouts: Vec<&str> =
+        worker.topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
+    worker.store.register_timeouts(&timeouts).await?;
+    if !leads(&session, &timeouts, stop).await? {
+        return Ok(());
+    }
+    session.take_back(&timeouts).await?;
+    let outgoing = Outgoing::new(worker);
+    Leader { session, outgoing, stop, left: None }.publish().await
+}
+
+/// Waits until this session is the one that publishes; false where a stop was asked for before.
+///
+/// One that knows the timeout of notices that were set aside goes first: beside a newer worker an older one would set them aside
+/// again and again.
+async fn leads(
+    session: &ScheduleSession,
+    timeouts: &[&str],
+    stop: &Stop,
+) -> Result<bool, Unpublished> {
+    let mut wants = false;
+    while !stop.is_requested() {
+        if (wants || !session.is_wanted().await?) && session.lead().await? {
+            if wants {
+                session.content().await?;
+            }
+            return Ok(true);
+        }
+        wants = wants || session.want(timeouts).await?;
+        pause(stop, if wants { LONGEST_PACE } else { jitter::up_to(POLL) }).await;
+    }
+    Ok(false)
+}
+
+/// The one that publishes.
+struct Leader<'a> {
+    session: ScheduleSession,
+    outgoing: Outgoing<'a>,
+    stop: &'a Stop,
+    /// Why some were not taken the last time.
+    left: Option<String>,
+}
+
+impl Leader<'_> {
+    /// Ends also where another session is to publish.
+    async fn publish(mut self) -> Result<(), Unpublished> {
+        let (mut backoff, mut quiet) = (Backoff::default(), PACE);
+        let mut ask_at = Instant::now() + POLL;
+        while !self.stop.is_requested() {
+            if Instant::now() >= ask_at {
+                if self.session.is_wanted().await? {
+                    telemetry::notices::left_to_another();
+                    return Ok(());
+                }
+                ask_at = Instant::now() + POLL;
+            }
+            match self.pass().await {
+                Ok(Passed { published: 0, left: None }) => {
+                    if self.waits_idle().await? {
+                        quiet = PACE;
+                    } else {
+                        pause(self.stop, quiet).await;
+                        quiet = (quiet * 2).min(LONGEST_PACE);
+                    }
+                }
+                Ok(Passed { left: Some(_), .. }) => pause(self.stop, LONGEST_PACE).await,
+                Ok(_) => {
+                    (backoff, quiet) = (Backoff::default(), PACE);
+                    pause(self.stop, PACE).await;
+                }
+                // Without the database there is no lock.
+                Err(error @ Unpublished::Store(_)) => return Err(error),
+                Err(error) => {
+                    telemetry::notices::failed(&error_chain(&error));
+                    pause(self.stop, backoff.pause()).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn pass(&mut self) -> Result<Passed, Unpublished> {
+        let passed = self.outgoing.pass(&self.session, self.stop).await?;
+        let why = passed.left.as_ref().map(|left| left.reason.clone());
+        if let Some(Left { notices, reason }) = &passed.left
+            && why != self.left
+        {
+            telemetry::notices::left(*notices, reason);
+        }
+        self.left = why;
+        Ok(passed)
+    }
+
+    /// Waits until somebody notifies, or it is time to look; false where some transaction that does not notify is open.
+    async fn waits_idle(&mut self) -> Result<bool, Unpublished> {
+        if !self.session.idle().await? {
+            return Ok(false);
+        }
+        // Rows of transactions that did not notify: they can be seen by now.
+        if matches!(self.pass().await, Ok(Passed { published: 0, left: None })) {
+            tokio::select! {
+                () = self.stop.requested() => {}
+                () = self.session.rung() => {}
+                () = tokio::time::sleep(POLL) => {}
+            }
+        }
+        self.session.awake().await?;
+        Ok(true)
+    }
+}
+
+async fn pause(stop: &Stop, pause: Duration) {
+    tokio::select! {
+        biased;
+        () = stop.requested() => {}
+        () = tokio::time::sleep(pause) => {}
+    }
+}

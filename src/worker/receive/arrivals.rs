@@ -1,0 +1,123 @@
+//! Copies that are confirmed, until a look at the broker says that their level is there: a confirm does not say which queue
+//! took them, and the alternate exchange parks what a level that was retired does not take.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// A look takes milliseconds. Where the management API is silent, what was confirmed is believed after so long.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Their originals are unacked; more of them would only fill channels.
+const MOST: usize = 10_000;
+
+/// Where a copy is that was confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Where it was sent to.
+    There,
+    /// Its level was gone: something else took it.
+    Gone,
+    /// The broker could not be asked, or not in time.
+    Unknown,
+}
+
+/// In the order of their confirms.
+#[derive(Debug)]
+pub(super) struct Arrivals<T> {
+    waiting: VecDeque<(Instant, T)>,
+}
+
+impl<T> Default for Arrivals<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new() }
+    }
+}
+
+impl<T> Arrivals<T> {
+    /// Confirmed at `now`.
+    pub(super) fn add(&mut self, now: Instant, copy: T) {
+        self.waiting.push_back((now, copy));
+    }
+
+    /// Those that a look which began at `began` speaks of: they were confirmed before.
+    pub(super) fn before(&mut self, began: Instant) -> Vec<T> {
+        let count = self.waiting.partition_point(|(confirmed, _)| *confirmed < began);
+        self.waiting.drain(..count).map(|(_, copy)| copy).collect()
+    }
+
+    /// Those that have waited for long enough, and the oldest where there are too many.
+    pub(super) fn given_up(&mut self, now: Instant) -> Vec<T> {
+        let is_old = |(confirmed, _): &(Instant, T)| now.duration_since(*confirmed) >= LONGEST;
+        let old = self.waiting.partition_point(is_old);
+        let count = old.max(self.waiting.len().saturating_sub(MOST));
+        self.waiting.drain(..count).map(|(_, copy)| copy).collect()
+    }
+
+    /// When one is to be given up.
+    pub(super) fn until(&self) -> Option<Instant> {
+        let (oldest, _) = self.waiting.front()?;
+        Some(if self.waiting.len() > MOST { *oldest } else { *oldest + LONGEST })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_a_look_that_began_after_the_confirm_counts() {
+        let (mut arrivals, began) = (Arrivals::default(), Instant::now());
+        let ms = |ms| began + Duration::from_millis(ms);
+        arrivals.add(ms(1), 'a');
+        arrivals.add(ms(3), 'b');
+        assert!(arrivals.before(began).is_empty());
+        assert!(
+            arrivals.before(ms(1)).is_empty(),
+            "at the same instant, nobody knows which was first"
+        );
+        assert_eq!(arrivals.before(ms(2)), ['a']);
+        assert!(arrivals.given_up(ms(9_000)).is_empty() && !arrivals.is_empty());
+        assert_eq!(arrivals.until(), Some(ms(3) + LONGEST));
+        assert_eq!(arrivals.given_up(ms(3) + LONGEST), ['b']);
+        assert_eq!(arrivals.until(), None);
+    }
+
+    #[test]
+    fn too_many_are_given_up_at_once() {
+        let (mut arrivals, now) = (Arrivals::default(), Instant::now());
+        for n in 0..MOST + 2 {
+            arrivals.add(now, n);
+        }
+        assert_eq!(arrivals.until(), Some(now));
+        assert_eq!(arrivals.given_up(now), [0, 1]);
+        assert_eq!(arrivals.until(), Some(now + LONGEST));
+    }
+
+    proptest! {
+        /// Each comes out once, in the order of the confirms, and none for good stays.
+        #[test]
+        fn none_is_lost_and_none_comes_twice(looks in prop::collection::vec((1_usize..9, 0_u64..20_000, any::<bool>()), 1..60)) {
+            let (mut arrivals, start) = (Arrivals::default(), Instant::now());
+            let (mut now, mut added, mut out) = (start, 0_usize, Vec::new());
+            for (more, passes, looked) in looks {
+                for _ in 0..more {
+                    arrivals.add(now, added);
+                    added += 1;
+                }
+                now += Duration::from_millis(passes);
+                out.extend(if looked { arrivals.before(now) } else { arrivals.given_up(now) });
+                prop_assert!(arrivals.until().is_none_or(|until| until + Duration::from_secs(20) > now));
+            }
+            out.extend(arrivals.given_up(now + LONGEST));
+            prop_assert!(arrivals.is_empty());
+            prop_assert_eq!(out, (0..added).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A batch of one queue at the database.
+
+use std::time::{Duration, Instant};
+
+use super::due::Due;
+use crate::{
+    order::Outcome,
+    store::{StoreError, orders::ClosingPath},
+    telemetry,
+    worker::{context::ConsumerContext, counters::count},
+};
+
+/// A batch, and what the database said of it. `None` is a body that could not be read.
+pub(super) struct Closed {
+    pub(super) batch: Vec<Due>,
+    pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
+    /// How long it took.
+    pub(super) took: Duration,
+}
+
+impl Closed {
+    /// Closes what is due.
+    pub(super) async fn ask(context: &ConsumerContext, batch: Vec<Due>) -> Self {
+        let began = Instant::now();
+        let outcomes = outcomes(context, &batch).await;
+        Self { batch, outcomes, took: began.elapsed() }
+    }
+}
+
+async fn outcomes(
+    context: &ConsumerContext,
+    batch: &[Due],
+) -> Result<Vec<Option<Outcome>>, StoreError> {
+    let began = Instant::now();
+    let worker = &context.worker;
+    let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
+    let closer = &worker.closers[&context.timeout.effect];
+    let outcomes = closer.outcomes(&ids, ClosingPath::Message).await?;
+    report(context, &outcomes, began.elapsed());
+    let mut outcomes = outcomes.into_iter();
+    Ok(batch.iter().map(|due| due.order_id().and_then(|_| outcomes.next())).collect())
+}
+
+fn report(context: &ConsumerContext, outcomes: &[Outcome], took: Duration) {
+    let closed =
+        outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Closed { .. })).count();
+    count(&context.worker.counters.closed, closed);
+    if closed > 0 {
+        context.worker.events.notify_one();
+        context.worker.health.closed(&context.timeout.effect);
+    }
+    let path = ClosingPath::Message.as_str();
+    telemetry::batch_closed(&context.timeout.name, path, outcomes, took);
+}

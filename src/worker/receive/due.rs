@@ -1,0 +1,104 @@
+//! A delivery and what was read in it.
+
+use std::time::Instant;
+
+use crate::{
+    decisions::disposition::{Disposition, Tries, Waits, decide},
+    order::{OrderId, Outcome},
+    store::database_time::DatabaseTime,
+    wire::{DueNotice, Received, Unreadable, headers},
+    worker::{
+        channels::Source,
+        kept_bytes::{KeptBytes, Part},
+    },
+};
+
+/// When a delivery may be due, by what it says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guess {
+    /// Now.
+    Due,
+    /// At an instant that is worth waiting for with the message in hand.
+    Soon(Instant),
+    /// It does not say, or nothing that is worth waiting for.
+    Unknown,
+}
+
+/// A delivery that has to be settled.
+#[must_use]
+pub(super) struct Due {
+    pub(super) received: Received,
+    pub(super) source: Source,
+    notice: Result<DueNotice, Unreadable>,
+    /// A message of `overdue verify --probe`: it is about no order.
+    is_canary: bool,
+    /// How often it was tried before this delivery.
+    tries: Tries,
+    /// Times in a row that its order was locked by somebody else.
+    pub(super) busy: u32,
+    /// Whether it was held by the database's clock.
+    pub(super) by_clock: bool,
+    /// Whether it has waited for the sweep-ahead.
+    pub(super) was_behind: bool,
+    /// Counts it while it is in memory.
+    pub(super) part: Part,
+}
+
+impl Due {
+    pub(super) fn read(source: Source, received: Received, kept: &KeptBytes) -> Self {
+        let notice = received.notice();
+        let is_canary = headers::is_canary(&received.headers);
+        let tries = Tries {
+            attempt: headers::attempt(&received.headers),
+            guarded: headers::guarded(&received.headers),
+            busy: 0,
+        };
+        // Thousands are held at once, and in memory the broker's headers are many times the rest.
+        let received = received.without_needless_headers();
+        let part = kept.keep(received.bytes());
+        Self {
+            received,
+            source,
+            notice,
+            is_canary,
+            tries,
+            busy: 0,
+            by_clock: false,
+            was_behind: false,
+            part,
+        }
+    }
+
+    /// Which order to look up; none where the body is unreadable, and for a canary.
+    pub(super) fn order_id(&self) -> Option<&OrderId> {
+        self.notice.as_ref().ok().map(|notice| &notice.order_id).filter(|_| !self.is_canary)
+    }
+
+    /// When its publisher thinks that it is due.
+    pub(super) fn due_at(&self) -> Option<DatabaseTime> {
+        self.notice.as_ref().ok().and_then(|notice| notice.due_at).map(DatabaseTime::from)
+    }
+
+    /// Whether it comes back from a retry, or because its order is guarded.
+    pub(super) const fn was_tried(&self) -> bool {
+        self.tries.attempt > 0 || self.tries.guarded > 0
+    }
+
+    /// What a log line calls it.
+    pub(super) fn label(&self) -> String {
+        self.order_id().map_or_else(|| "unreadable message".to_owned(), ToString::to_string)
+    }
+
+    /// `None` as outcome is a body that could not be read.
+    pub(super) fn disposition(&self, outcome: Option<&Outcome>, waits: Waits<'_>) -> Disposition {
+        if self.is_canary {
+            return Disposition::Ack;
+        }
+        let tries = Tries { busy: self.busy, ..self.tries };
+        match (&self.notice, outcome) {
+            (Err(unreadable), _) => Disposition::Park { reason: unreadable.to_string() },
+            (Ok(_), Some(outcome)) => decide(outcome, tries, waits),
+            (Ok(_), None) => decide(&Outcome::Unknown, tries, waits),
+        }
+    }
+}

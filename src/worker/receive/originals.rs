@@ -1,0 +1,76 @@
+//! What becomes of the originals of copies: ack where the copy is in its place, and another decision where it is not.
+
+use std::time::Instant;
+
+use super::{
+    Consumer,
+    arrivals::Arrival,
+    copies::{Copy, Purpose},
+    due::Due,
+    parked::Why,
+};
+use crate::{
+    telemetry::{self, labels::ParkReason},
+    text::error_chain,
+    worker::{copy_publisher::CopyError, counters::count},
+};
+
+/// Why a copy is in the parking lot that was on its way to a level.
+const LEVEL_GONE: &str = "the broker does not route to its level any more";
+/// The same, where the original was not acked yet.
+const PARKED_COPY: &str = "the broker does not route to its level any more: a copy was parked, and the notice waits elsewhere";
+
+impl Consumer {
+    /// What is where it was sent to is done with; what was not confirmed is tried again.
+    pub(super) fn copied(&mut self, arrived: Vec<(Copy, Arrival)>, failure: Option<&CopyError>) {
+        if let Some(failure) = failure
+            && self.copies.is_to_be_reported()
+        {
+            let timeout = &self.context.timeout.name;
+            telemetry::copies_wait(timeout, self.copies.len(), &error_chain(failure));
+        }
+        for (copy, arrival) in arrived {
+            let in_level = match (arrival, copy.route()) {
+                (Arrival::Gone, _) => {
+                    self.went_elsewhere(copy.due);
+                    continue;
+                }
+                (Arrival::Unknown, Some(route)) => self.context.levels.confirmed(route),
+                _ => true,
+            };
+            let Copy { due, purpose, .. } = copy;
+            self.channels.waits(due.source, false);
+            self.channels.finish(due.source);
+            let (counters, timeout) = (&self.context.worker.counters, &self.context.timeout.name);
+            match purpose {
+                _ if !in_level => self.was_parked(&due, level_gone(LEVEL_GONE)),
+                Purpose::Wait => {
+                    count(&counters.put_back, 1);
+                    telemetry::put_back(timeout);
+                }
+                Purpose::Retry => {
+                    count(&counters.retried, 1);
+                    telemetry::retried(timeout);
+                }
+                Purpose::Park(why) => self.was_parked(&due, why),
+            }
+        }
+    }
+
+    /// The alternate exchange took the copy: the original is still here, and is decided anew.
+    fn went_elsewhere(&mut self, mut due: Due) {
+        self.was_parked(&due, level_gone(PARKED_COPY));
+        due.part.drop_copy();
+        self.channels.waits(due.source, false);
+        self.hold(due, Instant::now());
+    }
+
+    pub(super) fn was_parked(&mut self, due: &Due, why: Why) {
+        count(&self.context.worker.counters.parked, 1);
+        self.parked.add(&self.context.timeout.name, due.label(), why);
+    }
+}
+
+fn level_gone(text: &str) -> Why {
+    Why { class: ParkReason::LevelGone, text: text.to_owned() }
+}

@@ -1,0 +1,240 @@
+//! What follows a commit: ack, hold, put back or park. The only place that decides how a delivery is settled.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::{Consumer, closed::Closed, copies::Purpose, due::Due, parked::Why};
+use crate::{
+    decisions::disposition::{Disposition, NOWHERE_TO_WAIT, Tries, Waits, nowhere_to_wait},
+    order::Outcome,
+    store::{FailureKind, StoreError},
+    telemetry::{self, labels::ParkReason},
+    text::error_chain,
+    topology::{level_routes::LevelRoutes, route::Route},
+    worker::{counters::count, session_end::SessionEnd},
+};
+
+/// Below a timer's precision.
+const SHORTEST_HOLD: Duration = Duration::from_millis(1);
+
+impl Consumer {
+    /// Settles a batch, or keeps it where the database did not close it.
+    ///
+    /// # Errors
+    /// The channel is gone: then all of them come again, and find their orders final.
+    pub(super) async fn settle(&mut self, closed: Closed) -> Result<(), SessionEnd> {
+        let Closed { batch, outcomes, .. } = closed;
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                self.keep(batch, &error);
+                return Ok(());
+            }
+        };
+        if outcomes.iter().any(Option::is_some) && self.outage.ended() {
+            telemetry::closing_again(&self.context.timeout.name);
+        }
+        self.report_guarded(&batch, &outcomes);
+        let now = Instant::now();
+        let context = &self.context;
+        let routes = context.levels.routes();
+        for (due, outcome) in batch.into_iter().zip(outcomes) {
+            self.compare_with_clock(&due, outcome.as_ref());
+            self.settle_one(due, outcome.as_ref(), &routes, now).await?;
+        }
+        Ok(())
+    }
+
+    /// The database closes nothing at present: the messages stay here, unacked, until it does.
+    fn keep(&mut self, batch: Vec<Due>, error: &StoreError) {
+        let now = Instant::now();
+        if let Some(until) = self.outage.failed(now) {
+            let reason = error_chain(error);
+            let timeout = &self.context.timeout.name;
+            telemetry::closing_failed(timeout, batch.len(), &reason, until.duration_since(now));
+            if error.kind() == FailureKind::Unavailable {
+                self.context.worker.store.drop_connections();
+            }
+        }
+        for due in batch {
+            self.hold(due, now);
+        }
+    }
+
+    pub(super) async fn settle_one(
+        &mut self,
+        mut due: Due,
+        outcome: Option<&Outcome>,
+        routes: &LevelRoutes,
+        now: Instant,
+    ) -> Result<(), SessionEnd> {
+        let worker = &self.context.worker;
+        let waits = self.waits();
+        let hold = waits.hold;
+        match due.disposition(outcome, waits) {
+            Disposition::Ack => {
+                if outcome == Some(&Outcome::AlreadyFinal) {
+                    count(&worker.counters.already_final, 1);
+                    self.behind.forget(&due, now);
+                }
+                self.channels.finish(due.source);
+            }
+            Disposition::Hold { wait } => {
+                if due.busy == 0 {
+                    count(&worker.counters.held, 1);
+                    telemetry::message_held(&self.context.timeout.name);
+                }
+                let again = u32::from(outcome == Some(&Outcome::Busy));
+                due.busy = due.busy.saturating_add(again);
+                self.hold(due, now + wait.max(SHORTEST_HOLD));
+            }
+            Disposition::Delay { wait, tries } => {
+                match routes.wait(&worker.topology, &self.context.timeout, wait) {
+                    Ok(route)
+                        if route.is_too_long(wait) && is_waiting(outcome) && !hold.is_zero() =>
+                    {
+                        count(&worker.counters.held, 1);
+                        telemetry::message_held(&self.context.timeout.name);
+                        self.hold(due, now + wait);
+                    }
+                    Ok(route) => self.delay(due, outcome, route, tries),
+                    Err(_) => self.without_route(due, outcome, wait, hold).await?,
+                }
+            }
+            Disposition::Park { reason } => {
+                let class = class(&due, outcome);
+                self.park(due, Why { class, text: reason }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What would be tried again is parked with its cause: it would find no order the next time either.
+    async fn without_route(
+        &mut self,
+        due: Due,
+        outcome: Option<&Outcome>,
+        wait: Duration,
+        hold: Duration,
+    ) -> Result<(), SessionEnd> {
+        match nowhere_to_wait(wait, hold) {
+            Disposition::Hold { wait } if is_waiting(outcome) => {
+                count(&self.context.worker.counters.held, 1);
+                telemetry::message_held(&self.context.timeout.name);
+                self.hold(due, Instant::now() + wait.max(SHORTEST_HOLD));
+                Ok(())
+            }
+            _ => {
+                let class = ParkReason::NowhereToWait;
+                self.park(due, Why { class, text: without_retry(outcome) }).await
+            }
+        }
+    }
+
+    /// Publishes again what was refused; what was on its way to a level that is gone is decided anew.
+    pub(super) fn send_again(&mut self, now: Instant) {
+        let routes = self.context.levels.routes();
+        for mut due in self.copies.send_again(now, |route| routes.leads(route)) {
+            due.part.drop_copy();
+            self.hold(due, now);
+        }
+    }
+
+    /// For what is waited here at present, and how long a retry waits.
+    fn waits(&self) -> Waits<'_> {
+        let worker = &self.context.worker;
+        let (has_bytes, has_channels) = (self.kept.may_wait(), self.channels.may_wait());
+        Waits {
+            retry: &worker.topology.retry,
+            hold: if has_bytes && has_channels { worker.longest_hold() } else { Duration::ZERO },
+            lead: if has_bytes { worker.topology.lead.longest() } else { Duration::ZERO },
+        }
+    }
+
+    /// The longest rest of a deadline that is waited for here at present.
+    pub(super) fn longest_hold(&self) -> Duration {
+        let Waits { hold, lead, .. } = self.waits();
+        hold.max(lead)
+    }
+
+    pub(super) fn hold(&mut self, due: Due, until: Instant) {
+        self.channels.waits(due.source, true);
+        self.held.add(until, due);
+    }
+
+    fn delay(&mut self, due: Due, outcome: Option<&Outcome>, route: Route, tries: Tries) {
+        let purpose = if is_waiting(outcome) { Purpose::Wait } else { Purpose::Retry };
+        telemetry::delayed(&due.label(), &route.routing_key, route.holds, tries.attempt);
+        let message = due.received.put_back(route.clone(), tries.attempt, tries.guarded);
+        let due = self.copied_from(due);
+        self.copies.delay(due, purpose, message, route);
+    }
+
+    /// Where copies do not get through and many wait, the broker parks the original itself, without a reason. So it
+    /// does where the body was too large to be kept.
+    async fn park(&mut self, due: Due, why: Why) -> Result<(), SessionEnd> {
+        let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
+        let copies_are_stuck = topology.dead_letters_at_least_once()
+            && self.copies.parking_is_stuck(self.bearable_copies());
+        if copies_are_stuck || due.received.body_left_out().is_some() {
+            self.channels.dead_letter(due.source).await?;
+            self.was_parked(&due, why);
+            return Ok(());
+        }
+        let message = due.received.park(topology, timeout, &why.text, now());
+        let due = self.copied_from(due);
+        self.copies.park(due, why, message);
+        Ok(())
+    }
+
+    /// It waits until its copy is confirmed.
+    fn copied_from(&mut self, mut due: Due) -> Due {
+        self.channels.waits(due.source, true);
+        due.part.add_copy();
+        due
+    }
+
+    /// One line for all orders of a batch that are overdue and that the effect does not close.
+    fn report_guarded(&self, batch: &[Due], outcomes: &[Option<Outcome>]) {
+        let is_guarded = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::NotDue { remaining }) if remaining.is_zero());
+        let mut guarded = batch.iter().zip(outcomes).filter(|(_, outcome)| is_guarded(outcome));
+        if let Some((first, _)) = guarded.next() {
+            let orders = 1 + guarded.count();
+            count(&self.context.worker.counters.guarded, orders);
+            telemetry::guarded(&self.context.timeout.name, orders, &first.label());
+        }
+    }
+}
+
+/// Why a message is given up.
+fn class(due: &Due, outcome: Option<&Outcome>) -> ParkReason {
+    match outcome {
+        _ if due.order_id().is_none() => ParkReason::Unreadable,
+        Some(Outcome::Failed { .. }) => ParkReason::Failed,
+        Some(Outcome::Unknown) | None => ParkReason::Unknown,
+        Some(_) => ParkReason::NowhereToWait,
+    }
+}
+
+/// For people who look into the parking lot.
+#[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Whether a message waits through no fault of its order.
+fn is_waiting(outcome: Option<&Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. }))
+}
+
+/// Why a message is parked that could have been tried again, with the cause of that.
+fn without_retry(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        Some(Outcome::Failed { reason, .. }) => format!("{reason}; {NOWHERE_TO_WAIT}"),
+        Some(Outcome::Unknown) | None => {
+            format!("the database does not know this order; {NOWHERE_TO_WAIT}")
+        }
+        _ => NOWHERE_TO_WAIT.to_owned(),
+    }
+}

@@ -1,0 +1,179 @@
+//! Asks database and broker now and then for what `/metrics` and `/readyz` say of them: a scrape asks nobody.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use super::{context::Worker, jitter};
+use crate::{
+    broker::{Management, ManagementError},
+    decisions::progress::Suspect,
+    diagnostic::{Diagnostic, Severity},
+    plan::{
+        generation::{Kind, named, number_of},
+        stats::QueueStats,
+    },
+    shutdown::Stop,
+    store::{StoreError, database_time::DatabaseTime, orders::Effect},
+    telemetry::{self, observed},
+    text::error_chain,
+    topology::Topology,
+    verify,
+};
+
+/// Comparing the broker with the topology lists everything in the virtual host.
+const COMPARE_EVERY: Duration = Duration::from_mins(5);
+/// Each question has time-outs of seconds.
+const ALIVE_WITHIN: Duration = Duration::from_mins(5);
+
+/// Looks at once and then after every `worker.watch_every`, until a stop is asked for.
+pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {
+    let every = worker.settings.watch_every.as_duration();
+    let alive = worker.health.task("watch", "", every + ALIVE_WITHIN);
+    let mut comparison = Comparison::default();
+    while !stop.is_requested() {
+        alive.moved();
+        let looked = async {
+            tokio::join!(database(&worker), scheduled(&worker), broker(&worker, &mut comparison));
+        };
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            () = looked => {}
+        }
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            () = tokio::time::sleep(jitter::up_to(every)) => {}
+        }
+    }
+    worker.health.stopping();
+}
+
+async fn database(worker: &Worker) {
+    let answer = outbox(worker).await;
+    if let Ok(now) = &answer {
+        for closer in worker.closers.values() {
+            let effect = closer.effect();
+            if overdue(worker, effect, *now).await.is_err() {
+                observed::overdue(&effect.name, None);
+                observed::look_failed("database");
+            }
+        }
+    } else {
+        observed::look_failed("database");
+    }
+    worker.health.database(answer.map(drop).map_err(|error| error_chain(&error)));
+}
+
+async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {
+    worker.store.ping().await?;
+    let state = worker.store.outbox_state().await?;
+    observed::outbox(
+        observed::OutboxReading {
+            events: state.events,
+            oldest: state.oldest,
+            refused: state.refused,
+            unpublishable: state.unpublishable,
+        },
+        now_s(),
+    );
+    Ok(state.now)
+}
+
+/// The tables of `schedule()` are optional: where they cannot be read, orders are closed all the same.
+async fn scheduled(worker: &Worker) {
+    let state = worker.store.schedule_state().await;
+    if state.is_err() {
+        observed::look_failed("database");
+    }
+    let state = state.ok().flatten();
+    observed::scheduled(state.map(|it| (it.notices, it.oldest, it.refused)));
+}
+
+async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<(), StoreError> {
+    let overdue = worker.store.overdue(effect, now).await?;
+    let shown = overdue.map(|it| (it.orders, it.oldest));
+    observed::overdue(&effect.name, shown);
+    observed::came_due(&effect.name, worker.store.accounting(effect, now).await?);
+    let bound = worker.settings.stuck_after.as_duration();
+    let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
+        Suspect::None => None,
+        Suspect::All => worker.store.overdue_since(effect, now, None, bound).await?,
+        Suspect::Since(ago) => worker.store.overdue_since(effect, now, Some(ago), bound).await?,
+    };
+    worker.health.stuck(&effect.name, stuck);
+    Ok(())
+}
+
+/// When the broker was compared last, and how much was wrong then.
+#[derive(Default)]
+struct Comparison {
+    at: Option<Instant>,
+    wrong: usize,
+}
+
+async fn broker(worker: &Worker, comparison: &mut Comparison) {
+    // Without the tag `management` nothing can be asked.
+    let Some(management) = &worker.management else { return };
+    match management.queue_stats().await {
+        Ok(stats) => observed::queues(&messages(&worker.topology, &stats), now_s()),
+        Err(_) => observed::look_failed("broker"),
+    }
+    if comparison.at.is_none_or(|at| at.elapsed() >= COMPARE_EVERY) {
+        match findings(management, &worker.topology).await {
+            Ok(found) => report(&found, comparison),
+            Err(_) => observed::look_failed("topology"),
+        }
+        comparison.at = Some(Instant::now());
+    }
+}
+
+/// The queues of the topology, with those that are retired.
+fn messages(
+    topology: &Topology,
+    stats: &BTreeMap<String, QueueStats>,
+) -> Vec<(String, &'static str, u64)> {
+    let queues = topology.objects().queues;
+    let holds = |name: &str| {
+        let base = queues.values().find(|queue| number_of(&queue.name, name).is_some())?;
+        Some(match named(topology, base)? {
+            Kind::Delay(_) => "level",
+            Kind::Business => "due",
+            Kind::Parked => "parked",
+        })
+    };
+    let row = |queue: &QueueStats| Some((queue.name.clone(), holds(&queue.name)?, queue.messages?));
+    stats.values().filter_map(row).collect()
+}
+
+async fn findings(
+    management: &Management,
+    topology: &Topology,
+) -> Result<Vec<Diagnostic>, ManagementError> {
+    let observed = management.observe().await?;
+    let stats = management.stats_and_policies().await?;
+    Ok(verify::findings(topology, &observed, &stats))
+}
+
+fn report(found: &[Diagnostic], comparison: &mut Comparison) {
+    let count = |severity: Severity| found.iter().filter(|it| it.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let counts = [("error", errors), ("warning", warnings), ("note", count(Severity::Note))];
+    observed::drift(&counts, now_s());
+    let wrong = errors + warnings;
+    if wrong != comparison.wrong {
+        // The worst comes first.
+        telemetry::drift_changed(wrong, found.first().map_or("", |first| &first.message));
+        comparison.wrong = wrong;
+    }
+}
+
+/// Seconds since 1970 by this machine's clock, as Prometheus wants timestamps.
+#[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
+fn now_s() -> f64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
+}

@@ -1,0 +1,179 @@
+//! A queue that gives neither ack nor nack, as a quorum queue without its majority does.
+
+use crate::{
+    stage::{Stage, until_logged},
+    support::{Services, Wire, World, text, until},
+};
+
+/// More than a publisher waits for at once.
+const STUCK: i64 = 1_500;
+const ROUNDS: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notices_without_a_confirm_hold_up_no_others_and_are_not_published_again_and_again() {
+    let stage = Stage::on(Services::chaos_broker()).await;
+    let world = &stage.world;
+    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid') ON CONFLICT DO NOTHING").await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.in", "25s.#").await;
+    world
+        .sql(&format!(
+            "SELECT schedule('stuck-' || n, 'unpaid', '40 minutes') FROM generate_series(1, {STUCK}) n"
+        ))
+        .await;
+    let suspended = stage.broker.suspend(&world.vhost, "orders.delay.25s").await;
+    let worker = stage
+        .worker_with(|command| {
+            command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+        })
+        .await;
+    until_logged(&worker, "scheduled notices are not taken by the broker", 1).await;
+    for round in 0..ROUNDS {
+        world.orders(&format!("o{round}"), 5, 4_000).await;
+        world
+            .sql(&format!(
+                "SELECT schedule_at(id, 'unpaid', due_at) FROM orders WHERE id LIKE 'o{round}-%'"
+            ))
+            .await;
+        world.until_closed(5 * (round + 1)).await;
+    }
+    // A notice that waits for the confirms of the others is 6 s late at least, and all of them are. Some may be late where the
+    // machine is busy with something else for seconds.
+    let late = "SELECT count(*) FROM closures WHERE closed_at > due_at + interval '4 s'";
+    assert!(world.number(late).await < 5 * i64::try_from(ROUNDS).unwrap(), "{}", worker.log());
+    suspended.resume().await;
+    let waiting = async || world.number("SELECT count(*) FROM scheduled_notices").await;
+    until("all are published", waiting, |rows| *rows == 0).await;
+    let copies = i64::from(wire.ready(&along).await);
+    assert!((STUCK..=2 * STUCK + 20).contains(&copies), "{copies}");
+    assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
+}
+
+/// Subscribers of events: one whose queue is to be suspended, and one that takes everything else.
+struct Subscribers<'a> {
+    world: &'a World,
+    wire: Wire,
+    others: String,
+}
+
+impl<'a> Subscribers<'a> {
+    async fn of(stage: &'a Stage) -> Self {
+        let world = &stage.world;
+        let wire = world.wire().await;
+        let others = wire.listen("orders.events", "order.*").await;
+        wire.queue("stuck", &[("x-queue-type", text("quorum"))]).await;
+        wire.bind("stuck", "orders.events", "stuck").await;
+        Self { world, wire, others }
+    }
+
+    async fn write(&self, event: &str, order: &str, count: usize) {
+        let write = "INSERT INTO outbox (event, order_id) SELECT";
+        let from = format!("generate_series(1, {count}) n");
+        self.world.sql(&format!("{write} '{event}', '{order}-' || n FROM {from}")).await;
+    }
+
+    async fn until_others(&self, count: usize) {
+        let ready = async || self.wire.ready(&self.others).await;
+        until("the others are out", ready, |ready| *ready as usize >= count).await;
+    }
+
+    /// An order is closed and its event published, several times, one after the other; `seen` were there before.
+    async fn others_go_on(&self, round: &str, seen: usize) {
+        for n in 0..ROUNDS {
+            let order = self.world.orders(&format!("{round}{n}"), 1, 0).await;
+            self.wire.publish_all("orders.dlx", "5s.unpaid", &order).await;
+            self.until_others(seen + n + 1).await;
+        }
+    }
+
+    async fn set_aside(&self) -> i64 {
+        self.world.number("SELECT count(*) FROM outbox_refused").await
+    }
+
+    /// Tries that have ended without a confirm, beginning with the one that set the events aside.
+    async fn tries(&self) -> i64 {
+        self.world.number("SELECT refusals::bigint FROM outbox_retries WHERE event = 'stuck'").await
+    }
+
+    async fn has_come(&self, event: &str) -> bool {
+        self.wire.take_all(&self.others).await.iter().any(|message| message.key == event)
+    }
+
+    async fn until_nothing_waits(&self) {
+        let left = "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM outbox_refused)
+                         + (SELECT count(*) FROM outbox_retries)";
+        until("all are published", async || self.world.number(left).await, |left| *left == 0).await;
+    }
+}
+
+/// On a channel that has published nothing for that queue yet, the broker passes on no confirm of any message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_without_a_confirm_holds_up_no_others_and_goes_out_when_its_queue_answers() {
+    let stage = Stage::on(Services::chaos_broker()).await;
+    let world = &stage.world;
+    let subscribers = Subscribers::of(&stage).await;
+    let suspended = stage.broker.suspend(&world.vhost, "stuck").await;
+    subscribers.write("stuck", "s", 1).await;
+    subscribers.write("order.other", "o", 2_000).await;
+    subscribers.write("order.behind", "s", 1).await;
+    let (mut one, mut other) = (stage.worker().await, stage.worker().await);
+    subscribers.until_others(2_000).await;
+    subscribers.others_go_on("a", 2_000).await;
+    assert!(subscribers.tries().await <= 2, "{}\n{}", one.log(), other.log());
+    until("both are set aside", async || subscribers.set_aside().await, |rows| *rows == 2).await;
+    for worker in [&one, &other] {
+        assert_eq!(worker.logged("the relay failed"), 0, "{}", worker.log());
+    }
+    let run = world.overdue(&["doctor"]);
+    let named = "2 events refused or not confirmed by the broker; for the longest time stuck (";
+    assert!(run.stdout.contains(named) && run.stdout.contains("of order s-1: "), "{run}");
+    let status = world.overdue(&["status", "-o", "json"]).json();
+    assert_eq!(status["database"]["known"]["outbox"]["refused"], 2, "{status}");
+
+    one.kill();
+    other.kill();
+    let worker = stage.worker().await;
+    subscribers.others_go_on("b", 2_000 + ROUNDS).await;
+    assert_eq!(subscribers.set_aside().await, 2);
+    assert!(!subscribers.has_come("order.behind").await);
+    suspended.resume().await;
+    subscribers.until_nothing_waits().await;
+    assert!((1..=5).contains(&subscribers.wire.ready("stuck").await));
+    assert!(subscribers.has_come("order.behind").await, "{}", worker.log());
+    assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
+}
+
+/// On a channel that has, the broker goes on until some of them wait, and then stops the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_ceases_to_confirm_holds_up_only_its_events_and_gets_few_copies() {
+    let stage = Stage::on(Services::chaos_broker()).await;
+    let world = &stage.world;
+    let subscribers = Subscribers::of(&stage).await;
+    let worker = stage.worker().await;
+    subscribers.write("stuck", "first", 1).await;
+    subscribers.write("order.other", "first", 1).await;
+    subscribers.until_nothing_waits().await;
+    let suspended = stage.broker.suspend(&world.vhost, "stuck").await;
+    world
+        .sql(&format!(
+            "INSERT INTO outbox (event, order_id)
+             SELECT CASE n % 5 WHEN 0 THEN 'stuck' ELSE 'order.other' END,
+                    CASE n % 5 WHEN 4 THEN 'free-' ELSE 'o-' END || n / 5
+             FROM generate_series(0, {}) n",
+            5 * STUCK - 1
+        ))
+        .await;
+    let free = 1 + usize::try_from(STUCK).unwrap();
+    subscribers.until_others(free).await;
+    // With those that are behind them in their orders.
+    let aside = async || subscribers.set_aside().await;
+    until("all are set aside", aside, |rows| *rows == 4 * STUCK).await;
+    subscribers.others_go_on("a", free).await;
+    assert!(subscribers.tries().await <= 2, "{}", worker.log());
+    suspended.resume().await;
+    subscribers.until_nothing_waits().await;
+    let copies = i64::from(subscribers.wire.ready("stuck").await) - 1;
+    assert!((STUCK..=2 * STUCK + 5).contains(&copies), "{copies}");
+    assert!(i64::from(subscribers.wire.ready(&subscribers.others).await) > 4 * STUCK);
+    assert_eq!(worker.logged("the relay failed"), 0, "{}", worker.log());
+}

@@ -1,0 +1,230 @@
+//! docs/operations.md and what it deploys: units and manifests name what the program has.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use serde_json::Value;
+
+use crate::support::{Folder, World, overdue, process::finish, python::manifests};
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+/// Every flag among the arguments is one that the help of their command names; the command.
+fn check_arguments(arguments: &[&str]) -> Vec<String> {
+    // What does not begin with `-` and does not follow a flag with a value.
+    let mut commands = Vec::new();
+    let mut before = "";
+    for argument in arguments {
+        let is_value =
+            before.starts_with("--") && (before.ends_with("-file") || before == "--config");
+        if !argument.starts_with('-') && !is_value {
+            commands.push((*argument).to_owned());
+        }
+        before = argument;
+    }
+    let mut asked: Vec<&str> = commands.iter().map(String::as_str).collect();
+    asked.push("--help");
+    let help = finish(overdue(&asked), None);
+    assert_eq!(help.code, Some(0), "{arguments:?}: {help}");
+    for flag in arguments.iter().filter(|argument| argument.starts_with("--")) {
+        assert!(help.stdout.contains(flag), "{arguments:?}: there is no {flag}");
+    }
+    commands
+}
+
+/// Every container of the manifests, with its pod and its name.
+fn containers(all: &[Value]) -> Vec<(&Value, &Value)> {
+    let pods = all.iter().map(|it| &it["spec"]["template"]["spec"]).filter(|pod| pod.is_object());
+    pods.flat_map(|pod| {
+        pod["containers"].as_array().unwrap().iter().map(move |container| (pod, container))
+    })
+    .collect()
+}
+
+#[test]
+fn the_manifests_name_what_there_is() {
+    let all: Vec<Value> = ["settings", "prepare", "worker"]
+        .iter()
+        .flat_map(|name| manifests(&read(&format!("deploy/kubernetes/{name}.yaml"))))
+        .collect();
+    let settings = all.iter().find(|it| it["kind"] == "ConfigMap").unwrap();
+    let data = settings["data"].as_object().unwrap();
+    let text = |key: &str| data[key].as_str().unwrap().to_owned();
+    let folder = Folder::with(&[
+        ("overdue.toml", &text("overdue.toml")),
+        ("topology.toml", &text("topology.toml")),
+    ]);
+    let shown = folder.run(&["config"], &[]);
+    assert_eq!(shown.code, Some(0), "{shown}");
+    let shown: toml::Table = shown.stdout.parse().unwrap();
+    let checked = folder.run(&["check", "--topology", "topology.toml", "--deny-warnings"], &[]);
+    assert_eq!(checked.code, Some(0), "{checked}");
+    let listen = shown["worker"]["listen"].as_str().unwrap();
+    let drain = shown["worker"]["drain"].as_str().unwrap();
+    let secrets = ["broker.url", "management.url", "database.url"];
+    let mut commands = BTreeSet::new();
+    let found = containers(&all);
+    assert_eq!(found.len(), 3);
+    for (pod, container) in found {
+        let arguments: Vec<&str> =
+            container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+        commands.insert(check_arguments(&arguments).join(" "));
+        // Each file is mounted, and in what is mounted there.
+        for file in arguments.iter().filter(|argument| argument.starts_with('/')) {
+            let (mount, name) = file.rsplit_once('/').unwrap();
+            let mounts = container["volumeMounts"].as_array().unwrap();
+            let mount = mounts
+                .iter()
+                .find(|it| it["mountPath"] == mount)
+                .unwrap_or_else(|| panic!("{file}"));
+            let volumes = pod["volumes"].as_array().unwrap();
+            let volume = volumes.iter().find(|it| it["name"] == mount["name"]).unwrap();
+            let is_there = if volume["configMap"]["name"] == settings["metadata"]["name"] {
+                data.contains_key(name)
+            } else {
+                volume["secret"]["secretName"] == "overdue-urls" && secrets.contains(&name)
+            };
+            assert!(is_there, "{file} is not in {volume}");
+        }
+        if let Some(grace) = pod["terminationGracePeriodSeconds"].as_i64() {
+            let drain: i64 = drain.strip_suffix('s').unwrap().parse().unwrap();
+            assert!(grace > drain, "{grace} {drain}");
+            let port = &container["ports"][0];
+            assert!(listen.ends_with(&format!(":{}", port["containerPort"])), "{listen} {port}");
+            for (probe, path) in [("readinessProbe", "/readyz"), ("livenessProbe", "/livez")] {
+                let get = &container[probe]["httpGet"];
+                assert_eq!((&get["path"], &get["port"]), (&Value::from(path), &port["name"]));
+            }
+        }
+    }
+    assert_eq!(commands.into_iter().collect::<Vec<_>>(), ["apply", "database init", "run"]);
+    let deployment = all.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let (spec, pod) = (&deployment["spec"], &deployment["spec"]["template"]["metadata"]["labels"]);
+    assert_eq!(&spec["selector"]["matchLabels"], pod);
+    let budget = all.iter().find(|it| it["kind"] == "PodDisruptionBudget").unwrap();
+    assert_eq!(&budget["spec"]["selector"]["matchLabels"], pod);
+}
+
+/// The worker of the compose file reads its settings where they are mounted, and the SQL of effects is beside them.
+#[test]
+fn the_compose_file_mounts_settings_and_sql() {
+    let compose = &manifests(&read("docker-compose.yml"))[0];
+    let worker = &compose["services"]["worker"];
+    let list = |key: &str| -> Vec<&str> {
+        worker[key].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect()
+    };
+    let arguments = list("command");
+    assert_eq!(check_arguments(&arguments), ["run"]);
+    let settings = arguments.iter().skip_while(|it| **it != "--config").nth(1).unwrap();
+    let (folder, file) = settings.rsplit_once('/').unwrap();
+    let mounts = list("volumes");
+    let mount = mounts.iter().find(|it| it.contains(&format!(":{folder}:ro"))).unwrap();
+    // Another folder can be named; the one of the repository has the file.
+    let default = mount.split_once(":-").unwrap().1.split_once('}').unwrap().0;
+    assert!(mount.starts_with("${OVERDUE_SETTINGS:-"), "{mount}");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(default);
+    assert!(folder.join(file).is_file(), "{default} has no {file}");
+    let topology = worker["environment"]["OVERDUE_TOPOLOGY"].as_str().unwrap();
+    assert!(mounts.contains(&format!("./topology.toml:{topology}:ro").as_str()), "{mounts:?}");
+    assert_eq!(worker["healthcheck"]["test"], serde_json::json!(["CMD", "overdue", "health"]));
+}
+
+#[test]
+fn kubectl_takes_the_manifests_where_it_is() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes");
+    let Ok(run) = Command::new("kubectl").arg("kustomize").arg(root).output() else {
+        eprintln!("LEFT OUT: kubectl is not installed");
+        return;
+    };
+    assert!(run.status.success(), "{run:?}");
+}
+
+#[test]
+fn the_unit_names_what_there_is_and_systemd_takes_it() {
+    let unit = read("deploy/systemd/overdue.service");
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let program = words.remove(0);
+    assert_eq!(check_arguments(&words), ["run"]);
+    let credentials: BTreeSet<&str> = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("LoadCredential="))
+        .filter_map(|line| line.split(':').next())
+        .collect();
+    let used: BTreeSet<&str> = words.iter().filter_map(|word| word.strip_prefix("%d/")).collect();
+    assert_eq!(credentials, used);
+    let page = read("docs/operations.md");
+    for name in used {
+        assert!(page.contains(name), "{name}");
+    }
+    // The exit codes after which it does not start again mean what the unit says.
+    assert!(unit.contains("RestartPreventExitStatus=64 78\n"));
+    let folder =
+        Folder::with(&[("overdue.service", &unit.replace(program, env!("CARGO_BIN_EXE_overdue")))]);
+    let mut verify = Command::new("systemd-analyze");
+    verify.args(["verify", "--man=no"]).arg(folder.path("overdue.service"));
+    let Ok(run) = verify.output() else {
+        eprintln!("LEFT OUT: systemd-analyze is not installed");
+        return;
+    };
+    let said = String::from_utf8_lossy(&run.stderr);
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("overdue.service")).collect();
+    assert!(run.status.success() && ours.is_empty(), "{said}");
+}
+
+#[test]
+fn the_page_links_every_runbook() {
+    let (page, runbooks) = (read("docs/operations.md"), read("docs/runbooks.md"));
+    for name in runbooks.lines().filter_map(|line| line.strip_prefix("## ")) {
+        let link = format!("[{name}](runbooks.md#{})", name.to_lowercase());
+        assert!(page.contains(&link), "docs/operations.md does not link {name}");
+    }
+}
+
+/// The block of `language` that stands behind a heading of docs/operations.md and has `words` in it.
+fn block(heading: &str, language: &str, words: &str) -> String {
+    let page = read("docs/operations.md");
+    let (_, section) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let fence = format!("```{language}\n");
+    let blocks = section.split(&fence).skip(1);
+    let mut blocks = blocks.map(|block| block.split("```").next().unwrap().to_owned());
+    blocks.find(|block| block.contains(words)).unwrap_or_else(|| panic!("{heading}: {words}"))
+}
+
+/// The commands of the page leave nothing of a topology and of the tables behind, and everything else as it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_page_says_removes_everything() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    wire.queue("orders-of-others", &[]).await;
+    let script = block("Removal", "sh", "-X DELETE");
+    let (assignments, commands) = script.split_once('\n').unwrap();
+    assert!(assignments.starts_with("api=http://"), "{assignments}");
+    if Command::new("jq").arg("--version").output().is_err()
+        || Command::new("curl").arg("--version").output().is_err()
+    {
+        eprintln!("LEFT OUT: curl or jq is not installed");
+    } else {
+        let mut shell = Command::new("sh");
+        shell.args(["-e", "-c", commands]);
+        let url = world.services.management_socket();
+        shell.env("api", format!("http://admin:admin@{url}/api"));
+        shell.env("vhost", &world.vhost).env("name", "orders");
+        let run = finish(shell, None);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(0), ""), "{run}");
+        let left = world.management().observe().await.unwrap().objects;
+        assert_eq!(left.queues.keys().collect::<Vec<_>>(), ["orders-of-others"]);
+        let ours = left.exchanges.keys().filter(|name| name.starts_with("orders"));
+        assert_eq!(ours.count(), 0, "{:?}", left.exchanges.keys());
+    }
+    world.sql(&block("Removal", "sql", "DROP TABLE closures")).await;
+    let sql = "SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S')
+               UNION ALL SELECT proname::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+               ORDER BY 1";
+    let left: Vec<String> = world.rows(sql).await.iter().map(|row| row.get(0)).collect();
+    // The reference tables stay: they are the order service's.
+    let theirs = ["order_items", "orders", "orders_refuse_transition", "stock"];
+    assert_eq!(left, theirs);
+}

@@ -1,0 +1,266 @@
+//! Many orders due at once: they are closed in the order of the index, ahead of their messages.
+
+use overdue::internals::{config::WorkerSettings, store::orders::Effect, worker::Counts};
+
+use crate::support::{
+    Proxy, RunningWorker, World, hold, until,
+    worker::{millis, settings},
+};
+
+/// Batches that are closed when they are full, as long as the database has something to do.
+fn full_batches() -> WorkerSettings {
+    WorkerSettings { batch_age: millis("1m"), ..settings() }
+}
+
+/// The database has something to do: an order that stalls its statement.
+async fn begin<'a>(
+    world: &World,
+    client: &'a mut deadpool_postgres::Object,
+    settings: WorkerSettings,
+) -> (RunningWorker, deadpool_postgres::Transaction<'a>) {
+    let first = world.orders("first", 1, 0).await;
+    let held = world.stall(client, "first-0").await;
+    let worker = world.worker_with(settings);
+    // One at first, and many after that.
+    world.publish("100ms", &world.orders("alone", 1, 0).await).await;
+    world.until_closed(1).await;
+    world.publish("100ms", &first).await;
+    world.until_stalled().await;
+    (worker, held)
+}
+
+/// All but those whose lock was taken for a moment: they are left to their messages.
+async fn until_ahead(worker: &RunningWorker, orders: u64) {
+    let counts = async || worker.counts();
+    until("closed ahead", counts, |c| c.ahead >= orders).await;
+}
+
+async fn until_settled(world: &World, worker: &RunningWorker, messages: u64) -> Counts {
+    let counts = async || worker.counts();
+    until("settled", counts, |c| c.closed + c.already_final >= messages).await;
+    world.until_empty("orders.unpaid").await;
+    worker.counts()
+}
+
+pub(super) async fn by_path(world: &World, path: &str) -> u64 {
+    let sql = format!("SELECT count(*) FROM closures WHERE path = '{path}'");
+    u64::try_from(world.number(&sql).await).unwrap()
+}
+
+/// Most of them have no message at all: it is not that which they wait for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_is_closed_ahead_of_its_messages() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders("o", 5_000, 0).await;
+    let later = world.orders("later", 5, 3_600_000).await;
+    world.publish("100ms", &orders[..700]).await;
+    until_ahead(&worker, 4_300).await;
+    held.commit().await.unwrap();
+    world.publish("100ms", &orders[700..]).await;
+    let counts = until_settled(&world, &worker, 5_002).await;
+    assert_eq!(counts.closed + counts.ahead, 5_002);
+    assert!(counts.ahead >= 4_300, "{counts:?}");
+    assert_eq!((counts.retried, counts.parked, counts.swept), (0, 0, 0));
+    assert_eq!(by_path(&world, "ahead").await, counts.ahead);
+    assert_eq!(by_path(&world, "message").await, counts.closed);
+    for id in later {
+        assert_eq!(world.status(&id).await, "unpaid");
+    }
+    world.assert_invariants().await;
+    let wire = world.wire().await;
+    worker.stop().await;
+    assert_eq!(wire.ready("orders.unpaid").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_orders_are_closed_by_their_messages() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders("o", 499, 0).await;
+    world.publish("100ms", &orders).await;
+    held.commit().await.unwrap();
+    world.until_closed(501).await;
+    let counts = until_settled(&world, &worker, 501).await;
+    assert_eq!((counts.closed, counts.ahead), (501, 0));
+}
+
+/// A message whose order was closed ahead of it is acked without a question; the next one about that order is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_was_opened_again_is_closed_again() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders("o", 1_000, 0).await;
+    world.publish("100ms", &orders[..700]).await;
+    until_ahead(&worker, 300).await;
+    held.commit().await.unwrap();
+    world.publish("100ms", &orders[700..]).await;
+    until_settled(&world, &worker, 1_002).await;
+
+    world
+        .sql(
+            "ALTER TABLE orders DISABLE TRIGGER orders_transition;
+             DELETE FROM closures WHERE order_id LIKE 'o-99_';
+             UPDATE stock SET reserved = reserved + 100, available = available - 100;
+             UPDATE orders SET status = 'unpaid', closed_at = NULL, due_at = clock_timestamp() WHERE id LIKE 'o-99_'",
+        )
+        .await;
+    world.publish("100ms", &orders[990..]).await;
+    let reopened =
+        async || world.number("SELECT count(*) FROM closures WHERE order_id LIKE 'o-99_'").await;
+    until("closed again", reopened, |closed| *closed == 10).await;
+    let again = "SELECT count(*) FROM closures WHERE order_id LIKE 'o-99_' AND path = 'message'";
+    assert_eq!(world.number(again).await, 10);
+    assert_eq!(worker.stop().await.parked, 0);
+}
+
+/// It is passed over, and its message decides what becomes of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let (worker, stalled) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders("o", 3_000, 0).await;
+    world
+        .sql(
+            "INSERT INTO stock (sku, available, reserved) VALUES ('broken', 0, 0);
+             UPDATE order_items SET sku = 'broken' WHERE order_id = 'o-17' AND qty = 2;",
+        )
+        .await;
+    let mut other = world.store.client().await.unwrap();
+    let locked = hold(&mut other, "o-2018").await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(2_999).await;
+    stalled.commit().await.unwrap();
+    let parked = world.parked(1).await.remove(0);
+    assert_eq!(parked.text(), r#"{"order_id":"o-17"}"#);
+    assert!(parked.reason().contains("stock_reserved_check"), "{}", parked.reason());
+    locked.rollback().await.unwrap();
+    world.until_closed(3_001).await;
+    let counts = until_settled(&world, &worker, 3_001).await;
+    assert!(counts.ahead > 0, "{counts:?}");
+    assert_eq!((counts.retried, counts.parked), (3, 1));
+    assert_eq!(worker.stop().await.parked, 1);
+}
+
+/// Orders that the effect guards are the oldest in the index for as long as that lasts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_orders_that_cannot_be_closed_hide_nothing() {
+    let world = World::new().await;
+    world.orders("guarded", 3_000, -60_000).await;
+    let close = Effect::close();
+    let sql = close.sql.replace(
+        "asked.due_at <= now()",
+        "asked.due_at <= now() AND asked.id NOT LIKE 'guarded-%'",
+    );
+    assert_ne!(sql, close.sql);
+    let mut client = world.store.client().await.unwrap();
+    let first = world.orders("first", 1, 0).await;
+    let held = world.stall(&mut client, "first-0").await;
+    let worker = world.worker_of(Effect { sql, ..close }, full_batches());
+    world.publish("100ms", &world.orders("alone", 1, 0).await).await;
+    world.until_closed(1).await;
+    world.publish("100ms", &first).await;
+    world.until_stalled().await;
+    let orders = world.orders("o", 3_000, 0).await;
+    world.publish("100ms", &orders[..700]).await;
+    until_ahead(&worker, 2_000).await;
+    held.commit().await.unwrap();
+    world.publish("100ms", &orders[700..]).await;
+    let counts = until_settled(&world, &worker, 3_002).await;
+    assert_eq!(counts.closed + counts.ahead, 3_002);
+    assert_eq!(counts.parked, 0);
+}
+
+/// Without `overdue_sql`, and where it gives no pages, each is closed by its message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_gives_no_pages_closes_by_messages() {
+    for overdue_sql in
+        [None, Some("SELECT id AS order_id FROM orders WHERE $1::bigint > $2::bigint".to_owned())]
+    {
+        let world = World::new().await;
+        let effect = Effect { overdue_sql, ..Effect::close() };
+        let orders = world.orders("o", 2_000, 0).await;
+        let wire = world.wire().await;
+        wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+        let worker =
+            world.worker_of(effect, WorkerSettings { batch_age: millis("1s"), ..settings() });
+        world.until_closed(2_000).await;
+        let counts = until_settled(&world, &worker, 2_000).await;
+        assert_eq!((counts.closed, counts.ahead), (2_000, 0));
+        world.assert_invariants().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_workers_share_a_burst() {
+    let world = World::new().await;
+    let orders = world.orders("o", 6_000, 0).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let workers = [(); 3]
+        .map(|()| world.worker_with(WorkerSettings { batch_age: millis("1s"), ..settings() }));
+    world.until_closed(6_000).await;
+    let settled = async || {
+        workers.iter().map(RunningWorker::counts).map(|c| c.closed + c.already_final).sum::<u64>()
+    };
+    until("every message settled", settled, |settled| *settled >= 6_000).await;
+    world.assert_invariants().await;
+    let (mut closed, mut wrong) = (0, 0);
+    for worker in workers {
+        let counts = worker.stop().await;
+        closed += counts.closed + counts.ahead;
+        wrong += counts.retried + counts.parked + counts.swept;
+    }
+    assert_eq!((closed, wrong), (6_000, 0));
+    assert_eq!(wire.ready("orders.unpaid").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_in_the_middle_of_a_burst() {
+    let world = World::new().await;
+    let orders = world.orders("o", 12_000, 3_600_000).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    world.due_now().await;
+    let change = |command: &mut std::process::Command| {
+        command.env("OVERDUE_WORKER__BATCH_AGE", "1s");
+    };
+    let mut process = world.started(change).await;
+    until("ahead", async || by_path(&world, "ahead").await, |ahead| *ahead > 0).await;
+    process.kill();
+    assert!(world.closed().await < 12_000, "killed too late");
+    let _next = world.started(change).await;
+    world.until_closed(12_000).await;
+    world.until_empty("orders.unpaid").await;
+    world.assert_invariants().await;
+    world.parked(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_is_gone_in_the_middle_of_a_burst() {
+    let world = World::new().await;
+    let database = Proxy::to(&world.services.database_socket()).await;
+    let url = world.services.database_url(Some(database.port()));
+    let orders = world.orders("o", 12_000, 0).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let settings = WorkerSettings { batch_age: millis("1s"), ..settings() };
+    let worker = world.worker_at(world.address(), &url, settings);
+    until("ahead", async || by_path(&world, "ahead").await, |ahead| *ahead > 0).await;
+    database.cut();
+    database.refuse();
+    let attempts = database.attempts();
+    until("tried again", async || database.attempts(), |now| *now > attempts).await;
+    assert!(world.closed().await < 12_000, "gone too late");
+    database.pass();
+    world.until_closed(12_000).await;
+    until_settled(&world, &worker, 12_000).await;
+    world.assert_invariants().await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.retried, counts.parked), (0, 0));
+    assert_eq!(wire.ready("orders.unpaid").await, 0);
+}

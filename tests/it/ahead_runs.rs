@@ -1,0 +1,75 @@
+//! A run of the sweep-ahead that is held up in the middle: what comes due meanwhile, and what it passes over.
+
+use super::ahead::by_path;
+use crate::support::{WorkerProcess, World, hold, until};
+
+/// Orders of a burst, and how many of them have a message.
+const BURST: usize = 5_000;
+const SENT: usize = 700;
+/// One order in a page of 2,000 stalls it; all others are closed.
+const NOT_STALLED: i64 = 3_000;
+
+/// A run that has closed the burst but for the page with `o-4999`, and stands still there until the transaction ends.
+async fn stalled_run<'a>(
+    world: &World,
+    client: &'a mut deadpool_postgres::Object,
+) -> (WorkerProcess, deadpool_postgres::Transaction<'a>) {
+    let first = world.orders("first", 1, 0).await;
+    let held = world.stall(client, "first-0").await;
+    let too = "CREATE TRIGGER stall_too BEFORE UPDATE ON orders FOR EACH ROW \
+               WHEN (NEW.id = 'o-4999' AND NEW.status = 'closed') EXECUTE FUNCTION stall()";
+    world.sql(too).await;
+    let process = world.started(|command| {
+        command.env("OVERDUE_WORKER__BATCH_AGE", "1m");
+        command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+        command.env("OVERDUE_LOG__FILTER", "info,overdue=debug");
+    });
+    let process = process.await;
+    world.publish("100ms", &world.orders("alone", 1, 0).await).await;
+    world.until_closed(1).await;
+    world.publish("100ms", &first).await;
+    world.until_stalled().await;
+    let orders = world.orders("o", BURST, 0).await;
+    world.publish("100ms", &orders[..SENT]).await;
+    let closed = async || world.closed().await;
+    until("all pages but one", closed, |closed| *closed > NOT_STALLED).await;
+    (process, held)
+}
+
+/// No message comes for them, and the sweep does not look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_becomes_due_during_a_run_is_closed_before_its_end() {
+    const ENDED: &str = "orders were closed ahead of their messages";
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let (mut process, held) = stalled_run(&world, &mut client).await;
+    world.orders("late", 500, 0).await;
+    assert_eq!(process.logged(ENDED), 0, "{}", process.log());
+    held.commit().await.unwrap();
+    world.until_closed(BURST + 502).await;
+    process.until_logged(ENDED).await;
+    let ahead = by_path(&world, "ahead").await;
+    let in_one_run = format!("closed={ahead} ");
+    assert!(process.log().contains(&in_one_run), "{in_one_run}: {}", process.log());
+    world.until_empty("orders.unpaid").await;
+    world.assert_invariants().await;
+}
+
+/// Each lap begins with it, and leaves it to its message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_oldest_order_of_a_burst_makes_no_other_one_wait_for_the_end_of_the_run() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let oldest = world.orders("oldest", 1, -60_000).await;
+    let mut other = world.store.client().await.unwrap();
+    let locked = hold(&mut other, "oldest-0").await;
+    let (_process, held) = stalled_run(&world, &mut client).await;
+    world.publish("100ms", &oldest).await;
+    held.commit().await.unwrap();
+    world.until_closed(BURST + 2).await;
+    assert_eq!(world.status("oldest-0").await, "unpaid");
+    locked.rollback().await.unwrap();
+    world.until_closed(BURST + 3).await;
+    world.until_empty("orders.unpaid").await;
+    world.assert_invariants().await;
+}

@@ -1,0 +1,157 @@
+//! `/readyz`, `/livez` and `overdue health`: what a worker says of itself.
+
+use std::net::SocketAddr;
+
+use crate::support::{
+    Proxy, World,
+    pages::{Page, get},
+    until,
+};
+
+async fn until_ready(address: SocketAddr) -> Page {
+    until("ready", async || get(address, "/readyz").await, |page| page.status == 200).await
+}
+
+async fn until_not_ready(address: SocketAddr, because: &str) -> Page {
+    let what = format!("not ready: {because}");
+    let page = until(
+        &what,
+        async || get(address, "/readyz").await,
+        |page| page.status == 503 && page.first().starts_with(&what),
+    );
+    page.await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_works_is_ready_and_live() {
+    let world = World::new().await;
+    let (mut process, address) = world.listening(|_| {}).await;
+    let page = until_ready(address).await;
+    assert_eq!(page.body, "ready\ndatabase   ok\nbroker     ok\nconsuming  ok\nclosing    ok\n");
+    assert_eq!(get(address, "/livez").await.body, "live\n");
+    let listen = address.to_string();
+    let asked = world.overdue_with(&["health"], &[("OVERDUE_WORKER__LISTEN", &listen)]);
+    assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), "ready\n"), "{asked}");
+    let asked = world.overdue(&["health", "--live", "--listen", &listen]);
+    assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), "live\n"), "{asked}");
+    process.kill();
+    let asked = world.overdue(&["health", "--listen", &listen]);
+    assert_eq!(asked.code, Some(1), "{asked}");
+    let nobody = format!("error: no worker answers at {listen}: ");
+    assert!(asked.stderr.starts_with(&nobody), "{asked}");
+    let asked = world.overdue(&["health"]);
+    assert_eq!(asked.code, Some(78), "{asked}");
+    assert!(asked.stderr.contains("worker.listen is empty"), "{asked}");
+}
+
+/// Its connections are all well, and nothing is closed: neither its messages came nor does it sweep.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
+    let world = World::new().await;
+    let (_process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_WORKER__STUCK_AFTER", "1s");
+        })
+        .await;
+    until_ready(address).await;
+    let lost = world.orders("lost", 1, -500).await;
+    let page =
+        until_not_ready(address, "closing: effect close: an order has been overdue for ").await;
+    assert!(page.body.contains("\nbroker     ok\n"), "{}", page.body);
+    let asked = world.overdue(&["health", "--listen", &address.to_string()]);
+    assert_eq!(asked.code, Some(1), "{asked}");
+    assert!(asked.stderr.starts_with("error: not ready: closing: "), "{asked}");
+    // Another order is closed in time: this one alone does not say that the worker is stuck.
+    let orders = world.orders("o", 1, 100).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(1).await;
+    until_ready(address).await;
+    // And then no more.
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let later = world.orders("later", 3, 100).await;
+    world.publish("100ms", &later).await;
+    until_not_ready(address, "closing: ").await;
+    world.sql("DROP TRIGGER refuse ON orders").await;
+    world.publish("100ms", &[lost, later].concat()).await;
+    until_ready(address).await;
+}
+
+/// A worker that has just begun has had no time to close anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_overdue_before_a_worker_began_counts_from_its_start() {
+    let world = World::new().await;
+    world.orders("lost", 1, -7_200_000).await;
+    let after = async |stuck_after: &str| {
+        let change = |command: &mut std::process::Command| {
+            command.env("OVERDUE_WORKER__STUCK_AFTER", stuck_after);
+            command.env("OVERDUE_WORKER__SWEEP_GRACE", "24h");
+        };
+        world.listening(change).await
+    };
+    let (process, address) = after("1h").await;
+    until_ready(address).await;
+    drop(process);
+    let (_process, address) = after("1s").await;
+    until_not_ready(address, "closing: ").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_without_its_database_or_its_broker_is_not_ready() {
+    let world = World::new().await;
+    let broker = Proxy::to(&world.services.broker_socket()).await;
+    let database = Proxy::to(&world.services.database_socket()).await;
+    let broker_url = world.services.broker_url(&world.vhost, Some(broker.port()));
+    let database_url = world.services.database_url(Some(database.port()));
+    let (_process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_BROKER__URL", broker_url);
+            command.env("OVERDUE_DATABASE__URL", database_url);
+        })
+        .await;
+    until_ready(address).await;
+    database.refuse();
+    database.cut();
+    until_not_ready(address, "database: it has not answered for ").await;
+    database.pass();
+    until_ready(address).await;
+    broker.refuse();
+    broker.cut();
+    let page = until_not_ready(address, "broker: not connected: ").await;
+    assert!(page.body.contains("\nconsuming  nothing is consumed\n"), "{}", page.body);
+    broker.pass();
+    until_ready(address).await;
+    assert_eq!(get(address, "/livez").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_without_the_queue_of_a_timeout_is_not_ready() {
+    let world = World::new().await;
+    let (_process, address) = world.listening(|_| {}).await;
+    until_ready(address).await;
+    world.delete("queues", "orders.unpaid").await;
+    until_not_ready(address, "consuming: nothing is consumed for timeout unpaid").await;
+    world.apply(&world.topology).await;
+    until_ready(address).await;
+}
+
+/// A worker that drains takes nothing more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_stops_is_not_ready() {
+    let world = World::new().await;
+    let (mut process, address) = world.listening(|_| {}).await;
+    let order = world.orders("o", 1, 0).await;
+    let mut client = world.store.client().await.unwrap();
+    let stall = world.stall(&mut client, &order[0]).await;
+    world.publish("100ms", &order).await;
+    world.until_stalled().await;
+    process.signal("TERM");
+    until_not_ready(address, "broker: the worker is stopping").await;
+    stall.rollback().await.unwrap();
+    let status = process.ended(std::time::Duration::from_secs(20)).await;
+    assert_eq!(status.code(), Some(0), "{}", process.log());
+}

@@ -1,0 +1,191 @@
+//! History is bounded: old rows of `closures` and `dropped_messages` go, and nobody waits for it.
+
+use overdue::internals::config::WorkerSettings;
+
+use crate::support::{
+    World, until,
+    worker::{millis, settings},
+};
+
+fn keeping(keep: &str) -> WorkerSettings {
+    WorkerSettings { keep_history: millis(keep), sweep_every: millis("50ms"), ..settings() }
+}
+
+/// Rows that are 100 days old, of that many orders each, between young ones.
+async fn furnished(world: &World, old: u32, young: u32) {
+    world
+        .sql(&format!(
+            "INSERT INTO closures (order_id, effect, path, due_at, closed_at)
+             SELECT 'c-' || n, 'close', 'message', now() - age, now() - age
+             FROM generate_series(1, {old} + {young}) n,
+                  LATERAL (SELECT CASE WHEN n <= {old} THEN interval '100 days' ELSE interval '80 days' END AS age) AS aged
+             ORDER BY n % 7, n;
+             INSERT INTO dropped_messages (because, queue, routing_key, parked_because, body_bytes, dropped_at)
+             SELECT 'test', 'orders.parked', 'k', 'test', 0, now() - CASE WHEN n % 2 = 0 THEN interval '100 days' ELSE interval '80 days' END
+             FROM generate_series(1, 100) n"
+        ))
+        .await;
+}
+
+/// Old rows of both tables, and young ones.
+async fn rows(world: &World) -> [i64; 4] {
+    let count = |table: &'static str, column: &'static str, age: &'static str| {
+        format!("SELECT count(*) FROM {table} WHERE {column} {age} now() - interval '90 days'")
+    };
+    [
+        world.number(&count("closures", "closed_at", "<")).await,
+        world.number(&count("closures", "closed_at", ">=")).await,
+        world.number(&count("dropped_messages", "dropped_at", "<")).await,
+        world.number(&count("dropped_messages", "dropped_at", ">=")).await,
+    ]
+}
+
+async fn until_rows(world: &World, expected: [i64; 4]) {
+    until("old rows are gone", async || rows(world).await, |seen| *seen == expected).await;
+}
+
+/// More than a part of the table holds, and two workers that both do it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_older_than_they_are_kept_go_and_the_others_stay() {
+    let world = World::new().await;
+    furnished(&world, 12_000, 3_000).await;
+    let workers = [world.worker_with(keeping("90d")), world.worker_with(keeping("90d"))];
+    until_rows(&world, [0, 3_000, 0, 50]).await;
+    // It goes on with what becomes old later, and with space that is used again.
+    furnished(&world, 500, 10).await;
+    until_rows(&world, [0, 3_010, 0, 100]).await;
+    for worker in workers {
+        assert!(worker.is_running());
+        worker.stop().await;
+    }
+}
+
+/// The worker has swept again and again by the time that it is looked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_zero_everything_stays() {
+    let world = World::new().await;
+    furnished(&world, 50, 50).await;
+    let sweeping = WorkerSettings { sweep_grace: millis("1ms"), ..keeping("0s") };
+    let worker = world.worker_with(sweeping);
+    for round in 1..=3_usize {
+        world.orders(&format!("lost{round}"), 1, -1_000).await;
+        world.until_closed(round).await;
+    }
+    assert_eq!(rows(&world).await, [50, 53, 50, 50]);
+    worker.stop().await;
+}
+
+/// Somebody holds every row: orders are closed all the same, and the rows go when they are free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_somebody_holds_hold_up_nothing() {
+    let world = World::new().await;
+    furnished(&world, 300, 20).await;
+    let mut holding = world.store.client().await.unwrap();
+    let transaction = holding.transaction().await.unwrap();
+    transaction.execute("SELECT FROM closures FOR UPDATE", &[]).await.unwrap();
+    let mut worker = world
+        .started(|command| {
+            command.env("OVERDUE_WORKER__SWEEP_EVERY", "50ms");
+        })
+        .await;
+    worker.until_logged("old rows cannot be deleted").await;
+    let orders = world.orders("o", 50, 200).await;
+    world.publish("200ms", &orders).await;
+    world.until_closed(50).await;
+    assert_eq!(rows(&world).await, [300, 70, 0, 50]);
+    transaction.rollback().await.unwrap();
+    until_rows(&world, [0, 70, 0, 50]).await;
+    // The same reason again and again is one line.
+    assert_eq!(worker.logged("old rows cannot be deleted"), 1, "{}", worker.log());
+    world.assert_invariants().await;
+}
+
+/// It stays, and with it the others of its part of the table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_cannot_be_deleted_keeps_no_other_part_of_the_table() {
+    let world = World::new().await;
+    furnished(&world, 12_000, 3_000).await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'kept'; END $$;
+             CREATE TRIGGER refuse BEFORE DELETE ON closures FOR EACH ROW
+             WHEN (OLD.order_id = 'c-7') EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let first = "SELECT count(*) FROM closures WHERE order_id = 'c-7' AND ctid < '(32,0)'";
+    assert_eq!(world.number(first).await, 1);
+    let worker = world.worker_with(keeping("90d"));
+    let behind = "SELECT count(*) FROM closures WHERE ctid >= '(32,0)' AND closed_at < now() - interval '90 days'";
+    assert!(world.number(behind).await > 0);
+    until("those behind it go", async || world.number(behind).await, |rows| *rows == 0).await;
+    assert_eq!(world.number(first).await, 1);
+    world.sql("DROP TRIGGER refuse ON closures").await;
+    until_rows(&world, [0, 3_000, 0, 50]).await;
+    worker.stop().await;
+}
+
+/// A user of an earlier version, who may insert and no more, and tables of an earlier version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_grant() {
+    let world = World::new().await;
+    furnished(&world, 50, 50).await;
+    world.sql("DROP TABLE dropped_messages").await;
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    world
+        .sql(&format!(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema};
+             REVOKE DELETE ON closures FROM {schema}"
+        ))
+        .await;
+    let mut worker = world
+        .started(|command| {
+            command.env("OVERDUE_DATABASE__URL", &url).env("OVERDUE_WORKER__SWEEP_EVERY", "50ms");
+        })
+        .await;
+    worker.until_logged("old rows cannot be deleted").await;
+    let orders = world.orders("o", 20, 200).await;
+    world.publish("200ms", &orders).await;
+    world.until_closed(20).await;
+    let log = worker.log();
+    assert!(log.contains("permission denied for table closures"), "{log}");
+    assert!(!log.contains("dropped_messages"), "{log}");
+    world.store.init(schema, false).await.unwrap();
+    let doctor = world.overdue_with(&["doctor"], &[("OVERDUE_DATABASE__URL", url.as_str())]);
+    assert!(doctor.stdout.contains("lacks DELETE on closures"), "{doctor}");
+    assert!(doctor.stdout.contains("GRANT DELETE ON closures"), "{doctor}");
+    world.sql(&format!("GRANT DELETE ON closures TO {schema}")).await;
+    let old = async || rows(&world).await[0];
+    until("old rows are gone", old, |old| *old == 0).await;
+}
+
+/// However large the table is, a part of it costs the reading of that part.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_of_the_table_is_read_and_no_more() {
+    let world = World::new().await;
+    furnished(&world, 20_000, 0).await;
+    for sql in [
+        include_str!("../../sql/history_closures.sql"),
+        include_str!("../../sql/history_dropped.sql"),
+    ] {
+        let client = world.store.client().await.unwrap();
+        client.batch_execute(&format!("PREPARE history AS {sql}")).await.unwrap();
+        let rows = client
+            .simple_query("EXPLAIN (ANALYZE, FORMAT json) EXECUTE history (32, 32, 7776000000)")
+            .await
+            .unwrap();
+        let plan: String = rows
+            .iter()
+            .filter_map(|row| match row {
+                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            })
+            .collect();
+        assert!(plan.contains("Tid Range Scan"), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+        client.batch_execute("DEALLOCATE history").await.unwrap();
+    }
+    // It was carried out, for one part.
+    let deleted = 20_000 - rows(&world).await[0];
+    assert!((1..8_000).contains(&deleted), "{deleted}");
+}

@@ -1,0 +1,278 @@
+//! `/metrics`: what the worker did, what waits, and that looking costs the worker nothing.
+
+use std::{
+    io::Write,
+    net::{SocketAddr, TcpListener},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::net::TcpStream;
+
+use crate::support::{
+    World,
+    pages::{exchange, get, metrics, sum},
+    until,
+};
+
+async fn until_metric(address: SocketAddr, metric: &str, labels: &[&str], value: f64) {
+    let what = format!("{metric} {labels:?} is {value}");
+    let look = async || sum(&metrics(address).await, metric, labels);
+    until(&what, look, |seen| (seen - value).abs() < 0.1).await;
+}
+
+/// The last of what is asked at the start is there.
+async fn until_compared(address: SocketAddr) {
+    let look = async || metrics(address).await;
+    let series = "overdue_looked_timestamp_seconds{at=\"topology\"}";
+    until("a comparison of the topology", look, |seen| seen.contains_key(series)).await;
+}
+
+/// Messages that come in time, orders that no message came for, and paid ones: each that was due and unpaid is counted
+/// once, with the path that closed it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_order_that_was_due_and_unpaid_is_counted_once() {
+    let world = World::new().await;
+    let (_process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_WORKER__SWEEP_EVERY", "200ms");
+            command.env("OVERDUE_WORKER__SWEEP_GRACE", "2s");
+        })
+        .await;
+    let published = world.orders("published", 120, 300).await;
+    world.orders("lost", 30, 300).await;
+    let paid = world.orders("paid", 10, 3_600_000).await;
+    for id in &paid {
+        assert!(world.pay(id).await);
+    }
+    world.publish("300ms", &published).await;
+    // Copies close nothing twice.
+    world.publish("500ms", &published).await;
+    world.publish("100ms", &paid).await;
+    world.until_closed(150).await;
+    world.until_empty("orders.unpaid").await;
+    let closed = ["outcome=\"closed\""];
+    until_metric(address, "overdue_outcomes_total", &closed, 150.0).await;
+    let seen = metrics(address).await;
+    for path in ["message", "sweep", "ahead"] {
+        let of_path = format!("path=\"{path}\"");
+        let sql = format!("SELECT count(*) FROM closures WHERE path = '{path}'");
+        #[expect(clippy::cast_precision_loss, reason = "a count of this test")]
+        let rows = world.number(&sql).await as f64;
+        let labels = [closed[0], &of_path];
+        assert!((sum(&seen, "overdue_outcomes_total", &labels) - rows).abs() < 0.1, "{path}");
+        let late = [of_path.as_str(), "timeout=\"unpaid\""];
+        assert!((sum(&seen, "overdue_lateness_seconds_count", &late) - rows).abs() < 0.1, "{path}");
+    }
+    until_metric(address, "overdue_overdue_orders", &["effect=\"close\""], 0.0).await;
+    // No order of the sweep was closed before the grace was over.
+    let early = ["path=\"sweep\"", "le=\"1\""];
+    assert!(sum(&seen, "overdue_lateness_seconds_bucket", &early) < 0.1);
+    world.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_in_database_and_broker_is_shown() {
+    let world = World::new().await;
+    // Otherwise the sweep may close the overdue ones before they are counted.
+    let without_sweep = |command: &mut std::process::Command| {
+        command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+        command.env("OVERDUE_WORKER__SWEEP_GRACE", "90m");
+        command.env("OVERDUE_WORKER__STUCK_AFTER", "3h");
+    };
+    let (_process, address) = world.listening(without_sweep).await;
+    world.orders("overdue", 7, -3_600_000).await;
+    let orders = world.orders("o", 5, 1_800_000).await;
+    world.publish("30m", &orders).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned(), "{]".to_owned()]).await;
+    until_metric(address, "overdue_overdue_orders", &["effect=\"close\""], 7.0).await;
+    let oldest = metrics(address).await["overdue_oldest_overdue_seconds{effect=\"close\"}"];
+    assert!(oldest > 3_599.0, "{oldest}");
+    let level = ["queue=\"orders.delay.30m\"", "holds=\"level\""];
+    until_metric(address, "overdue_queue_messages", &level, 5.0).await;
+    let parked = ["queue=\"orders.parked\"", "holds=\"parked\""];
+    until_metric(address, "overdue_queue_messages", &parked, 2.0).await;
+    until_metric(address, "overdue_parked_total", &["reason=\"unreadable\""], 2.0).await;
+    until_compared(address).await;
+    until_metric(address, "overdue_drift_findings", &["severity=\"error\""], 0.0).await;
+    // Claimed by a relay that never gives them back.
+    world
+        .sql(
+            "INSERT INTO outbox (event, order_id, claimed_until)
+             SELECT 'order.closed', 'o', 'infinity' FROM generate_series(1, 3)",
+        )
+        .await;
+    until_metric(address, "overdue_outbox_events", &[], 3.0).await;
+}
+
+/// Whatever messages say, the series are those that the topology file and the program name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_garbage_makes_no_new_series() {
+    let world = World::new().await;
+    let (_process, address) = world.listening(|_| {}).await;
+    until_compared(address).await;
+    let is_queue = |series: &&String| series.starts_with("overdue_queue_messages{");
+    let queues = async || metrics(address).await.keys().filter(is_queue).count();
+    let all = world.topology.objects().queues.len();
+    until("every queue", queues, |seen| *seen == all).await;
+    let looked = |series: &&String| series.starts_with("overdue_looked_timestamp_seconds{");
+    let looked = async || metrics(address).await.keys().filter(looked).count();
+    until("broker, database and topology", looked, |seen| *seen == 3).await;
+    let before: Vec<String> = metrics(address).await.into_keys().collect();
+    let garbage: Vec<String> = (0..300).map(|n| format!("{{ {n} \"timeout\": \"t{n}\"")).collect();
+    let unknown: Vec<String> =
+        (0..100).map(|n| format!("{{\"order_id\":\"nobody-{n}\"}}")).collect();
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "100ms.unpaid", &garbage).await;
+    wire.publish_all("orders.in", "100ms.unpaid", &unknown).await;
+    until_metric(address, "overdue_parked_total", &["reason=\"unreadable\""], 300.0).await;
+    until_metric(address, "overdue_parked_total", &["reason=\"unknown\""], 100.0).await;
+    let after: Vec<String> = metrics(address).await.into_keys().collect();
+    assert_eq!(before, after);
+}
+
+/// One message, closing goes on, and when the other one has gone the port is taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
+    let world = World::new().await;
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let listen = address.to_string();
+    let mut process = world
+        .started(|command| {
+            command.env("OVERDUE_WORKER__LISTEN", &listen);
+        })
+        .await;
+    process.until_logged("are not served").await;
+    let orders = world.orders("o", 20, 300).await;
+    world.publish("300ms", &orders).await;
+    world.until_closed(20).await;
+    drop(other);
+    process.until_logged("serving /metrics").await;
+    assert_eq!(get(address, "/livez").await.status, 200);
+    assert_eq!(process.logged("are not served"), 1, "{}", process.log());
+    assert!(process.log().contains("another process listens there"), "{}", process.log());
+}
+
+/// As many clients as it takes, none of which sends a whole request, and some that send anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_clients_and_garbage_hold_up_nothing() {
+    let world = World::new().await;
+    let (mut process, address) = world.listening(|_| {}).await;
+    let mut slow = Vec::new();
+    for _ in 0..100 {
+        slow.push(TcpStream::connect(address).await.unwrap());
+    }
+    let orders = world.orders("o", 100, 300).await;
+    world.publish("300ms", &orders).await;
+    world.until_closed(100).await;
+    // Their time is over at last, while they still hold on to their end.
+    let look = async || exchange(address, b"GET /livez HTTP/1.1\r\n\r\n").await.unwrap_or_default();
+    until("an answer beside slow clients", look, |seen| seen.contains("200 OK")).await;
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000)).into_bytes();
+    for garbage in [
+        b"\r\n\r\n\r\n".as_slice(),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /metrics\r\n\r\n",
+        b"POST /metrics HTTP/1.1\r\ncontent-length: 99999999\r\n\r\n",
+        b"GET /../../etc/passwd HTTP/1.1\r\n\r\n",
+        &long,
+    ] {
+        // Where it is cut off in the middle, that is an answer as well.
+        let answer = exchange(address, garbage).await.unwrap_or_default();
+        assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
+        assert!(!answer.starts_with("HTTP/1.1 5"), "{answer}");
+    }
+    assert_eq!(get(address, "/nothing").await.first(), "there are /metrics, /livez and /readyz");
+    assert!(process.is_running());
+    assert_eq!(get(address, "/metrics").await.status, 200);
+    drop(slow);
+}
+
+/// Somebody scrapes as fast as it goes: orders are closed, and neither database nor broker is asked for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrape_asks_nobody() {
+    let world = World::new().await;
+    let (_process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_WORKER__WATCH_EVERY", "1h");
+        })
+        .await;
+    let asked = async || {
+        let seen = metrics(address).await;
+        let at = |at: &str| {
+            seen.get(&format!("overdue_looked_timestamp_seconds{{at=\"{at}\"}}")).copied()
+        };
+        [at("database"), at("broker"), at("topology")]
+    };
+    let looked = until("the first look", asked, |at| at.iter().all(Option::is_some)).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let scraping = {
+        let stop = Arc::clone(&stop);
+        tokio::spawn(async move {
+            let mut scrapes = 0_u32;
+            while !stop.load(Ordering::Relaxed) {
+                assert!(metrics(address).await.len() > 100);
+                scrapes += 1;
+            }
+            scrapes
+        })
+    };
+    let orders = world.orders("o", 500, 300).await;
+    world.publish("300ms", &orders).await;
+    world.until_closed(500).await;
+    stop.store(true, Ordering::Relaxed);
+    let scrapes = scraping.await.unwrap();
+    assert!(scrapes > 10, "{scrapes}");
+    assert_eq!(asked().await, looked);
+}
+
+/// The one of the machine, or the one that `make test` takes out of Debian's package.
+fn promtool() -> Option<Command> {
+    let taken_out = concat!(env!("CARGO_MANIFEST_DIR"), "/target/prometheus/promtool");
+    let is_there = |program: &&str| Command::new(program).arg("--version").output().is_ok();
+    let found = ["promtool", taken_out].into_iter().find(is_there);
+    if found.is_none() {
+        eprintln!(
+            "LEFT OUT: promtool is not installed (package prometheus); `make test` gets it on Debian, as root"
+        );
+    }
+    found.map(Command::new)
+}
+
+#[test]
+fn promtool_takes_the_alerts_and_their_tests_pass() {
+    for arguments in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts_test.yml"],
+        ["check", "config", "prometheus.yml"],
+    ] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus");
+        let Some(mut promtool) = promtool() else { return };
+        let run = promtool.args(arguments).current_dir(folder).output().unwrap();
+        assert!(run.status.success(), "{arguments:?}: {run:?}");
+    }
+}
+
+/// What Prometheus itself says of the names and the format, where its tool is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn promtool_finds_nothing_wrong() {
+    let Some(mut promtool) = promtool() else { return };
+    let world = World::new().await;
+    let (_process, address) = world.listening(|_| {}).await;
+    until_compared(address).await;
+    let text = get(address, "/metrics").await.body;
+    let mut promtool = promtool
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let checked = promtool.wait_with_output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}

@@ -1,0 +1,198 @@
+//! What docs/operations.md says is done while workers run: done here, on real services.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use serde_json::Value;
+
+use crate::support::{WorkerProcess, World, pages::get, process::finish, python::manifests, until};
+
+/// The rights of a worker, as docs/permissions.md has them.
+const WORKER: [&str; 3] = ["^$", r"^orders\.(events|in|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
+
+/// Writes the three files of URLs into a folder; the flags that name them.
+fn url_files(
+    world: &World,
+    folder: &str,
+    [broker, management, database]: [&str; 3],
+) -> Vec<String> {
+    let path = world.dir.path().join(folder);
+    fs::create_dir(&path).unwrap();
+    let files = [("broker", broker), ("management", management), ("database", database)];
+    let flags = files.map(|(name, url)| {
+        let file = path.join(format!("{name}.url"));
+        fs::write(&file, format!("{url}\n")).unwrap();
+        [format!("--{name}-url-file"), file.display().to_string()]
+    });
+    flags.concat()
+}
+
+async fn worker(world: &World, flags: &[String]) -> WorkerProcess {
+    let arguments: Vec<&str> =
+        flags.iter().map(String::as_str).chain(["run", "--no-declare"]).collect();
+    let mut command = world.command(&arguments);
+    command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h").env("OVERDUE_WORKER__SWEEP_GRACE", "1h");
+    for name in ["OVERDUE_BROKER__URL", "OVERDUE_BROKER__MANAGEMENT_URL", "OVERDUE_DATABASE__URL"] {
+        command.env_remove(name);
+    }
+    let mut process = world.spawn(command);
+    process.until_logged("worker ready").await;
+    process
+}
+
+async fn grant(world: &World, role: &str) {
+    let schema = &world.schema;
+    let sql = format!(
+        "GRANT USAGE ON SCHEMA {schema} TO {role};
+         GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role};
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {role}"
+    );
+    world.sql(&sql).await;
+}
+
+/// Two users of broker and database with the same rights, and the URLs of each.
+struct Users {
+    old_user: String,
+    old_role: String,
+    old: [String; 3],
+    new: [String; 3],
+}
+
+impl Users {
+    async fn of(world: &World) -> Self {
+        let [old_user, new_user] = ["old", "new"].map(|name| format!("{}-{name}", world.vhost));
+        for user in [&old_user, &new_user] {
+            world.user_named(user, "management").await;
+            world.permit(user, WORKER).await;
+        }
+        let new_database = world.database_user().await;
+        let old_role = format!("{}_old", world.schema);
+        world.sql(&format!("CREATE ROLE {old_role} LOGIN PASSWORD 'old'")).await;
+        let (new_login, old_login) =
+            (format!("{}:secret@", world.schema), format!("{old_role}:old@"));
+        let old_database = new_database.replace(&new_login, &old_login);
+        grant(world, &old_role).await;
+        grant(world, &world.schema).await;
+        let [[old_broker, old_api], [new_broker, new_api]] =
+            [&old_user, &new_user].map(|user| world.urls_of(Some(user)));
+        let old = [old_broker, old_api, old_database];
+        Self { old_user, old_role, old, new: [new_broker, new_api, new_database] }
+    }
+
+    /// Nobody uses the old ones any more, and they are deleted.
+    async fn delete_old(&self, world: &World) {
+        let role = &self.old_role;
+        let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'");
+        let look = async || world.number(&sessions).await;
+        until("no session of the old role", look, |sessions| *sessions == 0).await;
+        world.services.api().delete_user(&self.old_user, false).await.unwrap();
+        world.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    }
+}
+
+async fn publish(world: &World, prefix: &str) {
+    let orders = world.orders(prefix, 100, 500).await;
+    world.publish("500ms", &orders).await;
+}
+
+/// Each order was closed once and because of its message, and no connection was lost.
+async fn assert_no_outage(world: &World, processes: &[&WorkerProcess]) {
+    assert_eq!(world.number("SELECT count(*) FROM closures WHERE path = 'sweep'").await, 0);
+    for process in processes {
+        assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+    }
+    world.assert_invariants().await;
+}
+
+/// A worker with the new users, then the old one stops, while orders come all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passwords_are_rotated_by_another_worker_without_an_outage() {
+    let world = World::new().await;
+    let users = Users::of(&world).await;
+    let old_files = url_files(&world, "old", users.old.each_ref().map(String::as_str));
+    let new_files = url_files(&world, "new", users.new.each_ref().map(String::as_str));
+    let mut old = worker(&world, &old_files).await;
+    publish(&world, "a").await;
+    let new = worker(&world, &new_files).await;
+    publish(&world, "b").await;
+    old.signal("TERM");
+    publish(&world, "c").await;
+    let status = old.ended(Duration::from_secs(30)).await;
+    assert_eq!(status.code(), Some(0), "{}", old.log());
+    users.delete_old(&world).await;
+    publish(&world, "d").await;
+    world.until_closed(400).await;
+    assert_no_outage(&world, &[&old, &new]).await;
+}
+
+/// The files have other URLs, and the worker gets SIGHUP.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passwords_are_rotated_by_a_signal_without_an_outage() {
+    let world = World::new().await;
+    let users = Users::of(&world).await;
+    let files = url_files(&world, "urls", users.old.each_ref().map(String::as_str));
+    let mut process = worker(&world, &files).await;
+    publish(&world, "a").await;
+    fs::remove_dir_all(world.dir.path().join("urls")).unwrap();
+    assert_eq!(url_files(&world, "urls", users.new.each_ref().map(String::as_str)), files);
+    process.signal("HUP");
+    publish(&world, "b").await;
+    process.until_logged("reloaded").await;
+    publish(&world, "c").await;
+    users.delete_old(&world).await;
+    publish(&world, "d").await;
+    world.until_closed(400).await;
+    assert_no_outage(&world, &[&process]).await;
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+/// The arguments of a manifest, with paths of this machine.
+fn arguments(manifest: &Value, root: &str) -> Vec<String> {
+    let container = &manifest["spec"]["template"]["spec"]["containers"][0];
+    let arguments = container["args"].as_array().unwrap().iter();
+    arguments.map(|it| it.as_str().unwrap().replace("/etc/overdue", root)).collect()
+}
+
+/// What the manifests would run, one after the other: the two Jobs, then a worker that becomes ready.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
+    let world = World::empty().await;
+    let root = world.dir.path().display().to_string();
+    let settings = manifests(&read("deploy/kubernetes/settings.yaml"));
+    fs::create_dir(world.dir.path().join("settings")).unwrap();
+    for (name, text) in settings[0]["data"].as_object().unwrap() {
+        let text = text.as_str().unwrap().replace("/etc/overdue", &root);
+        fs::write(world.dir.path().join("settings").join(name), text).unwrap();
+    }
+    let [broker, management] = world.urls_of(None);
+    url_files(&world, "urls", [&broker, &management, &world.services.database_url(None)]);
+    let command = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut command: Command = world.command(&arguments);
+        for name in
+            ["OVERDUE_BROKER__URL", "OVERDUE_BROKER__MANAGEMENT_URL", "OVERDUE_DATABASE__URL"]
+        {
+            command.env_remove(name);
+        }
+        command
+    };
+    for job in manifests(&read("deploy/kubernetes/prepare.yaml")) {
+        // As often as one likes.
+        for _ in 0..2 {
+            let run = finish(command(&arguments(&job, &root)), None);
+            assert_eq!(run.code, Some(0), "{run}");
+        }
+    }
+    // Where a shop has its own tables.
+    let run = world.overdue(&["database", "init", "--reference-tables"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let worker = manifests(&read("deploy/kubernetes/worker.yaml"));
+    let mut command = command(&arguments(&worker[0], &root));
+    command.env("OVERDUE_WORKER__LISTEN", "127.0.0.1:0").env("OVERDUE_LOG__FORMAT", "text");
+    let mut process = world.spawn(command);
+    let address = process.listens_at().await;
+    until("ready", async || get(address, "/readyz").await, |page| page.status == 200).await;
+    assert_eq!(get(address, "/livez").await.status, 200);
+}

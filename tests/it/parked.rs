@@ -1,0 +1,290 @@
+//! `overdue parked`: reading takes nothing out, and says why each message is there.
+
+use std::collections::BTreeSet;
+
+use lapin::{
+    BasicProperties,
+    types::{AMQPValue, FieldArray, FieldTable},
+};
+use serde_json::json;
+
+use crate::support::{Run, World, ids, text, until};
+
+pub(super) const LOT: &str = "orders.parked";
+pub(super) const UNKNOWN: &str = "the database does not know this order; given up after 3 retries";
+
+/// As a worker writes it, three days ago.
+#[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
+fn written(reason: &str) -> FieldTable {
+    let three_days_ago = jiff::Timestamp::now().as_second() - 3 * 86_400 - 60;
+    let mut headers = FieldTable::default();
+    headers.insert("x-park-reason".into(), text(reason));
+    headers.insert("x-park-timeout".into(), text("unpaid"));
+    headers
+        .insert("x-parked-at".into(), AMQPValue::Timestamp(u64::try_from(three_days_ago).unwrap()));
+    headers.insert("x-attempt".into(), AMQPValue::LongLongInt(3));
+    headers.insert("x-guarded".into(), AMQPValue::LongLongInt(2));
+    headers.insert("x-shop".into(), text("north"));
+    headers
+}
+
+async fn park(world: &World, body: &[u8], headers: FieldTable) {
+    let properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
+    world.wire().await.publish("orders.park", "30m.unpaid", properties, body).await;
+}
+
+/// What lies there in all its ways: overdue, not due, final, unknown, unreadable, of no timeout.
+pub(super) async fn furnished() -> World {
+    let world = World::new().await;
+    world.orders("late", 2, -90_000_000).await;
+    world.orders("early", 1, 2_400_000 + 30_000).await;
+    world.orders("paid", 1, 1_000_000).await;
+    assert!(world.pay("paid-0").await);
+    for id in ["late-0", "late-1", "early-0", "paid-0", "nobody"] {
+        park(&world, id.as_bytes(), written(UNKNOWN)).await;
+    }
+    park(&world, b"\xff\xfe", written("the body is not UTF-8")).await;
+    let wire = world.wire().await;
+    let none = BasicProperties::default;
+    wire.publish("orders.in", "30min.unpayed", none(), b"late-0").await;
+    until("all of it is parked", async || wire.ready(LOT).await, |n| *n == 7).await;
+    world
+}
+
+pub(super) async fn ready(world: &World) -> u32 {
+    world.wire().await.ready(LOT).await
+}
+
+/// Waits until everything that was read is back.
+pub(super) async fn all_back(world: &World, count: u32) {
+    let wire = world.wire().await;
+    until("all are back", async || wire.ready(LOT).await, |n| *n == count).await;
+}
+
+pub(super) fn shown(world: &World, run: &Run) -> String {
+    world.shown(run)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_says_why_and_what_the_orders_are_now_and_takes_nothing_out() {
+    let world = furnished().await;
+    let run = world.overdue(&["parked", "list"]);
+    insta::assert_snapshot!("list", shown(&world, &run));
+    all_back(&world, 7).await;
+    let run = world.overdue(&["parked", "list", "--reason", "utf-8"]);
+    insta::assert_snapshot!("list_one_reason", shown(&world, &run));
+    all_back(&world, 7).await;
+    let json = world.overdue(&["parked", "list", "-o", "json", "--limit", "0"]).json();
+    assert_eq!((json["version"].as_i64(), json["matching"].as_i64()), (Some(1), Some(7)));
+    let states = json["messages"].as_array().unwrap().iter();
+    let states: Vec<_> = states.map(|it| it["order_now"].as_str().unwrap_or("-")).collect();
+    assert_eq!(states, ["overdue", "overdue", "not_due", "final", "unknown", "-", "-"]);
+    all_back(&world, 7).await;
+    for (select, count) in [
+        (vec!["--order", "late-0"], 2),
+        (vec!["--order", "late-0", "--order", "nobody"], 3),
+        (vec!["--older-than", "2d"], 6),
+        (vec!["--newer-than", "2d"], 0),
+        (vec!["--timeout", "unpaid"], 6),
+        (vec!["--timeout", "unpayed"], 1),
+    ] {
+        let run = world.overdue(&[&["parked", "list", "-o", "json"], select.as_slice()].concat());
+        assert_eq!(run.json()["matching"].as_i64(), Some(count), "{select:?}");
+        all_back(&world, 7).await;
+    }
+    let run = world.overdue(&["parked", "show", "--order", "early-0"]);
+    let at = regex_like(&run.stdout, "x-parked-at: ");
+    let text = shown(&world, &run).replace(&at, "<three days ago>");
+    insta::assert_snapshot!("show", text);
+    all_back(&world, 7).await;
+    // Nothing of it was closed for being looked at.
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
+}
+
+/// The word behind `marker`.
+fn regex_like(text: &str, marker: &str) -> String {
+    let (_, rest) = text.split_once(marker).unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
+}
+
+/// A quorum queue drops what was delivered more than 20 times, unless it has no delivery limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_are_read_again_and_again_stay() {
+    let world = World::new().await;
+    let bodies = ids("o", 2_500);
+    world.wire().await.publish_all("orders.park", "30m.unpaid", &bodies).await;
+    for _ in 0..25 {
+        let run = world.overdue(&["parked", "list", "--limit", "1"]);
+        assert!(run.stdout.contains("2500 messages in orders.parked, 1 shown"), "{run}");
+        all_back(&world, 2_500).await;
+    }
+    let taken = world.wire().await.take_all(LOT).await;
+    let found: BTreeSet<String> = taken.iter().map(crate::support::Parked::text).collect();
+    assert_eq!((taken.len(), found), (bodies.len(), bodies.into_iter().collect()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parking_lot_with_a_delivery_limit_is_not_read() {
+    let world = furnished().await;
+    let policy = json!({ "delivery-limit": 5 });
+    world.policy("policies", "limit", "^orders.parked$", policy).await;
+    world.until_policy(LOT, "limit").await;
+    for command in [&["list"][..], &["show"], &["replay", "--yes"]] {
+        let run = world.overdue(&[&["parked"], command].concat());
+        assert_eq!(run.code, Some(78), "{run}");
+        assert!(run.stderr.contains("orders.parked has a delivery limit"), "{run}");
+    }
+    assert_eq!(ready(&world).await, 7);
+}
+
+/// Looked at while the database is gone: the list is there, without the orders' states.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_needs_no_database_and_a_replay_does() {
+    let world = furnished().await;
+    let nobody = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
+    let run = world.overdue_with(&["parked", "list"], &nobody);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("warning: the orders are not looked up"), "{run}");
+    assert!(run.stdout.contains("not asked") && run.stdout.contains("7 messages"), "{run}");
+    all_back(&world, 7).await;
+    let run = world.overdue_with(&["parked", "replay", "--yes"], &nobody);
+    assert_eq!(run.code, Some(69), "{run}");
+    all_back(&world, 7).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_messages_with_garbage_headers() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let mut nested = AMQPValue::LongInt(1);
+    for _ in 0..10 {
+        let mut table = FieldTable::default();
+        table.insert("x".into(), nested);
+        nested = AMQPValue::FieldTable(table);
+    }
+    let garbage = [
+        AMQPValue::Void,
+        AMQPValue::Timestamp(u64::MAX),
+        text("\u{1b}[2J\u{202e}\n"),
+        AMQPValue::FieldArray(FieldArray::from(vec![nested.clone()])),
+        nested,
+    ];
+    let names = ["x-death", "x-park-reason", "x-park-timeout", "x-parked-at", "x-attempt"];
+    let mut confirms = Vec::new();
+    for n in 0..10_000_usize {
+        let mut headers = FieldTable::default();
+        for (k, name) in names.iter().enumerate() {
+            headers.insert((*name).into(), garbage[(n + k * (1 + n % 3)) % garbage.len()].clone());
+        }
+        let properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
+        let options = lapin::options::BasicPublishOptions::default();
+        let body = format!("o-{n}");
+        let publishing = wire.channel.basic_publish(
+            "orders.park".into(),
+            "\u{7}.unpaid".into(),
+            options,
+            body.as_bytes(),
+            properties,
+        );
+        confirms.push(publishing.await.unwrap());
+    }
+    for confirm in confirms {
+        confirm.await.unwrap();
+    }
+    let run = world.overdue(&["parked", "list", "--limit", "0", "-o", "json"]);
+    let json = run.json();
+    let messages = json["messages"].as_array().unwrap();
+    let found: BTreeSet<&str> = messages.iter().map(|it| it["order"].as_str().unwrap()).collect();
+    assert_eq!((messages.len(), found.len()), (10_000, 10_000));
+    all_back(&world, 10_000).await;
+    let run = world.overdue(&["parked", "list"]);
+    assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains('\u{202e}'), "{run}");
+    all_back(&world, 10_000).await;
+    let run = world.overdue(&["parked", "drop", "--all", "--because", "garbage", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(world.number("SELECT count(*) FROM dropped_messages").await, 10_000);
+    all_back(&world, 0).await;
+}
+
+/// The rights that docs/parked.md names are enough for everything, and one less is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_of_somebody_on_call() {
+    let world = furnished().await;
+    let rights = [r"^orders\.parked\.lock$", r"^orders\.(in|dlx)$", r"^orders\.parked(\.[0-9]+)?$"];
+    let user = format!("{}-on-call", world.vhost);
+    world.user_named(&user, "management").await;
+    world.permit(&user, rights).await;
+    let run = world.overdue_as(&["parked", "list"], &user);
+    assert_eq!(run.code, Some(0), "{run}");
+    all_back(&world, 7).await;
+    for (lacking, command) in [
+        (["^$", rights[1], rights[2]], "replay"),
+        ([rights[0], "^$", rights[2]], "replay"),
+        ([rights[0], rights[1], "^$"], "list"),
+    ] {
+        world.permit(&user, lacking).await;
+        let yes = if command == "replay" { &["--yes"][..] } else { &[] };
+        let run = world.overdue_as(&[&["parked", command], yes].concat(), &user);
+        assert_eq!(run.code, Some(77), "{lacking:?}: {run}");
+        // Final orders are settled first; nothing else is taken out.
+        let wire = world.wire().await;
+        until("back", async || wire.ready(LOT).await, |n| *n >= 6).await;
+    }
+    world.permit(&user, rights).await;
+    let run = world.overdue_as(&["parked", "replay", "--yes"], &user);
+    assert_eq!(run.code, Some(0), "{run}");
+    all_back(&world, 3).await;
+}
+
+/// Each way in that the broker takes by itself: none of these messages has a reason of ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let none = BasicProperties::default;
+    wire.publish("orders.dlx", "30m.unpaid", none(), b"deadly").await;
+    let limit = async || {
+        let options = lapin::options::BasicGetOptions::default();
+        while let Some(got) = wire.channel.basic_get("orders.unpaid".into(), options).await.unwrap()
+        {
+            let options = lapin::options::BasicRejectOptions { requeue: true };
+            wire.channel.basic_reject(got.delivery.delivery_tag, options).await.unwrap();
+        }
+        wire.ready(LOT).await
+    };
+    until("the delivery limit is reached", limit, |parked| *parked == 1).await;
+    let worker = world.worker();
+    wire.publish("orders.dlx", "30m.unpaid", none(), &vec![b'x'; 70_000]).await;
+    wire.publish("orders.in", "100ms.gone", none(), b"o-1").await;
+    wire.publish("orders.in", "30min.unpaid", none(), b"o-2").await;
+    until("all are parked", async || wire.ready(LOT).await, |parked| *parked == 4).await;
+    let json = world.overdue(&["parked", "list", "-o", "json"]).json();
+    let entry = |message: &serde_json::Value| {
+        let text = |name: &str| message[name].as_str().unwrap_or("-").to_owned();
+        (text("order"), text("timeout"), text("reason"), message["parked_at"].is_string())
+    };
+    let mut found: Vec<_> = json["messages"].as_array().unwrap().iter().map(entry).collect();
+    found.sort();
+    let expected = [
+        ("-", "unpaid", "the body has 70000 bytes, more than 65536", false),
+        (
+            "deadly",
+            "unpaid",
+            "workers have died with it in hand, up to the delivery limit of orders.unpaid",
+            true,
+        ),
+        (
+            "o-1",
+            "gone",
+            "due (orders.delay.100ms), and no queue takes the routing key `100ms.gone`",
+            true,
+        ),
+        ("o-2", "unpaid", "no level takes the routing key `30min.unpaid`", false),
+    ];
+    let expected = expected.map(|(order, timeout, reason, at)| {
+        (order.to_owned(), timeout.to_owned(), reason.to_owned(), at)
+    });
+    assert_eq!(found, expected);
+    worker.stop().await;
+    all_back(&world, 4).await;
+}

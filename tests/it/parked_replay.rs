@@ -1,0 +1,228 @@
+//! `overdue parked replay` and `drop`: replaying loses nothing, dropping leaves a record.
+
+use std::time::Duration;
+
+use lapin::{options::QueueDeclareOptions, types::FieldTable};
+
+use crate::support::{World, ids, messages::Parked, until};
+
+use super::parked::{LOT, UNKNOWN, all_back, furnished, ready, shown};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_puts_back_what_can_be_closed_settles_what_is_final_and_leaves_the_rest() {
+    let world = furnished().await;
+    let wire = world.wire().await;
+    let (due, entry) = (wire.listen("orders.dlx", "#").await, wire.listen("orders.in", "#").await);
+    let preview = world.overdue(&["parked", "replay"]);
+    insta::assert_snapshot!("replay_preview", shown(&world, &preview));
+    all_back(&world, 7).await;
+    assert_eq!(wire.ready(&due).await, 0);
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    insta::assert_snapshot!("replay", shown(&world, &run));
+    all_back(&world, 3).await;
+    let mut sent = wire.take_many(&due, 2).await;
+    sent.extend(wire.take_many(&entry, 1).await);
+    for message in &sent {
+        // It begins anew, and what its publisher wrote stays.
+        for gone in ["x-attempt", "x-guarded", "x-park-reason", "x-park-timeout", "x-parked-at"] {
+            assert_eq!(message.headers.get(gone), None, "{message:?}");
+        }
+        assert_eq!(message.header("x-shop").as_deref(), Some("north"));
+        assert_eq!(message.delivery_mode, Some(2));
+    }
+    let bodies: Vec<_> = sent.iter().map(|it| (it.text(), it.key.clone())).collect();
+    let expected = [("late-0", "unpaid"), ("late-1", "unpaid"), ("early-0", "30m.unpaid")];
+    assert_eq!(bodies, expected.map(|(body, key)| (body.to_owned(), key.to_owned())));
+    let worker = world.worker();
+    world.until_closed(2).await;
+    let counts = worker.stop().await;
+    // By their messages, or by the sweep that begins with the worker.
+    assert_eq!((counts.closed + counts.swept, counts.parked), (2, 0));
+    world.assert_invariants().await;
+    // The late order's other copy and what stays: nothing is left to do.
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    assert!(run.stdout.contains("stay"), "{run}");
+    all_back(&world, 3).await;
+}
+
+/// What a real worker parks is replayed when its cause is gone, and has all its retries again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_came_too_late_is_closed_after_a_replay() {
+    let world = World::new().await;
+    let worker = world.worker();
+    world.publish("100ms", &ids("o", 3)).await;
+    let wire = world.wire().await;
+    until("given up", async || wire.ready(LOT).await, |n| *n == 3).await;
+    let json = world.overdue(&["parked", "list", "-o", "json"]).json();
+    for message in json["messages"].as_array().unwrap() {
+        assert_eq!(message["reason"], UNKNOWN);
+        assert!(message["parked_at"].is_string(), "{message}");
+        assert_eq!(
+            (message["attempts"].as_i64(), message["timeout"].as_str()),
+            (Some(3), Some("unpaid"))
+        );
+    }
+    all_back(&world, 3).await;
+    world.orders("o", 3, -1_000).await;
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    world.until_closed(3).await;
+    world.assert_invariants().await;
+    assert_eq!(worker.stop().await.parked, 3);
+    assert_eq!(ready(&world).await, 0);
+}
+
+/// Killed anywhere: what was published and is still parked is found final by the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_that_is_killed_loses_nothing_and_closes_nothing_twice() {
+    let world = World::new().await;
+    let orders = world.orders("o", 600, -1_000).await;
+    world.wire().await.publish_all("orders.park", "30m.unpaid", &orders).await;
+    let worker = world.worker();
+    let mut replay = world.spawn(world.command(&["parked", "replay", "--yes", "--rate", "400"]));
+    let closed = async || world.number("SELECT count(*) FROM closures").await;
+    until("it has begun", closed, |closed| *closed >= 40).await;
+    replay.kill();
+    let closed = closed().await;
+    assert!(closed < 600, "it was done before it was killed");
+    until(
+        "the lock is free",
+        async || world.overdue(&["parked", "replay", "--yes"]),
+        |run| run.code == Some(0),
+    )
+    .await;
+    world.until_closed(600).await;
+    world.assert_invariants().await;
+    assert_eq!(world.number("SELECT count(DISTINCT order_id) FROM closures").await, 600);
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 600);
+    assert_eq!(worker.stop().await.parked, 0);
+    world.until_empty(LOT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_that_is_asked_to_stop_says_what_it_has_done() {
+    let world = World::new().await;
+    let orders = world.orders("o", 300, -1_000).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.park", "30m.unpaid", &orders).await;
+    let due = wire.listen("orders.dlx", "#").await;
+    let mut replay = world.spawn(world.command(&["parked", "replay", "--yes", "--rate", "20"]));
+    until("it has begun", async || wire.ready(&due).await, |n| *n >= 3).await;
+    replay.signal("INT");
+    assert!(replay.ended(Duration::from_secs(20)).await.success());
+    assert!(replay.log().contains("stopped: what was not looked at stays"), "{}", replay.log());
+    let sent = wire.ready(&due).await;
+    all_back(&world, 300 - sent).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_at_once_and_the_second_says_so() {
+    let world = furnished().await;
+    let wire = world.wire().await;
+    let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+    let none = FieldTable::default();
+    wire.channel.queue_declare("orders.parked.lock".into(), options, none).await.unwrap();
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    insta::assert_snapshot!("two_at_once", shown(&world, &run));
+    let run = world.overdue(&["parked", "drop", "--all", "--because", "tests", "--yes"]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(ready(&world).await, 7);
+    assert!(world.overdue(&["parked", "list"]).code == Some(0));
+    // Whoever holds that lock, orders are closed.
+    let worker = world.worker();
+    let orders = world.orders("due", 20, 200).await;
+    world.publish("200ms", &orders).await;
+    world.until_closed(20).await;
+    assert_eq!(worker.stop().await.closed, 20);
+}
+
+/// Two processes begin on the same messages: one takes them out, the other one says so and does nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_replays_of_the_same_messages_publish_each_once() {
+    const MESSAGES: usize = 2_000;
+    let world = World::new().await;
+    let orders = world.orders("o", MESSAGES, -1_000).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.park", "30m.unpaid", &orders).await;
+    let due = wire.listen("orders.dlx", "#").await;
+    // Two seconds: each begins while the other one works.
+    let replay = || world.spawn(world.command(&["parked", "replay", "--yes", "--rate", "1000"]));
+    let mut ended = Vec::new();
+    for mut process in [replay(), replay()] {
+        ended.push((process.ended(Duration::from_mins(1)).await.code(), process.log()));
+    }
+    ended.sort();
+    assert_eq!((ended[0].0, ended[1].0), (Some(0), Some(1)), "{ended:?}");
+    let said = "another `overdue parked replay` or `drop` is taking messages out of orders.parked; nothing was done";
+    assert!(ended[1].1.contains(said), "{}", ended[1].1);
+    world.until_empty(LOT).await;
+    let mut sent: Vec<String> =
+        wire.take_many(&due, MESSAGES).await.iter().map(Parked::text).collect();
+    sent.sort();
+    let mut expected = orders;
+    expected.sort();
+    assert_eq!(sent, expected);
+    assert_eq!(wire.ready(&due).await, 0);
+    let worker = world.worker();
+    world.until_closed(MESSAGES).await;
+    world.assert_invariants().await;
+    assert_eq!(worker.stop().await.parked, 0);
+    // Whoever comes afterwards finds nothing, and says so.
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    assert_eq!((run.code, ready(&world).await), (Some(0), 0), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_dropped_needs_a_reason_and_leaves_a_record() {
+    let world = furnished().await;
+    let run = world.overdue(&["parked", "drop", "--yes", "--because", "test data"]);
+    insta::assert_snapshot!("drop_without_a_filter", shown(&world, &run));
+    let run = world.overdue(&["parked", "drop", "--all", "--yes", "--because", " "]);
+    assert_eq!(run.code, Some(64), "{run}");
+    let select = ["parked", "drop", "--reason", "does not know", "--because", "test data"];
+    let preview = world.overdue(&select);
+    insta::assert_snapshot!("drop_preview", shown(&world, &preview));
+    all_back(&world, 7).await;
+    let run = world.overdue(&[&select[..], &["--yes"]].concat());
+    insta::assert_snapshot!("drop", shown(&world, &run));
+    all_back(&world, 2).await;
+    let rows = world
+        .rows("SELECT order_id, timeout, parked_because, because, body FROM dropped_messages ORDER BY id")
+        .await;
+    let orders: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(orders, ["late-0", "late-1", "early-0", "paid-0", "nobody"]);
+    assert_eq!(rows[0].get::<_, &str>(1), "unpaid");
+    assert_eq!((rows[0].get::<_, &str>(2), rows[0].get::<_, &str>(3)), (UNKNOWN, "test data"));
+    assert_eq!(rows[0].get::<_, &[u8]>(4), b"late-0");
+    // Where nothing can be recorded nothing is dropped.
+    world.sql("DROP TABLE dropped_messages").await;
+    let run = world.overdue(&["parked", "drop", "--all", "--because", "test data", "--yes"]);
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(run.stderr.contains("overdue database init"), "{run}");
+    all_back(&world, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_whose_effect_still_fails_stays_and_the_others_go() {
+    let world = World::new().await;
+    let orders = world.orders("o", 60, -1_000).await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF NEW.id IN ('o-7', 'o-41') THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$; \
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    world.wire().await.publish_all("orders.park", "30m.unpaid", &orders).await;
+    let worker = world.worker();
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    insta::assert_snapshot!("effect_fails", shown(&world, &run));
+    world.until_closed(58).await;
+    assert_eq!(worker.stop().await.parked, 0);
+    all_back(&world, 2).await;
+    let run = world.overdue(&["parked", "show", "--order", "o-7"]);
+    assert!(
+        run.stdout.contains("its effect fails: SQLSTATE P0001: db error: ERROR: not this one"),
+        "{run}"
+    );
+}

@@ -1,0 +1,322 @@
+//! `overdue rebuild`: a notice for every open order, on a broker that has lost them.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use lapin::options::QueueDeleteOptions;
+
+use overdue::internals::topology::route::Delay;
+
+use crate::support::World;
+
+/// Nothing of it is due within a test, so the time that is left is the same in each.
+const FAR: &str = "2099-01-01T00:00:00Z";
+/// The level that it waits in first.
+pub(super) const LAST_LEVEL: &str = "orders.delay.30m";
+
+const THREE: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "200ms", "300ms", "500ms", "1s", "2s", "30m"]
+
+[[timeout]]
+name = "unpaid"
+after = "1s"
+
+[[timeout]]
+name = "unpaid-too"
+after = "2s"
+
+[[timeout]]
+name = "unshipped"
+after = "30m"
+effect = "cancel"
+
+[[timeout]]
+name = "unconfirmed"
+after = "30m"
+effect = "complete"
+
+[retry]
+after = ["100ms", "200ms", "300ms"]
+"#;
+
+/// An effect whose `overdue_sql` is missing, or of the older form.
+const OWN: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["1s", "30m"]
+
+[[timeout]]
+name = "unpaid"
+after = "1s"
+effect = "mine"
+
+[retry]
+after = ["1s"]
+"#;
+
+pub(super) async fn far(world: &World, prefix: &str, count: usize) -> Vec<String> {
+    let orders = world.orders(prefix, count, 1_000_000).await;
+    world.sql(&format!("UPDATE orders SET due_at = '{FAR}' WHERE id LIKE '{prefix}-%'")).await;
+    orders
+}
+
+/// Open in each state that can become overdue, and final ones.
+async fn states() -> World {
+    let world = World::of(THREE).await;
+    far(&world, "o", 3).await;
+    world.orders("late", 2, -60_000).await;
+    world.sql("UPDATE orders SET due_at = '2026-01-02T03:04:05.6Z' WHERE id = 'late-0'").await;
+    for (id, state) in [
+        ("paid", "paid"),
+        ("shipped", "shipped"),
+        ("closed", "closed"),
+        ("cancelled", "cancelled"),
+        ("completed", "completed"),
+    ] {
+        world.orders(id, 1, 1_000_000).await;
+        world.bring_to(&format!("{id}-0"), state).await;
+    }
+    world
+        .sql(&format!(
+            "UPDATE orders SET ship_by = '{FAR}' WHERE status = 'paid';
+             UPDATE orders SET confirm_by = '{FAR}' WHERE status = 'shipped'"
+        ))
+        .await;
+    world
+}
+
+/// The ids of the orders that a queue has messages of, and how many messages these are.
+pub(super) async fn taken(world: &World, queue: &str) -> (BTreeSet<String>, usize) {
+    let taken = world.wire().await.take_all(queue).await;
+    let ids = taken.iter().map(|message| {
+        let notice: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
+        notice["order_id"].as_str().unwrap().to_owned()
+    });
+    (ids.collect(), taken.len())
+}
+
+pub(super) fn set(ids: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    ids.into_iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_be_published_is_shown_and_nothing_is_done() {
+    let world = states().await;
+    let run = world.overdue(&["rebuild", "--rate", "1"]);
+    insta::assert_snapshot!("preview", world.shown(&run));
+    let run = world.overdue(&[
+        "rebuild",
+        "--timeout",
+        "unpaid-too",
+        "--from",
+        "unpaid-too/2090-01-01T00:00:00Z/",
+    ]);
+    insta::assert_snapshot!("preview_of_a_part", world.shown(&run));
+    let run = world.overdue(&["rebuild", "--timeout", "unpayed"]);
+    assert_eq!(run.code, Some(64), "{run}");
+    let run = world.overdue(&["rebuild", "--from", "gone/2090-01-01T00:00:00Z/o"]);
+    assert_eq!(run.code, Some(64), "{run}");
+    assert_eq!(world.wire().await.ready(LAST_LEVEL).await, 0);
+    world.sql("DELETE FROM orders").await;
+    let run = world.overdue(&["rebuild"]);
+    insta::assert_snapshot!("nothing_is_open", world.shown(&run));
+    world.sql("INSERT INTO orders (id, due_at) VALUES ('never', '9999-12-31')").await;
+    let run = world.overdue(&["rebuild"]);
+    assert!(run.stdout.ends_with("no other order is open: there is nothing to publish\n"), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_open_order_has_one_notice_through_a_timeout_of_its_effect() {
+    let world = states().await;
+    let run = world.overdue(&["rebuild", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.contains("published 7 notices, all confirmed"), "{run}");
+    let waiting = world.wire().await.take_all(LAST_LEVEL).await;
+    let mut found: Vec<(String, String, Option<String>)> =
+        waiting.into_iter().map(|it| (it.text(), it.key, it.message_id)).collect();
+    found.sort();
+    let notice = |id: &str, key: &str| {
+        let body = serde_json::json!({ "order_id": id, "due_at": FAR }).to_string();
+        (body, key.to_owned(), Some(format!("{id}@{FAR}")))
+    };
+    let mut expected = vec![
+        notice("o-0", "30m.unpaid"),
+        notice("o-1", "30m.unpaid"),
+        notice("o-2", "30m.unpaid"),
+        notice("paid-0", "30m.unshipped"),
+        notice("shipped-0", "30m.unconfirmed"),
+    ];
+    expected.sort();
+    assert_eq!(found, expected);
+    // What is overdue waits for nothing.
+    assert_eq!(taken(&world, "orders.unpaid").await.0, set(["late-0".into(), "late-1".into()]));
+}
+
+/// The broker is empty, the orders are due now, soon and later; nothing but the notices closes them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_an_empty_broker_orders_are_closed_by_their_new_messages_at_their_deadlines() {
+    let world = World::new().await;
+    world.orders("late", 20, -5_000).await;
+    world.orders("soon", 150, 2_500).await;
+    world.orders("paid", 5, 2_500).await;
+    far(&world, "far", 3).await;
+    assert!(world.pay("paid-0").await);
+    // Twice: the second notice of an order does no harm.
+    for _ in 0..2 {
+        let run = world.overdue(&["rebuild", "--yes"]);
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(run.stdout.contains("published 177 notices, all confirmed"), "{run}");
+    }
+    // Paid after its notice was published.
+    assert!(world.pay("paid-1").await);
+    let worker = world.worker();
+    world.until_closed(173).await;
+    world.until_empty("orders.unpaid").await;
+    assert_eq!(world.number("SELECT count(*) FROM closures WHERE path <> 'message'").await, 0);
+    world.assert_invariants().await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.parked, counts.retried), (173, 0, 0));
+    assert_eq!(world.number("SELECT count(*) FROM orders WHERE status = 'unpaid'").await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_ladder_each_notice_takes_the_key_of_its_time() {
+    let world = World::of(crate::scheduled::LADDER).await;
+    world.orders("late", 5, -5_000).await;
+    world.orders("soon", 60, 2_500).await;
+    world.orders("later", 1, 37 * 60_000).await;
+    let route = |ms: u64| {
+        let delay = Delay::Exactly(Duration::from_millis(ms));
+        world.topology.route("unpaid", &delay).unwrap()
+    };
+    let wire = world.wire().await;
+    let along = wire.listen(&route(37 * 60_000).exchange, "#").await;
+    let run = world.overdue(&["rebuild", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.contains("published 66 notices, all confirmed"), "{run}");
+    let key = wire.take_many(&along, 1).await.remove(0).key;
+    let keys: BTreeSet<String> =
+        (36 * 600..=37 * 600).map(|tenths| route(tenths * 100).routing_key).collect();
+    assert!(keys.contains(&key), "{key} is not one of {keys:?}");
+    let worker = world.worker();
+    world.until_closed(65).await;
+    assert_eq!(world.number("SELECT count(*) FROM closures WHERE path <> 'message'").await, 0);
+    world.assert_invariants().await;
+    assert_eq!(worker.stop().await.parked, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_without_the_topology_gets_nothing() {
+    let world = World::new().await;
+    far(&world, "o", 2).await;
+    let wire = world.wire().await;
+    wire.channel.queue_delete(LAST_LEVEL.into(), QueueDeleteOptions::default()).await.unwrap();
+    let run = world.overdue(&["rebuild", "--yes"]);
+    insta::assert_snapshot!("a_level_is_missing", world.shown(&run));
+    assert_eq!(wire.ready("orders.parked").await, 0);
+    let bare = World::empty().await;
+    bare.store.init(&bare.schema, true).await.unwrap();
+    far(&bare, "o", 2).await;
+    let run = bare.overdue(&["rebuild", "--yes"]);
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(run.stderr.contains("`overdue apply`"), "{run}");
+}
+
+/// An effect that nobody can ask for its open orders says what to write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
+    let world = World::of(OWN).await;
+    let write = |name: &str, text: &str| std::fs::write(world.dir.path().join(name), text).unwrap();
+    write("mine.sql", include_str!("../../sql/close.sql"));
+    write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\n");
+    let run = world.overdue(&["rebuild"]);
+    insta::assert_snapshot!("without_overdue_sql", world.shown(&run));
+    write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\noverdue_sql = \"old.sql\"\n");
+    let old = "SELECT id AS order_id FROM orders WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms' LIMIT $1";
+    write("old.sql", old);
+    let run = world.overdue(&["rebuild"]);
+    insta::assert_snapshot!("without_pages", world.shown(&run));
+    let run = world.overdue(&["effect", "check", "mine"]);
+    assert!(
+        run.stdout.contains("warning      its overdue_sql takes no place to begin at"),
+        "{run}"
+    );
+    // As it should be, and failing.
+    let failing = include_str!("../../sql/overdue_ids.sql");
+    write(
+        "old.sql",
+        &failing.replace(
+            "interval '1 millisecond'",
+            "interval '1 millisecond' / (SELECT count(*) FROM stock)",
+        ),
+    );
+    world.sql("DELETE FROM stock").await;
+    let run = world.overdue(&["rebuild"]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains("effect `mine` (old.sql") && run.stderr.contains("division by zero"),
+        "{run}"
+    );
+}
+
+/// Dates at the ends of the calendar, and ids that no message can carry: what is shown before is what is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
+    let world = World::new().await;
+    far(&world, "o", 2).await;
+    world
+        .sql(
+            "INSERT INTO orders (id, due_at) VALUES ('never', 'infinity'), ('always', '-infinity'),
+                 ('old', '4000-01-01 BC'), ('later', '9999-01-01'), ('next century', '9999-01-01'),
+                 ('next year', '2098-01-01'), ('later-too', '2098-01-01')",
+        )
+        .await;
+    // As the program sees white space and control characters, and as it counts bytes.
+    let ids = [
+        "",
+        "two words",
+        "a\tb",
+        "a\u{a0}b",
+        "a\u{85}b",
+        "\u{3000}",
+        "a\u{200b}b",
+        "a\u{ad}b",
+        "é",
+    ];
+    let long = ["x".repeat(200), "x".repeat(201), "é".repeat(101)];
+    let client = world.store.client().await.unwrap();
+    for id in ids.into_iter().chain(long.iter().map(String::as_str)) {
+        let insert = "INSERT INTO orders (id, due_at) VALUES ($1, now() + interval '1 hour')";
+        client.execute(insert, &[&id]).await.unwrap();
+    }
+    let run = world.overdue(&["rebuild", "--yes"]);
+    insta::assert_snapshot!("odd_orders", world.shown(&run).replace(FAR, "<far>"));
+    let far = taken(&world, LAST_LEVEL).await.0;
+    assert!(
+        far.contains("o-0") && far.contains("later-too") && far.contains(&"x".repeat(200)),
+        "{far:?}"
+    );
+    assert_eq!(taken(&world, "orders.unpaid").await.0, set(["always".into(), "old".into()]));
+}
+
+/// The rights that docs/rebuild.md names are enough, and one less is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_that_it_needs() {
+    let world = World::new().await;
+    far(&world, "o", 2).await;
+    world.orders("late", 1, -1_000).await;
+    let rights = [r"^orders\.rebuild\.lock$", r"^orders\.(in|dlx)$", "^$"];
+    let user = format!("{}-rebuilds", world.vhost);
+    world.user_named(&user, "management").await;
+    for (lacking, code) in
+        [(["^$", rights[1], rights[2]], 77), ([rights[0], "^$", rights[2]], 77), (rights, 0)]
+    {
+        world.permit(&user, lacking).await;
+        let run = world.overdue_as(&["rebuild", "--yes"], &user);
+        assert_eq!(run.code, Some(code), "{lacking:?}: {run}");
+    }
+    assert_eq!(taken(&world, LAST_LEVEL).await.1, 2);
+}

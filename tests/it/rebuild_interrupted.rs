@@ -1,0 +1,133 @@
+//! `overdue rebuild` that is stopped, that loses its broker or its database, and that is not the only one.
+
+use std::{process::Command, time::Duration};
+
+use lapin::{options::QueueDeclareOptions, types::FieldTable};
+
+use crate::support::{Proxy, Run, WorkerProcess, World, until};
+
+use super::rebuild::{LAST_LEVEL, far, set, taken};
+
+/// What ended in its middle: what it said, and a command that goes on.
+struct Broken {
+    world: World,
+    orders: Vec<String>,
+    process: WorkerProcess,
+}
+
+const ORDERS: usize = 7_000;
+
+/// A rebuild that has published more than a page and less than everything.
+async fn half_way(change: impl FnOnce(&mut Command)) -> Broken {
+    let world = World::new().await;
+    let orders = far(&world, "o", ORDERS).await;
+    let mut command = world.command(&["rebuild", "--yes", "--rate", "2500"]);
+    change(&mut command);
+    let process = world.spawn(command);
+    let wire = world.wire().await;
+    until("a part is published", async || wire.ready(LAST_LEVEL).await, |n| *n > 2_500).await;
+    Broken { world, orders, process }
+}
+
+impl Broken {
+    /// Ends with `code`, says `what`, and the command that it prints publishes the rest.
+    async fn goes_on(mut self, code: i32, what: &str) {
+        let ended = self.process.ended(Duration::from_mins(1)).await;
+        let log = self.process.log();
+        assert_eq!(ended.code(), Some(code), "{log}");
+        assert!(log.contains(what), "{log}");
+        let (_, command) = log.split_once("go on with: overdue ").unwrap();
+        let mut words: Vec<&str> = command.split_whitespace().collect();
+        assert_eq!(words[..2], ["rebuild", "--from"], "{log}");
+        words.push("--yes");
+        let again = async || self.world.overdue(&words);
+        // The broker may not have seen yet that the first one is gone.
+        let run = until("the lock is free", again, |run: &Run| run.code != Some(1)).await;
+        assert_eq!(run.code, Some(0), "{run}");
+        let (found, messages) = taken(&self.world, LAST_LEVEL).await;
+        assert_eq!(found, set(self.orders));
+        // A page at the most is there twice.
+        assert!((ORDERS..=ORDERS + 2_000).contains(&messages), "{messages}");
+        let (_, count) = run.stdout.split_once("published ").unwrap();
+        let count: usize = count.split_whitespace().next().unwrap().parse().unwrap();
+        assert!((1..ORDERS).contains(&count), "{run}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_c_ends_it_and_the_next_one_goes_on() {
+    let broken = half_way(|_| {}).await;
+    broken.process.signal("INT");
+    broken.goes_on(1, "error: stopped").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
+    let services = crate::support::Services::main();
+    let proxy = Proxy::to(&services.broker_socket()).await;
+    let broken = half_way(|command| {
+        let url = command
+            .get_envs()
+            .find_map(|(name, value)| (name == "OVERDUE_BROKER__URL").then_some(value?))
+            .unwrap();
+        let mut url = url::Url::parse(url.to_str().unwrap()).unwrap();
+        url.set_host(Some("127.0.0.1")).unwrap();
+        url.set_port(Some(proxy.port())).unwrap();
+        command.env("OVERDUE_BROKER__URL", url.as_str());
+    })
+    .await;
+    proxy.refuse();
+    broken.goes_on(69, "are confirmed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
+    let services = crate::support::Services::main();
+    let proxy = Proxy::to(&services.database_socket()).await;
+    let url = services.database_url(Some(proxy.port()));
+    let broken = half_way(|command| {
+        command.env("OVERDUE_DATABASE__URL", url);
+    })
+    .await;
+    proxy.refuse();
+    broken.goes_on(69, "PostgreSQL").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_at_once_and_the_second_says_so() {
+    let world = World::new().await;
+    far(&world, "o", 2).await;
+    let wire = world.wire().await;
+    let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+    let none = FieldTable::default();
+    wire.channel.queue_declare("orders.rebuild.lock".into(), options, none).await.unwrap();
+    let run = world.overdue(&["rebuild", "--yes"]);
+    insta::assert_snapshot!("two_at_once", world.shown(&run));
+    assert_eq!(wire.ready(LAST_LEVEL).await, 0);
+    // Whoever holds that lock, orders are closed.
+    let worker = world.worker();
+    let orders = world.orders("due", 20, 200).await;
+    world.publish("200ms", &orders).await;
+    world.until_closed(20).await;
+    assert_eq!(worker.stop().await.closed, 20);
+}
+
+/// The first one goes on until it is done, the second one does nothing, and a worker closes what is due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_rebuilds_at_once_and_orders_are_closed_meanwhile() {
+    let mut broken = half_way(|_| {}).await;
+    broken.process.signal("STOP");
+    let world = &broken.world;
+    let second = world.overdue(&["rebuild", "--yes"]);
+    assert_eq!(second.code, Some(1), "{second}");
+    assert!(second.stderr.contains("another `overdue rebuild` is publishing"), "{second}");
+    let worker = world.worker();
+    let orders = world.orders("due", 50, 200).await;
+    world.publish("200ms", &orders).await;
+    world.until_closed(50).await;
+    assert_eq!(worker.stop().await.parked, 0);
+    broken.process.signal("CONT");
+    let ended = broken.process.ended(Duration::from_mins(1)).await;
+    assert_eq!(ended.code(), Some(0), "{}", broken.process.log());
+    assert_eq!(taken(&broken.world, LAST_LEVEL).await, (set(broken.orders), ORDERS));
+}

@@ -1,0 +1,150 @@
+//! Relays: one publishes at a time, and what it has comes back when it dies.
+
+use std::collections::BTreeMap;
+
+use deadpool_postgres::Object;
+
+use super::events::write;
+use crate::support::{World, until};
+
+const BEGIN: &str = include_str!("../../sql/outbox_begin.sql");
+const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
+const HOLD: &str = include_str!("../../sql/outbox_hold.sql");
+const DONE: &str = include_str!("../../sql/outbox_done.sql");
+
+/// Id, order and name of each event that a claim takes.
+async fn claim(client: &Object, limit: i64) -> Vec<(i64, String, String)> {
+    client.batch_execute(BEGIN).await.unwrap();
+    let rows = client.query(CLAIM, &[&limit]).await.unwrap();
+    client.batch_execute(HOLD).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(2), row.get(1))).collect()
+}
+
+async fn finish(client: &Object, claimed: &[(i64, String, String)]) {
+    let ids: Vec<i64> = claimed.iter().map(|(id, ..)| *id).collect();
+    client.execute(DONE, &[&ids]).await.unwrap();
+    client.batch_execute("COMMIT").await.unwrap();
+}
+
+fn names(claimed: &[(i64, String, String)]) -> Vec<String> {
+    claimed.iter().map(|(_, order, event)| format!("{order} {event}")).collect()
+}
+
+async fn pid(client: &Object) -> i32 {
+    client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
+}
+
+/// Until a connection waits for the one that has the outbox.
+async fn until_in_line(world: &World, pid: i32) {
+    let sql = format!(
+        "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory' AND NOT granted"
+    );
+    until("in line", async || world.number(&sql).await, |waiting| *waiting == 1).await;
+}
+
+/// Two relays on two connections, one step at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_waits_while_another_one_publishes_and_writers_do_not() {
+    let world = World::new().await;
+    let (one, other) = (world.store.client().await.unwrap(), world.store.client().await.unwrap());
+    write(&world, &[("first", "x"), ("second", "x"), ("first", "y")]).await;
+    let first = claim(&one, 1).await;
+    assert_eq!(names(&first), ["x first"]);
+    let waits = pid(&other).await;
+    let second = tokio::spawn(async move {
+        let claimed = claim(&other, 500).await;
+        (claimed, other)
+    });
+    until_in_line(&world, waits).await;
+    write(&world, &[("third", "x")]).await;
+    // As long as it publishes it holds back no vacuum.
+    let holds = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE pid = {} AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL)",
+        pid_of_holder(&world).await
+    );
+    assert_eq!(world.number(&holds).await, 0);
+    finish(&one, &first).await;
+    let (second, other) = second.await.unwrap();
+    assert_eq!(names(&second), ["x second", "y first", "x third"]);
+    finish(&other, &second).await;
+    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 0);
+}
+
+async fn pid_of_holder(world: &World) -> i64 {
+    let holder = "SELECT pid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted \
+                  AND objid = 'outbox'::regclass";
+    world.number(holder).await
+}
+
+/// What it had comes back with its connection, without any waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_that_dies_or_hangs_gives_everything_back() {
+    let world = World::new().await;
+    let (dies, hangs) = (world.store.client().await.unwrap(), world.store.client().await.unwrap());
+    let other = world.store.client().await.unwrap();
+    write(&world, &[("first", "x"), ("second", "x")]).await;
+    let taken = claim(&dies, 500).await;
+    world.sql(&format!("SELECT pg_terminate_backend({})", pid(&dies).await)).await;
+    assert_eq!(claim(&hangs, 500).await, taken);
+    // Shorter than in the file, which gives it 20 s.
+    hangs.batch_execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'").await.unwrap();
+    assert_eq!(claim(&other, 500).await, taken);
+    until("the hanging one is ended", async || hangs.is_closed(), |closed| *closed).await;
+    finish(&other, &taken).await;
+}
+
+/// A worker of an older version that still runs marks what it has, for 30 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_older_worker_has_is_left_to_it_with_all_that_follows_in_its_orders() {
+    let world = World::new().await;
+    let client = world.store.client().await.unwrap();
+    let events = [("e-1", "x"), ("e-2", "x"), ("e", "y"), ("e-3", "x"), ("e", "z")];
+    write(&world, &events).await;
+    let mark = async |until: &str| {
+        let sql = format!(
+            "UPDATE outbox SET claimed_until = now() + interval '{until}' WHERE event = 'e-2'"
+        );
+        world.sql(&sql).await;
+    };
+    mark("30 s").await;
+    let claimed = claim(&client, 500).await;
+    assert_eq!(names(&claimed), ["x e-1", "y e", "z e"]);
+    finish(&client, &claimed).await;
+    mark("-1 s").await;
+    let claimed = claim(&client, 500).await;
+    assert_eq!(names(&claimed), ["x e-2", "x e-3"]);
+    finish(&client, &claimed).await;
+}
+
+/// Five relays that claim, publish and forget at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
+    let world = World::new().await;
+    world
+        .sql(
+            "INSERT INTO outbox (event, order_id)
+             SELECT 'e', 'o-' || n % 7 FROM generate_series(1, 3000) n",
+        )
+        .await;
+    let published = std::sync::Mutex::new(Vec::new());
+    let relays = (0..5).map(async |_| {
+        let client = world.store.client().await.unwrap();
+        loop {
+            let claimed = claim(&client, 20).await;
+            let events = claimed.iter().map(|(id, order, _)| (order.clone(), *id));
+            published.lock().unwrap().extend(events);
+            finish(&client, &claimed).await;
+            if claimed.is_empty() {
+                break;
+            }
+        }
+    });
+    futures_util::future::join_all(relays).await;
+    let published = published.into_inner().unwrap();
+    assert_eq!(published.len(), 3_000);
+    let mut last = BTreeMap::new();
+    for (order, id) in published {
+        let before = last.insert(order.clone(), id).unwrap_or_default();
+        assert!(before < id, "{order}: {id} after {before}");
+    }
+}

@@ -1,0 +1,147 @@
+//! What cannot be published: refused where it is written, set aside where it was written all the same.
+
+use overdue::internals::order::OrderId;
+
+use crate::support::{World, until};
+
+/// Message and hint of a statement that is refused.
+async fn refusal(world: &World, sql: &str) -> String {
+    let client = world.store.client().await.unwrap();
+    let error = client.query(&format!("SELECT {sql}"), &[]).await.expect_err(sql);
+    let error = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error}"));
+    assert_eq!(error.code().code(), "22023", "{sql}");
+    format!("{sql}\n  {}\n  {}", error.message(), error.hint().unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
+    let world = World::new().await;
+    let mut texts = vec![refusal(&world, "schedule('o', 'unpaid', '1 min')").await];
+    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unshipped')").await;
+    for sql in [
+        "schedule('o', 'unpiad', '1 min')",
+        "schedule('o', NULL, '1 min')",
+        "schedule('', 'unpaid', '1 min')",
+        "schedule(NULL::text, 'unpaid', '1 min')",
+        "schedule('4711 ', 'unpaid', '1 min')",
+        "schedule(repeat('é', 101), 'unpaid', '1 min')",
+        "schedule('o', 'unpaid', '-1 s')",
+        "schedule('o', 'unpaid', '10 years 1 s')",
+        "schedule('o', 'unpaid', NULL)",
+        "schedule_at('o', 'unpaid', 'infinity')",
+        "schedule_at('o', 'unpaid', '-infinity')",
+        "schedule_at('o', 'unpaid', NULL)",
+    ] {
+        texts.push(refusal(&world, sql).await);
+    }
+    insta::assert_snapshot!(texts.join("\n"));
+    // The order is not there either.
+    let client = world.store.client().await.unwrap();
+    let both = "INSERT INTO orders (id, due_at) VALUES ('o', schedule('o', 'unpiad', '1 min'))";
+    assert!(client.execute(both, &[]).await.is_err());
+    assert_eq!(world.number("SELECT count(*) FROM orders").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_notices").await, 0);
+}
+
+/// Function and worker agree on what an order id is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_function_takes_the_ids_that_a_message_can_carry() {
+    let world = World::new().await;
+    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid')").await;
+    let client = world.store.client().await.unwrap();
+    let sql = "SELECT schedule($1::text, 'unpaid', '40 minutes')";
+    // Each character that PostgreSQL's text can hold, up to the end of general punctuation, and some beyond.
+    let characters = (1..=0x3100).chain([0xfeff, 0x1_f600, 0x10_ffff]).filter_map(char::from_u32);
+    let source = "SELECT substring(prosrc FROM $r$order_id ~ '(\\[[^']*\\])'$r$) FROM pg_proc
+                  WHERE oid = 'schedule_at(text, text, timestamptz)'::regprocedure";
+    let class: String = client.query_one(source, &[]).await.unwrap().get(0);
+    assert!(characters.clone().count() > 12_000);
+    let ids: Vec<String> = characters.map(|c| format!("a{c}b")).collect();
+    let refused = client
+        .query("SELECT id FROM unnest($1::text[]) id WHERE id ~ $2", &[&ids, &class])
+        .await
+        .unwrap();
+    let refused: Vec<String> = refused.iter().map(|row| row.get(0)).collect();
+    let unreadable: Vec<String> =
+        ids.iter().filter(|id| OrderId::parse(id).is_err()).cloned().collect();
+    assert_eq!(refused, unreadable);
+    for id in ["x".repeat(200), "é".repeat(100), "4711".to_owned(), "a\u{feff}b".to_owned()] {
+        assert!(OrderId::parse(&id).is_ok());
+        assert!(client.query(sql, &[&id]).await.is_ok(), "{id}");
+    }
+    for id in ["x".repeat(201), "é".repeat(101), String::new()] {
+        assert!(OrderId::parse(&id).is_err());
+        assert!(client.query(sql, &[&id]).await.is_err(), "{id}");
+    }
+    let keys = "SELECT schedule(7::bigint, 'unpaid', '1 s'), schedule(7, 'unpaid', '1 s'),
+                       schedule('0b7f9d1e-0000-4000-8000-000000000000'::uuid, 'unpaid', '1 s'),
+                       schedule_at(7, 'unpaid', now()), schedule_at(gen_random_uuid(), 'unpaid', now())";
+    assert!(client.query(keys, &[]).await.is_ok());
+}
+
+/// Rows of a table whose constraints somebody has dropped, written past the function.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.in", "#").await;
+    world
+        .sql(
+            "ALTER TABLE scheduled_notices ALTER order_id DROP NOT NULL, ALTER timeout DROP NOT NULL,
+                 ALTER due_at DROP NOT NULL, ALTER scheduled_at DROP NOT NULL;
+             INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES
+                 ('good-1', 'unpaid', now() + interval '40 minutes'), (NULL, 'unpaid', now()), ('', 'unpaid', now()),
+                 ('a b', 'unpaid', now()), (repeat('x', 1000000), 'unpaid', now()), ('o', NULL, now()),
+                 ('o', 'unpiad', now()), ('o', repeat('t', 1000000), now()), ('o', 'unpaid', NULL),
+                 ('o', 'unpaid', 'infinity'), ('o', 'unpaid', '-infinity'), ('o', 'unpaid', '0044-03-15 BC'),
+                 ('o', 'unpaid', '9999-12-31 23:59:59Z'), ('good-2', 'unpaid', now() + interval '40 minutes');
+             INSERT INTO scheduled_notices (order_id, timeout, due_at, scheduled_at)
+             VALUES ('good-3', 'unpaid', now() + interval '40 minutes', 'infinity')",
+        )
+        .await;
+    let _worker = world.worker();
+    let mut orders: Vec<String> =
+        wire.take_many(&along, 3).await.iter().map(super::order_of).collect();
+    orders.sort();
+    assert_eq!(orders, ["good-1", "good-2", "good-3"]);
+    world.until_published().await;
+    let rows = world
+        .rows("SELECT reason || CASE WHEN unknown_timeout THEN ' (comes back)' ELSE '' END FROM scheduled_notices_refused ORDER BY id")
+        .await;
+    let reasons: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    insta::assert_snapshot!(reasons.join("\n"));
+}
+
+/// An old worker beside a new one does not know its timeouts, and is the one that publishes when the new one comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_beside_the_old_one() {
+    let world = World::new().await;
+    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unclaimed')").await;
+    world.sql("SELECT schedule('o', 'unclaimed', '40 minutes')").await;
+    let old = world.worker();
+    let aside = async || {
+        world.number("SELECT count(*) FROM scheduled_notices_refused WHERE unknown_timeout").await
+    };
+    until("set aside", aside, |rows| *rows == 1).await;
+    let newer = std::fs::read_to_string(world.topology_file()).unwrap();
+    let newer = format!("{newer}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n");
+    std::fs::write(world.topology_file(), newer).unwrap();
+    let newer = world.started(|_| {}).await;
+    let wire = world.wire().await;
+    let level = async || wire.ready("orders.delay.30m").await;
+    until("published", level, |ready| *ready == 1).await;
+    world.until_published().await;
+    assert_eq!(aside().await, 0);
+    // From now on the one that knows both publishes both, and none comes aside.
+    for n in 0..5 {
+        world.sql(&format!("SELECT schedule('p-{n}', 'unclaimed', '40 minutes'), schedule('q-{n}', 'unpaid', '40 minutes')")).await;
+        world.until_published().await;
+        assert_eq!(aside().await, 0);
+    }
+    until("each once", level, |ready| *ready == 11).await;
+    // When it is gone the old one publishes what it knows.
+    drop(newer);
+    world.sql("SELECT schedule('last', 'unpaid', '40 minutes')").await;
+    world.until_published().await;
+    assert!(old.is_running());
+}

@@ -1,0 +1,131 @@
+//! Orders whose rows never end or are cancelled: no other order waits for them.
+
+use overdue::internals::store::orders::Effect;
+
+use crate::support::{World, until, worker::settings, world::TOPOLOGY};
+
+use super::bad_rows::{due, refuse, sweeping};
+
+/// A trigger that never ends for some orders.
+async fn hang(world: &World, which: &str) {
+    world
+        .sql(&format!(
+            "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$;
+             CREATE TRIGGER hang BEFORE UPDATE ON orders FOR EACH ROW
+             WHEN (NEW.id IN ({which}) AND NEW.status = 'closed') EXECUTE FUNCTION hang()"
+        ))
+        .await;
+}
+
+/// The database, with a statement time-out that a test can wait for.
+fn impatient(world: &World) -> String {
+    let url = world.services.database_url(None);
+    let more = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{more}options=-c%20statement_timeout%3D300ms")
+}
+
+/// A row whose trigger never ends is met by the statement time-out: the batch is split around it, and the others are
+/// closed. Alone it is tried again later, because nobody knows whether it is the database that is slow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_when_it_is_well() {
+    let world = World::new().await;
+    hang(&world, "'o-1'").await;
+    due(&world, 4).await;
+    let worker = world.worker_at(world.address(), &impatient(&world), settings());
+    world.until_closed(3).await;
+    assert_eq!(world.status("o-1").await, "unpaid");
+    let counts = async || worker.counts();
+    until("tried again", counts, |counts| counts.retried + counts.put_back >= 2).await;
+    world.sql("DROP FUNCTION hang CASCADE").await;
+    world.until_closed(4).await;
+    assert_eq!(worker.stop().await.parked, 0);
+    world.assert_invariants().await;
+}
+
+/// They stay the oldest, and fail first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_rows_that_exceed_the_statement_time_out_do_not_stop_the_sweep() {
+    let world = World::new().await;
+    hang(&world, "'bad-0', 'bad-1', 'bad-2'").await;
+    world.orders("bad", 3, -20_000).await;
+    world.orders("o", 20, -10_000).await;
+    let worker = world.worker_at(world.address(), &impatient(&world), sweeping());
+    world.until_closed(20).await;
+    assert_eq!(world.status("bad-0").await, "unpaid");
+    let swept = async || worker.counts().swept;
+    until("the page is done with", swept, |swept| *swept == 20).await;
+    worker.stop().await;
+    world.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_rows_that_exceed_the_statement_time_out_do_not_hold_up_the_others_of_their_batch() {
+    let world = World::new().await;
+    hang(&world, "'o-0', 'o-1', 'o-2'").await;
+    due(&world, 23).await;
+    let worker = world.worker_at(world.address(), &impatient(&world), settings());
+    world.until_closed(20).await;
+    assert_eq!(worker.stop().await.parked, 0);
+    world.assert_invariants().await;
+}
+
+/// The SQLSTATE of a time-out, raised by one row at once: that it is cancelled says nothing about the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked() {
+    // So that it is alone when it comes back.
+    let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
+    let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
+    refuse(&world, &["57014"]).await;
+    due(&world, 60).await;
+    let worker = world.worker();
+    world.until_closed(59).await;
+    let counts = async || worker.counts();
+    until("tried again alone", counts, |counts| counts.retried + counts.put_back >= 2).await;
+    let counts = worker.counts();
+    // Beside others that were closed it was its own fault, and that costs a retry.
+    assert!(counts.closed == 59 && counts.retried <= 1, "{counts:?}");
+    world.sql("DROP TRIGGER refuse ON orders").await;
+    world.until_closed(60).await;
+    assert_eq!(worker.stop().await.parked, 0);
+    world.assert_invariants().await;
+}
+
+/// Somebody cancels the worker's statement, as administrators do: no order is at fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_somebody_cancels_is_closed_in_parts_and_burns_no_retry() {
+    let world = World::new().await;
+    due(&world, 60).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = world.stall(&mut client, "o-17").await;
+    let worker = world.worker();
+    until("cancelled", async || world.cancel_waiting().await, |cancelled| *cancelled > 0).await;
+    held.rollback().await.unwrap();
+    world.until_closed(60).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed, counts.retried, counts.parked), (60, 0, 0));
+    world.assert_invariants().await;
+}
+
+/// Its statement would last for a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_ends_with_the_worker_in_the_middle_of_a_statement() {
+    let world = World::new().await;
+    let slow = "SELECT id AS order_id FROM orders, pg_sleep(60)
+                WHERE due_at <= now() - $2::bigint * interval '1 ms' LIMIT $1";
+    let effect = Effect { overdue_sql: Some(slow.to_owned()), ..Effect::close() };
+    world.orders("o", 1, -10_000).await;
+    let worker = world.worker_of(effect, sweeping());
+    let running = format!(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE wait_event = 'PgSleep' AND query LIKE '%pg_sleep(60)%' AND pid <> pg_backend_pid()
+         AND pid IN (SELECT pid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE relnamespace = '{}'::regnamespace)",
+        world.schema
+    );
+    let running = async || world.number(&running).await;
+    until("the statement runs", running, |count| *count == 1).await;
+    let asked = std::time::Instant::now();
+    worker.stop().await;
+    until("the statement is cancelled", running, |count| *count == 0).await;
+    assert!(asked.elapsed() < std::time::Duration::from_secs(20));
+}

@@ -1,0 +1,142 @@
+//! `sql/close.sql`: how it is planned, what it does with rows that change meanwhile, and what it writes.
+
+use overdue::internals::{
+    order::{OrderId, Outcome},
+    store::{
+        Store,
+        orders::{ClosingPath, Effect},
+    },
+};
+
+use crate::support::{World, until};
+
+fn parsed(ids: &[String]) -> Vec<OrderId> {
+    ids.iter().map(|id| OrderId::parse(id).unwrap()).collect()
+}
+
+/// With a connection of its own, so that it is always the same.
+fn on_one_connection(world: &World) -> Store {
+    Store::new(&world.services.database_url(None), &world.schema, 1).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_is_prepared_and_planned_once_per_connection_whatever_the_size_of_a_batch() {
+    let world = World::new().await;
+    let store = on_one_connection(&world);
+    let ids = parsed(&world.orders("o", 140, 0).await);
+    let (single, batches) = ids.split_at(20);
+    let effect = Effect::close();
+    for batch in single.chunks(1).chain(batches.chunks(60)) {
+        let outcomes = store.run_effect(&effect, batch, ClosingPath::Message).await.unwrap();
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Closed { .. })));
+    }
+    let client = store.client().await.unwrap();
+    let plans = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '-- close:%'";
+    let rows = client.query(plans, &[]).await.unwrap();
+    let plans: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(plans, [(22, 0)]);
+}
+
+/// The plan of a part of the statement, in the session of a worker.
+async fn plan_of(store: &Store, part: &str) -> String {
+    let client = store.client().await.unwrap();
+    let sql = Effect::close().sql;
+    client.batch_execute(&format!("PREPARE part (text[], text) AS {sql}")).await.unwrap();
+    let explain = "EXPLAIN (COSTS OFF) EXECUTE part (ARRAY['a', 'b'], 'message')";
+    let lines = client.query(explain, &[]).await.unwrap();
+    let lines: Vec<String> = lines.iter().map(|row| row.get(0)).collect();
+    client.batch_execute("DEALLOCATE part").await.unwrap();
+    let begin = lines.iter().position(|line| line.trim() == format!("CTE {part}")).unwrap();
+    let depth = |line: &String| line.len() - line.trim_start().len();
+    let end = lines[begin + 1..].iter().position(|line| depth(line) <= depth(&lines[begin]));
+    lines[begin..=begin + end.unwrap()].join("\n")
+}
+
+/// Whoever locks stock does it in SKU order: then nobody deadlocks. It follows from the plan, so the plan is looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stock_is_released_in_sku_order_whatever_the_size_of_the_tables() {
+    let world = World::new().await;
+    let store = on_one_connection(&world);
+    let mut plans = Vec::new();
+    for skus in [0, 1, 5, 100, 20_000] {
+        world
+            .sql(&format!(
+                "TRUNCATE stock CASCADE;
+                 INSERT INTO stock (sku, available) SELECT 'sku-' || n, 0 FROM generate_series(1, {skus}) n;
+                 INSERT INTO orders (id, due_at) SELECT 'o-' || n, now() FROM generate_series(1, {skus}) n
+                 ON CONFLICT DO NOTHING;
+                 INSERT INTO order_items (order_id, sku, qty)
+                 SELECT 'o-' || n, 'sku-' || n, 1 FROM generate_series(1, {skus}) n;
+                 ANALYZE stock, orders, order_items"
+            ))
+            .await;
+        plans.push(plan_of(&store, "released").await);
+    }
+    // From the sorted rows to the stock one by one; or, in a small table, along the index of the SKUs.
+    for plan in &plans {
+        assert!(plan.contains("Nested Loop"), "{plan}");
+        assert!(plan.contains("Index Scan using stock_pkey on stock"), "{plan}");
+    }
+    insta::assert_snapshot!(plans.last().unwrap());
+}
+
+/// Changes an order when the statement has its snapshot and before it locks; what it says of the order.
+async fn changed_meanwhile(world: &World, prefix: &str, change: &str) -> String {
+    let key = format!("hashtext('{}'), hashtext('{prefix}')", world.schema);
+    let sql = Effect::close().sql;
+    let waits =
+        format!("WHERE id = ANY ($1) AND (SELECT pg_advisory_xact_lock({key}) IS NOT NULL) ORDER");
+    let sql = sql.replacen("WHERE id = ANY ($1) ORDER", &waits, 1);
+    assert!(sql.contains("pg_advisory"));
+    let id = world.orders(prefix, 1, 0).await.remove(0);
+    let holder = world.store.client().await.unwrap();
+    holder.batch_execute(&format!("BEGIN; SELECT pg_advisory_xact_lock({key})")).await.unwrap();
+    let connection = world.store.client().await.unwrap();
+    let pid: i32 = connection.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let ids = vec![id.clone()];
+    let closing = tokio::spawn(async move { connection.query(&sql, &[&ids, &"message"]).await });
+    let waiting = format!(
+        "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory' AND NOT granted"
+    );
+    until("it waits", async || world.number(&waiting).await, |waiting| *waiting == 1).await;
+    world.sql(&format!("UPDATE orders SET {change} WHERE id = '{id}'")).await;
+    holder.batch_execute("COMMIT").await.unwrap();
+    let rows = closing.await.unwrap().unwrap();
+    assert_eq!(rows.len(), 1);
+    let state = world.store.client().await.unwrap();
+    let state = state.query_one("SELECT status FROM orders WHERE id = $1", &[&id]).await.unwrap();
+    let closed = i64::from(state.get::<_, &str>(0) == "closed");
+    assert_eq!(
+        world.number(&format!("SELECT count(*) FROM closures WHERE order_id = '{id}'")).await,
+        closed
+    );
+    format!("{}, {}", rows[0].get::<_, &str>(1), state.get::<_, &str>(0))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_changes_while_the_statement_runs_is_decided_by_its_latest_row() {
+    let world = World::new().await;
+    let paid = changed_meanwhile(&world, "paid", "status = 'paid', ship_by = now()").await;
+    assert_eq!(paid, "already_final, paid");
+    let later = changed_meanwhile(&world, "later", "due_at = now() + interval '1 hour'").await;
+    assert_eq!(later, "not_due, unpaid");
+    let other = changed_meanwhile(&world, "other", "category = 'virtual'").await;
+    assert_eq!(other, "busy, unpaid");
+    // And closed the next time.
+    let ids = parsed(&["other-0".to_owned()]);
+    let again = world.store.run_effect(&Effect::close(), &ids, ClosingPath::Message).await.unwrap();
+    assert!(matches!(again[..], [Outcome::Closed { .. }]), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_events_nothing_is_written_into_the_outbox() {
+    let world = World::new().await;
+    let ids = parsed(&world.orders("o", 3, 0).await);
+    let store = Store::without_events(&world.services.database_url(None), &world.schema, 1);
+    let store = store.unwrap();
+    store.run_effect(&Effect::close(), &ids[..2], ClosingPath::Message).await.unwrap();
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 2);
+    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 0);
+    world.store.run_effect(&Effect::close(), &ids[2..], ClosingPath::Message).await.unwrap();
+    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
+}

@@ -1,0 +1,264 @@
+//! The states of the reference orders: three timeouts with their built-in effects, and no other way between states.
+
+use std::collections::BTreeSet;
+
+use overdue::internals::order::{FinalState, OrderId, Outcome};
+use overdue::internals::store::orders::{ClosingPath, Effect};
+
+use crate::support::{World, ids, until};
+
+/// The three timeouts of the repository's file, with a delay for a test.
+const TOPOLOGY: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+
+[[timeout]]
+name = "unshipped"
+after = "100ms"
+effect = "cancel"
+
+[[timeout]]
+name = "unconfirmed"
+after = "100ms"
+effect = "complete"
+
+[retry]
+after = ["100ms"]
+"#;
+
+const STATES: [&str; 6] = ["unpaid", "paid", "shipped", "completed", "closed", "cancelled"];
+/// From, to: what an order can do.
+const ALLOWED: [(&str, &str); 5] = [
+    ("unpaid", "paid"),
+    ("unpaid", "closed"),
+    ("paid", "shipped"),
+    ("paid", "cancelled"),
+    ("shipped", "completed"),
+];
+
+/// Six orders: two that are still unpaid, two paid, two shipped, all of them overdue.
+async fn overdue_in_each_state(world: &World) {
+    for (state, prefix) in [("unpaid", "u"), ("paid", "p"), ("shipped", "s")] {
+        for id in world.orders(prefix, 2, 0).await {
+            world.bring_to(&id, state).await;
+        }
+    }
+    let deadlines = "UPDATE orders SET ship_by = now() WHERE status = 'paid';
+                     UPDATE orders SET confirm_by = now() WHERE status = 'shipped'";
+    world.sql(deadlines).await;
+}
+
+async fn until_ended(world: &World) {
+    let ended = [("cancelled", 2), ("closed", 2), ("completed", 2)];
+    let ended = ended.map(|(state, orders)| (state.to_owned(), orders)).into();
+    until("each in its final state", async || world.statuses().await, |seen| *seen == ended).await;
+    world.assert_invariants().await;
+    assert_eq!(world.number("SELECT sum(reserved)::bigint FROM stock").await, 0);
+    let said = "SELECT effect || ' ' || outcome || ' ' || count(*) FROM closures GROUP BY effect, outcome ORDER BY 1";
+    let said: Vec<String> = world.rows(said).await.iter().map(|row| row.get(0)).collect();
+    assert_eq!(said, ["cancel cancelled 2", "close closed 2", "complete completed 2"]);
+}
+
+/// With the binary, and nothing in its settings about effects.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_is() {
+    let world = World::of(TOPOLOGY).await;
+    overdue_in_each_state(&world).await;
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "order.*").await;
+    let mut worker = world
+        .started(|command| {
+            command.env("OVERDUE_LOG__FILTER", "overdue=debug");
+        })
+        .await;
+    for (timeout, prefix) in [("unpaid", "u"), ("unshipped", "p"), ("unconfirmed", "s")] {
+        wire.publish_all("orders.in", &format!("100ms.{timeout}"), &ids(prefix, 2)).await;
+    }
+    until_ended(&world).await;
+    let events = wire.take_many(&subscriber, 6).await;
+    let events: BTreeSet<String> = events.into_iter().map(|event| event.key).collect();
+    let expected = ["order.cancelled", "order.closed", "order.completed"];
+    assert_eq!(events, expected.map(str::to_owned).into());
+    for state in ["states=cancelled", "states=closed", "states=completed"] {
+        worker.until_logged(state).await;
+    }
+    world.parked(0).await;
+}
+
+/// No message comes for any of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweep_finds_what_is_overdue_in_each_state() {
+    let world = World::of(TOPOLOGY).await;
+    overdue_in_each_state(&world).await;
+    let mut worker = world
+        .started(|command| {
+            command
+                .env("OVERDUE_WORKER__SWEEP_EVERY", "500ms")
+                .env("OVERDUE_WORKER__SWEEP_GRACE", "1ms");
+        })
+        .await;
+    until_ended(&world).await;
+    for state in ["states=cancelled", "states=closed", "states=completed"] {
+        worker.until_logged(state).await;
+    }
+}
+
+/// Whatever the state, and however overdue: an effect moves the orders of its own state only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_changes_orders_of_its_own_state_only() {
+    let effects = [
+        (Effect::close(), "unpaid", "closed"),
+        (Effect::cancel(), "paid", "cancelled"),
+        (Effect::complete(), "shipped", "completed"),
+    ];
+    for (effect, from, to) in effects {
+        let world = World::of(TOPOLOGY).await;
+        let orders = world.orders("o", STATES.len(), 0).await;
+        for (id, state) in orders.iter().zip(STATES) {
+            world.bring_to(id, state).await;
+        }
+        let passed =
+            "UPDATE orders SET due_at = now() - interval '1 h', ship_by = now() - interval '1 h',
+                      confirm_by = now() - interval '1 h'";
+        world.sql(passed).await;
+        let asked: Vec<OrderId> = orders.iter().map(|id| OrderId::parse(id).unwrap()).collect();
+        let outcomes = world.store.run_effect(&effect, &asked, ClosingPath::Message).await.unwrap();
+        for ((id, state), outcome) in orders.iter().zip(STATES).zip(outcomes) {
+            let now = world.status(id).await;
+            if state == from {
+                assert_eq!(now, to);
+                assert!(
+                    matches!(&outcome, Outcome::Closed { state, .. } if state.as_str() == to),
+                    "{outcome:?}"
+                );
+            } else {
+                assert_eq!(now, state);
+                assert_eq!(outcome, Outcome::AlreadyFinal, "{} of {state}", effect.name);
+            }
+        }
+    }
+}
+
+/// Not a minute before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_before_the_deadline_of_its_state_is_not_due() {
+    let world = World::of(TOPOLOGY).await;
+    let id = world.orders("o", 1, 0).await.remove(0);
+    let order = [OrderId::parse(&id).unwrap()];
+    for (state, effect, days) in
+        [("paid", Effect::cancel(), 30), ("shipped", Effect::complete(), 14)]
+    {
+        assert!(if state == "paid" { world.pay(&id).await } else { world.ship(&id).await });
+        let outcomes = world.store.run_effect(&effect, &order, ClosingPath::Message).await.unwrap();
+        let Outcome::NotDue { remaining } = outcomes[0] else { panic!("{outcomes:?}") };
+        let (days, day) =
+            (std::time::Duration::from_hours(24 * days), std::time::Duration::from_hours(1));
+        assert!(remaining <= days && remaining + day > days, "{remaining:?}");
+        assert_eq!(world.status(&id).await, state);
+    }
+}
+
+/// Also past the statements: whoever writes into the table, with any statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transition_that_is_not_allowed_cannot_be_written() {
+    let world = World::of(TOPOLOGY).await;
+    let client = world.store.client().await.unwrap();
+    for from in STATES {
+        for to in STATES {
+            let id = world.orders(&format!("{from}-{to}"), 1, 0).await.remove(0);
+            world.bring_to(&id, from).await;
+            let sql = format!(
+                "UPDATE orders SET status = '{to}', ship_by = now(), confirm_by = now() WHERE id = '{id}'"
+            );
+            let written = client.batch_execute(&sql).await;
+            let allowed = from == to || ALLOWED.contains(&(from, to));
+            assert_eq!(written.is_ok(), allowed, "{from} to {to}: {written:?}");
+            assert_eq!(world.status(&id).await, if allowed { to } else { from });
+            if let Err(error) = written {
+                let refused = error.as_db_error().unwrap();
+                assert_eq!(refused.message(), format!("order {id} cannot go from {from} to {to}"));
+                assert_eq!(refused.constraint(), Some("orders_transition"));
+            }
+        }
+    }
+    // A state without its deadline would never be overdue.
+    world.orders("paid", 1, 0).await;
+    let without =
+        client.batch_execute("UPDATE orders SET status = 'paid' WHERE id = 'paid-0'").await;
+    let refused = without.unwrap_err();
+    assert_eq!(refused.as_db_error().unwrap().constraint(), Some("orders_paid_has_ship_by"));
+}
+
+/// What is built in has an index for all that it asks, and locks rows in an order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_built_in_effects_pass_their_own_check() {
+    let world = World::of(TOPOLOGY).await;
+    overdue_in_each_state(&world).await;
+    let run = world.overdue(&["effect", "check", "--all"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    for ended in ["2 closed", "2 cancelled", "2 completed"] {
+        let tried = format!("tried on     2 orders, rolled back: {ended}");
+        assert!(run.stdout.contains(&tried), "{tried}\n{run}");
+    }
+    assert!(!run.stdout.contains("warning"), "{run}");
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
+    let neither = world.overdue(&["effect", "check"]);
+    assert_eq!(neither.code, Some(64), "{neither}");
+    assert!(neither.stderr.contains("<NAME|--all>"), "{neither}");
+}
+
+/// Tables of before there were three timeouts, with orders in them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_reference_tables_are_brought_up_to_date() {
+    let world = World::of(TOPOLOGY).await;
+    world
+        .sql(
+            "DROP TRIGGER orders_transition ON orders;
+             ALTER TABLE closures DROP COLUMN outcome;
+             ALTER TABLE orders DROP COLUMN ship_by, DROP COLUMN confirm_by, DROP COLUMN shipped_at,
+                 DROP COLUMN completed_at, DROP COLUMN cancelled_at;
+             INSERT INTO orders (id, status, due_at, paid_at) VALUES
+                 ('paid', 'paid', now(), now() - interval '31 days'),
+                 ('shipped', 'shipped', now(), now() - interval '31 days')",
+        )
+        .await;
+    for _ in 0..2 {
+        world.store.init(&world.schema, true).await.unwrap();
+    }
+    let run = async |effect: &Effect, id: &str| {
+        let ids = [OrderId::parse(id).unwrap()];
+        world.store.run_effect(effect, &ids, ClosingPath::Message).await.unwrap().remove(0)
+    };
+    assert!(matches!(run(&Effect::cancel(), "paid").await, Outcome::Closed { .. }));
+    // How long ago it was shipped nobody has written down.
+    assert!(matches!(run(&Effect::complete(), "shipped").await, Outcome::NotDue { .. }));
+    assert_eq!(world.number("SELECT count(*) FROM closures WHERE outcome = 'cancelled'").await, 1);
+}
+
+/// An effect of before there was a word for it: `closed`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_says_done_in_its_own_word() {
+    let cases = [("done:written_off", "written_off"), ("done", "done"), ("closed", "closed")];
+    for (outcome, word) in cases {
+        let sql =
+            Effect::close().sql.replace("'closed' AS outcome", &format!("'{outcome}' AS outcome"));
+        assert_eq!(sql == Effect::close().sql, outcome == "closed");
+        let world = World::new().await;
+        world.orders("o", 1, 0).await;
+        let effect = Effect { sql, ..Effect::close() };
+        let ids = [OrderId::parse("o-0").unwrap()];
+        let outcomes = world.store.run_effect(&effect, &ids, ClosingPath::Message).await.unwrap();
+        let said = FinalState::of_outcome(outcome).unwrap();
+        assert_eq!(said.as_str(), word);
+        assert!(
+            matches!(&outcomes[0], Outcome::Closed { state, .. } if *state == said),
+            "{outcomes:?}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Another strategy under load: orders come, are published and become due while the topology changes under them.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use overdue::internals::{
+    order::OrderId,
+    topology::{Topology, route::Delay},
+    wire::{DueNotice, Message},
+};
+use tokio::sync::watch;
+
+use crate::support::{World, until};
+
+const RULES: &str = "
+[[timeout]]
+name = \"unpaid\"
+after = \"2s\"
+
+[retry]
+after = [\"1s\"]
+";
+
+/// Orders at once; with [`EVERY`] 200/s.
+const AT_ONCE: usize = 4;
+const EVERY: Duration = Duration::from_millis(20);
+/// Published with each topology at least, a second and a half of them.
+const WITH_EACH: usize = 300;
+
+fn text(delay: &str) -> String {
+    format!("name = \"orders\"\n[delay]\n{delay}\n{RULES}")
+}
+
+/// A service that publishes until it is stopped, with the topology of the moment.
+struct Service {
+    topology: watch::Sender<Option<Topology>>,
+    published: AtomicUsize,
+}
+
+impl Service {
+    fn new(topology: &Topology) -> Self {
+        let (topology, _) = watch::channel(Some(topology.clone()));
+        Self { topology, published: AtomicUsize::new(0) }
+    }
+
+    /// Each is due after a second to three, and each publish succeeds.
+    async fn run(&self, world: &World) {
+        const ORDERS: &str = "INSERT INTO orders (id, category, due_at) \
+            SELECT id, 'x', now() + ms * interval '1 ms' FROM unnest($1::text[], $2::bigint[]) t (id, ms)";
+        let client = world.store.client().await.unwrap();
+        let publisher = world.publisher().await;
+        let mut tick = tokio::time::interval(EVERY);
+        let topology = || self.topology.borrow().clone();
+        while let Some(topology) = topology() {
+            tick.tick().await;
+            let first = self.published.load(Ordering::Relaxed);
+            let delays: Vec<i64> = (0..AT_ONCE).map(|_| rand::random_range(1_000..3_000)).collect();
+            let ids: Vec<String> = (first..first + AT_ONCE).map(|n| format!("o-{n}")).collect();
+            client.execute(ORDERS, &[&ids, &delays]).await.unwrap();
+            let sent = ids.iter().zip(&delays).map(|(id, ms)| {
+                let delay = Delay::Exactly(Duration::from_millis(u64::try_from(*ms).unwrap()));
+                let route = topology.route("unpaid", &delay).unwrap();
+                let notice = DueNotice { order_id: OrderId::parse(id).unwrap(), due_at: None };
+                publisher.publish(Message::notice(route, &notice))
+            });
+            for result in join_all(sent).await {
+                result.unwrap();
+            }
+            self.published.fetch_add(AT_ONCE, Ordering::Relaxed);
+        }
+    }
+
+    async fn publishes_with(&self, text: &str) {
+        self.topology.send_replace(Some(Topology::parse(text).unwrap()));
+        let before = self.published.load(Ordering::Relaxed);
+        let published = async || self.published.load(Ordering::Relaxed);
+        until("it publishes", published, |published| *published >= before + WITH_EACH).await;
+    }
+}
+
+/// The way of docs/apply.md: both ways are there while the services go over from one to the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn levels_to_a_ladder_and_back_with_a_live_publisher() {
+    let levels = text("levels = [\"1s\", \"2s\"]");
+    let ladder = text("strategy = \"ladder\"\nladder = { max = \"10s\" }");
+    let both = text("strategy = \"ladder\"\nladder = { max = \"10s\" }\nlevels = [\"1s\", \"2s\"]");
+    let mut world = World::of(&levels).await;
+    let service = Service::new(&world.topology);
+    let changing = async {
+        let mut worker = world.started(|_| {}).await;
+        service.publishes_with(&levels).await;
+        let changes = [(&both, &ladder), (&ladder, &ladder), (&both, &levels), (&levels, &levels)];
+        for (topology, published_with) in changes {
+            std::fs::write(world.topology_file(), topology).unwrap();
+            let run = world.apply_meanwhile(&["apply", "--yes"]).await;
+            assert_eq!(run.code, Some(0), "{run}");
+            let old = std::mem::replace(&mut worker, world.started(|_| {}).await);
+            old.signal("TERM");
+            service.publishes_with(published_with).await;
+        }
+        service.topology.send_replace(None);
+        worker
+    };
+    let (worker, ()) = tokio::join!(changing, service.run(&world));
+    let published = service.published.load(Ordering::Relaxed);
+    world.until_closed(published).await;
+    world.assert_invariants().await;
+    let by_message = "SELECT count(*) FROM closures WHERE path = 'message'";
+    assert_eq!(world.number(by_message).await, i64::try_from(published).unwrap());
+    world.parked(0).await;
+    let run = world.apply_meanwhile(&["apply", "--yes", "--wait"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    world.topology = Topology::parse(&levels).unwrap();
+    world.has_exactly_the_topology("").await;
+    drop(worker);
+}

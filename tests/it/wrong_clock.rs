@@ -1,0 +1,160 @@
+//! A worker's clock that is five minutes off, or steps: the real binary under libfaketime. The database's clock decides; the
+//! worker's own says nothing but the time in its log.
+//!
+//! What measures intervals goes on as it does on a machine whose clock is set: `CLOCK_MONOTONIC` is never set.
+//! <https://man7.org/linux/man-pages/man3/clock_gettime.3.html>
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use jiff::Timestamp;
+use overdue::internals::{
+    order::OrderId,
+    topology::route::Delay,
+    wire::{DueNotice, Message},
+};
+
+use crate::support::{WorkerProcess, World, until};
+
+const MINUTES_OFF: i64 = 5;
+
+/// A worker's clock, as libfaketime has it.
+struct Clock {
+    library: PathBuf,
+    /// Read at each look at the clock.
+    file: PathBuf,
+}
+
+impl Clock {
+    /// None where the machine lacks the library.
+    #[expect(clippy::print_stderr, reason = "what a test leaves out")]
+    fn of(world: &World) -> Option<Self> {
+        let folders = ["x86_64-linux-gnu", "aarch64-linux-gnu"];
+        let library =
+            |folder| PathBuf::from(format!("/usr/lib/{folder}/faketime/libfaketimeMT.so.1"));
+        let Some(library) = folders.into_iter().map(library).find(|library| library.exists())
+        else {
+            eprintln!(
+                "LEFT OUT: workers with a wrong clock: libfaketime is not installed; `make test` installs it on Debian, as root"
+            );
+            return None;
+        };
+        let clock = Self { library, file: world.dir.path().join("clock") };
+        clock.set(0);
+        Some(clock)
+    }
+
+    /// Sets it so many minutes off.
+    fn set(&self, minutes: i64) {
+        // Renamed into its place: it is read all the time.
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, format!("{:+}\n", minutes * 60)).unwrap();
+        std::fs::rename(new, &self.file).unwrap();
+    }
+
+    fn is_of(&self, command: &mut Command) {
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("FAKETIME_TIMESTAMP_FILE", &self.file)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("DONT_FAKE_MONOTONIC", "1");
+    }
+}
+
+/// Notices that say when they are due, so that a worker may be misled.
+async fn publish_dated(world: &World, level: &str, ids: &[String]) {
+    let publisher = world.publisher().await;
+    for id in ids {
+        let route = world.topology.route("unpaid", &Delay::Level(level.to_owned())).unwrap();
+        let due_us = format!(
+            "SELECT (extract(epoch FROM due_at) * 1000000)::bigint FROM orders WHERE id = '{id}'"
+        );
+        let due_at = Timestamp::from_microsecond(world.number(&due_us).await).ok();
+        let notice = DueNotice { order_id: OrderId::parse(id).unwrap(), due_at };
+        publisher.publish(Message::notice(route, &notice)).await.unwrap();
+    }
+}
+
+/// So many minutes is the last line of the log off.
+#[expect(clippy::disallowed_methods, reason = "the log has the time of this machine")]
+fn minutes_off(worker: &WorkerProcess) -> i64 {
+    let log = worker.log();
+    let mut times = log.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
+    let last: Timestamp = times.next_back().expect("a line with a time");
+    (last.duration_since(Timestamp::now()).as_secs() + 30).div_euclid(60)
+}
+
+/// The messages did it, neither early nor found by the safety net; within the time that tests wait, which is shorter than the
+/// clock is off.
+async fn closed_by_their_messages(world: &World, count: usize) {
+    world.until_closed(count).await;
+    world.assert_invariants().await;
+    let other = "SELECT count(*) FROM closures WHERE path = 'sweep'";
+    assert_eq!(world.number(other).await, 0, "found by the sweep");
+    world.parked(0).await;
+    world.until_empty("orders.unpaid").await;
+}
+
+/// Early ones are held, due ones closed, and rows of `schedule()` published, all as with a right clock.
+async fn with_a_clock_that_is_off(minutes: i64) {
+    let world = World::new().await;
+    let Some(clock) = Clock::of(&world) else { return };
+    clock.set(minutes);
+    let mut worker = world.started(|command| clock.is_of(command)).await;
+    assert_eq!(minutes_off(&worker), minutes, "the clock is not the worker's");
+    let due = world.orders("due", 20, 0).await;
+    let early = world.orders("early", 20, 1_500).await;
+    let scheduled = world.orders("scheduled", 20, 700).await;
+    publish_dated(&world, "100ms", &due).await;
+    publish_dated(&world, "100ms", &early).await;
+    world
+        .sql("SELECT schedule_at(id, 'unpaid', due_at) FROM orders WHERE id LIKE 'scheduled-%'")
+        .await;
+    closed_by_their_messages(&world, due.len() + early.len() + scheduled.len()).await;
+    worker.signal("TERM");
+    let ended = worker.ended(Duration::from_mins(1)).await;
+    assert_eq!(ended.code(), Some(0), "{}", worker.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_five_minutes_ahead_closes_nothing_early() {
+    with_a_clock_that_is_off(MINUTES_OFF).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_five_minutes_behind_closes_nothing_late() {
+    with_a_clock_that_is_off(-MINUTES_OFF).await;
+}
+
+/// The clock steps while notices are held.
+async fn with_a_clock_that_steps(minutes: i64) {
+    let world = World::new().await;
+    let Some(clock) = Clock::of(&world) else { return };
+    let mut worker = world.started(|command| clock.is_of(command)).await;
+    assert_eq!(minutes_off(&worker), 0, "the clock is off before it steps");
+    let held = world.orders("held", 40, 6_000).await;
+    let wire = world.wire().await;
+    publish_dated(&world, "100ms", &held).await;
+    let left = async || (wire.ready("orders.delay.100ms").await, wire.ready("orders.unpaid").await);
+    until("all held", left, |left| *left == (0, 0)).await;
+    clock.set(minutes);
+    let open = "SELECT count(*) FROM orders WHERE due_at > clock_timestamp()";
+    assert_eq!(world.number(open).await, 40, "held when the clock stepped");
+    let later = world.orders("later", 20, 1_000).await;
+    publish_dated(&world, "100ms", &later).await;
+    closed_by_their_messages(&world, held.len() + later.len()).await;
+    worker.signal("TERM");
+    let ended = worker.ended(Duration::from_mins(1)).await;
+    assert_eq!(ended.code(), Some(0), "{}", worker.log());
+    assert_eq!(minutes_off(&worker), minutes, "the clock did not step");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_steps_forwards_lets_go_of_nothing_that_is_held() {
+    with_a_clock_that_steps(MINUTES_OFF).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_steps_backwards_holds_nothing_longer() {
+    with_a_clock_that_steps(-MINUTES_OFF).await;
+}

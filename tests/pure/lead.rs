@@ -1,0 +1,127 @@
+//! How early levels let go, and by whose clock what came early is held.
+
+use std::time::{Duration, Instant};
+
+use overdue::internals::{
+    objects::Argument,
+    plan::{diff::diff, snapshot::Snapshot},
+    store::clock_estimate::ClockEstimate,
+    topology::{Topology, check::Surroundings, lead::Lead, level::Level, lint, report::render},
+};
+use proptest::prelude::*;
+
+const FILE: &str = "name = \"orders\"\n[delay]\nlevels = [\"1ms\", \"100ms\", \"1s\", \"30m\"]\n\
+    [[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\n[retry]\nafter = [\"1s\"]\n";
+
+fn with_lead(lead: &str) -> String {
+    FILE.replace("[delay]", &format!("[delay]\nlead = {lead}"))
+}
+
+fn ttls(text: &str) -> Vec<(String, i64)> {
+    let topology = Topology::parse(text).expect("a good file");
+    let objects = topology.objects();
+    let ttl = |queue: &str| match objects.queues[queue].arguments["x-message-ttl"] {
+        Argument::Integer(ms) => ms,
+        ref other => panic!("{other:?}"),
+    };
+    let queues = topology.delay_queues();
+    queues.map(|(level, queue)| (level.to_string(), ttl(&queue))).collect()
+}
+
+#[test]
+fn a_level_lets_go_two_seconds_early_and_a_short_one_a_quarter_of_it() {
+    let of = |expected: [(&str, i64); 4]| expected.map(|(level, ms)| (level.to_owned(), ms));
+    assert_eq!(ttls(FILE), of([("1ms", 1), ("100ms", 75), ("1s", 750), ("30m", 1_798_000)]));
+    assert_eq!(
+        ttls(&with_lead("\"0s\"")),
+        of([("1ms", 1), ("100ms", 100), ("1s", 1_000), ("30m", 1_800_000)])
+    );
+    let longer = with_lead("\"2s\"").replace("\"1ms\", \"100ms\", \"1s\"", "\"5s\"");
+    let longer = longer.replace("after = [\"1s\"]", "after = [\"5s\"]");
+    assert_eq!(ttls(&longer), [("5s".to_owned(), 3_000), ("30m".to_owned(), 1_798_000)]);
+}
+
+#[test]
+fn a_lead_that_is_wrong_is_shown_with_its_place_and_the_way_out() {
+    let shown = ["\"500ms\"", "\"50ms\"", "\"soon\"", "\"2m\"", "3", "\"1ms\""].map(|lead| {
+        let text = with_lead(lead);
+        render("topology.toml", &text, &lint(&text, &Surroundings::default()))
+    });
+    insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+/// As for any other argument: what waits comes out of the old queue at its old time.
+#[test]
+fn a_changed_lead_is_a_new_generation_of_each_level_that_it_changes() {
+    let before = Topology::parse(&with_lead("\"0s\"")).expect("a good file");
+    let after = Topology::parse(FILE).expect("a good file");
+    let plan = diff(&after, &Snapshot::of(&before), &std::collections::BTreeSet::new());
+    insta::assert_snapshot!(plan);
+}
+
+proptest! {
+    #[test]
+    fn every_level_is_still_a_delay_on_the_broker(ms in 1_u64..10_000, lead_ms in 0_u64..60_000) {
+        let level: Level = format!("{ms}ms").parse().unwrap();
+        for lead in [Lead::Usual, Lead::Given(Duration::from_millis(lead_ms))] {
+            let holds = lead.lets_go(&level).as_duration();
+            let delay = level.ttl().as_duration();
+            prop_assert!(holds <= delay && holds * 2 >= delay, "{:?}", holds);
+            prop_assert!(delay.saturating_sub(holds) <= lead.longest());
+        }
+    }
+
+    /// Nothing is early by the other clock, and nothing is held longer than a round trip and what the clocks run apart.
+    #[test]
+    fn what_is_held_by_another_clock_ends_when_that_clock_says_so(
+        ahead_us in -400_000_000_000_i64..400_000_000_000,
+        ppm in -50_i64..50,
+        trips in prop::collection::vec((0_u64..20_000, 0_u64..20_000, 0_u64..5_000_000), 1..8),
+        due_us in 0_i64..60_000_000,
+    ) {
+        let began = Instant::now() + Duration::from_hours(24);
+        let there = |us: i64| us + ahead_us + us * ppm / 1_000_000;
+        let at = |us: i64| began + Duration::from_micros(us.unsigned_abs());
+        let (mut now, mut known) = (0_i64, None::<ClockEstimate>);
+        for (out_us, back_us, pause_us) in &trips {
+            let sent = now;
+            let read = sent + i64::try_from(*out_us)?;
+            let received = read + i64::try_from(*back_us)?;
+            let reading = ClockEstimate::of_reading(at(sent), at(received), there(read));
+            known = Some(known.map_or(reading, |known| known.and(reading)));
+            now = received + i64::try_from(*pause_us)?;
+        }
+        let due = now + due_us;
+        let surely = known.expect("a reading").surely(there(due)).expect("in reach");
+        prop_assert!(surely + Duration::from_micros(2) >= at(due), "early by {:?}", at(due) - surely);
+        // Twice half a round trip of 40 ms at the most, and 50 millionths of 90 s twice.
+        prop_assert!(surely <= at(due) + Duration::from_millis(50), "late by {:?}", surely - at(due));
+    }
+
+    /// The next reading shows it, whichever clock was set, and by whom.
+    #[test]
+    fn a_clock_that_is_set_is_believed_at_the_next_reading(
+        step_us in prop_oneof![-400_000_000_i64..-50_000, 50_000_i64..400_000_000],
+        trip_us in 0_u64..20_000,
+    ) {
+        let began = Instant::now() + Duration::from_hours(24);
+        let at = |us: u64| began + Duration::from_micros(us);
+        let before = ClockEstimate::of_reading(at(0), at(0), 1_000_000_000);
+        let sent = 5_000_000;
+        let shown = 1_000_000_000 + 5_000_000 + i64::try_from(trip_us / 2)? + step_us;
+        let after = before.and(ClockEstimate::of_reading(at(sent), at(sent + trip_us), shown));
+        let surely = after.surely(shown + 1_000_000).expect("in reach");
+        let truth = at(sent + trip_us / 2 + 1_000_000);
+        prop_assert!(surely >= truth && surely <= truth + Duration::from_millis(21));
+    }
+}
+
+#[test]
+fn what_is_never_due_is_out_of_reach() {
+    let now = Instant::now();
+    let clock = ClockEstimate::of_reading(now, now, 0);
+    let years = Duration::from_hours(24 * 365 * 1_000);
+    assert!(clock.surely(i64::MAX).is_none_or(|at| at > now + years));
+    assert!(clock.surely(i64::MIN).is_none_or(|at| at < now));
+    assert_eq!(ClockEstimate::of_reading(now, now, i64::MAX).surely(i64::MIN), None);
+}

@@ -1,0 +1,113 @@
+//! When a worker is ready, from what it knows.
+
+use std::time::{Duration, Instant};
+
+use overdue::internals::worker::{
+    progress::{Progress, Suspect},
+    readiness::{Answer, Session, WorkerState},
+};
+
+const SILENT: Duration = Duration::from_mins(1);
+
+/// A worker for which everything is well at `now`.
+fn well(now: Instant) -> WorkerState {
+    let (database, session) = (Answer::Given(now), Session::Open);
+    WorkerState { database, session, ..WorkerState::default() }
+}
+
+/// The conditions that do not hold, each with its reason.
+fn failed(state: &WorkerState, now: Instant) -> Vec<(&'static str, String)> {
+    let conditions = state.conditions(now, SILENT);
+    let names: Vec<_> = conditions.iter().map(|condition| condition.name).collect();
+    assert_eq!(names, ["database", "broker", "consuming", "closing"]);
+    conditions.into_iter().filter_map(|it| Some((it.name, it.failure?))).collect()
+}
+
+#[test]
+fn a_worker_is_not_ready_before_it_knows_anything() {
+    let names: Vec<_> =
+        failed(&WorkerState::default(), Instant::now()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["database", "broker", "consuming"]);
+    let now = Instant::now();
+    assert_eq!(failed(&well(now), now), []);
+}
+
+#[test]
+fn each_condition_fails_for_its_own_reason_and_alone() {
+    let now = Instant::now();
+    let reason = || "the server closed the connection".to_owned();
+    let minute = Duration::from_mins(1);
+    let cases = [
+        (
+            WorkerState { database: Answer::Failed { since: now, reason: reason() }, ..well(now) },
+            ("database", "it has not answered for 60 s: the server closed the connection"),
+        ),
+        (
+            WorkerState { unconsumed: vec!["unpaid".into(), "paid".into()], ..well(now) },
+            ("consuming", "nothing is consumed for timeout unpaid, paid"),
+        ),
+        (
+            WorkerState {
+                stuck: [("close".to_owned(), 7 * minute), ("cancel".to_owned(), 6 * minute)].into(),
+                ..well(now)
+            },
+            (
+                "closing",
+                "effect close: an order has been overdue for 420 s, and since its deadline this worker has closed none",
+            ),
+        ),
+        (WorkerState { stopping: true, ..well(now) }, ("broker", "the worker is stopping")),
+    ];
+    for (state, (name, text)) in cases {
+        assert_eq!(failed(&state, now + minute), [(name, text.to_owned())]);
+    }
+    let ended = WorkerState { session: Session::Ended { reason: reason() }, ..well(now) };
+    let without = [
+        ("broker", format!("not connected: {}", reason())),
+        ("consuming", "nothing is consumed".to_owned()),
+    ];
+    assert_eq!(failed(&ended, now), without);
+}
+
+/// Whoever asks may have stopped asking.
+#[test]
+fn an_old_answer_does_not_count() {
+    let now = Instant::now();
+    assert_eq!(failed(&well(now), now + SILENT), []);
+    let late = now + SILENT + Duration::from_secs(1);
+    assert_eq!(failed(&well(now), late), [("database", "its last answer is 61 s old".to_owned())]);
+}
+
+/// A worker takes the place of another one when it does at least what that one does.
+#[test]
+fn a_successor_has_to_consume_what_the_last_one_does() {
+    let now = Instant::now();
+    let without = |timeouts: &[&str]| {
+        let unconsumed = timeouts.iter().map(|it| (*it).to_owned()).collect();
+        WorkerState { unconsumed, ..well(now) }
+    };
+    assert_eq!(well(now).lacks(&well(now), true), None);
+    let lacks = without(&["paid", "unpaid"]).lacks(&without(&["paid"]), true);
+    assert_eq!(lacks.as_deref(), Some("nothing is consumed for timeout unpaid"));
+    assert_eq!(without(&["paid"]).lacks(&without(&["paid"]), true), None);
+    let opening = WorkerState { session: Session::Opening, ..well(now) };
+    assert!(opening.lacks(&opening, true).is_some());
+    let not_asked = WorkerState { database: Answer::NotAsked, ..well(now) };
+    assert!(not_asked.lacks(&not_asked, true).is_some());
+    assert_eq!(not_asked.lacks(&not_asked, false), None);
+    let failed = Answer::Failed { since: now, reason: "no".to_owned() };
+    let failed = WorkerState { database: failed, ..well(now) };
+    assert!(failed.lacks(&well(now), true).is_some());
+    // Both of them wait for it.
+    assert_eq!(failed.lacks(&failed, true), None);
+}
+
+#[test]
+fn what_is_overdue_counts_against_a_worker_that_had_time_for_it() {
+    let (began, bound) = (Instant::now(), Duration::from_mins(5));
+    let after = |s| began + Duration::from_secs(s);
+    assert_eq!(Progress::Expected(began).suspect(after(299), bound), Suspect::None);
+    assert_eq!(Progress::Expected(began).suspect(after(300), bound), Suspect::All);
+    let closed = Progress::Closed(after(10)).suspect(after(40), bound);
+    assert_eq!(closed, Suspect::Since(Duration::from_secs(30)));
+}
