@@ -219,13 +219,17 @@ async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twic
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
     let held = run.world.stall(&mut client, "o-0").await;
-    run.publish().await;
+    // Alone: a batch beside it, frozen in mid-transaction, would hold the stock that this one releases.
+    run.world.publish(LEVELS[0], &run.orders[..1]).await;
     run.world.until_stalled().await;
     run.database.freeze_to_program();
     held.rollback().await.unwrap();
     let first = async || run.world.status("o-0").await;
     until("a commit that the worker does not hear of", first, |status| status == "closed").await;
     drop(client);
+    for (part, level) in run.orders[1..].chunks(PART).zip(LEVELS) {
+        run.world.publish(level, part).await;
+    }
     run.database.cut();
     run.database.pass();
     run.process.until_logged("orders cannot be closed").await;
