@@ -219,7 +219,7 @@ async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twic
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
     let held = run.world.stall(&mut client, "o-0").await;
-    // Alone: a batch beside it, frozen in mid-transaction, would hold the stock that this one releases.
+    // Alone: this one would not wait for long for the stock that a batch beside it holds.
     run.world.publish(LEVELS[0], &run.orders[..1]).await;
     run.world.until_stalled().await;
     run.database.freeze_to_program();
