@@ -352,7 +352,9 @@ pub mod worker {
         pub use crate::decisions::busy::{BusyOrders, Held, NAMED, REPORT_AFTER};
     }
     pub mod contention {
-        pub use crate::decisions::contention::{Contention, LASTS, LONGEST, Manner, patience};
+        pub use crate::decisions::contention::{
+            Contention, LASTS, LONGEST, Manner, SUSPICION, patience,
+        };
     }
     pub mod blame {
         pub use crate::decisions::blame::{Blame, MANY};

@@ -17,6 +17,7 @@ pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod init;
 mod lately;
+mod oldest_writer;
 pub(crate) mod open;
 pub(crate) mod orders;
 pub(crate) mod outbox;

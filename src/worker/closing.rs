@@ -225,7 +225,7 @@ impl Closer {
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
         };
-        let manner = lock(contention).manner(Instant::now());
+        let manner = self.manner(contention).await;
         if manner != Manner::PassOver {
             let result = run(&self.effect.sql).await;
             if !result.as_ref().is_err_and(StoreError::is_lock_timeout) {
@@ -233,11 +233,21 @@ impl Closer {
                 return result;
             }
             if !beside_ahead {
-                lock(contention).waited_in_vain(Instant::now());
+                let oldest = self.store.oldest_writer().await;
+                lock(contention).waited_in_vain(Instant::now(), manner, oldest);
             }
         }
         let _alone = self.one_at_a_time.lock().await;
         run(contended_sql).await
+    }
+
+    async fn manner(&self, contention: &Mutex<Contention>) -> Manner {
+        let manner = lock(contention).manner(Instant::now());
+        if manner != Manner::Look {
+            return manner;
+        }
+        let oldest = self.store.oldest_writer().await;
+        lock(contention).looked(Instant::now(), oldest)
     }
 }
 
