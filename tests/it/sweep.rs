@@ -1,6 +1,5 @@
 //! The safety net: what is overdue in the database and no message came for.
 
-
 use overdue::internals::config::WorkerSettings;
 
 use crate::support::{
