@@ -1,6 +1,6 @@
 //! Events: one that cannot be published harms neither the others nor their subscribers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 
 use lapin::types::AMQPValue;
 use overdue::internals::config::{EventsSettings, WorkerSettings};
@@ -89,8 +89,11 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     // As `overdue database init` does for a table that exists: the constraints are back, the rows are as they were.
     world.store.init(&world.schema, false).await.unwrap();
     let _worker = world.worker();
-    let events = wire.take_many(&subscriber, 3).await;
-    let mut orders: Vec<String> = events.iter().map(|event| read(event).1).collect();
+    // One that the broker was slow to confirm comes twice.
+    let mut seen = BTreeMap::new();
+    let events = async || copies(&wire, &subscriber, &mut seen).await;
+    let events = until("three events", events, |events| events.len() >= 3).await;
+    let mut orders: Vec<String> = events.into_keys().map(|(_, order)| order).collect();
     orders.sort();
     assert_eq!(orders, ["good-1", "good-2", "good-3"]);
     let left = async || world.number("SELECT count(*) FROM outbox").await;
@@ -190,6 +193,7 @@ async fn events_of_many_commits_are_published_together() {
     let orders = world.orders("o", 60, 0).await;
     let settings = WorkerSettings { batch_size: 1, in_flight: 1, ..settings() };
     let events = EventsSettings { publish: true, linger: millis("1s") };
+    let began = Instant::now();
     let _worker = world.worker_of_events(settings, events);
     world.publish("100ms", &orders).await;
     assert_eq!(wire.take_many(&subscriber, 60).await.len(), 60);
@@ -198,7 +202,9 @@ async fn events_of_many_commits_are_published_together() {
     let commits = world.number("SELECT count(DISTINCT xmin::text) FROM closures").await;
     assert_eq!(commits, 60);
     let looks = world.number("SELECT count(*) FROM looks").await;
-    assert!(looks <= 20, "{looks} deletes for the events of 60 commits");
+    // One a second, however long the commits take.
+    let most = 20 + began.elapsed().as_secs();
+    assert!(looks.unsigned_abs() <= most, "{looks} deletes for the events of 60 commits");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
