@@ -18,7 +18,7 @@ impl Deadline {
     pub(super) fn new(size: &ChangeSize, scenario: &Scenario) -> Self {
         let messages = u64::try_from(size.messages).unwrap_or(u64::MAX);
         let receiving = Duration::from_secs(messages / 500);
-        let limit = scenario.waiting.ttl.as_duration() + Duration::from_mins(1) + receiving;
+        let limit = scenario.waiting.ttl.as_duration() + Duration::from_mins(3) + receiving;
         Self { since: Instant::now(), limit }
     }
 
