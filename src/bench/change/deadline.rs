@@ -14,7 +14,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// The longest level, a minute for the counts and deletions, and 500 messages per second, where 10,000 are usual.
+    /// The longest level, three minutes for the counts and deletions, and 500 messages per second, where 10,000 are usual.
     pub(super) fn new(size: &ChangeSize, scenario: &Scenario) -> Self {
         let messages = u64::try_from(size.messages).unwrap_or(u64::MAX);
         let receiving = Duration::from_secs(messages / 500);
