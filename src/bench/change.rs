@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::watch;
 
 use crate::{
-    broker::{Link, Management, Publisher},
+    broker::{Management, Publisher},
     shutdown::Stop,
 };
 use applying::Applying;
@@ -81,8 +81,7 @@ async fn one(
     applying.before().await?;
     let removed = scenario.removed.as_ref().map(|removed| removed.queue.clone());
     let (release, held) = watch::channel(removed);
-    let link = Link::open(address, "overdue bench, consuming").await?;
-    let consumer = Consumer { management, link, scenario, held, log: Arc::clone(&log) };
+    let consumer = Consumer { management, scenario, held, log: Arc::clone(&log) };
     let publisher = Publisher::connect(address, "overdue bench, publishing").await?;
     let publishing = Publishing { publisher, scenario, size, log: &log };
     let measured = async {

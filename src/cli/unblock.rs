@@ -84,12 +84,16 @@ impl Unblock {
         )))
     }
 
-    /// Dead letters that are still there when the counts have been renewed.
+    /// Dead letters that are still there when the counts have been renewed since the last of them left.
     async fn left(&self, management: &Management) -> Result<u64, ManagementError> {
-        let deadline = Instant::now() + management.statistics_interval().counts_settle();
+        let settled = management.statistics_interval().counts_settle();
+        let (mut least, mut deadline) = (u64::MAX, Instant::now() + settled);
         loop {
             let stats = management.queue_stats().await?;
             let left = stats.get(&self.queue).and_then(QueueStats::dead_letters).unwrap_or(0);
+            if left < least {
+                (least, deadline) = (left, Instant::now() + settled);
+            }
             if left == 0 || Instant::now() >= deadline {
                 return Ok(left);
             }

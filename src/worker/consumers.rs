@@ -228,8 +228,8 @@ impl Consumers {
         while !self.tasks.is_empty() {
             tokio::select! {
                 Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
-                // Until then they wait for what a look says of their last copies.
-                () = self.levels.wanted() => self.look_at_levels().await,
+                // Until then they wait for what a look says of their last copies, for seconds at the most: it does not rest.
+                () = self.levels.wanted_at_once() => self.look_at_levels().await,
             }
         }
         Ok(())

@@ -98,11 +98,16 @@ impl LevelWatch {
         self.is_wanted.notify_one();
     }
 
-    /// Waits until somebody wants a look and the broker has had a rest from the last one.
-    pub(super) async fn wanted(&self) {
+    /// Waits until somebody wants a look.
+    pub(super) async fn wanted_at_once(&self) {
         while !self.known().wanted {
             self.is_wanted.notified().await;
         }
+    }
+
+    /// Waits until somebody wants a look and the broker has had a rest from the last one.
+    pub(super) async fn wanted(&self) {
+        self.wanted_at_once().await;
         let until = self.known().rests_until;
         if let Some(until) = until {
             tokio::time::sleep_until(until.into()).await;

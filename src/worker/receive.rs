@@ -50,8 +50,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MANY: usize = 500;
 /// It looks every second; where it has not for so long, it is stuck.
 const ALIVE_WITHIN: Duration = Duration::from_mins(2);
-/// After a stop was asked for; what is not confirmed by then is given back.
-const LAST_CONFIRMS: Duration = Duration::from_secs(2);
+/// After a stop was asked for, or half of the drain time where that is shorter; what is not confirmed by then is given back.
+const LAST_CONFIRMS: Duration = Duration::from_secs(5);
 
 /// What one queue's loop works with.
 struct Consumer {
@@ -172,7 +172,8 @@ impl Consumer {
             self.settle(joined(closed)?).await?;
         }
         self.channels.send_acks().await?;
-        let last = tokio::time::Instant::now() + LAST_CONFIRMS;
+        let bound = LAST_CONFIRMS.min(self.context.worker.settings.drain.as_duration() / 2);
+        let last = tokio::time::Instant::now() + bound;
         while self.copies.are_on_their_way() {
             tokio::select! {
                 Some((arrived, failure)) = self.copies.arrived() => {

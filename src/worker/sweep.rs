@@ -34,12 +34,12 @@ const SWEEP_SIZE: i64 = 500;
 const PASSED_OVER: usize = 5_000;
 
 /// What runs when a stop is asked for may end in this time: what it closes is counted, and its events go out.
-const LAST_PAGE: Duration = Duration::from_secs(1);
+const LAST_PAGE: Duration = Duration::from_secs(5);
 
 /// A page of orders that all fail alone takes minutes.
 const ALIVE_WITHIN: Duration = Duration::from_mins(30);
 
-/// Looks at once and then after every interval, until a stop is asked for: what runs then has a second to end.
+/// Looks at once and then after every interval, until a stop is asked for: what runs then has five seconds to end.
 ///
 /// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
 /// the next interval: it does not end the session, and no effect waits for another.

@@ -29,7 +29,8 @@ async fn begin<'a>(
     (worker, held)
 }
 
-/// All but those whose lock was taken for a moment: they are left to their messages.
+/// Of orders without stock: a statement that waits too long for what another one holds leaves its orders to their messages,
+/// and most of them have none.
 async fn until_ahead(worker: &RunningWorker, orders: u64) {
     let counts = async || worker.counts();
     until("closed ahead", counts, |c| c.ahead >= orders).await;
@@ -40,6 +41,12 @@ async fn until_settled(world: &World, worker: &RunningWorker, messages: u64) -> 
     until("settled", counts, |c| c.closed + c.already_final >= messages).await;
     world.until_empty("orders.unpaid").await;
     worker.counts()
+}
+
+/// An order is counted when its statement was answered; by then its message may be settled.
+async fn until_counted(world: &World, worker: &RunningWorker, orders: u64) -> Counts {
+    until_settled(world, worker, orders).await;
+    worker.until("each order counted", |c| c.closed + c.ahead >= orders).await
 }
 
 pub(super) async fn by_path(world: &World, path: &str) -> u64 {
@@ -53,13 +60,13 @@ async fn a_burst_is_closed_ahead_of_its_messages() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
     let (worker, held) = begin(&world, &mut client, full_batches()).await;
-    let orders = world.orders("o", 5_000, 0).await;
+    let orders = world.orders_without_stock("o", 5_000).await;
     let later = world.orders("later", 5, 3_600_000).await;
     world.publish("100ms", &orders[..700]).await;
     until_ahead(&worker, 4_300).await;
     held.commit().await.unwrap();
     world.publish("100ms", &orders[700..]).await;
-    let counts = until_settled(&world, &worker, 5_002).await;
+    let counts = until_counted(&world, &worker, 5_002).await;
     assert_eq!(counts.closed + counts.ahead, 5_002);
     assert!(counts.ahead >= 4_300, "{counts:?}");
     assert_eq!((counts.retried, counts.parked, counts.swept), (0, 0, 0));
@@ -93,7 +100,7 @@ async fn an_order_that_was_opened_again_is_closed_again() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
     let (worker, held) = begin(&world, &mut client, full_batches()).await;
-    let orders = world.orders("o", 1_000, 0).await;
+    let orders = world.orders_without_stock("o", 1_000).await;
     world.publish("100ms", &orders[..700]).await;
     until_ahead(&worker, 300).await;
     held.commit().await.unwrap();
@@ -104,7 +111,6 @@ async fn an_order_that_was_opened_again_is_closed_again() {
         .sql(
             "ALTER TABLE orders DISABLE TRIGGER orders_transition;
              DELETE FROM closures WHERE order_id LIKE 'o-99_';
-             UPDATE stock SET reserved = reserved + 100, available = available - 100;
              UPDATE orders SET status = 'unpaid', closed_at = NULL, due_at = clock_timestamp() WHERE id LIKE 'o-99_'",
         )
         .await;
@@ -140,10 +146,11 @@ async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
     assert!(parked.reason().contains("stock_reserved_check"), "{}", parked.reason());
     locked.rollback().await.unwrap();
     world.until_closed(3_001).await;
-    let counts = until_settled(&world, &worker, 3_001).await;
+    until_settled(&world, &worker, 3_001).await;
+    let counts = worker.until("parked", |c| c.retried >= 3 && c.parked >= 1).await;
     assert!(counts.ahead > 0, "{counts:?}");
+    let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked), (3, 1));
-    assert_eq!(worker.stop().await.parked, 1);
 }
 
 /// Orders that the effect guards are the oldest in the index for as long as that lasts.
@@ -165,12 +172,12 @@ async fn old_orders_that_cannot_be_closed_hide_nothing() {
     world.until_closed(1).await;
     world.publish("100ms", &first).await;
     world.until_stalled().await;
-    let orders = world.orders("o", 3_000, 0).await;
+    let orders = world.orders_without_stock("o", 3_000).await;
     world.publish("100ms", &orders[..700]).await;
     until_ahead(&worker, 2_000).await;
     held.commit().await.unwrap();
     world.publish("100ms", &orders[700..]).await;
-    let counts = until_settled(&world, &worker, 3_002).await;
+    let counts = until_counted(&world, &worker, 3_002).await;
     assert_eq!(counts.closed + counts.ahead, 3_002);
     assert_eq!(counts.parked, 0);
 }
@@ -208,6 +215,9 @@ async fn three_workers_share_a_burst() {
         workers.iter().map(RunningWorker::counts).map(|c| c.closed + c.already_final).sum::<u64>()
     };
     until("every message settled", settled, |settled| *settled >= 6_000).await;
+    let counted =
+        async || workers.iter().map(RunningWorker::counts).map(|c| c.closed + c.ahead).sum::<u64>();
+    until("every order counted", counted, |counted| *counted >= 6_000).await;
     world.assert_invariants().await;
     let (mut closed, mut wrong) = (0, 0);
     for worker in workers {
@@ -225,6 +235,9 @@ async fn killed_in_the_middle_of_a_burst() {
     let orders = world.orders("o", 12_000, 3_600_000).await;
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let mut client = world.store.client().await.unwrap();
+    // One of them stands still until the worker is dead: it cannot be done before.
+    let held = world.stall(&mut client, "o-11999").await;
     world.due_now().await;
     let change = |command: &mut std::process::Command| {
         command.env("OVERDUE_WORKER__BATCH_AGE", "1s");
@@ -233,6 +246,7 @@ async fn killed_in_the_middle_of_a_burst() {
     until("ahead", async || by_path(&world, "ahead").await, |ahead| *ahead > 0).await;
     process.kill();
     assert!(world.closed().await < 12_000, "killed too late");
+    held.commit().await.unwrap();
     let _next = world.started(change).await;
     world.until_closed(12_000).await;
     world.until_empty("orders.unpaid").await;
@@ -248,6 +262,9 @@ async fn the_database_is_gone_in_the_middle_of_a_burst() {
     let orders = world.orders("o", 12_000, 0).await;
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let mut client = world.store.client().await.unwrap();
+    // One of them stands still until the database is gone: the worker cannot be done before.
+    let held = world.stall(&mut client, "o-11999").await;
     let settings = WorkerSettings { batch_age: millis("1s"), ..settings() };
     let worker = world.worker_at(world.address(), &url, settings);
     until("ahead", async || by_path(&world, "ahead").await, |ahead| *ahead > 0).await;
@@ -256,6 +273,7 @@ async fn the_database_is_gone_in_the_middle_of_a_burst() {
     let attempts = database.attempts();
     until("tried again", async || database.attempts(), |now| *now > attempts).await;
     assert!(world.closed().await < 12_000, "gone too late");
+    held.commit().await.unwrap();
     database.pass();
     world.until_closed(12_000).await;
     until_settled(&world, &worker, 12_000).await;

@@ -66,7 +66,8 @@ async fn a_secret_that_cannot_be_read_holds_up_nothing() {
     world.publish("300ms", &orders).await;
     world.until_closed(200).await;
     process.signal("TERM");
-    let status = process.ended(Duration::from_secs(8)).await;
+    // Nobody ever writes.
+    let status = process.ended(Duration::from_mins(1)).await;
     assert_eq!(status.code(), Some(0), "{}", process.log());
 }
 
@@ -96,6 +97,7 @@ async fn alerts_are_taken_by_sighup() {
     settings(&world, &other, &format!("{QUICK}\non = [\"parked\"]"));
     park(&["{{{{"]).await;
     assert_eq!(until_said(&other, "parked", "over").await["count"], 1);
+    let said_by_old = other.posted().len();
     let renamed = fs::read_to_string(world.dir.path().join("overdue.toml")).unwrap();
     let renamed = renamed.replace("\"on-call\"", "\"renamed\"");
     fs::write(world.dir.path().join("overdue.toml"), renamed).unwrap();
@@ -107,5 +109,5 @@ async fn alerts_are_taken_by_sighup() {
     let said_by = async || other.posted().iter().rfind(|it| says(it, "parked", "over")).cloned();
     until("it is over", said_by, |it| it.as_ref().is_some_and(by_new)).await;
     let by_old = other.posted().iter().filter(|it| !by_new(it)).count();
-    assert_eq!((one.posted().len(), by_old), (said, 2));
+    assert_eq!((one.posted().len(), by_old), (said, said_by_old));
 }

@@ -120,6 +120,7 @@ async fn an_attempt_that_is_no_count_of_ours_counts_as_none() {
         assert_eq!(parked.reason(), reason);
         assert_eq!(parked.attempt(), Some(&AMQPValue::LongLongInt(3)));
     }
+    worker.until("each retry counted", |c| c.retried >= 30).await;
     assert_eq!(worker.stop().await.retried, 30);
 }
 
@@ -141,6 +142,7 @@ async fn an_attempt_that_could_be_ours_only_makes_the_parking_lot_come_sooner() 
     assert_eq!(reason("forged-2"), "given up after 3 retries");
     assert_eq!(reason("forged-3"), "given up after 3 retries");
     assert_eq!(reason("forged-999999"), "given up after 999999 retries");
+    worker.until("the retry counted", |c| c.retried >= 1).await;
     assert_eq!(worker.stop().await.retried, 1);
 }
 

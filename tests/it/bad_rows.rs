@@ -1,6 +1,6 @@
 //! Rows of somebody else that no batch can take: each stands alone, and the others are closed.
 
-use overdue::internals::{config::WorkerSettings, store::orders::Effect};
+use overdue::internals::{config::WorkerSettings, store::orders::Effect, worker::Counts};
 
 use crate::support::{
     Parked, World, until,
@@ -70,9 +70,12 @@ async fn a_row_that_raises_any_sqlstate_is_parked_with_it_and_the_others_are_clo
         let reason = parked.iter().find(|parked| parked.text() == id).unwrap().reason();
         assert!(reason.contains(&format!("SQLSTATE {code}")), "{reason}");
     }
+    let others = ORDERS as u64 - 6;
+    let all = |c: &Counts| c.closed + c.ahead >= others && c.retried >= 18 && c.parked >= 6;
+    worker.until("all counted", all).await;
     let counts = worker.stop().await;
     let closed = counts.closed + counts.ahead;
-    assert_eq!((closed, counts.retried, counts.parked), (ORDERS as u64 - 6, 18, 6));
+    assert_eq!((closed, counts.retried, counts.parked), (others, 18, 6));
     world.assert_invariants().await;
 }
 
@@ -142,6 +145,7 @@ async fn the_sweep_closes_all_but_the_row_that_raises_an_sqlstate_of_its_own() {
     world.orders("o", ORDERS, -10_000).await;
     let worker = world.worker_with(sweeping());
     world.until_closed(ORDERS - 1).await;
+    worker.until("all counted", |c| c.swept >= ORDERS as u64 - 1).await;
     assert_eq!(worker.stop().await.swept, ORDERS as u64 - 1);
     assert_eq!(world.status("o-0").await, "unpaid");
 }
@@ -219,6 +223,7 @@ async fn an_answer_outside_the_contract_concerns_its_order_only() {
         ] {
             assert!(reason.contains(part), "{part}: {reason}");
         }
+        worker.until("all counted", |c| c.retried >= 3 && c.parked >= 1).await;
         let counts = worker.stop().await;
         assert_eq!((counts.closed, counts.retried, counts.parked), (59, 3, 1), "{said}");
     }
@@ -257,6 +262,7 @@ async fn ids_that_cannot_be_taken_do_not_hide_the_orders_behind_them() {
         let worker = world.worker_of(effect, sweeping());
         world.until_closed(500).await;
         assert!(worker.is_running());
+        worker.until("all counted", |c| c.swept >= 500).await;
         assert_eq!(worker.stop().await.swept, 500);
     }
 }
@@ -281,6 +287,7 @@ async fn orders_that_cannot_be_closed_are_passed_over_page_by_page() {
     let effect = Effect { overdue_sql: Some(page), ..guarded };
     let worker = world.worker_of(effect, sweeping());
     world.until_closed(GOOD).await;
+    worker.until("all counted", |c| c.swept >= GOOD as u64).await;
     assert_eq!(worker.stop().await.swept, GOOD as u64);
     let read = world.number("SELECT sum(rows)::bigint FROM pages").await;
     assert_eq!(read, i64::try_from(BAD + GOOD).unwrap());

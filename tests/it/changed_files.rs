@@ -16,8 +16,11 @@ use crate::support::{WorkerProcess, World, proxy::Proxy, until, world::TOPOLOGY}
 const RELOADED: &str = "reloaded: settings, topology and effects are those of the files now";
 const REFUSED: &str = "not reloaded: everything goes on as before";
 
+/// In one step: half a file that stands still for two looks would be refused.
 fn write(folder: &Path, name: &str, text: &str) {
-    fs::write(folder.join(name), text).unwrap();
+    let part = folder.join(format!("{name}.part"));
+    fs::write(&part, text).unwrap();
+    fs::rename(part, folder.join(name)).unwrap();
 }
 
 fn looking(command: &mut Command) {
@@ -44,7 +47,7 @@ async fn closes(world: &World, prefix: &str) {
 async fn ends_well(mut worker: WorkerProcess) {
     assert!(worker.is_running());
     worker.signal("TERM");
-    assert_eq!(worker.ended(Duration::from_secs(30)).await.code(), Some(0), "{}", worker.log());
+    assert_eq!(worker.ended(Duration::from_mins(1)).await.code(), Some(0), "{}", worker.log());
 }
 
 fn with_level(level: &str) -> String {

@@ -229,7 +229,7 @@ async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_th
     let input = lines.join("\n");
     let published = world.overdue_with_input(&["publish"], &input);
     assert_eq!(published.code, Some(0), "{published}");
-    let early = world.orders("early", 20, 3_500).await;
+    let early = world.orders("early", 20, 9_000).await;
     wire.publish_all("orders.dlx", "unpaid", &early).await;
     wire.publish_all("orders.dlx", "unpaid", &["nobody".to_owned()]).await;
     let settings = WorkerSettings { hold: millis("500ms"), ..settings() };
@@ -238,6 +238,7 @@ async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_th
     world.assert_invariants().await;
     let parked = world.parked(1).await;
     assert!(parked[0].reason().contains("given up after 1 retr"), "{:?}", parked[0]);
+    worker.until("the retry counted", |c| c.retried >= 1).await;
     let counts = worker.stop().await;
     assert!(counts.put_back >= 20 && counts.retried == 1, "{counts:?}");
 }
@@ -274,8 +275,10 @@ async fn levels_to_the_plugin_and_back_loses_nothing_that_waits() {
         world.topology = Topology::parse(text).unwrap();
         let run = world.overdue(&["apply", "--yes"]);
         assert_eq!(run.code, Some(0), "{run}");
-        let next = world.orders(&format!("o{n}"), 20, 3_500).await;
-        world.publish(if n == 0 { "4s" } else { "2s" }, &next).await;
+        // In the plugin for longer than the way back takes.
+        let (due_in_ms, level) = if n == 0 { (19_500, "20s") } else { (3_500, "2s") };
+        let next = world.orders(&format!("o{n}"), 20, due_in_ms).await;
+        world.publish(level, &next).await;
         let planned = world.overdue(&["plan"]);
         if n == 1 {
             assert!(planned.stdout.contains("orders.delayed"), "{planned}");

@@ -1,6 +1,6 @@
 //! Events: one that cannot be published harms neither the others nor their subscribers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 
 use lapin::types::AMQPValue;
 use overdue::internals::config::{EventsSettings, WorkerSettings};
@@ -89,8 +89,11 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     // As `overdue database init` does for a table that exists: the constraints are back, the rows are as they were.
     world.store.init(&world.schema, false).await.unwrap();
     let _worker = world.worker();
-    let events = wire.take_many(&subscriber, 3).await;
-    let mut orders: Vec<String> = events.iter().map(|event| read(event).1).collect();
+    // One that the broker was slow to confirm comes twice.
+    let mut seen = BTreeMap::new();
+    let events = async || copies(&wire, &subscriber, &mut seen).await;
+    let events = until("three events", events, |events| events.len() >= 3).await;
+    let mut orders: Vec<String> = events.into_keys().map(|(_, order)| order).collect();
     orders.sort();
     assert_eq!(orders, ["good-1", "good-2", "good-3"]);
     let left = async || world.number("SELECT count(*) FROM outbox").await;
@@ -120,16 +123,20 @@ async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_i
     }
     let all = async || copies(&wire, &other, &mut seen).await;
     until("each event", all, |seen| seen.len() == written.len()).await;
-    // Tried again after 1 and 2 s.
-    let tried = async || {
-        world.number("SELECT coalesce(max(refusals), 0)::bigint FROM outbox_retries").await
-    };
-    until("refused three times", tried, |refusals| *refusals >= 3).await;
+    let left = async || world.number("SELECT count(*) FROM outbox").await;
+    until("each published or refused", left, |rows| *rows == 0).await;
+    // What the broker was slow to confirm has come twice by now.
+    let before = copies(&wire, &other, &mut seen).await;
+    let tries = "SELECT coalesce(max(refusals), 0)::bigint FROM outbox_retries";
+    let tried = world.number(tries).await;
+    // After 1 s, then after twice as long each time.
+    until("refused twice more", async || world.number(tries).await, |now| *now >= tried + 2).await;
     assert_eq!(refused(&world).await, 5);
     let seen_now = copies(&wire, &other, &mut seen).await;
-    let again: Vec<_> = seen_now.iter().filter(|(_, copies)| **copies > 1).collect();
+    let again: Vec<_> =
+        seen_now.iter().filter(|(event, copies)| **copies > before[*event]).collect();
     assert_eq!(again.len(), 1, "only the oldest is tried: {again:?}");
-    assert!(*again[0].1 <= 5, "{again:?}");
+    assert!(*again[0].1 <= before[again[0].0] + 4, "{again:?}");
 
     // The subscriber works again.
     let mut taken = BTreeMap::new();
@@ -142,10 +149,10 @@ async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_i
     assert_eq!(left.len(), 6, "{left:?}");
     let seen = copies(&wire, &other, &mut seen).await;
     let paid: Vec<_> = seen.iter().filter(|((event, _), _)| event == "order.paid").collect();
-    assert!(paid.iter().all(|(_, copies)| **copies == 1), "{paid:?}");
+    assert!(paid.iter().all(|(event, copies)| **copies == before[*event]), "{paid:?}");
     // One when it was refused, one when it was taken, and what a subscriber with one place refuses between.
     let copies: usize = seen.values().sum();
-    assert!(copies <= 5 + 6 + 6 + 15, "{seen:?}");
+    assert!(copies <= before.values().sum::<usize>() + 6 + 15, "{seen:?}");
     let ended = async || world.number("SELECT count(*) FROM outbox_retries").await;
     until("nothing to try again", ended, |names| *names == 0).await;
 }
@@ -190,6 +197,7 @@ async fn events_of_many_commits_are_published_together() {
     let orders = world.orders("o", 60, 0).await;
     let settings = WorkerSettings { batch_size: 1, in_flight: 1, ..settings() };
     let events = EventsSettings { publish: true, linger: millis("1s") };
+    let began = Instant::now();
     let _worker = world.worker_of_events(settings, events);
     world.publish("100ms", &orders).await;
     assert_eq!(wire.take_many(&subscriber, 60).await.len(), 60);
@@ -198,7 +206,9 @@ async fn events_of_many_commits_are_published_together() {
     let commits = world.number("SELECT count(DISTINCT xmin::text) FROM closures").await;
     assert_eq!(commits, 60);
     let looks = world.number("SELECT count(*) FROM looks").await;
-    assert!(looks <= 20, "{looks} deletes for the events of 60 commits");
+    // One a second, however long the commits take.
+    let most = 20 + began.elapsed().as_secs();
+    assert!(looks.unsigned_abs() <= most, "{looks} deletes for the events of 60 commits");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

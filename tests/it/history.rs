@@ -92,11 +92,14 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     let orders = world.orders("o", 50, 200).await;
     world.publish("200ms", &orders).await;
     world.until_closed(50).await;
-    assert_eq!(rows(&world).await, [300, 70, 0, 50]);
+    until_rows(&world, [300, 70, 0, 50]).await;
     transaction.rollback().await.unwrap();
     until_rows(&world, [0, 70, 0, 50]).await;
     // The same reason again and again is one line.
-    assert_eq!(worker.logged("old rows cannot be deleted"), 1, "{}", worker.log());
+    let log = worker.log();
+    let lines = log.lines().filter_map(|line| line.split_once("old rows cannot be deleted"));
+    let reasons: Vec<&str> = lines.map(|(_, reason)| reason).collect();
+    assert!(reasons.windows(2).all(|pair| pair[0] != pair[1]), "{log}");
     world.assert_invariants().await;
 }
 
@@ -114,9 +117,9 @@ async fn a_row_that_cannot_be_deleted_keeps_no_other_part_of_the_table() {
         .await;
     let first = "SELECT count(*) FROM closures WHERE order_id = 'c-7' AND ctid < '(32,0)'";
     assert_eq!(world.number(first).await, 1);
-    let worker = world.worker_with(keeping("90d"));
     let behind = "SELECT count(*) FROM closures WHERE ctid >= '(32,0)' AND closed_at < now() - interval '90 days'";
     assert!(world.number(behind).await > 0);
+    let worker = world.worker_with(keeping("90d"));
     until("those behind it go", async || world.number(behind).await, |rows| *rows == 0).await;
     assert_eq!(world.number(first).await, 1);
     world.sql("DROP TRIGGER refuse ON closures").await;

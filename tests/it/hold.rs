@@ -4,7 +4,6 @@ use overdue::internals::{config::WorkerSettings, store::orders::Effect};
 
 use crate::support::{
     Orders, World, until,
-    wait::within,
     worker::{millis, settings},
 };
 
@@ -13,19 +12,19 @@ use crate::support::{
 async fn a_notice_that_comes_early_is_closed_at_its_deadline_without_a_second_hop() {
     let world = World::new().await;
     let wire = world.wire().await;
-    let worker = world.worker();
+    let worker = world.worker_with(WorkerSettings { hold: millis("1m"), ..settings() });
     let first = world.orders("first", 1, 0).await;
     world.publish("100ms", &first).await;
     world.until_closed(1).await;
     let along = wire.listen("orders.in", "#").await;
-    let orders = world.orders("o", 50, 1_500).await;
+    let orders = world.orders("o", 50, 6_000).await;
     world.publish("100ms", &orders).await;
     world.until_closed(51).await;
     world.assert_invariants().await;
     let late = "SELECT max(extract(epoch FROM closed_at - due_at) * 1000)::bigint FROM closures \
         WHERE order_id LIKE 'o-%'";
     let late_ms = world.number(late).await;
-    assert!(late_ms < 1_500, "closed {late_ms} ms late, which another hop could have taken");
+    assert!(late_ms < 20_000, "closed {late_ms} ms late: held beyond the deadline");
     let counts = worker.stop().await;
     assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
     assert!(counts.held >= 50, "{counts:?}");
@@ -44,9 +43,9 @@ async fn what_is_held_limits_nothing_that_is_due() {
     let few = WorkerSettings { batch_size: 100, in_flight: 2, hold: millis("2h"), ..settings() };
     let worker = world.worker_with(few);
     world.until_closed(500).await;
-    let counts = worker.counts();
-    // One that comes a second time, because a batch was tried again, is held a second time.
-    assert!(counts.held >= 3_000, "{counts:?}");
+    // The last of them may be answered after those that are due. One that comes a second time, because a batch was tried
+    // again, is held a second time.
+    let counts = worker.until("all held", |counts| counts.held >= 3_000).await;
     assert_eq!((counts.put_back, counts.parked), (0, 0));
     assert_eq!(wire.ready("orders.unpaid").await, 0);
     worker.stop().await;
@@ -117,13 +116,7 @@ async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_lev
     assert!(seen <= most, "{seen} circles in {elapsed} s are more than {most}");
     assert_eq!((worker.counts().retried, worker.counts().parked), (0, 0));
     world.sql("DELETE FROM guards").await;
-    within(
-        std::time::Duration::from_secs(30),
-        "all closed",
-        async || world.closed().await,
-        |closed| *closed == 1_100,
-    )
-    .await;
+    world.until_closed(1_100).await;
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked), (0, 0));
     world.assert_invariants().await;

@@ -103,7 +103,7 @@ impl World {
 
     /// Exactly what the topology has, but for what is foreign.
     pub(super) async fn has_exactly_the_topology(&self, foreign: &str) {
-        let mut seen = self.seen().await.objects;
+        let mut seen = self.objects().await;
         seen.exchanges
             .retain(|name, _| !name.is_empty() && !name.starts_with("amq.") && name != foreign);
         seen.bindings.retain(|it| !it.source.is_empty());
@@ -128,9 +128,10 @@ async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
 /// A notice that is far too early goes back for the rest, by the ladder; so does a retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn early_notices_and_retries_wait_in_the_ladder() {
-    let world = World::of(&ladder("10s")).await;
+    let world = World::of(&ladder("30s")).await;
     let wire = world.wire().await;
-    let early = world.orders("early", 20, 4_200).await;
+    // Far enough away, however slow the machine is.
+    let early = world.orders("early", 20, 25_000).await;
     let through = wire.listen("orders.ladder.1s", "#").await;
     let worker = world.worker_with(WorkerSettings { hold: millis("900ms"), ..settings() });
     wire.publish_all("orders.dlx", "0.unpaid", &early).await;
@@ -142,8 +143,9 @@ async fn early_notices_and_retries_wait_in_the_ladder() {
     let counts = worker.stop().await;
     assert!(counts.put_back >= 20 && counts.retried == 2, "{counts:?}");
     let keys: Vec<String> = wire.take_all(&through).await.into_iter().map(|it| it.key).collect();
-    // By when they are asked for.
-    let at_first = |key: &&String| ["3.unpaid", "2.unpaid"].contains(&key.as_str());
+    // The rest when they are asked for is twenty seconds and some, or ten and some.
+    let tens = [".2.unpaid", ".1.unpaid"];
+    let at_first = |key: &&String| tens.iter().any(|end| key.ends_with(*end));
     assert!(keys.iter().filter(at_first).count() >= 20, "{keys:?}");
     assert!(keys.contains(&"1.unpaid".to_owned()), "retries: {keys:?}");
 }
@@ -151,14 +153,15 @@ async fn early_notices_and_retries_wait_in_the_ladder() {
 /// The copies are refused until the worker knows why; then it holds what has nowhere to wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_for_an_exchange_that_is_gone_are_decided_anew() {
-    let world = World::of(&ladder("10s")).await;
+    let world = World::of(&ladder("9s")).await;
     let wire = world.wire().await;
-    let early = world.orders("early", 20, 9_000).await;
     let management = Proxy::to(&world.services.management_socket()).await;
     let url = format!("http://admin:admin@127.0.0.1:{}", management.port());
     let mut process = world.started(|it| _ = it.env("OVERDUE_BROKER__MANAGEMENT_URL", url)).await;
     management.refuse();
     world.call(Method::DELETE, "exchanges", &["orders.ladder.1s"], Value::Null).await;
+    // Early enough that there is a rest when they are asked for, however slow the machine is.
+    let early = world.orders("early", 20, 20_000).await;
     wire.publish_all("orders.dlx", "0.unpaid", &early).await;
     process.until_logged("messages wait until they can be put back").await;
     assert!(process.log().contains("no exchange `orders.ladder.1s`"), "{}", process.log());
@@ -226,7 +229,7 @@ async fn ten_thousand_messages_for_nobody_hold_up_none_of_a_hundred_good_ones() 
     assert_eq!(arrived.len(), 100);
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
     // What is held up behind undeliverable ones comes when the broker tries those again; the rest is for a slow machine.
-    assert!(waited < BROKER_TRIES_AGAIN / 4, "{waited:?}");
+    assert!(waited < BROKER_TRIES_AGAIN / 2, "{waited:?}");
     let parked = async || wire.ready("orders.parked").await;
     until("10,000 parked", parked, |ready| *ready == 10_000).await;
 }

@@ -17,7 +17,7 @@ async fn assert_closed_on_time(world: &World, count: i64) {
     world.assert_invariants().await;
     let (closed, latest_ms) = lateness(world).await;
     assert_eq!(closed, count);
-    assert!(latest_ms < 30_000, "{latest_ms} ms late");
+    assert!(latest_ms < 100_000, "{latest_ms} ms late");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

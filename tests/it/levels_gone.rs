@@ -49,9 +49,11 @@ async fn an_early_notice_takes_the_best_level_that_is_there() {
     // It comes back, and is used again.
     world.apply(&world.topology).await;
     process.until_logged("the broker routes to these levels again").await;
-    let orders = world.orders("again", 20, 4_500).await;
+    // Between the levels of 2s and 30m, however slow the machine is.
+    let orders = world.orders("again", 20, 60_000).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
     assert_eq!(wire.take_many(&along, 1).await[0].key, "2s.unpaid");
+    world.due_now().await;
     world.until_closed(40).await;
     world.parked(0).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
@@ -66,7 +68,11 @@ async fn without_any_level_a_short_rest_is_held_and_a_long_one_is_parked_with_th
     for (level, queue) in world.topology.delay_queues() {
         world.unbind("orders.in", &queue, &format!("{}.*", level.name())).await;
     }
-    process.until_logged("the broker does not route to these levels").await;
+    // A look in between finds a part of them.
+    for (level, _) in world.topology.delay_queues() {
+        process.until_logged(&format!("{}.unpaid", level.name())).await;
+    }
+    assert!(process.log().contains("the broker does not route to these levels"));
     let soon = world.orders("soon", 20, 6_000).await;
     let late = world.orders("late", 1, 3_600_000).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &soon).await;
@@ -104,12 +110,14 @@ async fn notices_put_back_into_a_level_that_went_since_the_last_look_wait_in_ano
     // Also a look that has begun: what it says is older than the copies.
     management.freeze_to_program();
     world.apply(&without(&["2s"])).await;
-    let orders = world.orders("o", 20, 6_000).await;
+    // Between the levels of 2s and 30m, however slow the machine is.
+    let orders = world.orders("o", 20, 60_000).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
     let in_lot = async || wire.ready("orders.parked").await;
     until("the copies are parked", in_lot, |ready| *ready == 20).await;
     management.pass();
     process.until_logged("a copy was parked, and the notice waits elsewhere").await;
+    world.due_now().await;
     world.until_closed(20).await;
     world.assert_invariants().await;
     world.until_empty("orders.unpaid").await;
@@ -127,7 +135,9 @@ async fn a_worker_that_stops_gives_back_nothing_that_waits_in_a_level() {
     let waiting = async || wire.ready("orders.delay.30m").await;
     until("some wait", waiting, |waiting| *waiting > 0).await;
     let counts = worker.stop().await;
-    let (there, left) = (wire.ready("orders.delay.30m").await, wire.ready("orders.unpaid").await);
+    let look = async || (wire.ready("orders.delay.30m").await, wire.ready("orders.unpaid").await);
+    // What is given back is back a moment later.
+    let (there, left) = until("all are back", look, |(there, left)| there + left >= 200).await;
     assert_eq!((u64::from(there), there + left), (counts.put_back, 200));
 }
 

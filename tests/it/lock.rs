@@ -152,7 +152,7 @@ async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_do
     world.topology = Topology::parse(&shorter).unwrap();
     let mut command = world.command(&["apply", "--yes"]);
     // Longer than this test takes.
-    command.env("OVERDUE_BROKER__STATISTICS_INTERVAL", "30s");
+    command.env("OVERDUE_BROKER__STATISTICS_INTERVAL", "60s");
     let apply = tokio::task::spawn_blocking(move || crate::support::process::finish(command, None));
     let unbound = async || {
         let bindings = world.management().observe().await.unwrap().objects.bindings;

@@ -4,7 +4,7 @@ use deadpool_postgres::{Object, Transaction};
 use overdue::internals::{config::WorkerSettings, store::orders::Effect};
 
 use crate::support::{
-    World, hold, ids, until,
+    RunningWorker, World, hold, ids, until,
     worker::{millis, settings},
     world::TOPOLOGY,
 };
@@ -23,6 +23,17 @@ async fn due(world: &World, count: usize) {
     world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
 }
 
+/// Each was closed once. It is counted a moment after it was committed, and not where the worker is stopped meanwhile.
+async fn all_closed_without_a_retry(world: &World, worker: RunningWorker, orders: usize) {
+    world.until_closed(orders).await;
+    let counted = async || worker.counts().closed + worker.counts().ahead;
+    let all = u64::try_from(orders).unwrap();
+    until("all counted", counted, |closed| *closed >= all).await;
+    let counts = worker.stop().await;
+    assert_eq!((counts.closed + counts.ahead, counts.retried, counts.parked), (all, 0, 0));
+    world.assert_invariants().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locked_orders_hold_up_nobody_and_burn_no_retry() {
     let world = World::new().await;
@@ -34,11 +45,7 @@ async fn locked_orders_hold_up_nobody_and_burn_no_retry() {
     let worker = world.worker();
     world.until_closed(1_980).await;
     held.rollback().await.unwrap();
-    world.until_closed(2_000).await;
-    let counts = worker.stop().await;
-    let closed = counts.closed + counts.ahead;
-    assert_eq!((closed, counts.retried, counts.parked), (2_000, 0, 0));
-    world.assert_invariants().await;
+    all_closed_without_a_retry(&world, worker, 2_000).await;
 }
 
 /// Two of five orders need the SKU.
@@ -57,11 +64,7 @@ async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_ot
     }
     assert_eq!(world.closed().await, 1_200);
     held.rollback().await.unwrap();
-    world.until_closed(2_000).await;
-    let counts = worker.stop().await;
-    let closed = counts.closed + counts.ahead;
-    assert_eq!((closed, counts.retried, counts.parked), (2_000, 0, 0));
-    world.assert_invariants().await;
+    all_closed_without_a_retry(&world, worker, 2_000).await;
 }
 
 /// Another effect knows nothing of `busy`: its statement waits for a short while, and is split.
@@ -119,6 +122,9 @@ async fn the_sweep_passes_over_what_is_locked() {
     world.until_closed(1_200).await;
     world.assert_invariants().await;
     let [a, b] = workers;
+    // What was committed is counted a moment later, and not where the worker is stopped meanwhile.
+    let swept = async || a.counts().swept + b.counts().swept;
+    until("all counted", swept, |swept| *swept >= 1_200).await;
     assert_eq!(a.stop().await.swept + b.stop().await.swept, 1_200);
 }
 
@@ -134,9 +140,13 @@ async fn orders_that_stay_locked_are_named_in_a_warning_and_no_others() {
     let mut process = world.started(|_| {}).await;
     world.until_closed(97).await;
     process.until_logged("orders are locked by somebody else").await;
-    let log = process.log();
-    let line = log.lines().find(|line| line.contains("locked by somebody else")).unwrap();
-    assert!(line.contains("WARN") && line.contains("orders=3"), "{line}");
+    // The first order can have come alone, a moment before the others: then they are in the next line.
+    let is_of_all =
+        |line: &&str| line.contains("locked by somebody else") && line.contains("orders=3");
+    let look = async || process.log();
+    let log = until("all three in a line", look, |log| log.lines().any(|it| is_of_all(&it))).await;
+    let line = log.lines().find(is_of_all).unwrap();
+    assert!(line.contains("WARN"), "{line}");
     let (_, named) = line.split_once("locked=\"").unwrap();
     let mut named: Vec<&str> = named.split('"').next().unwrap().split(',').collect();
     named.sort_unstable();
@@ -185,6 +195,12 @@ async fn lateness(world: &World, orders: &[String]) -> Vec<i64> {
     client.query(late, &[&orders]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
+/// Of a round: its p50 and p99.
+fn percentiles(mut late: Vec<i64>) -> [i64; 2] {
+    late.sort_unstable();
+    [50, 99].map(|percent| late[late.len() * percent / 100])
+}
+
 /// Rounds with and without locks take turns, so that a machine that is busy is so for both. While there are locks, 20
 /// orders are locked, and 20 others need a SKU that is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -208,7 +224,7 @@ async fn others_are_closed_at_their_usual_pace_while_rows_are_locked() {
     let worker = world.worker();
     let (mut usual, mut beside) = (Vec::new(), Vec::new());
     for (pair, wanting) in others.chunks(2 * ROUND).zip(wanting.chunks(20)) {
-        usual.extend(lateness(&world, &pair[..ROUND]).await);
+        usual.push(percentiles(lateness(&world, &pair[..ROUND]).await));
         let held = client.transaction().await.unwrap();
         let due = "UPDATE orders SET due_at = now() WHERE status = 'unpaid' AND id = ANY ($1)";
         world.store.client().await.unwrap().execute(due, &[&wanting]).await.unwrap();
@@ -217,16 +233,15 @@ async fn others_are_closed_at_their_usual_pace_while_rows_are_locked() {
         for stuck in [&locked[..], wanting] {
             wire.publish_all("orders.dlx", "1s.unpaid", stuck).await;
         }
-        beside.extend(lateness(&world, &pair[ROUND..]).await);
+        beside.push(percentiles(lateness(&world, &pair[ROUND..]).await));
         held.rollback().await.unwrap();
     }
-    usual.sort_unstable();
-    beside.sort_unstable();
-    let at = |sorted: &[i64], percent: usize| sorted[sorted.len() * percent / 100];
-    let [p50, p99] = [50, 99].map(|percent| (at(&usual, percent), at(&beside, percent)));
-    let measured = format!("µs without and with locks: p50 {p50:?}, p99 {p99:?}");
+    let measured = format!("µs, p50 and p99: without locks {usual:?}, with locks {beside:?}");
     println!("{measured}");
-    assert!(p50.1 <= 3 * p50.0, "{measured}");
+    // Pair by pair: what else slows the machine down meets both rounds of a pair, or one round of few.
+    let pairs = usual.iter().zip(&beside);
+    let slower = pairs.filter(|(usual, beside)| beside[0] > 3 * usual[0]).count();
+    assert!(2 * slower <= usual.len(), "{measured}");
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked), (0, 0));
     world.assert_invariants().await;

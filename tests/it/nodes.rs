@@ -10,13 +10,15 @@ use overdue::internals::{
         orders::{ClosingPath, Effect},
     },
 };
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use crate::support::{Proxy, Services, World};
 
-/// A port on which nobody listens.
-async fn nobody() -> u16 {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
+/// A port on which nobody listens, and nobody else will: it is taken.
+fn nobody() -> u16 {
+    let socket: &'static TcpSocket = Box::leak(Box::new(TcpSocket::new_v4().unwrap()));
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket.local_addr().unwrap().port()
 }
 
 fn hosts(url: &str, port: u16, hosts: &str) -> String {
@@ -31,7 +33,7 @@ async fn the_first_node_that_takes_the_connection_has_it() {
     let silent = Proxy::to(&services.broker_socket()).await;
     silent.freeze_to_program();
     let good = Proxy::to(&services.broker_socket()).await;
-    let (dead, silent, port) = (nobody().await, silent.port(), good.port());
+    let (dead, silent, port) = (nobody(), silent.port(), good.port());
     let url = services.broker_url("/", Some(port));
     for order in [
         format!("127.0.0.1:{dead},127.0.0.1:{silent},127.0.0.1:{port}"),
@@ -45,7 +47,7 @@ async fn the_first_node_that_takes_the_connection_has_it() {
         assert!(link.is_connected());
         link.close().await;
     }
-    let all_dead = format!("127.0.0.1:{dead},127.0.0.1:{}", nobody().await);
+    let all_dead = format!("127.0.0.1:{dead},127.0.0.1:{}", nobody());
     let address = BrokerAddress::parse(&hosts(&url, port, &all_dead), None).unwrap();
     let refused =
         Link::open(&address, "test: several nodes").await.map(drop).unwrap_err().to_string();
@@ -73,7 +75,7 @@ async fn a_refused_login_is_not_tried_on_the_next_node() {
 async fn the_management_api_of_any_node_answers() {
     let world = World::new().await;
     let socket = world.services.management_socket();
-    let dead = nobody().await;
+    let dead = nobody();
     for hosts in [format!("127.0.0.1:{dead},{socket}"), format!("{socket},127.0.0.1:{dead}")] {
         let url = format!("http://admin:admin@{hosts}");
         let address = BrokerAddress::parse(&world.broker_url(), Some(&url)).unwrap();
@@ -119,7 +121,7 @@ async fn nodes_that_are_down_cost_less_than_one_that_is_silent() {
     silent.freeze_to_program();
     let good = Proxy::to(&services.broker_socket()).await;
     let (silent, port) = (silent.port(), good.port());
-    let dead = format!("127.0.0.1:{}", nobody().await);
+    let dead = format!("127.0.0.1:{}", nobody());
     let url = services.broker_url("/", Some(port));
     let takes = async |before: String| {
         let several = hosts(&url, port, &format!("{before},127.0.0.1:{port}"));
@@ -135,9 +137,8 @@ async fn nodes_that_are_down_cost_less_than_one_that_is_silent() {
         down.push(takes([dead.as_str(); 4].join(",")).await);
         quiet.push(takes(format!("127.0.0.1:{silent}")).await);
     }
-    down.sort_unstable();
-    quiet.sort_unstable();
-    assert!(down[2] < quiet[2], "{down:?} {quiet:?}");
+    // The quickest of each: whatever else this machine does, it is never quicker than the time that is given.
+    assert!(down.iter().min() < quiet.iter().min(), "{down:?} {quiet:?}");
 }
 
 /// Which of three urls is meant by a flag for a file, and what is said of a password in a command line.

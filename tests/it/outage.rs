@@ -65,7 +65,7 @@ impl Run {
         assert!(!process.log().contains("parked"), "{}", process.log());
         world.parked(0).await;
         process.signal("TERM");
-        let status = process.ended(std::time::Duration::from_secs(20)).await;
+        let status = process.ended(std::time::Duration::from_mins(1)).await;
         assert_eq!(status.code(), Some(0), "{}", process.log());
         let log = process.log();
         // Put back may be what the statements of a session before still hold.
@@ -108,8 +108,8 @@ fn pauses(log: &str) -> Vec<u64> {
 
 /// After the peer is back, the first attempt that begins is the one that succeeds, and it is five seconds off at most.
 async fn goes_on_with_the_first_attempt(run: Run, failed: &str, back: impl FnOnce(&Run)) {
-    let before = run.process.logged(failed);
     back(&run);
+    let before = run.process.logged(failed);
     run.world.until_closed(600).await;
     let log = run.process.log();
     // One may have been under way.
@@ -148,7 +148,7 @@ async fn a_broker_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
     run.broker.freeze_to_program();
     let before = run.broker.attempts();
     let sessions = async || run.process.logged("session ended");
-    until("the silence noticed", sessions, |count| *count == 1).await;
+    until("the silence noticed", sessions, |count| *count >= 1).await;
     until("a new attempt", async || run.broker.attempts(), |attempts| *attempts > before).await;
     goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
 }
@@ -209,7 +209,7 @@ async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
     world.until_closed(40).await;
     world.assert_invariants().await;
     process.signal("TERM");
-    let status = process.ended(std::time::Duration::from_secs(20)).await;
+    let status = process.ended(std::time::Duration::from_mins(1)).await;
     assert_eq!(status.code(), Some(0), "{}", process.log());
 }
 

@@ -51,6 +51,12 @@ pub(super) async fn furnished() -> World {
     world
 }
 
+/// So it reads for half a minute: however long it took to come here.
+async fn due_in_40m(world: &World) {
+    let sql = "UPDATE orders SET due_at = now() + interval '40.5 min' WHERE id = 'early-0'";
+    world.sql(sql).await;
+}
+
 pub(super) async fn ready(world: &World) -> u32 {
     world.wire().await.ready(LOT).await
 }
@@ -68,6 +74,7 @@ pub(super) fn shown(world: &World, run: &Run) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_says_why_and_what_the_orders_are_now_and_takes_nothing_out() {
     let world = furnished().await;
+    due_in_40m(&world).await;
     let run = world.overdue(&["parked", "list"]);
     insta::assert_snapshot!("list", shown(&world, &run));
     all_back(&world, 7).await;
@@ -92,6 +99,7 @@ async fn a_list_says_why_and_what_the_orders_are_now_and_takes_nothing_out() {
         assert_eq!(run.json()["matching"].as_i64(), Some(count), "{select:?}");
         all_back(&world, 7).await;
     }
+    due_in_40m(&world).await;
     let run = world.overdue(&["parked", "show", "--order", "early-0"]);
     let at = regex_like(&run.stdout, "x-parked-at: ");
     let text = shown(&world, &run).replace(&at, "<three days ago>");

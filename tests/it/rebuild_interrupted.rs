@@ -4,9 +4,9 @@ use std::{process::Command, time::Duration};
 
 use lapin::{options::QueueDeclareOptions, types::FieldTable};
 
-use crate::support::{Proxy, Run, WorkerProcess, World, until};
+use crate::support::{Proxy, WorkerProcess, World, until};
 
-use super::rebuild::{LAST_LEVEL, far, set, taken};
+use super::rebuild::{LAST_LEVEL, far, rebuild_again, set, taken};
 
 /// What ended in its middle: what it said, and a command that goes on.
 struct Broken {
@@ -16,12 +16,14 @@ struct Broken {
 }
 
 const ORDERS: usize = 7_000;
+/// Slow enough that it has some seconds left when it is seen to be half way.
+const RATE: &str = "500";
 
 /// A rebuild that has published more than a page and less than everything.
 async fn half_way(change: impl FnOnce(&mut Command)) -> Broken {
     let world = World::new().await;
     let orders = far(&world, "o", ORDERS).await;
-    let mut command = world.command(&["rebuild", "--yes", "--rate", "2500"]);
+    let mut command = world.command(&["rebuild", "--yes", "--rate", RATE]);
     change(&mut command);
     let process = world.spawn(command);
     let wire = world.wire().await;
@@ -39,10 +41,11 @@ impl Broken {
         let (_, command) = log.split_once("go on with: overdue ").unwrap();
         let mut words: Vec<&str> = command.split_whitespace().collect();
         assert_eq!(words[..2], ["rebuild", "--from"], "{log}");
+        assert_eq!(words[words.len() - 2..], ["--rate", RATE], "{log}");
+        // The rest need not be slow.
+        words.truncate(words.len() - 2);
         words.push("--yes");
-        let again = async || self.world.overdue(&words);
-        // The broker may not have seen yet that the first one is gone.
-        let run = until("the lock is free", again, |run: &Run| run.code != Some(1)).await;
+        let run = rebuild_again(|| self.world.overdue(&words)).await;
         assert_eq!(run.code, Some(0), "{run}");
         let (found, messages) = taken(&self.world, LAST_LEVEL).await;
         assert_eq!(found, set(self.orders));
@@ -119,6 +122,8 @@ async fn two_rebuilds_at_once_and_orders_are_closed_meanwhile() {
     broken.process.signal("STOP");
     let world = &broken.world;
     let second = world.overdue(&["rebuild", "--yes"]);
+    // The broker drops whoever stands still for two heartbeats.
+    broken.process.signal("CONT");
     assert_eq!(second.code, Some(1), "{second}");
     assert!(second.stderr.contains("another `overdue rebuild` is publishing"), "{second}");
     let worker = world.worker();
@@ -126,7 +131,6 @@ async fn two_rebuilds_at_once_and_orders_are_closed_meanwhile() {
     world.publish("200ms", &orders).await;
     world.until_closed(50).await;
     assert_eq!(worker.stop().await.parked, 0);
-    broken.process.signal("CONT");
     let ended = broken.process.ended(Duration::from_mins(1)).await;
     assert_eq!(ended.code(), Some(0), "{}", broken.process.log());
     assert_eq!(taken(&broken.world, LAST_LEVEL).await, (set(broken.orders), ORDERS));

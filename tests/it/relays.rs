@@ -106,7 +106,7 @@ async fn what_an_older_worker_has_is_left_to_it_with_all_that_follows_in_its_ord
         );
         world.sql(&sql).await;
     };
-    mark("30 s").await;
+    mark("1 hour").await;
     let claimed = claim(&client, 500).await;
     assert_eq!(names(&claimed), ["x e-1", "y e", "z e"]);
     finish(&client, &claimed).await;

@@ -21,7 +21,7 @@ async fn hang_up(worker: &mut WorkerProcess, text: &str, count: usize) {
 async fn ends_well(mut worker: WorkerProcess) {
     assert!(worker.is_running());
     worker.signal("TERM");
-    assert_eq!(worker.ended(Duration::from_secs(30)).await.code(), Some(0), "{}", worker.log());
+    assert_eq!(worker.ended(Duration::from_mins(1)).await.code(), Some(0), "{}", worker.log());
 }
 
 /// A level, a timeout with its effect, a category and another `after`, while orders of the first timeout become due.
@@ -180,7 +180,7 @@ async fn the_sql_of_an_effect_and_settings_are_taken_and_a_stop_in_between_is_a_
     write(
         &world,
         "overdue.toml",
-        "[effects.mine]\nsql = \"mine.sql\"\n[worker]\nbatch_size = 7\ndrain = \"5s\"\n",
+        "[effects.mine]\nsql = \"mine.sql\"\n[worker]\nbatch_size = 7\ndrain = \"40s\"\n",
     );
     let wire = world.wire().await;
     let subscriber = wire.listen("orders.events", "order.expired").await;

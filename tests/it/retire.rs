@@ -13,7 +13,7 @@ use overdue::internals::{
     topology::Topology,
 };
 
-use crate::support::{Run, World, until};
+use crate::support::{Run, World, process, until};
 
 /// Levels of three seconds and less, on classic queues.
 const BEFORE: &str = r#"
@@ -74,10 +74,9 @@ impl World {
 
     /// `overdue` on a thread of its own, while this test goes on.
     async fn overdue_meanwhile(&self, arguments: &'static [&'static str]) -> Run {
-        let command = self.command(arguments);
-        tokio::task::spawn_blocking(move || crate::support::process::finish(command, None))
-            .await
-            .unwrap()
+        let mut command = self.command(arguments);
+        command.envs([process::LATE_COUNTS]);
+        tokio::task::spawn_blocking(move || process::finish(command, None)).await.unwrap()
     }
 }
 
@@ -249,7 +248,7 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     assert_eq!(planned.code, Some(0), "{planned}");
     let said = "orders.unshipped  1 message that no worker with this topology consumes";
     assert!(planned.stdout.contains(said), "{planned}");
-    let waited = world.overdue(&["apply", "--wait", "--yes"]);
+    let waited = world.overdue_with(&["apply", "--wait", "--yes"], &[process::LATE_COUNTS]);
     assert_eq!(waited.code, Some(0), "{waited}");
     assert!(waited.stdout.contains("stays: ~ queue     orders.unshipped  1 message"), "{waited}");
     assert_eq!(wire.ready("orders.unshipped").await, 1);
@@ -281,7 +280,7 @@ async fn objects_of_others_are_untouched_by_a_retirement() {
     world.until_all_counted().await;
     let before = world.own_objects().await;
     world.change(&after());
-    let applied = world.overdue(&["apply", "--yes", "--wait"]);
+    let applied = world.overdue_with(&["apply", "--yes", "--wait"], &[process::LATE_COUNTS]);
     assert_eq!(applied.code, Some(0), "{applied}");
     let has = world.own_objects().await;
     for name in theirs {

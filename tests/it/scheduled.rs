@@ -274,6 +274,10 @@ async fn the_orders_that_came_due_are_accounted_for() {
     use crate::support::pages::{metrics, sum};
     let world = World::new().await;
     world.knows_timeouts().await;
+    // Due, and nobody can close it: locked before anybody looks.
+    world.orders("held", 1, 500).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = crate::support::hold(&mut client, "held-0").await;
     let (_process, address) = world
         .listening(|command| {
             command.env("OVERDUE_WORKER__SWEEP_EVERY", "200ms");
@@ -287,10 +291,6 @@ async fn the_orders_that_came_due_are_accounted_for() {
     for n in 0..5 {
         assert!(world.pay(&format!("paid-{n}")).await);
     }
-    // Due, and nobody can close it.
-    world.orders("held", 1, 500).await;
-    let mut client = world.store.client().await.unwrap();
-    let held = crate::support::hold(&mut client, "held-0").await;
     world.until_closed(80).await;
     let unpaid =
         "SELECT count(*) FROM orders WHERE status IN ('unpaid', 'closed') AND due_at <= now()";

@@ -31,13 +31,13 @@ async fn sigterm_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
         world.orders("o", 100, 0).await;
         let mut client = world.store.client().await.unwrap();
         let held = world.stall(&mut client, "o-0").await;
-        let mut process = busy_worker(&world, "20s").await;
+        let mut process = busy_worker(&world, "5m").await;
 
         process.signal(signal);
         process.until_logged("stopping").await;
         assert!(process.is_running(), "it does not leave its batch alone");
         held.rollback().await.unwrap();
-        let status = process.ended(Duration::from_secs(20)).await;
+        let status = process.ended(Duration::from_mins(2)).await;
         assert_eq!(status.code(), Some(0), "{}", process.log());
 
         let closed = world.closed().await;
@@ -64,7 +64,7 @@ async fn a_drain_that_takes_longer_than_its_deadline_ends_with_1_and_loses_nothi
     let held = world.stall(&mut client, "o-0").await;
     let mut process = busy_worker(&world, "500ms").await;
     process.signal("TERM");
-    let status = process.ended(Duration::from_secs(10)).await;
+    let status = process.ended(Duration::from_mins(1)).await;
     assert_eq!(status.code(), Some(1), "{}", process.log());
     let log = process.log();
     assert!(log.contains("did not finish within 500ms (worker.drain)"), "{log}");
@@ -81,12 +81,13 @@ async fn a_second_signal_exits_at_once_with_130() {
     world.orders("o", 100, 0).await;
     let mut client = world.store.client().await.unwrap();
     let held = world.stall(&mut client, "o-0").await;
-    let mut process = busy_worker(&world, "20s").await;
+    let mut process = busy_worker(&world, "5m").await;
     process.signal("TERM");
     process.until_logged("stopping").await;
     assert!(process.is_running());
     process.signal("TERM");
-    let status = process.ended(Duration::from_secs(5)).await;
+    // A long time before the end of its drain.
+    let status = process.ended(Duration::from_mins(1)).await;
     assert_eq!(status.code(), Some(130), "{}", process.log());
     held.rollback().await.unwrap();
     let _next = world.worker();
@@ -97,9 +98,14 @@ async fn a_second_signal_exits_at_once_with_130() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_worker_stops_at_once() {
     let world = World::new().await;
-    let mut process = world.started(|_| {}).await;
+    let mut process = world
+        .started(|command| {
+            command.env("OVERDUE_WORKER__DRAIN", "5m");
+        })
+        .await;
     process.signal("TERM");
-    let status = process.ended(Duration::from_secs(10)).await;
+    // A long time before the end of its drain.
+    let status = process.ended(Duration::from_mins(1)).await;
     assert_eq!(status.code(), Some(0), "{}", process.log());
     assert!(process.log().contains("worker stopped"));
 }
@@ -130,7 +136,7 @@ async fn a_worker_whose_broker_or_database_is_away_stops_as_well() {
         process.until_logged(sign).await;
         assert!(process.is_running());
         process.signal("TERM");
-        let status = process.ended(Duration::from_secs(15)).await;
+        let status = process.ended(Duration::from_mins(1)).await;
         assert_eq!(status.code(), Some(0), "{}", process.log());
         away.pass();
     }
@@ -151,7 +157,7 @@ async fn a_rolling_restart_loses_nothing_and_closes_nothing_twice() {
         world.publish("100ms", part).await;
         until("some more closed", async || world.closed().await, |now| *now > closed).await;
         process.signal("TERM");
-        let status = process.ended(Duration::from_secs(20)).await;
+        let status = process.ended(Duration::from_mins(1)).await;
         assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", process.log());
     }
     let statuses = async || world.statuses().await;

@@ -18,11 +18,11 @@ async fn hang(world: &World, which: &str) {
         .await;
 }
 
-/// The database, with a statement time-out that a test can wait for.
+/// The database, with a statement time-out that a test can wait for, and that no other statement meets.
 fn impatient(world: &World) -> String {
     let url = world.services.database_url(None);
     let more = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{more}options=-c%20statement_timeout%3D300ms")
+    format!("{url}{more}options=-c%20statement_timeout%3D2s")
 }
 
 /// A row whose trigger never ends is met by the statement time-out: the batch is split around it, and the others are
@@ -66,6 +66,9 @@ async fn three_rows_that_exceed_the_statement_time_out_do_not_hold_up_the_others
     due(&world, 23).await;
     let worker = world.worker_at(world.address(), &impatient(&world), settings());
     world.until_closed(20).await;
+    // A batch of the three would take longer than a drain may.
+    world.sql("DROP FUNCTION hang CASCADE").await;
+    world.until_closed(23).await;
     assert_eq!(worker.stop().await.parked, 0);
     world.assert_invariants().await;
 }
@@ -80,11 +83,14 @@ async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked
     due(&world, 60).await;
     let worker = world.worker();
     world.until_closed(59).await;
+    // The batch of the last others may not be settled yet; after it nothing is closed beside this one.
+    let before = worker.counts();
+    let twice = before.retried + before.put_back + 2;
     let counts = async || worker.counts();
-    until("tried again alone", counts, |counts| counts.retried + counts.put_back >= 2).await;
+    until("tried again alone", counts, |counts| counts.retried + counts.put_back >= twice).await;
     let counts = worker.counts();
     // Beside others that were closed it was its own fault, and that costs a retry.
-    assert!(counts.closed == 59 && counts.retried <= 1, "{counts:?}");
+    assert!(counts.closed == 59 && counts.retried <= before.retried + 1, "{before:?} {counts:?}");
     world.sql("DROP TRIGGER refuse ON orders").await;
     world.until_closed(60).await;
     assert_eq!(worker.stop().await.parked, 0);

@@ -106,6 +106,8 @@ async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
     let orders = world.orders("o", 5, 500).await;
     world.publish("500ms", &orders).await;
     world.until_closed(5).await;
+    let sweeps = async || world.number("SELECT count(*) FROM sweeps").await;
+    until("a sweep", sweeps, |sweeps| *sweeps > 0).await;
     assert_eq!(worker.stop().await.closed, 5);
-    assert_eq!(world.number("SELECT count(*) FROM sweeps").await, 1);
+    assert_eq!(sweeps().await, 1);
 }

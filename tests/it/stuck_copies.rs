@@ -10,7 +10,7 @@ const TOPOLOGY: &str = r#"
 name = "orders"
 
 [delay]
-levels = ["100ms", "1m"]
+levels = ["100ms", "1h"]
 
 [[timeout]]
 name = "unpaid"
@@ -24,22 +24,22 @@ after = ["100ms"]
 async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
     let world = World::of(TOPOLOGY).await;
     let wire = world.wire().await;
-    let early = world.orders("early", 600, 90_000).await;
+    let early = world.orders("early", 600, 36_000_000).await;
     let good = world.orders("good", 2_000, 0).await;
-    world.policy("policies", "full", r"^orders\.delay\.1m$", json!({ "max-length": 5 })).await;
-    world.until_policy("orders.delay.1m", "full").await;
+    world.policy("policies", "full", r"^orders\.delay\.1h$", json!({ "max-length": 5 })).await;
+    world.until_policy("orders.delay.1h", "full").await;
     let mut process = world.started(|_| {}).await;
-    wire.publish_all("orders.dlx", "1m.unpaid", &early).await;
+    wire.publish_all("orders.dlx", "1h.unpaid", &early).await;
     process.until_logged("messages wait until they can be put back").await;
-    wire.publish_all("orders.dlx", "1m.unpaid", &good).await;
+    wire.publish_all("orders.dlx", "1h.unpaid", &good).await;
     world.until_closed(2_000).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
 
     world.delete("policies", "full").await;
-    let waiting = async || wire.ready("orders.delay.1m").await;
+    let waiting = async || wire.ready("orders.delay.1h").await;
     until("all early ones in the level", waiting, |waiting| *waiting == 600).await;
     process.signal("TERM");
-    let status = process.ended(std::time::Duration::from_secs(20)).await;
+    let status = process.ended(Duration::from_mins(1)).await;
     assert!(status.success(), "{}", process.log());
     let log = process.log();
     assert!(log.contains("put_back=600 retried=0 parked=0"), "{log}");
@@ -56,8 +56,8 @@ async fn a_full_parking_lot_stops_only_the_messages_that_have_to_be_parked() {
     world.until_policy("orders.parked", "full").await;
     let process = world.started(|_| {}).await;
     let garbage: Vec<String> = (0..1_000).map(|n| format!("{{garbage {n}")).collect();
-    wire.publish_all("orders.dlx", "1m.unpaid", &garbage).await;
-    wire.publish_all("orders.dlx", "1m.unpaid", &good).await;
+    wire.publish_all("orders.dlx", "1h.unpaid", &garbage).await;
+    wire.publish_all("orders.dlx", "1h.unpaid", &good).await;
     world.until_closed(1_000).await;
     let ready = async || wire.ready("orders.unpaid").await;
     until("all received", ready, |ready| *ready == 0).await;

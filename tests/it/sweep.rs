@@ -3,9 +3,14 @@
 use overdue::internals::config::WorkerSettings;
 
 use crate::support::{
-    World, until,
+    RunningWorker, World, until,
     worker::{millis, settings},
 };
+
+/// A page is counted when all of it has been asked for.
+async fn until_swept(worker: &RunningWorker, orders: u64) {
+    until("swept", async || worker.counts().swept, |swept| *swept == orders).await;
+}
 
 fn sweeping(grace: &str) -> WorkerSettings {
     WorkerSettings { sweep_every: millis("100ms"), sweep_grace: millis(grace), ..settings() }
@@ -28,6 +33,7 @@ async fn an_order_without_a_message_is_closed_after_the_grace_and_not_before() {
     wire.take_many(&subscriber, 5).await;
     assert_eq!(world.closed().await, 5);
     world.assert_invariants().await;
+    until_swept(&worker, 5).await;
     let counts = worker.stop().await;
     assert_eq!((counts.swept, counts.closed), (5, 0));
 }
@@ -41,6 +47,7 @@ async fn a_whole_lost_day_is_swept_at_once() {
     let worker = world.worker_with(settings);
     world.until_closed(1_700).await;
     world.assert_invariants().await;
+    until_swept(&worker, 1_700).await;
     assert_eq!(worker.stop().await.swept, 1_700);
 }
 
@@ -62,6 +69,7 @@ async fn an_order_that_fails_does_not_keep_the_sweep_from_the_others() {
     world.orders("p", 5, -10_000).await;
     world.until_closed(25).await;
     assert!(worker.is_running());
+    until_swept(&worker, 25).await;
     assert_eq!(worker.stop().await.swept, 25);
 }
 
@@ -79,6 +87,7 @@ async fn many_orders_that_fail_do_not_hide_the_others_from_the_sweep() {
     world.orders("o", 20, -10_000).await;
     let worker = world.worker_with(WorkerSettings { sweep_every: millis("1h"), ..sweeping("1s") });
     world.until_closed(20).await;
+    until_swept(&worker, 20).await;
     assert_eq!(worker.stop().await.swept, 20);
 }
 
@@ -93,8 +102,7 @@ async fn a_page_that_is_closed_while_the_worker_stops_is_counted() {
     world.until_stalled().await;
     let (counts, released) = tokio::join!(biased; worker.stop(), held.rollback());
     released.unwrap();
-    assert_eq!(counts.swept, 20);
-    assert_eq!(world.closed().await, 20);
+    assert_eq!((counts.swept, world.closed().await), (20, 20));
 }
 
 /// Two workers that sweep, and the messages on top: whoever comes first closes.

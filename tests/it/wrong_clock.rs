@@ -132,7 +132,8 @@ async fn with_a_clock_that_steps(minutes: i64) {
     let Some(clock) = Clock::of(&world) else { return };
     let mut worker = world.started(|command| clock.is_of(command)).await;
     assert_eq!(minutes_off(&worker), 0, "the clock is off before it steps");
-    let held = world.orders("held", 40, 6_000).await;
+    // All that comes before the step is done by then.
+    let held = world.orders("held", 40, 20_000).await;
     let wire = world.wire().await;
     publish_dated(&world, "100ms", &held).await;
     let left = async || (wire.ready("orders.delay.100ms").await, wire.ready("orders.unpaid").await);

@@ -13,7 +13,7 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 use overdue::internals::{
-    broker::Link,
+    broker::{BrokerAddress, Link},
     order::OrderId,
     topology::route::Delay,
     wire::{DueNotice, Message},
@@ -202,7 +202,13 @@ impl Wire {
 impl World {
     /// A channel of the test's own.
     pub async fn wire(&self) -> Wire {
-        let link = Link::open(&self.address(), "test: wire").await.unwrap();
+        let url = self.broker_url();
+        let next = if url.contains('?') { '&' } else { '?' };
+        // The broker keeps the connection of a test that stands still for a while.
+        let url = format!("{url}{next}heartbeat=60");
+        let management = self.services.management.as_str();
+        let address = BrokerAddress::parse(&url, Some(management)).unwrap();
+        let link = Link::open(&address, "test: wire").await.unwrap();
         let channel = link.channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         Wire { channel, _link: link }

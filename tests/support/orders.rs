@@ -80,6 +80,15 @@ impl World {
         ids
     }
 
+    /// Creates `prefix-0`, … that are due and have no items: who closes them waits for no stock.
+    pub async fn orders_without_stock(&self, prefix: &str, count: usize) -> Vec<String> {
+        const SQL: &str =
+            "INSERT INTO orders (id, due_at) SELECT id, now() FROM unnest($1::text[]) AS t (id)";
+        let ids = ids(prefix, count);
+        self.store.client().await.unwrap().execute(SQL, &[&ids]).await.unwrap();
+        ids
+    }
+
     /// Pays like the reference order service does; whether the payment was taken.
     pub async fn pay(&self, id: &str) -> bool {
         const SQL: &str = include_str!("../../sql/pay.sql");

@@ -68,6 +68,9 @@ pub fn overdue(arguments: &[&str]) -> Command {
     command
 }
 
+/// For `apply --wait`, which gives up where no count has fallen for some intervals: on a broker that is slow they come late.
+pub const LATE_COUNTS: (&str, &str) = ("OVERDUE_BROKER__STATISTICS_INTERVAL", "5s");
+
 /// No command of a test takes so long.
 const PATIENCE: Duration = Duration::from_mins(3);
 

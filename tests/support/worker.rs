@@ -11,7 +11,7 @@ use overdue::internals::{
 };
 use tokio::task::JoinHandle;
 
-use super::World;
+use super::{World, until};
 
 /// A worker that runs until it is stopped or dropped.
 pub struct RunningWorker {
@@ -25,9 +25,9 @@ impl RunningWorker {
     /// Asks it to stop and waits until it has; what it has done.
     pub async fn stop(mut self) -> Counts {
         self.stop.request();
-        let ended = tokio::time::timeout(Duration::from_secs(30), &mut self.task).await;
+        let ended = tokio::time::timeout(Duration::from_secs(90), &mut self.task).await;
         let ended =
-            ended.expect("the worker did not stop within 30 s").expect("the worker panicked");
+            ended.expect("the worker did not stop within 90 s").expect("the worker panicked");
         ended.expect("the worker drains in time");
         self.counts()
     }
@@ -35,6 +35,11 @@ impl RunningWorker {
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
         self.worker.counters.read()
+    }
+
+    /// Waits until what it has done is enough: it counts an order after the commit, and a copy after the broker's answer.
+    pub async fn until(&self, what: &str, enough: impl Fn(&Counts) -> bool) -> Counts {
+        until(what, async || self.counts(), enough).await
     }
 
     /// Whether it still works.
@@ -55,9 +60,10 @@ pub fn millis(text: &str) -> Millis {
     Millis::try_from(text.to_owned()).unwrap()
 }
 
-/// Defaults, with a sweep that stays out of the way.
+/// Defaults, with a sweep that stays out of the way, and time to end what is in hand on a slow machine.
 pub fn settings() -> WorkerSettings {
     WorkerSettings {
+        drain: millis("1m"),
         sweep_every: millis("1h"),
         sweep_grace: millis("1h"),
         ..Settings::default().worker

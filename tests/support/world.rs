@@ -90,7 +90,7 @@ impl World {
         let teardown = Teardown { services: services.clone(), name: name.clone(), users };
         let created = services.api().create_vhost(&VirtualHostParams::named(&name)).await;
         created.unwrap_or_else(|error| services.missing("RabbitMQ's management API", &error));
-        let store = Store::new(&services.database_url(None), &name, 6).unwrap();
+        let store = Store::new(&patient(&services), &name, 6).unwrap();
         if let Err(error) = store.run_script("schema", &format!("CREATE SCHEMA {name}")).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             services.missing("PostgreSQL", &format!("{error}: {}", cause.unwrap_or_default()));
@@ -159,6 +159,13 @@ impl World {
     pub fn topology_file(&self) -> PathBuf {
         self.dir.path().join("topology.toml")
     }
+}
+
+/// The database for a test's own statements: one that waits for a lock waits as long as the test does.
+fn patient(services: &Services) -> String {
+    let url = services.database_url(None);
+    let more = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{more}options=-c%20lock_timeout%3D0%20-c%20statement_timeout%3D0")
 }
 
 struct Teardown {

@@ -27,7 +27,6 @@ const ACKED_AT_ONCE: usize = 200;
 
 pub(super) struct Consumer<'a> {
     pub(super) management: &'a Management,
-    pub(super) link: Link,
     pub(super) scenario: &'a Scenario,
     /// A queue that is not to be consumed yet.
     pub(super) held: watch::Receiver<Option<String>>,
@@ -61,9 +60,9 @@ impl Consumer<'_> {
                     let Ok(stats) = self.management.queue_stats().await else { continue };
                     for queue in stats.into_keys().filter(|queue| !consumed.contains(queue)).collect::<Vec<_>>() {
                         let Some(from) = self.kind_of(&queue) else { continue };
-                        if let Some(subscription) = self.subscribe(&queue).await? {
+                        if let Some(subscribed) = self.subscribe(&queue).await? {
                             consumed.insert(queue.clone());
-                            consumers.spawn(receive(queue, subscription, from, Arc::clone(&self.log)));
+                            consumers.spawn(receive(queue, subscribed, from, Arc::clone(&self.log)));
                         }
                     }
                 }
@@ -88,19 +87,22 @@ impl Consumer<'_> {
         number_of(&self.scenario.after.parked_queue(), queue).map(|_| ReceivedFrom::ParkingLot)
     }
 
-    /// `None` where the queue was deleted in the meantime.
-    async fn subscribe(&self, queue: &str) -> Result<Option<Subscription>, ConsumeError> {
-        match Subscription::open(&self.link, queue, PREFETCH).await {
-            Ok(subscription) => Ok(Some(subscription)),
-            Err(_) if !passive::queue_exists(&self.link, queue).await? => Ok(None),
-            Err(error) => Err(error),
+    /// On a connection of its own: where a quorum queue is deleted in the middle of `basic.consume` the broker closes the
+    /// connection. `None` then, and where the queue was deleted before: another look shows it.
+    async fn subscribe(&self, queue: &str) -> Result<Option<(Link, Subscription)>, MeasureError> {
+        let link = Link::open(self.management.address(), "overdue bench, consuming").await?;
+        match Subscription::open(&link, queue, PREFETCH).await {
+            Ok(subscription) => Ok(Some((link, subscription))),
+            Err(_) if !link.is_connected() => Ok(None),
+            Err(_) if !passive::queue_exists(&link, queue).await? => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
 async fn receive(
     queue: String,
-    mut subscription: Subscription,
+    (_link, mut subscription): (Link, Subscription),
     from: ReceivedFrom,
     log: Arc<SharedLog>,
 ) -> (String, ConsumeError) {

@@ -14,11 +14,11 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// The longest level, a minute for the counts and deletions, and 500 messages per second, where 10,000 are usual.
+    /// The longest level, three minutes for the counts and deletions, and 500 messages per second, where 10,000 are usual.
     pub(super) fn new(size: &ChangeSize, scenario: &Scenario) -> Self {
         let messages = u64::try_from(size.messages).unwrap_or(u64::MAX);
         let receiving = Duration::from_secs(messages / 500);
-        let limit = scenario.waiting.ttl.as_duration() + Duration::from_mins(1) + receiving;
+        let limit = scenario.waiting.ttl.as_duration() + Duration::from_mins(3) + receiving;
         Self { since: Instant::now(), limit }
     }
 

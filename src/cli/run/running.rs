@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long the one that is replaced goes on at the most until its successor consumes.
-const OVERLAP: Duration = Duration::from_secs(10);
+const OVERLAP: Duration = Duration::from_secs(30);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 

@@ -20,10 +20,10 @@ use serde_json::json;
 use crate::support::World;
 
 /// Everything that is done in these tests takes a fraction of it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A canary that goes through everything here takes 3 s.
-const PROBE_WITHIN: Duration = Duration::from_secs(4);
+const PROBE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A ladder goes place by place.
 const MOST_PLANS: usize = 6;

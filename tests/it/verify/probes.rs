@@ -8,7 +8,7 @@ use super::{applied, empty};
 use crate::support::until;
 
 /// A worker that was asked to stop has stopped.
-const STOPPED: Duration = Duration::from_secs(20);
+const STOPPED: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_level_and_timeout_answers() {
@@ -48,6 +48,7 @@ async fn a_broken_level_loses_its_canary() {
 async fn a_level_that_lets_go_early() {
     let world = applied().await;
     world.policy("policies", "short", r"^orders\.delay\.3s$", json!({ "message-ttl": 500 })).await;
+    world.until_policy("orders.delay.3s", "short").await;
     let run = world.overdue(&["verify", "--probe", "--within", "3s"]);
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stdout.contains("level 3s: its canary came "), "{run}");
