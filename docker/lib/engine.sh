@@ -67,7 +67,7 @@ process() {
 started_dockerd() { process "$dockerd_pid_file" dockerd; }
 
 start_dockerd() {
-  local pid deadline=$((SECONDS + 60))
+  local pid deadline=$((SECONDS + 180))
   if engine_answers; then
     return # its package has started it
   elif [[ -d /run/systemd/system ]]; then

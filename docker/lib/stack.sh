@@ -152,7 +152,7 @@ start_stacks() {
 }
 
 wait_healthy() {
-  local id service deadline=$((SECONDS + 120))
+  local id service deadline=$((SECONDS + 300))
   for service in $(services_of "$1"); do
     id=$(containers "$1" "$service")
     until is_healthy "$id"; do

@@ -5,6 +5,7 @@ use overdue::internals::broker::{PublishError, Publisher};
 use tokio::sync::watch;
 
 use crate::{
+    containers::START,
     stage::RECOVERY,
     support::{World, ids, wait::within},
 };
@@ -172,7 +173,9 @@ impl<'a> Producer<'a> {
             }
             missing.len()
         };
-        within(RECOVERY, "every message confirmed", heal, |missing| *missing == 0).await;
+        // The broker starts meanwhile.
+        let outage = START + RECOVERY;
+        within(outage, "every message confirmed", heal, |missing| *missing == 0).await;
         errors
     }
 

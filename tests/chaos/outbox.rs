@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::BTreeSet};
 use crate::{
     load::{Load, Wave},
     stage::{RECOVERY, Stage, assert_unharmed},
-    support::{Services, World, ids, until, wait::within},
+    support::{Parked, Services, World, ids, until, wait::within},
 };
 
 /// Where a subscriber collects them; durable, so that they outlive the broker as well.
@@ -78,10 +78,11 @@ async fn subscribe(world: &World) {
 /// The orders whose event the subscriber got.
 async fn announced(world: &World) -> BTreeSet<String> {
     let wire = world.wire().await;
-    let mut orders = BTreeSet::new();
-    while let Some(event) = wire.take(SUBSCRIBER).await {
+    // All at once: there are tens of thousands where the broker was long in dying.
+    let events = wire.take_all(SUBSCRIBER).await.into_iter();
+    let order = |event: Parked| {
         let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
-        orders.insert(body["order_id"].as_str().unwrap().to_owned());
-    }
-    orders
+        body["order_id"].as_str().unwrap().to_owned()
+    };
+    events.map(order).collect()
 }

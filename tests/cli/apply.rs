@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Run, World, process::finish, until};
 
 async fn observed(world: &World) -> Objects {
-    world.management().observe().await.unwrap().objects
+    world.objects().await
 }
 
 async fn queues(world: &World) -> Vec<String> {
@@ -198,7 +198,7 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     let counted =
         async || world.management().observe().await.unwrap().messages_in("orders.delay.30m");
     until("counted", counted, |messages| *messages == Some(1)).await;
-    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "3s"]);
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "15s"]);
     assert_eq!(applied.code, Some(1), "{applied}");
     insta::assert_snapshot!(world.shown(&applied));
     assert_eq!(wire.ready("orders.delay.30m").await, 1);

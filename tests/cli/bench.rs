@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::support::{Folder, World, python::interpreter, until};
 
+/// A benchmark ends so soon after a signal or an error, on the slowest machine.
+const ENDS: Duration = Duration::from_mins(5);
+
 /// The names of all that the benchmark has on the broker: exchanges and queues.
 async fn there(world: &World) -> Vec<String> {
     let objects = world.management().observe().await.unwrap().objects;
@@ -91,7 +94,7 @@ async fn a_signal_ends_it_and_nothing_is_left() {
     )
     .await;
     process.signal("INT");
-    let ended = process.ended(Duration::from_mins(1)).await;
+    let ended = process.ended(ENDS).await;
     assert_eq!(ended.code(), Some(1), "{}", process.log());
     assert!(process.log().ends_with("error: interrupted\n"), "{}", process.log());
     assert_eq!(there(&world).await, Vec::<String>::new());
@@ -106,7 +109,7 @@ async fn an_error_ends_it_and_nothing_is_left() {
     let names = there(&world).await;
     let entry = names.iter().find(|name| name.rsplit('.').next() == Some("in")).unwrap();
     world.services.api().delete_exchange(&world.vhost, entry, false).await.unwrap();
-    let ended = process.ended(Duration::from_mins(1)).await;
+    let ended = process.ended(ENDS).await;
     assert_eq!(ended.code(), Some(78), "{}", process.log());
     assert!(process.log().contains("the broker has no exchange"), "{}", process.log());
     assert_eq!(there(&world).await, Vec::<String>::new());
@@ -158,7 +161,7 @@ async fn a_signal_ends_it_beside_its_own_locks_and_nothing_is_left() {
     let closed = format!("SELECT count(*) FROM overdue_bench_{}.closures", process.id());
     until("orders closed", async || world.number(&closed).await, |closed| *closed > 0).await;
     process.signal("TERM");
-    let ended = process.ended(Duration::from_mins(1)).await;
+    let ended = process.ended(ENDS).await;
     assert_eq!(ended.code(), Some(1), "{}", process.log());
     assert!(process.log().contains("error: interrupted"), "{}", process.log());
     assert_eq!(there(&world).await, Vec::<String>::new());
@@ -300,7 +303,7 @@ async fn a_signal_ends_a_burst_with_its_processes_and_nothing_is_left() {
     process.until_logged("round 1 of 100").await;
     until("orders closed", async || world.number(&closed).await, |closed| *closed > 0).await;
     process.signal("INT");
-    let ended = process.ended(Duration::from_mins(1)).await;
+    let ended = process.ended(ENDS).await;
     assert_eq!(ended.code(), Some(1), "{}", process.log());
     assert!(process.log().ends_with("error: interrupted\n"), "{}", process.log());
     assert_eq!(there(&world).await, Vec::<String>::new());
@@ -337,7 +340,7 @@ async fn the_relay_and_its_rivals_lose_no_event_and_keep_the_order_of_each_order
 async fn an_event_that_does_not_arrive_fails_the_benchmark_of_the_relay() {
     let world = World::empty().await;
     let arguments =
-        ["bench", "relay", "--events", "100", "--rounds", "10", "--only", "overdue", "-o", "json"];
+        ["bench", "relay", "--events", "100", "--rounds", "30", "--only", "overdue", "-o", "json"];
     let mut process = world.spawn(world.command(&arguments));
     let bound = async || {
         let objects = world.management().observe().await.unwrap().objects;
@@ -347,7 +350,7 @@ async fn an_event_that_does_not_arrive_fails_the_benchmark_of_the_relay() {
     };
     let binding = until("the subscriber's queue", bound, Option::is_some).await.unwrap();
     world.management().apply(&Change::Unbind(binding)).await.unwrap();
-    let ended = process.ended(Duration::from_mins(1)).await;
+    let ended = process.ended(ENDS).await;
     assert_eq!(ended.code(), Some(1), "{}", process.log());
     assert!(process.log().contains("an invariant is broken"), "{}", process.log());
     assert_eq!(there(&world).await, Vec::<String>::new());

@@ -146,8 +146,8 @@ async fn somebody_listens_and_never_answers() {
         (published.join().unwrap(), applied.join().unwrap())
     });
     let took = began.elapsed();
-    // Two time-outs at the most: the management API's, and that of the handshake.
-    assert!(took < Duration::from_mins(1), "{took:?}");
+    // Two time-outs at the most, the management API's and that of the handshake; the rest is for a busy machine.
+    assert!(took < Duration::from_mins(2), "{took:?}");
     for silent in [&published, &applied] {
         assert_eq!(silent.code, Some(69), "{silent}");
         assert!(silent.stderr.contains(&format!("127.0.0.1:{port}")), "{silent}");

@@ -49,7 +49,7 @@ async fn somebody_listens_and_never_answers() {
     let began = Instant::now();
     let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
     assert_eq!(started.code, Some(69), "{started}");
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
     assert!(started.stderr.contains("no connection to PostgreSQL at 127.0.0.1:"), "{started}");
 }
 

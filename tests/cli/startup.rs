@@ -1,8 +1,6 @@
 //! `overdue run` from a new virtual host and a new schema to a closed order, and its log.
 
-use std::time::Duration;
-
-use crate::support::World;
+use crate::support::{World, until, wait::DEADLINE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_declares_the_topology_and_closes_what_publish_announced() {
@@ -21,9 +19,16 @@ async fn run_declares_the_topology_and_closes_what_publish_announced() {
     world.until_closed(2).await;
     world.assert_invariants().await;
     process.signal("TERM");
-    assert_eq!(process.ended(Duration::from_secs(20)).await.code(), Some(0), "{}", process.log());
+    assert_eq!(process.ended(DEADLINE).await.code(), Some(0), "{}", process.log());
     let log = process.log();
     assert!(log.contains("closed=2 already_final=0"), "{log}");
+}
+
+/// How many parked messages the lines at warn stand for.
+fn counted(log: &str) -> usize {
+    let warned = log.lines().filter(|line| line.contains(" parked ") && line.contains("WARN"));
+    let counts = warned.filter_map(|line| line.split_once("messages="));
+    counts.filter_map(|(_, count)| count.split(' ').next()?.parse::<usize>().ok()).sum()
 }
 
 /// However many messages are parked at once: a line per batch at warn, and each of them at debug.
@@ -35,27 +40,30 @@ async fn parked_messages_do_not_flood_the_log() {
         let wire = world.wire().await;
         let garbage: Vec<String> = (0..MESSAGES).map(|n| format!("{{ {n}")).collect();
         wire.publish_all("orders.in", "100ms.unpaid", &garbage).await;
+        let due = async || wire.ready("orders.unpaid").await;
+        until("all are due", due, |due| *due as usize == MESSAGES).await;
         let mut process = world
             .started(|command| {
                 command.env("OVERDUE_LOG__FILTER", filter);
             })
             .await;
         world.parked(MESSAGES).await;
+        // A stop gives the last confirms two seconds.
+        until("all are reported", async || counted(&process.log()), |counted| *counted >= MESSAGES)
+            .await;
         process.signal("TERM");
-        process.ended(Duration::from_secs(20)).await;
+        process.ended(DEADLINE).await;
         let log = process.log();
         let (warned, single): (Vec<&str>, Vec<&str>) =
             log.lines().filter(|line| line.contains(" parked ")).partition(|l| l.contains("WARN"));
         assert_eq!(single.len(), single_lines, "{log}");
         assert!(warned.len() < MESSAGES / 10, "{} lines: {log}", warned.len());
-        let counts = warned.iter().map(|line| {
+        for line in warned {
             assert!(line.contains(r#"parked timeout="unpaid" messages="#), "{line}");
             let first = r#"first_order="unreadable message" first_reason="the body "#;
             assert!(line.contains(first), "{line}");
-            let (_, count) = line.split_once("messages=").unwrap();
-            count.split(' ').next().unwrap().parse::<usize>().unwrap()
-        });
-        assert_eq!(counts.sum::<usize>(), MESSAGES, "{log}");
+        }
+        assert_eq!(counted(&log), MESSAGES, "{log}");
     }
 }
 
@@ -68,7 +76,7 @@ async fn the_log_shows_no_password() {
         })
         .await;
     process.signal("TERM");
-    process.ended(Duration::from_secs(20)).await;
+    process.ended(DEADLINE).await;
     let log = process.log();
     for url in [&world.services.broker, &world.services.database, &world.services.management] {
         let login = format!("{}:{}@", url.username(), url.password().unwrap());
@@ -85,7 +93,7 @@ async fn a_log_in_json_is_one_object_per_line() {
         })
         .await;
     process.signal("TERM");
-    process.ended(Duration::from_secs(20)).await;
+    process.ended(DEADLINE).await;
     let log = process.log();
     let events: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -127,10 +127,11 @@ async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_i
     until("each published or refused", left, |rows| *rows == 0).await;
     // What the broker was slow to confirm has come twice by now.
     let before = copies(&wire, &other, &mut seen).await;
-    let tries = "SELECT coalesce(max(refusals), 0)::bigint FROM outbox_retries";
-    let tried = world.number(tries).await;
+    let refusals = "SELECT coalesce(max(refusals), 0)::bigint FROM outbox_retries";
+    let first = world.number(refusals).await;
     // After 1 s, then after twice as long each time.
-    until("refused twice more", async || world.number(tries).await, |now| *now >= tried + 2).await;
+    let look = async || world.number(refusals).await;
+    until("refused twice more", look, |now| *now >= first + 2).await;
     assert_eq!(refused(&world).await, 5);
     let seen_now = copies(&wire, &other, &mut seen).await;
     let again: Vec<_> =

@@ -113,24 +113,25 @@ async fn accept(
         attempts.fetch_add(1, Ordering::Relaxed);
         let service = service.clone();
         let mode = mode.clone();
+        // Now: what is cut or refused while it connects is an earlier epoch's.
+        let began = *mode.borrow();
         tokio::spawn(async move {
             // A reset, not a polite close, when it ends early.
             let _ = SockRef::from(&program).set_linger(Some(Duration::ZERO));
-            if !mode.borrow().refusing
+            if !began.refusing
                 && let Ok(service) = TcpStream::connect(&service).await
             {
-                forward(program, service, mode).await;
+                forward(program, service, mode, began.epoch).await;
             }
         });
     }
 }
 
-async fn forward(program: TcpStream, service: TcpStream, mut mode: watch::Receiver<Mode>) {
+async fn forward(program: TcpStream, service: TcpStream, mode: watch::Receiver<Mode>, began: u64) {
     for stream in [&program, &service] {
         let _ = stream.set_nodelay(true);
         let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
     }
-    let began = mode.borrow_and_update().epoch;
     let (from_program, to_program) = program.into_split();
     let (from_service, to_service) = service.into_split();
     let mut cut = mode.clone();

@@ -11,7 +11,7 @@ use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
 
 /// After so long no answer will come, from a broker that was stopped for example; whoever waits for one asks again.
-const ANSWER: Duration = Duration::from_secs(20);
+const ANSWER: Duration = Duration::from_mins(1);
 
 /// A broker and a database that tests may use.
 #[derive(Clone, Debug)]

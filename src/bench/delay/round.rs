@@ -21,7 +21,7 @@ const PREFETCH: u16 = 2_000;
 /// Deliveries acked at once.
 const ACKED_AT_ONCE: usize = 200;
 /// After the last is due.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// A burst is due so long after the first of it is published: nothing of it is late before it is published.
 const BURST_AFTER: Duration = Duration::from_secs(3);
 

@@ -30,7 +30,7 @@ const LATER: Ttl = match Ttl::from_millis(3_600_000) {
 /// Between two looks whether orders are closed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long an order may be late before the benchmark ends.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// What was measured in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

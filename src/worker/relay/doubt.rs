@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use super::chains::{self, Fate, Refused};
 use crate::{
@@ -16,7 +16,10 @@ use crate::{
     worker::{context::Worker, unpublished::Unpublished},
 };
 
-/// Connecting and a confirm; together with what was waited for before, less than `sql/outbox_hold.sql` gives a relay.
+/// For a connection; together with a confirm, and with what was waited for before, less than `sql/outbox_hold.sql` gives a
+/// relay.
+const CONNECTED: Duration = Duration::from_secs(5);
+/// For a confirm.
 const ALONE: Duration = Duration::from_secs(3);
 /// Why an event is set aside.
 pub(super) const NO_CONFIRM: &str =
@@ -91,14 +94,14 @@ async fn alone(
     exchange: &str,
     event: &Event,
 ) -> Result<Option<Fate>, Unpublished> {
-    let end = Instant::now() + ALONE;
     let purpose = "overdue worker: an event without a confirm";
-    let Ok(connected) = timeout_at(end, Publisher::connect(&worker.address, purpose)).await else {
-        let reason = format!("no confirm, and no new connection within {} s", ALONE.as_secs());
+    let connecting = Publisher::connect(&worker.address, purpose);
+    let Ok(connected) = timeout(CONNECTED, connecting).await else {
+        let reason = format!("no confirm, and no new connection within {} s", CONNECTED.as_secs());
         return Err(unknown(event, reason).into());
     };
     let publisher = connected?;
-    let answer = timeout_at(end, publisher.publish(chains::message(exchange, event))).await;
+    let answer = timeout(ALONE, publisher.publish(chains::message(exchange, event))).await;
     Ok(answer.ok().map(|answer| chains::fate(event, answer)))
 }
 

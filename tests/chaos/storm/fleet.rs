@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Before one that ended by itself is started again.
 const RESTART: Duration = Duration::from_secs(1);
 /// From SIGTERM to the end: `worker.drain` and something for a busy machine.
-const DRAIN: Duration = Duration::from_mins(1);
+const DRAIN: Duration = Duration::from_mins(3);
 /// What a worker may end with that could not start: no service, no right.
 const MAY_NOT_START: [i32; 3] = [69, 77, 78];
 

@@ -10,7 +10,7 @@ use tokio_postgres::error::DbError;
 use super::{fleet::Fleet, kind::Kind, schedule::Fault, service::Service, site::Site};
 
 /// To take the locks, with everybody else after them.
-const LOCK: Duration = Duration::from_secs(20);
+const LOCK: Duration = Duration::from_mins(1);
 /// To undo what can only be undone while the broker answers.
 const UNDO: Duration = Duration::from_mins(2);
 const STOCK: &str = "SELECT sku FROM stock WHERE starts_with(sku, 'hot-') ORDER BY sku FOR UPDATE";
@@ -135,8 +135,9 @@ async fn lock(
     hold: Duration,
 ) -> Result<(), tokio_postgres::Error> {
     let transaction = client.transaction().await?;
-    // Its own patience: the sessions of this pool give up after five seconds.
-    transaction.batch_execute("SET LOCAL lock_timeout = '20s'").await?;
+    // Its own patience: the sessions of this pool give up after five seconds for a lock, and after thirty in all.
+    let patience = "SET LOCAL lock_timeout = '1min'; SET LOCAL statement_timeout = '1min'";
+    transaction.batch_execute(patience).await?;
     match limit.map(|limit| i64::try_from(limit).unwrap()) {
         Some(limit) => transaction.query(sql, &[&limit]).await?,
         None => transaction.query(sql, &[]).await?,
