@@ -25,7 +25,8 @@ SELECT front.id,
        CASE WHEN fault IS NULL AND (EXISTS (SELECT FROM outbox_retries)
                                     OR EXISTS (SELECT FROM outbox_refused WHERE waits_for IS NOT NULL))
             THEN coalesce((SELECT earlier.waits_for FROM outbox_refused AS earlier
-                           WHERE earlier.order_id = front.order_id AND earlier.waits_for IS NOT NULL ORDER BY earlier.id LIMIT 1),
+                           WHERE earlier.order_id = front.order_id AND earlier.id < front.id
+                             AND earlier.waits_for IS NOT NULL ORDER BY earlier.id LIMIT 1),
                           (SELECT retries.event FROM outbox_retries AS retries
                            WHERE retries.event = front.event AND retries.forbidden)) END AS waits_for,
        fault

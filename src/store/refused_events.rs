@@ -53,9 +53,11 @@ impl Store {
         Ok(rows.iter().map(|row| Retry { event: row.get(0), events: row.get(1) }).collect())
     }
 
-    /// Keeps an event name for another thirty seconds.
-    pub(crate) async fn keep_retry(&self, event: &str) -> Result<(), StoreError> {
-        self.rows("outbox_retry_keep", KEEP, &[&event]).await.map(drop)
+    /// Keeps an event name for another thirty seconds. How many events have joined so far; none where it is not refused
+    /// any more.
+    pub(crate) async fn keep_retry(&self, event: &str) -> Result<Option<i64>, StoreError> {
+        let kept = self.rows("outbox_retry_keep", KEEP, &[&event]).await?;
+        Ok(kept.first().map(|row| row.get(0)))
     }
 
     /// The oldest `limit` events that wait for an event name.
@@ -104,9 +106,13 @@ impl Store {
     }
 
     /// Forgets an event name of which nothing waits any more; for how many ms it was refused. `None` where events
-    /// have joined meanwhile.
-    pub(crate) async fn end_retry(&self, retry: &Retry) -> Result<Option<i64>, StoreError> {
-        let ended = self.rows("outbox_retry_end", END, &[&retry.event, &retry.events]).await?;
+    /// have joined since there were so many.
+    pub(crate) async fn end_retry(
+        &self,
+        event: &str,
+        events: i64,
+    ) -> Result<Option<i64>, StoreError> {
+        let ended = self.rows("outbox_retry_end", END, &[&event, &events]).await?;
         Ok(ended.first().map(|row| row.get(0)))
     }
 }

@@ -111,11 +111,13 @@ impl Relay<'_> {
         publisher: &Publisher,
         mut claim: Claim,
     ) -> Result<Left, Unpublished> {
-        let refusals = std::mem::take(&mut claim.held);
+        let refusals = std::mem::take(&mut claim.faulty);
+        let waiting = std::mem::take(&mut claim.waiting);
         let events = std::mem::take(&mut claim.events);
         let mut sorted = Sorted { refusals, ..Sorted::default() };
         let mut fates = chains::publish(publisher, &self.exchange, events, self.patience).await;
         let judged = doubt::judge(self.worker, publisher, &self.exchange, &mut fates).await;
+        sorted.refusals.extend(chains::set_aside(waiting, &fates));
         for (event, fate) in fates {
             sorted.add(event.row, fate);
         }

@@ -161,10 +161,18 @@ fn properties_that_cannot_be_mended_give_way_to_one_header_that_says_why() {
 #[test]
 fn the_frame_size_that_the_broker_asks_for_is_followed() {
     let tune = frame(1, &[0, 10, 0, 30, 0, 0, 0, 0, 0x40, 0, 0, 60]);
-    let header = headers(&entry(b"long", b'S', &long(&[b'x'; 10_000])));
+    let header = headers(&entry(b"long", b'S', &long(&[b'x'; 13_000])));
     assert_eq!(dropped(&header), None);
     let both = [tune, header].concat();
     assert_eq!(dropped(&both).as_deref(), Some("they fill a frame"));
+}
+
+/// Before, what is left free for copies was all that there is in frames of 8 KiB, and no header got through.
+#[test]
+fn the_smallest_frames_have_room_for_headers() {
+    let tune = frame(1, &[0, 10, 0, 30, 0, 0, 0, 0, 0x20, 0, 0, 60]);
+    let header = headers(&entry(b"x-attempt", b'I', &[0, 0, 0, 2]));
+    assert_eq!(dropped(&[tune, header].concat()), None);
 }
 
 #[test]

@@ -7,6 +7,16 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{BEGIN, CLAIM, DONE, Event, HOLD, REFUSE, Refusal, beginning, event};
 use crate::store::{Store, StoreError, cancel::Cancellable};
 
+/// An event that is not to be published now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Its row in the outbox.
+    pub(crate) row: i64,
+    pub(crate) order_id: String,
+    /// The event name that is refused.
+    pub(crate) waits_for: String,
+}
+
 /// A transaction that other relays wait for. Dropped, it is rolled back: the events are in the outbox as before.
 pub(crate) struct Claim {
     store: Store,
@@ -15,8 +25,11 @@ pub(crate) struct Claim {
     pub(crate) is_full: bool,
     /// To be published.
     pub(crate) events: Vec<Event>,
-    /// To be set aside: they wait behind an earlier event, or can never be published.
-    pub(crate) held: Vec<Refusal>,
+    /// To be set aside with those of [`Claim::events`] that are refused: their own name is, or that of an event before them.
+    /// In their order they come after what is to be published.
+    pub(crate) waiting: Vec<Waiting>,
+    /// To be set aside: they can never be published.
+    pub(crate) faulty: Vec<Refusal>,
 }
 
 impl Store {
@@ -50,8 +63,8 @@ impl Store {
             return Ok(None);
         }
         let is_full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit);
-        let (events, held) = read(&rows);
-        Ok(Some(Claim { store: self.clone(), client, is_full, events, held }))
+        let Rows { events, waiting, faulty } = Rows::read(&rows);
+        Ok(Some(Claim { store: self.clone(), client, is_full, events, waiting, faulty }))
     }
 }
 
@@ -111,29 +124,42 @@ async fn refuse(
     Ok(beginning(&store.named("outbox_refuse", rows)?))
 }
 
-fn read(rows: &[Row]) -> (Vec<Event>, Vec<Refusal>) {
-    let (mut events, mut held) = (Vec::with_capacity(rows.len()), Vec::new());
-    // Orders of which an event is held here: what follows in them waits as well.
-    let mut waiting: BTreeMap<&str, &str> = BTreeMap::new();
-    for row in rows {
-        let id = row.get("id");
-        if let Some(fault) = row.get("fault") {
-            held.push(Refusal::for_ever(id, fault));
-            continue;
-        }
-        let order_id = row.get("order_id");
-        let waits_for = row.get::<_, Option<&str>>("waits_for");
-        if let Some(waits_for) = waits_for.or_else(|| waiting.get(order_id).copied()) {
-            waiting.entry(order_id).or_insert(waits_for);
-            let reason = format!("it waits until `{waits_for}` is published");
-            let waits_for = Some(waits_for.to_owned());
-            held.push(Refusal { row: id, waits_for, reason, forbidden: false });
-        } else {
-            match event(id, row) {
-                Ok(event) => events.push(event),
-                Err(error) => held.push(Refusal::for_ever(id, error.to_string())),
+/// The rows of a claim, by what is to be done with them.
+#[derive(Default)]
+struct Rows {
+    events: Vec<Event>,
+    waiting: Vec<Waiting>,
+    faulty: Vec<Refusal>,
+}
+
+impl Rows {
+    fn read(rows: &[Row]) -> Self {
+        let mut read = Self::default();
+        // Orders of which an event is held here: what follows in them waits as well.
+        let mut held: BTreeMap<String, String> = BTreeMap::new();
+        for row in rows {
+            let id = row.get("id");
+            if let Some(fault) = row.get("fault") {
+                read.faulty.push(Refusal::for_ever(id, fault));
+                continue;
             }
+            // A database that does not check its texts (SQL_ASCII) can have any bytes in them.
+            let readable = event(id, row).and_then(|event| Ok((event, row.try_get("waits_for")?)));
+            let (event, waits_for): (Event, Option<String>) = match readable {
+                Ok(readable) => readable,
+                Err(error) => {
+                    read.faulty.push(Refusal::for_ever(id, error.to_string()));
+                    continue;
+                }
+            };
+            let Some(waits_for) = waits_for.or_else(|| held.get(&event.order_id).cloned()) else {
+                read.events.push(event);
+                continue;
+            };
+            let order_id = event.order_id;
+            held.entry(order_id.clone()).or_insert_with(|| waits_for.clone());
+            read.waiting.push(Waiting { row: id, order_id, waits_for });
         }
+        read
     }
-    (events, held)
 }

@@ -7,7 +7,7 @@ use futures_util::future::{Either, join_all, select};
 use super::silence::Silence;
 use crate::{
     broker::{PublishError, Publisher},
-    store::outbox::Event,
+    store::outbox::{Event, Refusal, claim::Waiting},
     wire::Message,
 };
 
@@ -103,11 +103,39 @@ fn behind(fate: &Fate) -> Fate {
     match fate {
         Fate::Refused(Refused { event, .. }) => Fate::Refused(Refused {
             event: event.clone(),
-            reason: format!("it waits until `{event}` is published"),
+            reason: waits_until(event),
             forbidden: false,
         }),
         _ => Fate::Untried,
     }
+}
+
+fn waits_until(event: &str) -> String {
+    format!("it waits until `{event}` is published")
+}
+
+/// What is to be set aside of the events that wait: behind the first of their order that was refused just now, and not
+/// before what may yet be published.
+pub(super) fn set_aside(waiting: Vec<Waiting>, fates: &[(Event, Fate)]) -> Vec<Refusal> {
+    let mut unpublished: BTreeMap<&str, (i64, &Fate)> = BTreeMap::new();
+    let is_left = |fate: &Fate| !matches!(fate, Fate::Published | Fate::Never(_));
+    for (event, fate) in fates.iter().filter(|(_, fate)| is_left(fate)) {
+        let first = unpublished.entry(&event.order_id).or_insert((event.id, fate));
+        if event.id < first.0 {
+            *first = (event.id, fate);
+        }
+    }
+    let refusal = |Waiting { row, order_id, waits_for }| {
+        let waits_for = match unpublished.get(order_id.as_str()) {
+            None => waits_for,
+            Some((_, Fate::Refused(refused))) => refused.event.clone(),
+            // It stays in the outbox, behind that one.
+            Some(_) => return None,
+        };
+        let reason = waits_until(&waits_for);
+        Some(Refusal { row, waits_for: Some(waits_for), reason, forbidden: false })
+    };
+    waiting.into_iter().filter_map(refusal).collect()
 }
 
 /// The message of an event.
@@ -127,5 +155,40 @@ pub(super) fn fate(event: &Event, answer: Result<(), PublishError>) -> Fate {
         Err(error @ PublishError::RoutingKeyNotPermitted { .. }) => refused(true, &error),
         Err(PublishError::Unencodable { reason, .. }) => Fate::Never(reason),
         Err(error) => Fate::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    /// Before, it was set aside whatever had become of the event before it, and could go out first.
+    #[test]
+    fn what_waits_stays_behind_the_event_before_it() {
+        let event = |id, order_id: &str| {
+            let (event, order_id) = ("good".to_owned(), order_id.to_owned());
+            Event { row: id, id, event, order_id, created_at: Timestamp::UNIX_EPOCH }
+        };
+        let full = Refused { event: "full".into(), reason: "nack".into(), forbidden: false };
+        let fates = [
+            (event(1, "refused"), Fate::Refused(full.clone())),
+            (event(2, "refused"), behind(&Fate::Refused(full))),
+            (event(3, "untried"), Fate::Untried),
+            (event(4, "unconfirmed"), Fate::Unconfirmed),
+            (event(5, "published"), Fate::Published),
+            (event(6, "never"), Fate::Never("too long".into())),
+        ];
+        let orders = ["refused", "untried", "unconfirmed", "published", "never", "alone"];
+        let waiting = orders.iter().zip(10..).map(|(order_id, row)| {
+            let (order_id, waits_for) = ((*order_id).to_owned(), "stuck".to_owned());
+            Waiting { row, order_id, waits_for }
+        });
+        let refusals = set_aside(waiting.collect(), &fates);
+        let seen = refusals.iter().map(|refusal| (refusal.row, refusal.waits_for.as_deref()));
+        let seen: Vec<_> = seen.collect();
+        let stuck = Some("stuck");
+        assert_eq!(seen, [(10, Some("full")), (13, stuck), (14, stuck), (15, stuck)]);
     }
 }

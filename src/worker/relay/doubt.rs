@@ -24,6 +24,7 @@ const ALONE: Duration = Duration::from_secs(3);
 /// Why an event is set aside.
 pub(super) const NO_CONFIRM: &str =
     "the broker gives no confirm for it: a queue bound for it does not answer";
+const BLOCKED: &str = "the broker has blocked the connection (memory or disk alarm)";
 /// Names at once: each has a connection. The others are in the outbox as before.
 const NAMES: usize = 20;
 
@@ -52,16 +53,19 @@ pub(super) async fn judge(
         return Ok(Left::Nothing);
     }
     if publisher.is_blocked() {
-        let reason = "the broker has blocked the connection (memory or disk alarm)".to_owned();
-        return Err(unknown(&names[0], reason).into());
+        return Err(unknown(&names[0], BLOCKED.to_owned()).into());
     }
     let tried = join_all(names.iter().map(|event| alone(worker, exchange, event))).await;
-    let mut verdicts = Vec::with_capacity(names.len());
-    for (event, verdict) in names.into_iter().zip(tried) {
-        verdicts.push((event, verdict?));
+    let (mut verdicts, mut failure) = (Vec::with_capacity(names.len()), None);
+    for (event, tried) in names.into_iter().zip(tried) {
+        match tried {
+            Ok(verdict) => verdicts.push((event, verdict)),
+            // What is known of the others counts all the same.
+            Err(error) => failure = failure.or(Some(error)),
+        }
     }
     decide(fates, &verdicts);
-    Ok(left(&verdicts))
+    failure.map_or_else(|| Ok(left(&verdicts)), Err)
 }
 
 fn left(verdicts: &[(Event, Option<Fate>)]) -> Left {
@@ -102,6 +106,9 @@ async fn alone(
     };
     let publisher = connected?;
     let answer = timeout(ALONE, publisher.publish(chains::message(exchange, event))).await;
+    if answer.is_err() && publisher.is_blocked() {
+        return Err(unknown(event, BLOCKED.to_owned()).into());
+    }
     Ok(answer.ok().map(|answer| chains::fate(event, answer)))
 }
 

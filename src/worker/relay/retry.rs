@@ -60,6 +60,8 @@ impl Name<'_> {
         let (store, event) = (&self.worker.store, self.retry.event.as_str());
         let (mut published, mut events) = (0, 1);
         for _round in 0..ROUNDS {
+            // While a name is forbidden its new events join all the time: the number is to be as new as can be.
+            let Some(joined) = store.keep_retry(event).await? else { return Ok(()) };
             let round = self.keep_during(self.round(events)).await?;
             published += round.published;
             if round.refused {
@@ -69,7 +71,7 @@ impl Name<'_> {
                 break;
             }
             if round.published == 0 {
-                return self.end().await;
+                return self.end(joined).await;
             }
             events = MOST.min(events * 2);
         }
@@ -97,13 +99,11 @@ impl Name<'_> {
         }
     }
 
-    /// Nothing waits for the name any more, or what has joined meanwhile.
-    async fn end(&self) -> Result<(), Unpublished> {
+    /// Nothing waits for the name any more, or what has joined after so many.
+    async fn end(&self, joined: i64) -> Result<(), Unpublished> {
         let store = &self.worker.store;
-        match store.end_retry(self.retry).await? {
-            Some(lasted_ms) => {
-                telemetry::event_accepted(&self.retry.event, self.retry.events, lasted_ms);
-            }
+        match store.end_retry(&self.retry.event, joined).await? {
+            Some(lasted_ms) => telemetry::event_accepted(&self.retry.event, joined, lasted_ms),
             None => store.retry_again(&self.retry.event, true, false).await?,
         }
         Ok(())
