@@ -323,6 +323,16 @@ pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &
     );
 }
 
+/// Rows of the outbox that are published, and stay.
+pub(crate) fn events_undeletable(events: usize, first_id: i64, reason: &str) {
+    warn!(
+        events,
+        first_id,
+        reason,
+        "events are published, but their rows cannot be deleted; they are tried again every 30 s, the others go on"
+    );
+}
+
 /// `/metrics` and the others are served.
 pub(crate) fn listening(address: &str) {
     info!(address, "serving /metrics, /livez and /readyz");

@@ -68,7 +68,7 @@ impl Store {
     pub async fn check_outbox(&self) -> Result<(), StoreError> {
         let none: &[i64] = &[];
         let (no_texts, no_flags): (&[&str], &[bool]) = (&[], &[]);
-        self.explain("outbox_claim", CLAIM, &[&0_i64]).await?;
+        self.explain("outbox_claim", CLAIM, &[&0_i64, &none]).await?;
         self.explain("outbox_done", DONE, &[&none]).await?;
         self.explain("outbox_refuse", REFUSE, &[&none, &no_texts, &no_texts, &no_flags]).await?;
         self.check_refused_events().await

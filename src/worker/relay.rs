@@ -11,6 +11,7 @@ mod doubt;
 mod gather;
 mod retry;
 mod silence;
+mod undeleted;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,6 +28,7 @@ use crate::{
 use chains::{Fate, Refused};
 use doubt::Left;
 use silence::PATIENCE;
+use undeleted::Undeleted;
 
 /// Events of one transaction: its cost is shared by all of them.
 const CLAIM: i64 = 2_000;
@@ -49,7 +51,9 @@ pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
 /// Publishes events for the first time; `refused` is notified where some were set aside.
 async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
     let exchange = worker.topology.events_exchange();
-    let mut relay = Relay { worker, publisher: None, exchange, refused, patience: PATIENCE };
+    let undeleted = Undeleted::default();
+    let mut relay =
+        Relay { worker, publisher: None, exchange, refused, patience: PATIENCE, undeleted };
     loop {
         let relayed = relay.relay_all(stop).await;
         if let Err(error) = &relayed {
@@ -73,6 +77,7 @@ struct Relay<'a> {
     /// How long no confirm may come. Each time that the broker was only slow makes it longer: what was given up is published
     /// once more.
     patience: Duration,
+    undeleted: Undeleted,
 }
 
 impl Relay<'_> {
@@ -82,11 +87,13 @@ impl Relay<'_> {
                 Some(publisher) => publisher,
                 None => Publisher::connect(&self.worker.address, "overdue worker: events").await?,
             };
+            self.undeleted.try_again(&self.worker.store).await?;
+            let without = self.undeleted.rows();
             let claim = tokio::select! {
                 biased;
                 // Dropped, the statement is cancelled.
                 () = stop.requested() => break,
-                claim = self.worker.store.claim_events(CLAIM) => claim?,
+                claim = self.worker.store.claim_events(CLAIM, &without) => claim?,
             };
             let mut more = false;
             let mut left = Left::Nothing;
@@ -107,7 +114,7 @@ impl Relay<'_> {
     }
 
     async fn publish_claimed(
-        &self,
+        &mut self,
         publisher: &Publisher,
         mut claim: Claim,
     ) -> Result<Left, Unpublished> {
@@ -122,7 +129,16 @@ impl Relay<'_> {
             sorted.add(event.row, fate);
         }
         let Sorted { published, refusals, failure } = sorted;
-        let begin = claim.finish(&published, &refusals).await?;
+        let begin = match claim.finish(&published, &refusals).await {
+            Ok(begin) => begin,
+            Err(error) => {
+                if error.is_answer() {
+                    let (store, reason) = (&self.worker.store, error_chain(&error));
+                    self.undeleted.add(store, &published, &reason).await?;
+                }
+                return Err(error.into());
+            }
+        };
         report(&refusals, &begin);
         if !refusals.is_empty() {
             self.refused.notify_one();

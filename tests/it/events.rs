@@ -29,7 +29,7 @@ fn read(message: &Parked) -> (String, String) {
 }
 
 /// How often each event has come.
-async fn copies(
+pub(super) async fn copies(
     wire: &Wire,
     queue: &str,
     seen: &mut BTreeMap<(String, String), usize>,
