@@ -48,6 +48,13 @@ impl Run {
         self.publish_parts(3..LEVELS.len()).await;
     }
 
+    /// All but the first.
+    async fn publish_rest(&self) {
+        for (part, level) in self.orders[1..].chunks(PART).zip(LEVELS) {
+            self.world.publish(level, part).await;
+        }
+    }
+
     async fn publish_parts(&self, parts: Range<usize>) {
         for part in parts {
             let orders = &self.orders[part * PART..(part + 1) * PART];
@@ -227,9 +234,7 @@ async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twic
     let first = async || run.world.status("o-0").await;
     until("a commit that the worker does not hear of", first, |status| status == "closed").await;
     drop(client);
-    for (part, level) in run.orders[1..].chunks(PART).zip(LEVELS) {
-        run.world.publish(level, part).await;
-    }
+    run.publish_rest().await;
     run.database.cut();
     run.database.pass();
     run.process.until_logged("orders cannot be closed").await;
@@ -261,13 +266,15 @@ async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
     let held = run.world.stall(&mut client, "o-0").await;
-    run.publish().await;
-    // It waits for milliseconds each time.
+    // Alone: another that waits for stock has it, and ends, before it is terminated.
+    run.world.publish(LEVELS[0], &run.orders[..1]).await;
+    run.world.until_stalled().await;
     let terminated = async || run.world.terminate_waiting().await;
     until("terminated", terminated, |backends| *backends > 0).await;
     run.process.until_logged("orders cannot be closed").await;
     held.rollback().await.unwrap();
     drop(client);
+    run.publish_rest().await;
     run.ends_well().await;
 }
 
