@@ -255,7 +255,7 @@ pub mod status {
     };
 }
 pub mod store {
-    pub use crate::store::{FailureKind, Store};
+    pub use crate::store::{FailureKind, Store, session::Connection};
     pub mod clock_estimate {
         pub use crate::store::clock_estimate::ClockEstimate;
     }

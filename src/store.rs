@@ -27,6 +27,7 @@ pub(crate) mod refused_events;
 mod rehearsal;
 mod row;
 pub(crate) mod schedule;
+pub(crate) mod session;
 mod shape;
 pub(crate) mod standing;
 mod tls_parameters;
@@ -34,13 +35,13 @@ pub(crate) mod watched;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
-};
+use deadpool::managed::{Pool, PoolError, QueueMode};
+use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
 use tokio_postgres::{config::Host, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use failure::{FailureKind, StoreError};
+use session::{Connection, Sessions};
 use tls_parameters::TlsParameters;
 
 use crate::{
@@ -68,7 +69,7 @@ const KEEPALIVE: Duration = Duration::from_secs(3);
 /// The database of the orders.
 #[derive(Clone)]
 pub struct Store {
-    pool: Pool,
+    pool: Pool<Sessions>,
     address: Arc<str>,
     /// For what needs a connection of its own; none where connections are in plain text.
     tls: Option<MakeRustlsConnect>,
@@ -157,8 +158,10 @@ impl Store {
             None => None,
         };
         let manager = manager(config.clone(), tls.clone());
-        let pool = Pool::builder(manager)
+        let pool = Pool::builder(Sessions(manager))
             .max_size(connections)
+            // What was used last is in the caches of the processor, and has its statements prepared.
+            .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(Duration::from_secs(30)))
             .create_timeout(Some(CREATE_TIMEOUT))
@@ -177,7 +180,14 @@ impl Store {
     ///
     /// # Errors
     /// The server cannot be reached, refuses the login, or has no such database.
-    pub async fn client(&self) -> Result<Object, StoreError> {
+    pub async fn client(&self) -> Result<Connection, StoreError> {
+        let client = self.any_client().await?;
+        self.named("RESET lock_timeout", client.unlimited().await)?;
+        Ok(client)
+    }
+
+    /// A connection that waits for locks as long as whoever had it before.
+    async fn any_client(&self) -> Result<Connection, StoreError> {
         let address = || self.address.to_string();
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(source) => match tls::refusal(&source, tls::POSTGRESQL) {

@@ -78,7 +78,7 @@ start_dockerd() {
     rm -f "$dockerd_pid_file"
     # After a kill -9 dockerd would wait for a containerd that is dead.
     process "$containerd_pid_file" containerd >/dev/null || rm -f "$containerd_pid_file"
-    setsid dockerd --log-level warn --pidfile "$dockerd_pid_file" >"$dockerd_log" 2>&1 </dev/null &
+    setsid dockerd --userland-proxy=false --log-level warn --pidfile "$dockerd_pid_file" >"$dockerd_log" 2>&1 </dev/null &
     pid=$!
     disown
   fi

@@ -11,14 +11,17 @@ pub const LONGEST: Duration = Duration::from_millis(100);
 /// The shortest. What is closed in small batches comes seldom, so nobody of ours holds stock for long; and every order
 /// that waits in vain is late by as much.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// What an order of the batch adds.
-const PER_ORDER: Duration = Duration::from_micros(500);
+/// What every ten orders of the batch add.
+const PER_STEP: Duration = Duration::from_millis(5);
+const STEP: u32 = 10;
 
 /// How long a batch of so many orders waits for each lock.
 #[must_use]
 pub fn patience(orders: usize) -> Duration {
     let orders = u32::try_from(orders).unwrap_or(u32::MAX);
-    SHORTEST.saturating_add(PER_ORDER.saturating_mul(orders)).min(LONGEST)
+    // In steps of ten orders, since each change is a statement.
+    let steps = orders.div_ceil(STEP);
+    SHORTEST.saturating_add(PER_STEP.saturating_mul(steps)).min(LONGEST)
 }
 
 /// Until one batch has looked or tried, the others pass over: longer than the lock time-out.

@@ -53,6 +53,12 @@ impl Tags {
         before.into_iter().chain(behind.into_iter().map(Ack::One)).collect()
     }
 
+    /// Deliveries that are to be acked.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.done.len()
+    }
+
     /// Deliveries that are neither acked nor given back.
     #[must_use]
     pub fn unsettled(&self) -> usize {

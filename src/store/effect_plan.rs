@@ -1,9 +1,8 @@
 //! The plan of an effect for any orders, from the live schema.
 
-use deadpool_postgres::Object;
 use tokio_postgres::SimpleQueryMessage;
 
-use super::{Store, StoreError, effect::Effect};
+use super::{Store, StoreError, effect::Effect, session::Connection};
 use crate::doctor::effect_plan::EffectPlan;
 
 /// How errors call it.
@@ -35,7 +34,7 @@ impl Store {
     /// although there is an index.
     async fn generic_plan(&self, sql: &str, arguments: &str) -> Result<String, StoreError> {
         // Taken out of the pool: what is prepared here outlives even a roll-back.
-        let mut client = Object::take(self.client().await?);
+        let mut client = Connection::take(self.client().await?);
         let transaction = self.named(NAME, client.transaction().await)?;
         let prepare = format!(
             "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;\nPREPARE effect_plan AS {}",

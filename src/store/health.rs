@@ -2,12 +2,12 @@
 
 use std::future::Future;
 
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::{Row, SimpleQueryMessage};
 
-use super::{FailureKind, Store, StoreError, orders::Effect};
+use super::{FailureKind, Store, StoreError, orders::Effect, session::Connection};
 use crate::doctor::facts::{
     Asked, DatabaseFacts, Encryption, Gap, Outbox, RefusedName, Scheduled, Server, Session, Skew,
     Sweep, Table, is_loopback,
@@ -143,7 +143,7 @@ impl Store {
     async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(Sweep::None) };
         // Taken out of the pool: what is prepared here outlives even a roll-back.
-        let mut client = Object::take(self.client().await?);
+        let mut client = Connection::take(self.client().await?);
         let name = "doctor_sweep";
         let transaction = self.named(name, client.transaction().await)?;
         let prepare = format!(

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use deadpool_postgres::Object;
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{
@@ -12,6 +11,7 @@ use super::{
     effect::Effect,
     overdue::{self, OverdueKey},
     row::cell,
+    session::Connection,
 };
 use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 
@@ -85,7 +85,7 @@ impl Store {
 
     async fn count_on(
         &self,
-        client: &Object,
+        client: &Connection,
         effect: &Effect,
         sql: &str,
         after: &OverdueKey,

@@ -2,11 +2,12 @@
 
 pub(super) mod answer;
 
-use deadpool_postgres::Object;
 use tokio_postgres::{Row, Statement};
 
 pub use super::effect::{ClosingPath, Effect};
-use super::{Store, StoreError, deadlines, effect, overdue, patience::Patience};
+use super::{
+    Store, StoreError, deadlines, effect, overdue, patience::Patience, session::Connection,
+};
 use crate::order::{OrderId, Outcome};
 use answer::Answer;
 
@@ -94,7 +95,7 @@ impl Store {
         path: ClosingPath,
         patience: Patience,
     ) -> Result<Vec<Row>, StoreError> {
-        let client = self.cancellable().await?;
+        let client = self.any_cancellable().await?;
         let prepared = if sql == effect.sql {
             client.prepare_cached(sql).await
         } else {
@@ -119,36 +120,50 @@ impl Store {
     /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
     async fn execute(
         &self,
-        client: &Object,
+        client: &Connection,
         statement: &Statement,
         ids: &[OrderId],
         path: ClosingPath,
         patience: Patience,
     ) -> Result<Vec<Row>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        let (begin, path) = (patience.begin(), path.as_str());
-        let (limited, rows, committed) = tokio::join!(
+        let path = path.as_str();
+        let (limit, end) = match patience.statement {
+            None => (client.limit(patience.lock), None),
+            // Seldom; the next statement is not to have this limit.
+            Some(_) => (Some(patience.begin()), Some("COMMIT")),
+        };
+        let (limited, rows, ended) = tokio::join!(
             biased;
-            client.batch_execute(&begin),
+            send(client, limit.as_deref()),
             async { client.query(statement, &[&texts, &path]).await },
-            client.batch_execute("COMMIT"),
+            send(client, end),
         );
-        self.named("effect", limited.and(rows).and_then(|rows| committed.map(|()| rows)))
+        if limited.is_err() {
+            client.limit_is_unknown();
+        }
+        self.named("effect", limited.and(rows).and_then(|rows| ended.map(|()| rows)))
     }
 }
 
 /// Preparing needs a lock on the tables, too, and this happens when something is locked.
 async fn prepare_impatiently(
-    client: &Object,
+    client: &Connection,
     sql: &str,
     patience: Patience,
 ) -> Result<Statement, tokio_postgres::Error> {
-    let limit = format!("SET lock_timeout = {}", patience.lock.as_millis());
-    let (limited, statement, restored) = tokio::join!(
-        biased;
-        client.batch_execute(&limit),
-        client.prepare_cached(sql),
-        client.batch_execute("RESET lock_timeout"),
-    );
-    limited.and(statement).and_then(|statement| restored.map(|()| statement))
+    let limit = client.limit(patience.lock);
+    let (limited, statement) =
+        tokio::join!(biased; send(client, limit.as_deref()), client.prepare_cached(sql));
+    if limited.is_err() {
+        client.limit_is_unknown();
+    }
+    limited.and(statement)
+}
+
+async fn send(client: &Connection, sql: Option<&str>) -> Result<(), tokio_postgres::Error> {
+    match sql {
+        Some(sql) => client.batch_execute(sql).await,
+        None => Ok(()),
+    }
 }

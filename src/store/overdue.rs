@@ -2,7 +2,6 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use deadpool_postgres::Object;
 use tokio_postgres::{Column, Row, Statement, types::Type};
 
 use super::{
@@ -10,6 +9,7 @@ use super::{
     database_time::DatabaseTime,
     effect::Effect,
     row::{cell, excerpt},
+    session::Connection,
     shape::{self, Misfit},
 };
 use crate::order::OrderId;
@@ -111,7 +111,7 @@ impl Store {
 
     pub(super) async fn page_on(
         &self,
-        client: &Object,
+        client: &Connection,
         effect: &Effect,
         sql: &str,
         after: &OverdueKey,
@@ -126,7 +126,7 @@ impl Store {
     /// Rows of `overdue_sql`, and where the next page begins; a grace below zero is one before the deadline.
     pub(super) async fn rows_on(
         &self,
-        client: &Object,
+        client: &Connection,
         effect: &Effect,
         sql: &str,
         after: &OverdueKey,

@@ -3,7 +3,11 @@
 //! A prefetch count is a channel's, and quorum queues take no more than 2,000. Where most of it waits (for a deadline, a
 //! lock, a confirm), another channel is opened, so that what waits never limits what is received.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::{
     future::BoxFuture,
@@ -21,6 +25,10 @@ use crate::{
 
 /// Bounds what one queue's consumer keeps in memory.
 const MAX_CHANNELS: usize = 16;
+/// What is done is acked together with what is done so soon after it: each ack is a frame and a command in the queue's log.
+const ACKED_WITHIN: Duration = Duration::from_millis(50);
+/// So many of a channel's prefetch count are acked without waiting for more.
+const ACKED_AT_ONCE: u16 = 8;
 
 /// Where a delivery came from, and by which it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +62,8 @@ pub(super) struct Channels {
     opened: u64,
     receiving: Channel,
     keeping: BTreeMap<u64, Channel>,
+    /// When everything that is done is acked.
+    ack_at: Option<Instant>,
     /// Acks that the connection has not taken yet, by channel, and the ends of channels that keep nothing any more.
     settling: FuturesUnordered<BoxFuture<'static, (u64, Result<(), ConsumeError>)>>,
     bodies: Bodies,
@@ -83,6 +93,7 @@ impl Channels {
             opened: 0,
             receiving: Channel::open(link, queue, prefetch, bodies).await?,
             keeping: BTreeMap::new(),
+            ack_at: None,
             settling: FuturesUnordered::new(),
             bodies,
         })
@@ -129,6 +140,7 @@ impl Channels {
 
     /// Nothing is left to be done with a delivery but the ack.
     pub(super) fn finish(&mut self, source: Source) {
+        self.ack_at.get_or_insert_with(|| Instant::now() + ACKED_WITHIN);
         if let Some(channel) = self.channel(source) {
             channel.tags.finish(source.tag);
         }
@@ -162,14 +174,27 @@ impl Channels {
         Ok(())
     }
 
-    /// Hands acks for what is done to the connection, and closes channels that keep nothing any more. Waits for neither: what
-    /// is due meanwhile is not to be late.
+    /// When [`Channels::begin_acks`] has something to do at the latest.
+    pub(super) const fn ack_at(&self) -> Option<Instant> {
+        self.ack_at
+    }
+
+    /// Hands acks to the connection for what has been done for some time, or is much, and closes channels that keep nothing
+    /// any more. Waits for neither: what is due meanwhile is not to be late.
     pub(super) fn begin_acks(&mut self) {
-        if let Some(acks) = self.receiving.begin_acks() {
+        let all = self.ack_at.is_some_and(|at| at <= Instant::now());
+        self.hand_over_acks(all);
+    }
+
+    fn hand_over_acks(&mut self, all: bool) {
+        if all {
+            self.ack_at = None;
+        }
+        if let Some(acks) = self.receiving.begin_acks(all) {
             self.settling.push(with_channel(self.opened, acks));
         }
         for (number, channel) in &mut self.keeping {
-            if let Some(acks) = channel.begin_acks() {
+            if let Some(acks) = channel.begin_acks(all) {
                 self.settling.push(with_channel(*number, acks));
             }
         }
@@ -196,7 +221,7 @@ impl Channels {
     /// # Errors
     /// A channel is gone; what it had comes again.
     pub(super) async fn send_acks(&mut self) -> Result<(), ConsumeError> {
-        self.begin_acks();
+        self.hand_over_acks(true);
         while let Some((number, settled)) = self.settling.next().await {
             self.settled(number, settled)?;
         }
@@ -269,7 +294,10 @@ impl Channel {
         Ok(Self { subscription, tags: Tags::default(), acking: 0, prefetch, waiting: 0 })
     }
 
-    fn begin_acks(&mut self) -> Option<BoxFuture<'static, Result<(), ConsumeError>>> {
+    fn begin_acks(&mut self, all: bool) -> Option<BoxFuture<'static, Result<(), ConsumeError>>> {
+        if !all && self.tags.done() < usize::from(self.prefetch.div_ceil(ACKED_AT_ONCE)) {
+            return None;
+        }
         let acks = self.tags.acks();
         if acks.is_empty() {
             return None;

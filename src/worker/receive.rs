@@ -127,6 +127,7 @@ impl Consumer {
             let (flush_at, looks_at) = (self.batch.deadline(), self.looks.deadline());
             let (look_up_at, send_at) = (self.held_until(), self.copies.next_try());
             let (is_behind, ask_at) = (self.behind.has(1), self.behind.next(Instant::now()));
+            let acks_from = self.channels.ack_at();
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
@@ -151,6 +152,8 @@ impl Consumer {
                     self.flush();
                 }
                 () = sleep_until(flush_at), if room => self.flush(),
+                // Below.
+                () = sleep_until(acks_from) => {}
                 _ = look.tick() => self.look()?,
             }
             self.channels.begin_acks();

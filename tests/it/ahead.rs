@@ -1,6 +1,10 @@
 //! Many orders due at once: they are closed in the order of the index, ahead of their messages.
 
-use overdue::internals::{config::WorkerSettings, store::orders::Effect, worker::Counts};
+use overdue::internals::{
+    config::WorkerSettings,
+    store::{Connection, orders::Effect},
+    worker::Counts,
+};
 
 use crate::support::{
     Proxy, RunningWorker, World, hold, until,
@@ -15,7 +19,7 @@ fn full_batches() -> WorkerSettings {
 /// The database has something to do: an order that stalls its statement.
 async fn begin<'a>(
     world: &World,
-    client: &'a mut deadpool_postgres::Object,
+    client: &'a mut Connection,
     settings: WorkerSettings,
 ) -> (RunningWorker, deadpool_postgres::Transaction<'a>) {
     let first = world.orders("first", 1, 0).await;

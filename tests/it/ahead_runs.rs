@@ -1,5 +1,7 @@
 //! A run of the sweep-ahead that is held up in the middle: what comes due meanwhile, and what it passes over.
 
+use overdue::internals::store::Connection;
+
 use super::ahead::by_path;
 use crate::support::{WorkerProcess, World, hold, until};
 
@@ -12,7 +14,7 @@ const NOT_STALLED: i64 = 3_000;
 /// A run that has closed the burst but for the page with `o-4999`, and stands still there until the transaction ends.
 async fn stalled_run<'a>(
     world: &World,
-    client: &'a mut deadpool_postgres::Object,
+    client: &'a mut Connection,
 ) -> (WorkerProcess, deadpool_postgres::Transaction<'a>) {
     let first = world.orders("first", 1, 0).await;
     let held = world.stall(client, "first-0").await;

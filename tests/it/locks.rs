@@ -1,7 +1,10 @@
 //! Rows that somebody keeps locked: the others go on, and the locked ones are tried again until they are free.
 
-use deadpool_postgres::{Object, Transaction};
-use overdue::internals::{config::WorkerSettings, store::orders::Effect};
+use deadpool_postgres::Transaction;
+use overdue::internals::{
+    config::WorkerSettings,
+    store::{Connection, orders::Effect},
+};
 
 use crate::support::{
     RunningWorker, World, hold, ids, until,
@@ -10,7 +13,7 @@ use crate::support::{
 };
 
 /// Locks one SKU until the transaction ends.
-async fn hold_stock<'a>(client: &'a mut Object, sku: &str) -> Transaction<'a> {
+async fn hold_stock<'a>(client: &'a mut Connection, sku: &str) -> Transaction<'a> {
     let transaction = client.transaction().await.unwrap();
     let sql = "SELECT sku FROM stock WHERE sku = $1 FOR UPDATE";
     assert!(transaction.query_opt(sql, &[&sku]).await.unwrap().is_some());

@@ -1,11 +1,12 @@
 //! Workers that die again and again: what was only prefetched is not parked for it.
 
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::Transaction;
+use overdue::internals::store::Connection;
 
 use crate::support::{World, until};
 
 /// Every statement that closes one of these orders stops until the transaction ends.
-async fn stall<'a>(world: &World, client: &'a mut Object, which: &str) -> Transaction<'a> {
+async fn stall<'a>(world: &World, client: &'a mut Connection, which: &str) -> Transaction<'a> {
     let key = format!("hashtext('{}')", world.schema);
     let function = format!(
         "CREATE FUNCTION stall_all() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deadpool_postgres::Object;
+use overdue::internals::store::Connection;
 
 use super::events::{copies, write};
 use crate::support::{World, until};
@@ -13,14 +13,14 @@ const HOLD: &str = include_str!("../../sql/outbox_hold.sql");
 const DONE: &str = include_str!("../../sql/outbox_done.sql");
 
 /// Id, order and name of each event that a claim takes.
-async fn claim(client: &Object, limit: i64) -> Vec<(i64, String, String)> {
+async fn claim(client: &Connection, limit: i64) -> Vec<(i64, String, String)> {
     client.batch_execute(BEGIN).await.unwrap();
     let rows = client.query(CLAIM, &[&limit, &Vec::<i64>::new()]).await.unwrap();
     client.batch_execute(HOLD).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(2), row.get(1))).collect()
 }
 
-async fn finish(client: &Object, claimed: &[(i64, String, String)]) {
+async fn finish(client: &Connection, claimed: &[(i64, String, String)]) {
     let ids: Vec<i64> = claimed.iter().map(|(id, ..)| *id).collect();
     client.execute(DONE, &[&ids]).await.unwrap();
     client.batch_execute("COMMIT").await.unwrap();
@@ -30,7 +30,7 @@ fn names(claimed: &[(i64, String, String)]) -> Vec<String> {
     claimed.iter().map(|(_, order, event)| format!("{order} {event}")).collect()
 }
 
-async fn pid(client: &Object) -> i32 {
+async fn pid(client: &Connection) -> i32 {
     client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
 }
 

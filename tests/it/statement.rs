@@ -140,3 +140,23 @@ async fn without_events_nothing_is_written_into_the_outbox() {
     world.store.run_effect(&Effect::close(), &ids[2..], ClosingPath::Message).await.unwrap();
     assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
 }
+
+/// The lock time-out that a closing statement sets is its own: whoever has the connection next waits as the URL says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_timeout_stays_with_the_statements_that_close() {
+    let world = World::new().await;
+    let ids = parsed(&world.orders("o", 2, 0).await);
+    let url = world.services.database_url(None);
+    let url =
+        format!("{url}{}options=-clock_timeout%3D7s", if url.contains('?') { "&" } else { "?" });
+    // One connection, so that all of them have the same.
+    let store = Store::new(&url, &world.schema, 1).unwrap();
+    for id in &ids {
+        let closing = [id.clone()];
+        let closed = store.run_effect(&Effect::close(), &closing, ClosingPath::Message).await;
+        assert!(matches!(closed.unwrap()[..], [Outcome::Closed { .. }]));
+        let client = store.client().await.unwrap();
+        let limit = client.query_one("SHOW lock_timeout", &[]).await.unwrap();
+        assert_eq!(limit.get::<_, &str>(0), "7s");
+    }
+}

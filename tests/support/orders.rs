@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::Transaction;
+use overdue::internals::store::Connection;
 use tokio_postgres::Row;
 
 use super::{World, until};
@@ -28,7 +29,7 @@ pub struct Orders<'a> {
 }
 
 /// Locks the row of an order until the transaction ends.
-pub async fn hold<'a>(client: &'a mut Object, id: &str) -> Transaction<'a> {
+pub async fn hold<'a>(client: &'a mut Connection, id: &str) -> Transaction<'a> {
     let transaction = client.transaction().await.unwrap();
     let sql = "SELECT id FROM orders WHERE id = $1 FOR UPDATE";
     assert!(transaction.query_opt(sql, &[&id]).await.unwrap().is_some());
@@ -179,7 +180,7 @@ impl World {
 
     /// Stops every statement that closes the order in its middle, until the transaction ends. It waits for no lock: a
     /// lock is passed over.
-    pub async fn stall<'a>(&self, client: &'a mut Object, id: &str) -> Transaction<'a> {
+    pub async fn stall<'a>(&self, client: &'a mut Connection, id: &str) -> Transaction<'a> {
         let key = format!("hashtext('{}')", self.schema);
         self.sql(&format!(
             "CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use deadpool_postgres::Object;
 use futures_util::future::try_join_all;
 use tokio_postgres::Statement;
 
 use crate::{
     order_service::basket::Order,
-    store::{Store, StoreError},
+    store::{Store, StoreError, session::Connection},
 };
 
 const SQL: &str = include_str!("../../../sql/bench_plain.sql");
@@ -48,7 +47,7 @@ async fn close_share(
 
 /// A connection that closes one order after the other.
 pub(crate) struct OneByOne {
-    client: Object,
+    client: Connection,
     statement: Statement,
 }
 
@@ -73,7 +72,7 @@ impl OneByOne {
     }
 }
 
-async fn planned(store: &Store) -> Result<(Object, Statement), StoreError> {
+async fn planned(store: &Store) -> Result<(Connection, Statement), StoreError> {
     let client = store.client().await?;
     let statement = store.named("bench_plain", client.prepare_cached(SQL).await)?;
     for _ in 0..PLANNED {

@@ -1,12 +1,11 @@
 //! What somebody's open transaction keeps locked.
 
-use deadpool_postgres::Object;
 use serde::Serialize;
 
 use crate::{
     order::OrderId,
     order_service::run_id::RunId,
-    store::{Store, StoreError},
+    store::{Store, StoreError, session::Connection},
 };
 
 /// Orders that are locked.
@@ -63,7 +62,7 @@ impl Held {
 }
 
 /// An open transaction.
-pub(super) struct Lock(Object);
+pub(super) struct Lock(Connection);
 
 impl Lock {
     /// Ends the transaction, and so its locks.

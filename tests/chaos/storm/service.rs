@@ -13,10 +13,13 @@ use std::{
     time::Duration,
 };
 
-use deadpool_postgres::Object;
 use futures_util::future::join_all;
 use lapin::types::FieldTable;
-use overdue::internals::{store::Store, topology::Topology, wire::Message};
+use overdue::internals::{
+    store::{Connection, Store},
+    topology::Topology,
+    wire::Message,
+};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep, sleep_until, timeout},
@@ -326,7 +329,7 @@ impl Service {
             return answer.map_err(drop);
         }
         // Not back into the pool: its next user would wait for this statement.
-        drop(Object::take(client));
+        drop(Connection::take(client));
         Err(())
     }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Object;
-use overdue::internals::store::Store;
+use overdue::internals::store::{Connection, Store};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::DbError;
 
@@ -122,14 +121,14 @@ async fn locked(
         Ok(Err(error)) => Err(format!("{error}: {:?}", error.as_db_error().map(DbError::message))),
         Err(_elapsed) => {
             // Not back into the pool: its next user would wait for this statement.
-            drop(Object::take(client));
+            drop(Connection::take(client));
             Err("the rows could not be locked".to_owned())
         }
     }
 }
 
 async fn lock(
-    client: &mut Object,
+    client: &mut Connection,
     sql: &str,
     limit: Option<usize>,
     hold: Duration,

@@ -1,6 +1,6 @@
 //! A worker is woken at once, commits do not wait for one another, and no row is missed between the two.
 
-use deadpool_postgres::Object;
+use overdue::internals::store::Connection;
 
 use crate::support::{World, until};
 
@@ -19,7 +19,7 @@ async fn until_idle(world: &World) {
     until("the worker waits", async || is_idle(world).await, |idle| *idle).await;
 }
 
-async fn schedule_in(client: &Object, order: &str) {
+async fn schedule_in(client: &Connection, order: &str) {
     let sql = format!("SELECT schedule('{order}', 'unpaid', '40 minutes')");
     client.batch_execute(&sql).await.unwrap();
 }

@@ -351,6 +351,7 @@ pub(super) const ROOMS: &[Room] = &[
         files: &["store.rs", "store/"],
         imports: &["text", "order", "status", "doctor", "tls"],
         uses: &[
+            "deadpool",
             "deadpool_postgres",
             "jiff",
             "tokio",
