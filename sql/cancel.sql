@@ -10,7 +10,8 @@ WITH asked AS MATERIALIZED (
 ), cancelled AS (
     UPDATE orders SET status = 'cancelled', cancelled_at = clock_timestamp()
     FROM asked
-    WHERE orders.id = asked.id AND asked.status = 'paid' AND asked.due_at <= now()
+    -- One after the other, by index: a join may compare each with each where few rows are expected.
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND asked.status = 'paid' AND asked.due_at <= now()
     RETURNING orders.id, asked.due_at
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'cancel', $2, due_at, 'cancelled' FROM cancelled
@@ -18,23 +19,23 @@ WITH asked AS MATERIALIZED (
     INSERT INTO outbox (event, order_id) SELECT 'order.cancelled', id FROM cancelled
     WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 ), back AS MATERIALIZED (
-    SELECT sku, sum(qty)::bigint AS qty FROM order_items JOIN cancelled ON cancelled.id = order_id GROUP BY sku
-), shelves AS MATERIALIZED (
+    SELECT sku, sum(qty)::bigint AS qty
+    FROM cancelled CROSS JOIN LATERAL (SELECT sku, qty FROM order_items WHERE order_id = cancelled.id OFFSET 0) AS items
+    GROUP BY sku ORDER BY sku
+), released AS (
     -- The hot rows: one per SKU, last, and in SKU order. It waits for them, because others hold them for an instant;
     -- after the lock time-out cancel_contended.sql cancels what it can.
-    SELECT stock.sku, back.qty FROM stock JOIN back USING (sku) ORDER BY stock.sku FOR NO KEY UPDATE OF stock
-), released AS (
-    UPDATE stock SET available = stock.available + shelves.qty, sold = stock.sold - shelves.qty
-    FROM shelves WHERE stock.sku = shelves.sku
+    UPDATE stock SET available = stock.available + back.qty, sold = stock.sold - back.qty
+    FROM back WHERE stock.sku = ANY (ARRAY[back.sku])
 )
-SELECT asked.id AS order_id,
-       CASE WHEN cancelled.id IS NOT NULL THEN 'done:cancelled'
-            WHEN asked.status <> 'paid' THEN 'already_final'
+SELECT id AS order_id,
+       CASE WHEN (id IN (SELECT id FROM cancelled)) IS TRUE THEN 'done:cancelled'
+            WHEN status <> 'paid' THEN 'already_final'
             ELSE 'not_due' END AS outcome,
-       asked.due_at,
+       due_at,
        now() AS decided_at
-FROM asked LEFT JOIN cancelled ON cancelled.id = asked.id
+FROM asked
 UNION ALL
 SELECT id, 'busy', coalesce(ship_by, 'infinity'), now() FROM orders
 WHERE (SELECT count(*) FROM asked) < cardinality($1)
-  AND id = ANY ($1) AND NOT EXISTS (SELECT FROM asked WHERE asked.id = orders.id)
+  AND id = ANY ($1) AND id NOT IN (SELECT id FROM asked)

@@ -19,7 +19,10 @@ WITH asked AS MATERIALIZED (
     INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
     WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 ), back AS MATERIALIZED (
-    SELECT sku, sum(qty)::bigint AS qty FROM order_items JOIN closed ON closed.id = order_id GROUP BY sku ORDER BY sku
+    -- OFFSET 0: order after order, by index, also where the tables were empty when this was planned.
+    SELECT sku, sum(qty)::bigint AS qty
+    FROM closed CROSS JOIN LATERAL (SELECT sku, qty FROM order_items WHERE order_id = closed.id OFFSET 0) AS items
+    GROUP BY sku ORDER BY sku
 ), released AS (
     -- The hot rows: one per SKU, last, and in SKU order: `= ANY` leaves PostgreSQL no other join than to look for them one
     -- after the other. It waits for them, because others hold them for an instant; after the lock time-out
@@ -29,16 +32,17 @@ WITH asked AS MATERIALIZED (
 )
 SELECT id AS order_id, 'closed' AS outcome, due_at, now() AS decided_at FROM closed
 UNION ALL
--- Not looked at where all were closed.
-SELECT orders.id,
-       CASE WHEN asked.id IS NULL THEN 'busy'
-            WHEN asked.status <> 'unpaid' THEN 'already_final'
+-- Not looked at where all were closed. NOT IN looks into a hash table, however few rows are expected; a join would compare each
+-- with each.
+SELECT id,
+       CASE WHEN status <> 'unpaid' THEN 'already_final'
             -- OFFSET 0: row by row, by its place; never a hash of the whole table, whatever its size is taken to be.
             WHEN NOT EXISTS (SELECT FROM orders AS there WHERE there.ctid = asked.place AND there.id = asked.id OFFSET 0)
-                 AND asked.due_at <= now() THEN 'busy'
+                 AND due_at <= now() THEN 'busy'
             ELSE 'not_due' END,
-       coalesce(asked.due_at, orders.due_at),
+       due_at,
        now()
-FROM orders LEFT JOIN asked ON asked.id = orders.id
-WHERE (SELECT count(*) FROM closed) < cardinality($1)
-  AND orders.id = ANY ($1) AND NOT EXISTS (SELECT FROM closed WHERE closed.id = orders.id)
+FROM asked WHERE (SELECT count(*) FROM closed) < cardinality($1) AND id NOT IN (SELECT id FROM closed)
+UNION ALL
+SELECT id, 'busy', due_at, now() FROM orders
+WHERE (SELECT count(*) FROM asked) < cardinality($1) AND id = ANY ($1) AND id NOT IN (SELECT id FROM asked)

@@ -7,7 +7,8 @@ WITH asked AS MATERIALIZED (
 ), completed AS (
     UPDATE orders SET status = 'completed', completed_at = clock_timestamp()
     FROM asked
-    WHERE orders.id = asked.id AND asked.status = 'shipped' AND asked.due_at <= now()
+    -- One after the other, by index: a join may compare each with each where few rows are expected.
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND asked.status = 'shipped' AND asked.due_at <= now()
     RETURNING orders.id, asked.due_at
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'complete', $2, due_at, 'completed' FROM completed
@@ -15,14 +16,14 @@ WITH asked AS MATERIALIZED (
     INSERT INTO outbox (event, order_id) SELECT 'order.completed', id FROM completed
     WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 )
-SELECT asked.id AS order_id,
-       CASE WHEN completed.id IS NOT NULL THEN 'done:completed'
-            WHEN asked.status <> 'shipped' THEN 'already_final'
+SELECT id AS order_id,
+       CASE WHEN (id IN (SELECT id FROM completed)) IS TRUE THEN 'done:completed'
+            WHEN status <> 'shipped' THEN 'already_final'
             ELSE 'not_due' END AS outcome,
-       asked.due_at,
+       due_at,
        now() AS decided_at
-FROM asked LEFT JOIN completed ON completed.id = asked.id
+FROM asked
 UNION ALL
 SELECT id, 'busy', coalesce(confirm_by, 'infinity'), now() FROM orders
 WHERE (SELECT count(*) FROM asked) < cardinality($1)
-  AND id = ANY ($1) AND NOT EXISTS (SELECT FROM asked WHERE asked.id = orders.id)
+  AND id = ANY ($1) AND id NOT IN (SELECT id FROM asked)

@@ -32,6 +32,8 @@ SELECT front.id,
        fault
 FROM front
 WHERE NOT taken
-  AND NOT EXISTS (SELECT FROM front AS earlier
-                  WHERE earlier.taken AND earlier.order_id = front.order_id AND earlier.id < front.id)
+  -- Of orders of which none is taken nothing is asked for each: as a join it compared each with each.
+  AND ((SELECT bool_or(taken) FROM front) IS NOT TRUE
+       OR NOT EXISTS (SELECT FROM front AS earlier
+                      WHERE earlier.taken AND earlier.order_id = front.order_id AND earlier.id < front.id))
 ORDER BY front.id

@@ -10,7 +10,7 @@ WITH asked AS MATERIALIZED (
     -- The guard: only from this state, and only after the deadline by the database's clock.
     UPDATE purchase SET state = 90, expired_at = clock_timestamp()
     FROM asked
-    WHERE purchase.purchase_no = asked.purchase_no AND asked.state = 10 AND asked.pay_until <= now()
+    WHERE purchase.purchase_no = ANY (ARRAY[asked.purchase_no]) AND asked.state = 10 AND asked.pay_until <= now()
     RETURNING purchase.purchase_no, purchase.pay_until
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
@@ -18,24 +18,30 @@ WITH asked AS MATERIALIZED (
 ), announced AS (
     INSERT INTO outbox (event, order_id) SELECT 'purchase.expired', purchase_no::text FROM expired
 ), back AS MATERIALIZED (
-    SELECT article_no, sum(pieces)::integer AS pieces FROM purchase_line JOIN expired USING (purchase_no) GROUP BY article_no
+    -- OFFSET 0: purchase after purchase, by index, also where the tables were empty when this was planned.
+    SELECT article_no, sum(pieces)::integer AS pieces
+    FROM expired CROSS JOIN LATERAL
+         (SELECT article_no, pieces FROM purchase_line WHERE purchase_no = expired.purchase_no OFFSET 0) AS lines
+    GROUP BY article_no
 ), shelves AS MATERIALIZED (
     -- The rows that many purchases share: one update each, last, and in the order of their key.
-    SELECT article_no, back.pieces FROM article JOIN back USING (article_no)
-    ORDER BY article_no FOR NO KEY UPDATE OF article
+    SELECT article.article_no, back.pieces FROM back JOIN article ON article.article_no = ANY (ARRAY[back.article_no])
+    ORDER BY article.article_no FOR NO KEY UPDATE OF article
 ), released AS (
-    UPDATE article SET on_hand = on_hand + shelves.pieces FROM shelves WHERE article.article_no = shelves.article_no
+    UPDATE article SET on_hand = on_hand + shelves.pieces FROM shelves
+    WHERE article.article_no = ANY (ARRAY[shelves.article_no])
 )
-SELECT asked.purchase_no::text AS order_id,
-       CASE WHEN expired.purchase_no IS NOT NULL THEN 'done:expired'
-            WHEN asked.state <> 10 THEN 'already_final'
+SELECT purchase_no::text AS order_id,
+       -- A look into a hash table, as is NOT IN below, however few rows are expected; a join may compare each with each.
+       CASE WHEN (purchase_no IN (SELECT purchase_no FROM expired)) IS TRUE THEN 'done:expired'
+            WHEN state <> 10 THEN 'already_final'
             ELSE 'not_due' END AS outcome,
-       asked.pay_until AS due_at,
+       pay_until AS due_at,
        now() AS decided_at
-FROM asked LEFT JOIN expired USING (purchase_no)
+FROM asked
 UNION ALL
 -- Locked by somebody else: asked for again until it is free.
 SELECT purchase_no::text, 'busy', pay_until, now() FROM purchase
 WHERE (SELECT count(*) FROM asked) < cardinality($1)
   AND purchase_no = ANY ($1::text[]::bigint[])
-  AND NOT EXISTS (SELECT FROM asked WHERE asked.purchase_no = purchase.purchase_no)
+  AND purchase_no NOT IN (SELECT purchase_no FROM asked)

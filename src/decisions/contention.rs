@@ -10,7 +10,7 @@ pub const LASTS: Duration = Duration::from_secs(5);
 pub const LONGEST: Duration = Duration::from_millis(100);
 /// The shortest. What is closed in small batches comes seldom, so nobody of ours holds stock for long; and every order
 /// that waits in vain is late by as much.
-const SHORTEST: Duration = Duration::from_millis(20);
+const SHORTEST: Duration = Duration::from_millis(15);
 /// What every ten orders of the batch add.
 const PER_STEP: Duration = Duration::from_millis(5);
 const STEP: u32 = 10;

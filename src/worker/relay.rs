@@ -21,7 +21,7 @@ use super::{backoff, context::Worker, jitter, session_end::SessionEnd, unpublish
 use crate::{
     broker::{PublishError, Publisher},
     shutdown::Stop,
-    store::outbox::{Refusal, claim::Claim},
+    store::outbox::{Event, Refusal, claim::Claim},
     telemetry,
     text::error_chain,
 };
@@ -35,6 +35,9 @@ const CLAIM: i64 = 2_000;
 /// The batches of this process notify; events of other processes that died are found by polling. After a failure it is
 /// a back-off as well.
 const POLL: Duration = backoff::LONGEST;
+
+/// A broker that restarts ends some channels in a row.
+const MOST_LOST: u32 = 2;
 
 /// Publishes what is in the outbox until a stop is asked for.
 ///
@@ -52,8 +55,15 @@ pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
 async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
     let exchange = worker.topology.events_exchange();
     let undeleted = Undeleted::default();
-    let mut relay =
-        Relay { worker, publisher: None, exchange, refused, patience: PATIENCE, undeleted };
+    let mut relay = Relay {
+        worker,
+        publisher: None,
+        exchange,
+        refused,
+        patience: PATIENCE,
+        lost: 0,
+        undeleted,
+    };
     loop {
         let relayed = relay.relay_all(stop).await;
         if let Err(error) = &relayed {
@@ -77,6 +87,8 @@ struct Relay<'a> {
     /// How long no confirm may come. Each time that the broker was only slow makes it longer: what was given up is published
     /// once more.
     patience: Duration,
+    /// Claims in a row whose channel ended, and nobody knows why.
+    lost: u32,
     undeleted: Undeleted,
 }
 
@@ -113,6 +125,15 @@ impl Relay<'_> {
         Ok(())
     }
 
+    /// One event may end the channel of all others each time.
+    fn doubt(&mut self, fates: &mut [(Event, Fate)]) {
+        self.lost = if doubt::is_lost(fates) { self.lost + 1 } else { 0 };
+        if self.lost > MOST_LOST {
+            self.lost = 0;
+            doubt::try_alone(fates);
+        }
+    }
+
     async fn publish_claimed(
         &mut self,
         publisher: &Publisher,
@@ -123,6 +144,7 @@ impl Relay<'_> {
         let events = std::mem::take(&mut claim.events);
         let mut sorted = Sorted { refusals, ..Sorted::default() };
         let mut fates = chains::publish(publisher, &self.exchange, events, self.patience).await;
+        self.doubt(&mut fates);
         let judged = doubt::judge(self.worker, publisher, &self.exchange, &mut fates).await;
         sorted.refusals.extend(chains::set_aside(waiting, &fates));
         for (event, fate) in fates {

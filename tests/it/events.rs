@@ -292,3 +292,37 @@ async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
     }
     until("34 events", arrived, |arrived| *arrived == 34).await;
 }
+
+/// The broker's text has the key in another encoding, so that nobody finds it there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_whose_refusal_names_nobody_does_not_stop_the_others() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
+    let user = world.user("").await;
+    world.permit(&user, [".*", ".*", ".*"]).await;
+    let allow = async |write: &str| {
+        let permissions = TopicPermissions {
+            user: &user,
+            vhost: &world.vhost,
+            exchange: "orders.events",
+            write,
+            read: ".*",
+        };
+        world.services.api().declare_topic_permissions(&permissions).await.unwrap();
+    };
+    allow(r"^order\.").await;
+    for n in 0..20 {
+        let event = if n == 7 { "geschlossené" } else { "order.closed" };
+        write(&world, &[(event, &format!("o-{n}"))]).await;
+    }
+    let address = world.address_of(Some(&user));
+    let _worker = world.worker_at(address, &world.services.database_url(None), settings());
+    let mut seen = BTreeMap::new();
+    until("one refused", async || refused(&world).await, |refused| *refused == 1).await;
+    let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
+    until("19 events", arrived, |arrived| *arrived == 19).await;
+    allow(".*").await;
+    let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
+    until("20 events", arrived, |arrived| *arrived == 20).await;
+}

@@ -61,11 +61,14 @@ pub enum PublishError {
 impl PublishError {
     /// Of the failures on one connection the one that says why: what shared its channel knows only that it is gone.
     pub(crate) fn that_says_why(kept: Option<Self>, other: Self) -> Self {
-        let says_little =
-            |error: &Self| matches!(error, Self::Unknown { .. } | Self::Disconnected { .. });
         match kept {
-            Some(kept) if !says_little(&kept) || says_little(&other) => kept,
+            Some(kept) if !kept.says_little() || other.says_little() => kept,
             _ => other,
         }
+    }
+
+    /// Whether it is known only that the channel is gone, and not which message is the cause.
+    pub(crate) const fn says_little(&self) -> bool {
+        matches!(self, Self::Unknown { .. } | Self::Disconnected { .. })
     }
 }

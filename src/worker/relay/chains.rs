@@ -158,6 +158,17 @@ pub(super) fn fate(event: &Event, answer: Result<(), PublishError>) -> Fate {
     }
 }
 
+/// Of an event that was alone on its channel: nothing else can have ended it.
+pub(super) fn fate_alone(event: &Event, answer: Result<(), PublishError>) -> Fate {
+    match fate(event, answer) {
+        Fate::Failed(error) if error.says_little() => {
+            let (event, reason) = (event.event.clone(), error.to_string());
+            Fate::Refused(Refused { event, reason, forbidden: true })
+        }
+        fate => fate,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;

@@ -2,7 +2,8 @@
 //!
 //! On the first message for a quorum queue that does not answer, RabbitMQ's channel waits for 65 s and passes on no confirm of
 //! any other; on a channel that has published there before it goes on until 32 of them wait, and then the connection stops.
-//! (Seen with 4.3.) So a missing confirm says nothing about the event itself.
+//! (Seen with 4.3.) So a missing confirm says nothing about the event itself. Nor does a channel that the broker closes with a
+//! text that names no event.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -68,6 +69,20 @@ pub(super) async fn judge(
     failure.map_or_else(|| Ok(left(&verdicts)), Err)
 }
 
+/// Whether the channel has ended, and it is not known why.
+pub(super) fn is_lost(fates: &[(Event, Fate)]) -> bool {
+    fates.iter().any(|(_, fate)| matches!(fate, Fate::Failed(error) if error.says_little()))
+}
+
+/// What shared a channel that has ended is judged like what has no confirm.
+pub(super) fn try_alone(fates: &mut [(Event, Fate)]) {
+    for (_, fate) in fates {
+        if matches!(fate, Fate::Failed(error) if error.says_little()) {
+            *fate = Fate::Unconfirmed;
+        }
+    }
+}
+
 fn left(verdicts: &[(Event, Option<Fate>)]) -> Left {
     let is_silent = verdicts.iter().any(|(_, verdict)| verdict.is_none());
     if is_silent { Left::Unconfirmed } else { Left::Late }
@@ -109,7 +124,7 @@ async fn alone(
     if answer.is_err() && publisher.is_blocked() {
         return Err(unknown(event, BLOCKED.to_owned()).into());
     }
-    Ok(answer.ok().map(|answer| chains::fate(event, answer)))
+    Ok(answer.ok().map(|answer| chains::fate_alone(event, answer)))
 }
 
 /// Those with a name that has no confirm are set aside; others stay in the outbox, and are published on another channel.

@@ -131,6 +131,7 @@ impl Name<'_> {
                 }
                 // No client can send it: it was looked at when it was claimed, so this does not happen; it is not to be lost.
                 Fate::Unconfirmed | Fate::Never(_) => round.refused = true,
+                Fate::Failed(error) if is_alone && error.says_little() => round.refused = true,
                 Fate::Failed(error) => failure = failure.or(Some(error)),
             }
         }
