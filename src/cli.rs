@@ -123,6 +123,10 @@ pub(crate) fn report_failure(failure: &Failure) {
 }
 
 impl Cli {
+    const fn is_worker(&self) -> bool {
+        matches!(self.command, Command::Run(_))
+    }
+
     /// Runs the command.
     ///
     /// # Errors

@@ -23,7 +23,10 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
-use super::{BrokerAddress, stream};
+use super::{
+    BrokerAddress,
+    stream::{self, Gathering},
+};
 use crate::tls::{self, Tls};
 
 /// TCP connect; a broker on the same continent answers in a tenth of it.
@@ -85,6 +88,7 @@ impl ConnectError {
 pub struct Link {
     connection: Connection,
     socket: Socket,
+    gathering: Gathering,
 }
 
 #[derive(Clone, Default)]
@@ -143,7 +147,8 @@ impl Link {
         let socket = Socket::default();
         // Ends the socket also where somebody else was quicker and this attempt is dropped.
         let attempt = Attempt(Some(socket.clone()));
-        let kept = socket.clone();
+        let gathering = Gathering::default();
+        let kept = (socket.clone(), gathering.clone());
         let open = async move |uri: AMQPUri, _runtime| {
             open_stream(&uri, tls.clone(), &kept).await.map_err(lapin::Error::from)
         };
@@ -152,7 +157,7 @@ impl Link {
         match timeout(HANDSHAKE_TIMEOUT, connecting).await {
             Ok(Ok(connection)) => {
                 attempt.succeeded();
-                Ok(Self { connection, socket })
+                Ok(Self { connection, socket, gathering })
             }
             Ok(Err(error)) => Err(refusal(address, error)),
             Err(_elapsed) => Err(ConnectError::Silent { address: address.to_string() }),
@@ -165,6 +170,11 @@ impl Link {
     /// The connection is gone, or has too many channels.
     pub async fn channel(&self) -> Result<Channel, lapin::Error> {
         self.connection.create_channel().await
+    }
+
+    /// Lets deliveries wait for others, where few come at once; they are late by up to `within`.
+    pub(crate) fn gather_deliveries(&self, within: Duration) {
+        self.gathering.set(within);
     }
 
     /// Whether the broker has blocked this connection (memory or disk alarm): nothing written gets through.
@@ -225,7 +235,7 @@ fn client(address: &BrokerAddress, tls: &Tls) -> Result<Arc<ClientConfig>, Conne
 async fn open_stream(
     uri: &AMQPUri,
     tls: Option<Arc<ClientConfig>>,
-    socket: &Socket,
+    (socket, gathering): &(Socket, Gathering),
 ) -> io::Result<stream::ReadableStream> {
     let host = uri.authority.host.as_str();
     let target = (host.trim_start_matches('[').trim_end_matches(']'), uri.authority.port);
@@ -245,7 +255,8 @@ async fn open_stream(
             stream::Socket::Tls(Box::new(secure.compat()))
         }
     };
-    Ok(AsyncTcpStream::Plain(stream::Readable::new(stream, uri.query.frame_max.unwrap_or(0))))
+    let frame_max = uri.query.frame_max.unwrap_or(0);
+    Ok(AsyncTcpStream::Plain(stream::Readable::new(stream, frame_max, gathering.clone())))
 }
 
 /// Login and virtual host are refused with connection exceptions; anything else is "unreachable".

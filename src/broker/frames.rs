@@ -27,6 +27,8 @@ pub const DROPPED: &str = "x-dropped-properties";
 const PREFIX_BYTES: usize = 7;
 const FRAME_END: u8 = 0xCE;
 const METHOD: u8 = 1;
+/// Class and method, in the payload.
+const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
 const HEADER: u8 = 2;
 
 /// Takes what the broker sends, piece by piece, and gives it on in whole frames.
@@ -37,6 +39,8 @@ pub struct FrameRepair {
     /// What comes is not AMQP; it is passed on as it is, the client says what is wrong.
     foreign: bool,
     large: LargeBodies,
+    /// Whether something was not a delivery.
+    answers: bool,
 }
 
 /// Which headers are passed on.
@@ -57,7 +61,18 @@ impl FrameRepair {
             Ok(frame_max @ 1..) => frame_max,
             _ => usize::MAX,
         };
-        Self { input: Vec::new(), frame_max, foreign: false, large: LargeBodies::default() }
+        Self {
+            input: Vec::new(),
+            frame_max,
+            foreign: false,
+            large: LargeBodies::default(),
+            answers: false,
+        }
+    }
+
+    /// Whether there was anything but deliveries since this was asked.
+    pub(super) fn take_answers(&mut self) -> bool {
+        std::mem::take(&mut self.answers)
     }
 
     /// Takes the next bytes and appends to `output` the frames that they complete.
@@ -67,6 +82,7 @@ impl FrameRepair {
         while let Some(size) = self.frame_at(done) {
             let mut frame = self.input[done..done + size].to_vec();
             done += size;
+            self.answers |= is_answer(&frame);
             match self.large.pass(&frame) {
                 Passage::Whole => self.repair(&mut frame, Kept::All),
                 Passage::Notice => self.repair(&mut frame, Kept::Publishers),
@@ -196,4 +212,9 @@ fn length_of(bytes: &[u8]) -> [u8; 4] {
 
 fn as_length(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).unwrap_or_default().to_be_bytes()
+}
+
+/// Whether somebody may wait for it: it begins with another method than that of a delivery.
+fn is_answer(frame: &[u8]) -> bool {
+    frame.first() == Some(&METHOD) && !frame[PREFIX_BYTES..].starts_with(&BASIC_DELIVER)
 }

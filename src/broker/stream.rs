@@ -5,6 +5,10 @@ use std::{
     io::{self, IoSlice, Read, Write},
     net::SocketAddr,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -20,13 +24,30 @@ use futures_util::{
     io::{AsyncRead, AsyncWrite},
 };
 use lapin::tcp::AsyncTcpStream;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::Sleep};
 use tokio_rustls::client::TlsStream;
 
 use super::frames::FrameRepair;
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 64 * 1024;
+/// Where a read gives more, there is no time to lose.
+const MANY_BYTES: usize = READ_BYTES / 4;
+
+/// How long deliveries may wait in the socket for others, in milliseconds. Each read wakes the client's thread, and that one
+/// the consumer: for every single delivery that costs more than everything else that is done with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathering(Arc<AtomicU64>);
+
+impl Gathering {
+    pub(super) fn set(&self, within: Duration) {
+        self.0.store(u64::try_from(within.as_millis()).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn within(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
 
 /// What is below the frames.
 pub(super) enum Socket {
@@ -60,14 +81,29 @@ pub(super) struct Readable {
     scratch: Box<[u8]>,
     ready: Vec<u8>,
     taken: usize,
+    gathering: Gathering,
+    /// Until then nothing is read.
+    rest: Pin<Box<Sleep>>,
+    rests: bool,
 }
 
 impl Readable {
     /// `frame_max` is what the client asks for; 0 means no limit.
-    pub(super) fn new(socket: Socket, frame_max: u32) -> Self {
+    pub(super) fn new(socket: Socket, frame_max: u32, gathering: Gathering) -> Self {
         let scratch = vec![0; READ_BYTES].into_boxed_slice();
         let repair = FrameRepair::new(frame_max);
-        Self { socket, repair, scratch, ready: Vec::new(), taken: 0 }
+        let rest = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self { socket, repair, scratch, ready: Vec::new(), taken: 0, gathering, rest, rests: false }
+    }
+
+    /// After a few deliveries others are gathered; an answer is waited for, and so may be the next.
+    fn rest_after(&mut self, count: usize) {
+        let within = self.gathering.within();
+        let answers = self.repair.take_answers();
+        self.rests = !within.is_zero() && !answers && count < MANY_BYTES;
+        if self.rests {
+            self.rest.as_mut().reset(tokio::time::Instant::now() + within);
+        }
     }
 }
 
@@ -81,11 +117,16 @@ impl AsyncRead for Readable {
         while this.taken == this.ready.len() {
             this.ready.clear();
             this.taken = 0;
+            if this.rests {
+                ready!(this.rest.as_mut().poll(cx));
+                this.rests = false;
+            }
             let count = ready!(this.socket.reader().poll_read(cx, &mut this.scratch))?;
             if count == 0 {
                 return Poll::Ready(Ok(0));
             }
             this.repair.feed(&this.scratch[..count], &mut this.ready);
+            this.rest_after(count);
         }
         let left = &this.ready[this.taken..];
         let count = left.len().min(buffer.len());
@@ -154,6 +195,50 @@ impl Reactor for ReadableReactor {
         address: SocketAddr,
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let connecting = self.0.tcp_connect_addr(address);
-        async move { Ok(Readable::new(Socket::Plain(connecting.await?), 0)) }
+        async move { Ok(Readable::new(Socket::Plain(connecting.await?), 0, Gathering::default())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use async_compat::CompatExt;
+    use tokio::{io::AsyncWriteExt, net::TcpListener};
+
+    use super::*;
+
+    const DELIVERY: [u8; 12] = [1, 0, 1, 0, 0, 0, 4, 0, 60, 0, 60, 0xCE];
+    const CHANNEL_OPEN_OK: [u8; 12] = [1, 0, 1, 0, 0, 0, 4, 0, 20, 0, 11, 0xCE];
+
+    async fn read(readable: &mut Readable) -> Vec<u8> {
+        let mut buffer = [0; 64];
+        let read = poll_fn(|cx| Pin::new(&mut *readable).poll_read(cx, &mut buffer)).await;
+        buffer[..read.unwrap()].to_vec()
+    }
+
+    #[tokio::test]
+    async fn after_a_delivery_others_are_gathered_and_after_an_answer_nothing_waits() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut broker, _) = listener.accept().await.unwrap();
+        let gathering = Gathering::default();
+        gathering.set(Duration::from_hours(1));
+        let mut readable = Readable::new(Socket::Plain(client.compat()), 0, gathering.clone());
+        for _ in 0..2 {
+            broker.write_all(&CHANNEL_OPEN_OK).await.unwrap();
+            assert_eq!(read(&mut readable).await, CHANNEL_OPEN_OK);
+        }
+        broker.write_all(&DELIVERY).await.unwrap();
+        assert_eq!(read(&mut readable).await, DELIVERY);
+        assert!(readable.rests);
+        // As if it were over.
+        readable.rest.as_mut().reset(tokio::time::Instant::now());
+        gathering.set(Duration::ZERO);
+        for _ in 0..2 {
+            broker.write_all(&DELIVERY).await.unwrap();
+            assert_eq!(read(&mut readable).await, DELIVERY);
+            assert!(!readable.rests);
+        }
     }
 }

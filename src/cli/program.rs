@@ -16,8 +16,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(error),
     };
-    // Two workers at least: a busy one must not hold up the heartbeats (default: one per core).
-    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let threads = threads(&cli);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let done = match runtime {
@@ -36,6 +35,13 @@ pub fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// A worker mostly waits, and each thread that another one has to wake costs more than what it then does: half of the cores are
+/// left to the threads of the AMQP client. Benchmarks and others have two at least.
+fn threads(cli: &Cli) -> usize {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    if cli.is_worker() { (cores / 2).max(1) } else { cores.max(2) }
 }
 
 /// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means findings here.

@@ -45,6 +45,19 @@ impl Topology {
         }
     }
 
+    /// The least by which delays end early on purpose, but for those that are shorter than the shortest level.
+    #[must_use]
+    pub(crate) fn least_lead(&self) -> Duration {
+        let lead = self.lead;
+        let levels = self.levels.iter().map(|level| lead.of(level.ttl().as_duration()));
+        let others = match &self.strategy {
+            Strategy::Levels => None,
+            Strategy::Ladder(_) => Some(lead.through_a_ladder(Duration::MAX)),
+            Strategy::DelayedExchange => Some(lead.longest()),
+        };
+        levels.chain(others).min().unwrap_or_default()
+    }
+
     /// Through the queue of a level.
     pub(super) fn through(&self, level: &Level, word: &str) -> Route {
         levels::through(self, level, word)

@@ -36,6 +36,14 @@ impl Age {
     }
 }
 
+/// At 200 orders per second there are four in it.
+const LONGEST_GATHERING: Duration = Duration::from_millis(20);
+
+/// How long deliveries may wait for others, where all come early by `lead` at least: too short to make any of them late.
+pub(super) fn gathering(lead: Duration) -> Duration {
+    LONGEST_GATHERING.min(lead / 10)
+}
+
 /// Unsettled deliveries per consumer: the batches that are being closed, and the one after them.
 pub(super) fn prefetch(settings: &WorkerSettings) -> u16 {
     let wanted = settings.batch_size.saturating_mul(settings.in_flight.saturating_add(1));

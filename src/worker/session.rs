@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    ahead, clock_watch, compat::rebind, consumers, context::Worker, history, notices, relay,
-    session_end::SessionEnd,
+    ahead, clock_watch, compat::rebind, consumers, context::Worker, history, limits, notices,
+    relay, session_end::SessionEnd,
 };
 use crate::{broker::Link, shutdown::Stop};
 
@@ -24,6 +24,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     // The database first: without it there is no point in taking messages.
     worker.store.ping().await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: consuming").await?);
+    link.gather_deliveries(limits::gathering(worker.topology.least_lead()));
     drop(connecting);
     let session = stop.child();
     let mut tasks = Tasks::new();

@@ -4,7 +4,7 @@ use std::{os::unix::process::ExitStatusExt, time::Duration};
 
 use crate::support::{Proxy, WorkerProcess, World, ids, until};
 
-/// 100 due orders in the queue; a worker with small batches waits for the row of the first one, which a test holds.
+/// 100 due orders in the queue; a worker with small batches stands still in that of the first one, which a test stalls.
 async fn busy_worker(world: &World, drain: &str) -> WorkerProcess {
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &ids("o", 100)).await;
@@ -16,7 +16,7 @@ async fn busy_worker(world: &World, drain: &str) -> WorkerProcess {
                 .env("OVERDUE_WORKER__DRAIN", drain);
         })
         .await;
-    world.until_somebody_waits().await;
+    world.until_stalled().await;
     process
 }
 

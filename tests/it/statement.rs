@@ -181,7 +181,8 @@ async fn no_statement_compares_each_with_each() {
         let explain = format!("EXPLAIN (COSTS OFF) EXECUTE {name} {parameters}");
         let rows = client.query(&explain, &[]).await.unwrap();
         let plan: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
-        let compared: Vec<&&str> = plan.iter().filter(|line| line.contains("Join Filter")).collect();
+        let compared: Vec<&&str> =
+            plan.iter().filter(|line| line.contains("Join Filter")).collect();
         assert!(compared.is_empty(), "{name}: {compared:?} in\n{}", plan.join("\n"));
     }
 }
