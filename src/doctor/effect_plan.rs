@@ -17,6 +17,8 @@ pub struct EffectPlan {
     pub locks: Vec<RowLocks>,
     /// Tables whose rows are changed and were not locked in an order before.
     pub unordered: Vec<String>,
+    /// Conditions of joins that look at each pair of rows: of 2,000 orders these are 4,000,000.
+    pub pairs: Vec<String>,
 }
 
 /// A table that has no index for what is asked of it.
@@ -72,6 +74,9 @@ impl EffectPlan {
     fn add_node(&mut self, node: &Value) {
         let text = |key: &str| node.get(key).and_then(Value::as_str).map(str::to_owned);
         let Some(kind) = text("Node Type") else { return };
+        if let ("Nested Loop", Some(condition)) = (kind.as_str(), text("Join Filter")) {
+            push(&mut self.pairs, condition);
+        }
         let table = text("Relation Name");
         match (kind.as_str(), table) {
             ("Seq Scan", Some(table)) => push(&mut self.scans, Scan { table, rows: None }),

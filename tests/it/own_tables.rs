@@ -244,7 +244,9 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
     world.sql("ALTER TABLE purchase_line DROP CONSTRAINT purchase_line_pkey").await;
     let path = world.dir.path().join("expire.sql");
     let sql = fs::read_to_string(&path).unwrap();
-    let unordered = sql.replace("ORDER BY article_no FOR NO KEY UPDATE OF article", "");
+    let ordered = "ORDER BY article.article_no FOR NO KEY UPDATE OF article";
+    assert!(sql.contains(ordered));
+    let unordered = sql.replace(ordered, "");
     fs::write(&path, unordered).unwrap();
     let run = world.overdue(&["effect", "check", "--all"]);
     assert_eq!(run.code, Some(0), "{run}");

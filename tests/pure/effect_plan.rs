@@ -35,6 +35,16 @@ fn indexes_scans_and_locks_are_found_at_any_depth() {
 }
 
 #[test]
+fn a_join_of_each_row_with_each_is_found_and_one_by_an_index_is_not() {
+    let join = |kind: &str, condition: Option<&str>| json!({ "Node Type": kind, "Join Filter": condition });
+    let plan = json!([{ "Plan": { "Node Type": "Append", "Plans": [
+        join("Nested Loop", Some("(asked.no = purchase.no)")),
+        join("Hash Join", Some("(asked.at < purchase.at)")),
+        join("Nested Loop", None)]}}]);
+    assert_eq!(EffectPlan::read(&plan).pairs, ["(asked.no = purchase.no)"]);
+}
+
+#[test]
 fn what_is_not_a_plan_says_nothing() {
     for value in [json!(null), json!([]), json!("Seq Scan"), json!({ "Plan": 7 })] {
         assert_eq!(EffectPlan::read(&value), EffectPlan::default());

@@ -128,6 +128,12 @@ fn warnings(effect: &Effect, plan: &EffectPlan, is_paged: bool) -> Vec<String> {
              key FOR NO KEY UPDATE before they are changed"
         )
     }));
+    warnings.extend(plan.pairs.iter().map(|condition| {
+        format!(
+            "it compares each row with each by {condition}, which takes long for large batches: write `= ANY (ARRAY[…])`, \
+             `NOT IN (SELECT …)` or LATERAL with OFFSET 0 as in docs/your-own-tables.md"
+        )
+    }));
     if effect.overdue_sql.is_some() && !is_paged {
         warnings.push(
             "its overdue_sql takes no place to begin at, so `overdue rebuild` and `status` cannot read its open orders: see \
