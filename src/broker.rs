@@ -11,6 +11,7 @@ pub(crate) mod cpu;
 mod early_bindings;
 mod exchange_types;
 pub(crate) mod frames;
+mod gathering;
 pub(crate) mod health;
 pub(crate) mod large_bodies;
 pub(crate) mod lock;

@@ -31,6 +31,7 @@ pub(crate) mod session;
 mod shape;
 pub(crate) mod standing;
 mod tls_parameters;
+mod warm;
 pub(crate) mod watched;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -41,7 +42,7 @@ use tokio_postgres::{config::Host, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use failure::{FailureKind, StoreError};
-use session::{Connection, Sessions};
+use session::{Connection, MARK, Sessions};
 use tls_parameters::TlsParameters;
 
 use crate::{
@@ -134,7 +135,7 @@ impl Store {
                 StoreError::Address(crate::text::error_chain(&error))
             })?;
         let options = format!(
-            "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} {PLANNER}{more}",
+            "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} {MARK} {PLANNER}{more}",
             search_path.replace(' ', "")
         );
         // Of two, PostgreSQL takes the last: what the URL says beats what is set here.

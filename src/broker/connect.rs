@@ -23,10 +23,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
-use super::{
-    BrokerAddress,
-    stream::{self, Gathering},
-};
+use super::{BrokerAddress, gathering::Gathering, stream};
 use crate::tls::{self, Tls};
 
 /// TCP connect; a broker on the same continent answers in a tenth of it.
@@ -175,6 +172,11 @@ impl Link {
     /// Lets deliveries wait for others, where few come at once; they are late by up to `within`.
     pub(crate) fn gather_deliveries(&self, within: Duration) {
         self.gathering.set(within);
+    }
+
+    /// How long deliveries wait.
+    pub(super) const fn gathering(&self) -> &Gathering {
+        &self.gathering
     }
 
     /// Whether the broker has blocked this connection (memory or disk alarm): nothing written gets through.

@@ -20,12 +20,15 @@ use tokio::time::timeout;
 
 use super::{
     Link,
+    gathering::Gathering,
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, WHOLE_BODIES_TAG},
 };
 use crate::wire::{Properties, Received};
 
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Where fewer may be unsettled, the next delivery comes behind an ack, and nothing else with it.
+const FEW: u16 = 64;
 
 /// Why a subscription ended.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +64,8 @@ pub struct Subscription {
     queue: String,
     channel: Channel,
     consumer: Consumer,
+    prefetch: u16,
+    gathering: Gathering,
 }
 
 impl Subscription {
@@ -109,6 +114,7 @@ impl Subscription {
             let queue = queue.to_owned();
             move |source| ConsumeError::Channel { queue, step, source }
         };
+        let _hurry = link.gathering().hurry();
         let channel = link.channel().await.map_err(failed("open a channel"))?;
         // Per consumer, not per channel: `global` is deprecated and quorum queues refuse it.
         let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false }).await;
@@ -117,7 +123,8 @@ impl Subscription {
         let consumer =
             channel.basic_consume(queue.into(), tag.into(), options, FieldTable::default()).await;
         let consumer = consumer.map_err(failed("subscribe"))?;
-        Ok(Self { queue: queue.to_owned(), channel, consumer })
+        let (queue, gathering) = (queue.to_owned(), link.gathering().clone());
+        Ok(Self { queue, channel, consumer, prefetch, gathering })
     }
 
     /// The next delivery; waits until there is one.
@@ -155,6 +162,9 @@ impl Subscription {
         &self,
         acks: impl IntoIterator<Item = (u64, bool)>,
     ) -> BoxFuture<'static, Result<(), ConsumeError>> {
+        if self.prefetch < FEW {
+            self.gathering.hurry_once();
+        }
         let mut context = Context::from_waker(Waker::noop());
         let mut last: BoxFuture<'static, _> = Box::pin(std::future::ready(Ok(())));
         for (tag, multiple) in acks {
@@ -216,6 +226,7 @@ impl Subscription {
     /// # Errors
     /// The channel is gone; then everything goes back by itself.
     pub(crate) async fn cancel(&mut self) -> Result<Vec<Received>, ConsumeError> {
+        let _hurry = self.gathering.hurry();
         let options = BasicCancelOptions::default();
         self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
         let mut rest = Vec::new();
@@ -235,6 +246,7 @@ impl Subscription {
     /// # Errors
     /// The channel is gone; then everything goes back by itself.
     pub(crate) async fn close(self) -> Result<(), ConsumeError> {
+        let _hurry = self.gathering.hurry();
         self.settled("close", self.channel.close(200, "done".into())).await
     }
 
@@ -243,6 +255,7 @@ impl Subscription {
     /// # Errors
     /// The channel is gone; then everything goes back by itself.
     pub async fn give_back_all(&self) -> Result<(), ConsumeError> {
+        let _hurry = self.gathering.hurry();
         let options = BasicCancelOptions::default();
         self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
         // Tag 0 with `multiple` is every unsettled delivery of the channel.

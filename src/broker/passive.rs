@@ -46,6 +46,7 @@ pub(crate) async fn consumers(link: &Link, queue: &str) -> Result<Option<u32>, C
 async fn declared(link: &Link, queue: &str) -> Result<Option<lapin::Queue>, ConsumeError> {
     let options =
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
+    let _hurry = link.gathering().hurry();
     let channel = link.channel().await.map_err(|source| failed(queue, source))?;
     let asked = channel.queue_declare(queue.into(), options, FieldTable::default()).await;
     answer(queue, asked)
@@ -91,6 +92,7 @@ pub async fn exchange_exists(link: &Link, exchange: &str) -> Result<bool, Consum
         durable: true,
         ..ExchangeDeclareOptions::default()
     };
+    let _hurry = link.gathering().hurry();
     let channel = link.channel().await.map_err(|source| failed(exchange, source))?;
     let kind = ExchangeKind::Topic;
     let asked =

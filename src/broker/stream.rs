@@ -5,10 +5,6 @@ use std::{
     io::{self, IoSlice, Read, Write},
     net::SocketAddr,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -27,27 +23,12 @@ use lapin::tcp::AsyncTcpStream;
 use tokio::{net::TcpStream, time::Sleep};
 use tokio_rustls::client::TlsStream;
 
-use super::frames::FrameRepair;
+use super::{frames::FrameRepair, gathering::Gathering};
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 64 * 1024;
 /// Where a read gives more, there is no time to lose.
 const MANY_BYTES: usize = READ_BYTES / 4;
-
-/// How long deliveries may wait in the socket for others, in milliseconds. Each read wakes the client's thread, and that one
-/// the consumer: for every single delivery that costs more than everything else that is done with it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Gathering(Arc<AtomicU64>);
-
-impl Gathering {
-    pub(super) fn set(&self, within: Duration) {
-        self.0.store(u64::try_from(within.as_millis()).unwrap_or(0), Ordering::Relaxed);
-    }
-
-    fn within(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
-    }
-}
 
 /// What is below the frames.
 pub(super) enum Socket {
@@ -105,6 +86,13 @@ impl Readable {
             self.rest.as_mut().reset(tokio::time::Instant::now() + within);
         }
     }
+
+    fn before_a_write(&mut self) {
+        if self.gathering.ends() && self.rests {
+            // Whoever waits for it is woken.
+            self.rest.as_mut().reset(tokio::time::Instant::now());
+        }
+    }
 }
 
 impl AsyncRead for Readable {
@@ -142,6 +130,7 @@ impl AsyncWrite for Readable {
         cx: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.before_a_write();
         self.socket.writer().poll_write(cx, buffer)
     }
 
@@ -150,6 +139,7 @@ impl AsyncWrite for Readable {
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.before_a_write();
         self.socket.writer().poll_write_vectored(cx, buffers)
     }
 
@@ -240,5 +230,34 @@ mod tests {
             assert_eq!(read(&mut readable).await, DELIVERY);
             assert!(!readable.rests);
         }
+    }
+
+    /// Where few may be unsettled the next one comes behind an ack, and an answer behind any number of them.
+    #[tokio::test]
+    async fn a_write_in_a_hurry_ends_the_rest_and_others_do_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut broker, _) = listener.accept().await.unwrap();
+        let gathering = Gathering::default();
+        gathering.set(Duration::from_hours(1));
+        let mut readable = Readable::new(Socket::Plain(client.compat()), 0, gathering.clone());
+        let mut deliver = async |readable: &mut Readable| {
+            broker.write_all(&DELIVERY).await.unwrap();
+            assert_eq!(read(readable).await, DELIVERY);
+            readable.rests
+        };
+        let write = async |readable: &mut Readable| {
+            poll_fn(|cx| Pin::new(&mut *readable).poll_write(cx, &[0])).await.unwrap();
+            readable.rest.deadline() <= tokio::time::Instant::now()
+        };
+        assert!(deliver(&mut readable).await && !write(&mut readable).await);
+        gathering.hurry_once();
+        assert!(write(&mut readable).await);
+        assert!(deliver(&mut readable).await, "it was for once");
+        let hurry = gathering.hurry();
+        assert!(write(&mut readable).await);
+        assert!(!deliver(&mut readable).await, "nothing waits while an answer is waited for");
+        drop(hurry);
+        assert!(deliver(&mut readable).await && !write(&mut readable).await);
     }
 }

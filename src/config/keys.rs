@@ -116,7 +116,7 @@ static WORKER: Section = Section {
             "batch_age",
             "How long the first order of a batch waits for others while earlier batches are being closed.",
             Kind::Text(&DURATION),
-            "\"20ms\"",
+            "\"50ms\"",
         ),
         key(
             "in_flight",

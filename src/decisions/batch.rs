@@ -26,11 +26,6 @@ impl<T> Batch<T> {
         Self { limits, items: Vec::new(), deadline: None }
     }
 
-    /// The age of batches that begin from now on.
-    pub const fn set_age(&mut self, age: Duration) {
-        self.limits.age = age;
-    }
-
     /// Adds an item that came at `now`; gives the batch back when this one fills it.
     #[must_use = "a full batch is to be closed"]
     pub fn push(&mut self, item: T, now: Instant) -> Option<Vec<T>> {

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Instant};
 /// Things in the order of their instants; those of one instant in the order they came.
 #[derive(Debug)]
 pub struct Schedule<T> {
-    items: BTreeMap<(Instant, u64), T>,
+    /// In boxes: what is added in order leaves its nodes half empty.
+    items: BTreeMap<(Instant, u64), Box<T>>,
     count: u64,
 }
 
@@ -18,7 +19,7 @@ impl<T> Default for Schedule<T> {
 impl<T> Schedule<T> {
     /// Adds something to be done at `at`.
     pub fn add(&mut self, at: Instant, item: T) {
-        self.items.insert((at, self.count), item);
+        self.items.insert((at, self.count), Box::new(item));
         self.count += 1;
     }
 
@@ -36,7 +37,7 @@ impl<T> Schedule<T> {
             && let Some(first) = self.items.first_entry()
             && first.key().0 <= now
         {
-            due.push(first.remove());
+            due.push(*first.remove());
         }
         due
     }
@@ -62,6 +63,6 @@ impl<T> Schedule<T> {
 
     /// What waits, earliest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items.values()
+        self.items.values().map(AsRef::as_ref)
     }
 }

@@ -19,7 +19,9 @@ pub(super) struct Cancellable {
 
 impl Store {
     pub(super) async fn cancellable(&self) -> Result<Cancellable, StoreError> {
-        Ok(self.cancelling(self.client().await?))
+        let client = self.cancelling(self.any_client().await?);
+        self.named("RESET lock_timeout", client.unlimited().await)?;
+        Ok(client)
     }
 
     /// One that waits for locks as long as whoever had it before.

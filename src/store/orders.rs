@@ -129,9 +129,9 @@ impl Store {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let path = path.as_str();
         let (limit, end) = match patience.statement {
-            None => (client.limit(patience.lock), None),
+            None if client.is_own() => (client.limit(patience.lock), None),
             // Seldom; the next statement is not to have this limit.
-            Some(_) => (Some(patience.begin()), Some("COMMIT")),
+            _ => (Some(patience.begin()), Some("COMMIT")),
         };
         let (limited, rows, ended) = tokio::join!(
             biased;
@@ -147,7 +147,7 @@ impl Store {
 }
 
 /// Preparing needs a lock on the tables, too, and this happens when something is locked.
-async fn prepare_impatiently(
+pub(super) async fn prepare_impatiently(
     client: &Connection,
     sql: &str,
     patience: Patience,

@@ -254,6 +254,8 @@ impl Channels {
         &mut self,
         prefetch: u16,
     ) -> Result<Vec<(Source, Received)>, ConsumeError> {
+        // What may end the worker comes next, and what is done is not to count as delivered to it.
+        self.hand_over_acks(true);
         let next = Channel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
         let rest = self.receiving.subscription.cancel().await?;
         let rest = rest.into_iter().map(|received| (self.received(&received), received)).collect();
@@ -264,7 +266,9 @@ impl Channels {
     }
 
     /// Stops deliveries and gives back everything unsettled.
-    pub(super) async fn give_back_all(self) -> Result<(), ConsumeError> {
+    pub(super) async fn give_back_all(mut self) -> Result<(), ConsumeError> {
+        // Before that: what is done does not come again.
+        self.hand_over_acks(true);
         let mut result = self.receiving.subscription.give_back_all().await;
         for channel in self.keeping.into_values() {
             result = result.and(channel.subscription.give_back_all().await);

@@ -16,7 +16,7 @@ use crate::{
     decisions::{
         blame::{Blame, MANY},
         busy::{BusyOrders, Held},
-        contention::{Contention, Manner, patience},
+        contention::{Contention, LONGEST, Manner, patience},
         splitting::Splitting,
     },
     order::{OrderId, Outcome},
@@ -55,6 +55,8 @@ pub(crate) struct Closer {
     busy: Mutex<BusyOrders>,
     /// Statements that close ahead at this moment.
     ahead: AtomicUsize,
+    /// And those of the others.
+    beside: AtomicUsize,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
 }
@@ -69,6 +71,7 @@ impl Closer {
             contention_ahead: Mutex::default(),
             busy: Mutex::default(),
             ahead: AtomicUsize::default(),
+            beside: AtomicUsize::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
         }
     }
@@ -212,12 +215,16 @@ impl Closer {
         path: ClosingPath,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let _counted = (path == ClosingPath::Ahead).then(|| Counted::new(&self.ahead));
+        let counted = if path == ClosingPath::Ahead { &self.ahead } else { &self.beside };
+        let others = self.beside.load(Ordering::Relaxed);
+        let _counted = Counted::new(counted);
         // What closes ahead of a message has the stock of many orders for an instant, and says nothing of others.
         let beside_ahead = path != ClosingPath::Ahead && self.ahead.load(Ordering::Relaxed) > 0;
         let (contention, lock_patience) = match path {
             ClosingPath::Ahead => (&self.contention_ahead, AHEAD),
             _ if beside_ahead => (&self.contention, AHEAD),
+            // Probably one of ours has the stock, and commits in a moment.
+            _ if others > 0 => (&self.contention, LONGEST),
             ClosingPath::Message | ClosingPath::Sweep => (&self.contention, patience(ids.len())),
         };
         let patience = Patience { lock: lock_patience, statement };

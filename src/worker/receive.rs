@@ -22,13 +22,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
-    channels::Channels,
-    context::ConsumerContext,
-    counters::count,
-    health::Task,
-    kept_bytes::KeptBytes,
-    limits::{self, Age},
-    session_end::SessionEnd,
+    channels::Channels, context::ConsumerContext, counters::count, health::Task,
+    kept_bytes::KeptBytes, limits, session_end::SessionEnd,
 };
 use crate::{
     decisions::{batch::Batch, quarantine::Quarantine, schedule::Schedule},
@@ -58,7 +53,6 @@ struct Consumer {
     context: Arc<ConsumerContext>,
     channels: Channels,
     batch: Batch<Due>,
-    age: Age,
     closing: FuturesUnordered<JoinHandle<Closed>>,
     /// Those that may be early, and do not say so.
     looks: Looks,
@@ -89,12 +83,10 @@ pub(super) async fn receive(
     let quarantine = Quarantine::new(delivery_limit, u32::from(context.prefetch));
     let looks = Looks::new(&context, context.worker.settings.batch_size);
     let behind = Behind::new(Arc::clone(&context.worker.ahead[&context.timeout.effect]));
-    let age = Age::new(context.worker.settings.batch_age.as_duration());
     let mut consumer = Consumer {
         context: Arc::new(context),
         channels,
         batch,
-        age,
         closing: FuturesUnordered::new(),
         looks,
         behind,
@@ -131,7 +123,7 @@ impl Consumer {
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
-                Some(closed) = self.closing.next() => self.closed(joined(closed)?).await?,
+                Some(closed) = self.closing.next() => self.settle(joined(closed)?).await?,
                 Some((arrived, failure)) = self.copies.arrived() => {
                     self.copied(arrived, failure.as_ref());
                 }
@@ -163,14 +155,10 @@ impl Consumer {
         }
     }
 
-    async fn closed(&mut self, closed: Closed) -> Result<(), SessionEnd> {
-        self.batch.set_age(self.age.took(closed.took));
-        self.settle(closed).await
-    }
-
     /// Finishes what is in hand: batches are closed and settled, copies confirmed. What waits is given back.
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.flush();
+        self.channels.send_acks().await?;
         while let Some(closed) = self.closing.next().await {
             self.settle(joined(closed)?).await?;
         }

@@ -5,13 +5,16 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    ahead, clock_watch, compat::rebind, consumers, context::Worker, history, limits, notices,
-    relay, session_end::SessionEnd,
+    ahead, clock_watch, closing::Closer, compat::rebind, consumers, context::Worker, history,
+    limits, notices, relay, session_end::SessionEnd,
 };
 use crate::{broker::Link, shutdown::Stop};
 
 /// Each step has a time-out of seconds.
 const ALIVE_WITHIN: Duration = Duration::from_mins(5);
+
+/// One batch is being closed and another one behind it; in a burst, two are closed ahead.
+const WARM: usize = 2;
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
 
@@ -24,10 +27,11 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     // The database first: without it there is no point in taking messages.
     worker.store.ping().await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: consuming").await?);
-    link.gather_deliveries(limits::gathering(worker.topology.least_lead()));
+    link.gather_deliveries(limits::gathering(&worker.topology));
     drop(connecting);
     let session = stop.child();
     let mut tasks = Tasks::new();
+    tasks.spawn(warm(Arc::clone(worker)));
     tasks.spawn(consumers::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
     tasks.spawn(clock_watch::watch(Arc::clone(worker), session.clone()));
     tasks.spawn(ahead::ahead(Arc::clone(worker), session.clone()));
@@ -40,6 +44,13 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
         link.close().await;
     }
     result
+}
+
+/// The first orders that are due are not to wait until the connections that close them know the tables.
+async fn warm(worker: Arc<Worker>) -> Result<(), SessionEnd> {
+    let effects: Vec<_> = worker.closers.values().map(Closer::effect).collect();
+    worker.store.warm(&effects, WARM).await;
+    Ok(())
 }
 
 /// Waits for every task; the first that fails stops the others.

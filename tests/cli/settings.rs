@@ -138,7 +138,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
     assert_eq!(settings["topology"].as_str(), Some("environment.toml"));
     assert_eq!(settings["worker"]["batch_size"].as_integer(), Some(7));
     assert_eq!(settings["worker"]["in_flight"].as_integer(), Some(5));
-    assert_eq!(settings["worker"]["batch_age"].as_str(), Some("20ms"));
+    assert_eq!(settings["worker"]["batch_age"].as_str(), Some("50ms"));
     assert_eq!(settings["database"]["url"].as_str(), Some("postgres://flag/x"));
 }
 

@@ -161,6 +161,26 @@ async fn a_lock_timeout_stays_with_the_statements_that_close() {
     }
 }
 
+/// A pooler that gives each transaction another session forwards no `options`, and what is set for a session meets others there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_pooler_a_lock_timeout_ends_with_its_transaction() {
+    let world = World::new().await;
+    let ids = parsed(&world.orders("o", 1, 0).await);
+    let url = world.services.database_url(None);
+    let sign = if url.contains('?') { "&" } else { "?" };
+    let url = format!("{url}{sign}options=-coverdue.session%3Doff");
+    let store = Store::new(&url, &world.schema, 1).unwrap();
+    let pid: i32 = {
+        let client = store.client().await.unwrap();
+        client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
+    };
+    let closed = store.run_effect(&Effect::close(), &ids, ClosingPath::Message).await;
+    assert!(matches!(closed.unwrap()[..], [Outcome::Closed { .. }]));
+    let last =
+        format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND query = 'COMMIT'");
+    assert_eq!(world.number(&last).await, 1);
+}
+
 /// Where few rows are expected (the tables were empty, or nobody knows how many ids there are) PostgreSQL joins by comparing each
 /// with each: 2,000 orders of which one was paid took five times as long, and a claim of 2,000 events a hundred times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,16 +14,13 @@ use crate::{
 pub(super) struct Closed {
     pub(super) batch: Vec<Due>,
     pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
-    /// How long it took.
-    pub(super) took: Duration,
 }
 
 impl Closed {
     /// Closes what is due.
     pub(super) async fn ask(context: &ConsumerContext, batch: Vec<Due>) -> Self {
-        let began = Instant::now();
         let outcomes = outcomes(context, &batch).await;
-        Self { batch, outcomes, took: began.elapsed() }
+        Self { batch, outcomes }
     }
 }
 

@@ -353,6 +353,7 @@ pub(super) const ROOMS: &[Room] = &[
         uses: &[
             "deadpool",
             "deadpool_postgres",
+            "futures_util",
             "jiff",
             "tokio",
             "tokio_postgres",
