@@ -18,7 +18,8 @@ WITH asked AS MATERIALIZED (
 ), announced AS (
     INSERT INTO outbox (event, order_id) SELECT 'purchase.expired', purchase_no::text FROM expired
 ), back AS MATERIALIZED (
-    -- OFFSET 0: purchase after purchase, by index, also where the tables were empty when this was planned.
+    -- OFFSET 0: purchase after purchase, by an index that begins with purchase_no, also where the tables were empty when this was
+    -- planned.
     SELECT article_no, sum(pieces)::integer AS pieces
     FROM expired CROSS JOIN LATERAL
          (SELECT article_no, pieces FROM purchase_line WHERE purchase_no = expired.purchase_no OFFSET 0) AS lines
@@ -32,7 +33,8 @@ WITH asked AS MATERIALIZED (
     WHERE article.article_no = ANY (ARRAY[shelves.article_no])
 )
 SELECT purchase_no::text AS order_id,
-       -- A look into a hash table, as is NOT IN below, however few rows are expected; a join may compare each with each.
+       -- A look into a hash table, as is NOT IN below, however few rows are expected; a join may compare each with each. NOT IN
+       -- finds nothing where one of the values is NULL: a primary key never is.
        CASE WHEN (purchase_no IN (SELECT purchase_no FROM expired)) IS TRUE THEN 'done:expired'
             WHEN state <> 10 THEN 'already_final'
             ELSE 'not_due' END AS outcome,

@@ -27,8 +27,21 @@ impl ClockEstimate {
     /// What is best known after another reading. One that contradicts this one says that a clock was set.
     #[must_use]
     pub fn and(self, newer: Self) -> Self {
-        let contradicts = self.apart(newer) > self.error_at(newer.here) + newer.error;
-        if contradicts || newer.error <= self.error_at(newer.here) { newer } else { self }
+        if self.contradicts(newer) || newer.error <= self.error_at(newer.here) {
+            newer
+        } else {
+            self
+        }
+    }
+
+    /// Whether another reading says the same, and as exactly as this one can say it by now.
+    #[must_use]
+    pub fn is_renewed_by(self, newer: Self) -> bool {
+        !self.contradicts(newer) && newer.error <= self.error_at(newer.here)
+    }
+
+    fn contradicts(self, newer: Self) -> bool {
+        self.apart(newer) > self.error_at(newer.here) + newer.error
     }
 
     /// The first instant here at which it surely is `there_us` on the other clock; none where that is out of reach.

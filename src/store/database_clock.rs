@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::{Store, StoreError, clock_estimate::ClockEstimate, database_time::DatabaseTime};
 
 const SQL: &str = "SELECT clock_timestamp()";
-/// Of so many readings the one with the shortest round trip counts.
+/// Of so many readings the one with the shortest round trip counts; one is enough where it is as good as what is known.
 const READINGS: usize = 5;
 
 /// What is known of the database's clock; nothing until it was read.
@@ -33,7 +33,8 @@ impl DatabaseClock {
     /// # Errors
     /// The database does not answer; what was known stays.
     pub(crate) async fn read(&self, store: &Store) -> Result<(), StoreError> {
-        for reading in store.read_clock().await? {
+        let known = *self.lock();
+        for reading in store.read_clock(known).await? {
             let mut estimate = self.lock();
             *estimate = Some(estimate.map_or(reading, |known| known.and(reading)));
         }
@@ -56,7 +57,10 @@ impl DatabaseClock {
 }
 
 impl Store {
-    async fn read_clock(&self) -> Result<Vec<ClockEstimate>, StoreError> {
+    async fn read_clock(
+        &self,
+        known: Option<ClockEstimate>,
+    ) -> Result<Vec<ClockEstimate>, StoreError> {
         let reading = async {
             let client = self.cancellable().await?;
             let statement = self.named("clock", client.prepare_cached(SQL).await)?;
@@ -65,7 +69,11 @@ impl Store {
                 let sent = Instant::now();
                 let row = self.named("clock", client.query_one(&statement, &[]).await)?;
                 let there: DatabaseTime = row.get(0);
-                readings.push(ClockEstimate::of_reading(sent, Instant::now(), there.as_micros()));
+                let reading = ClockEstimate::of_reading(sent, Instant::now(), there.as_micros());
+                readings.push(reading);
+                if known.is_some_and(|known| known.is_renewed_by(reading)) {
+                    break;
+                }
             }
             client.done();
             Ok(readings)

@@ -64,15 +64,19 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
         lost: 0,
         undeleted,
     };
+    let mut polls = false;
     loop {
-        let relayed = relay.relay_all(stop).await;
+        let relayed = relay.relay_all(stop, polls).await;
         if let Err(error) = &relayed {
             telemetry::relay_failed(&error_chain(error));
         }
         tokio::select! {
             () = stop.requested() => return,
-            () = worker.events.notified(), if relayed.is_ok() => gather::gather(worker, stop).await,
-            () = tokio::time::sleep(jitter::up_to(POLL)) => {}
+            () = worker.events.notified(), if relayed.is_ok() => {
+                gather::gather(worker, stop).await;
+                polls = false;
+            }
+            () = tokio::time::sleep(jitter::up_to(POLL)) => polls = true,
         }
     }
 }
@@ -93,7 +97,11 @@ struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    async fn relay_all(&mut self, stop: &Stop) -> Result<(), Unpublished> {
+    /// Publishes until the outbox is empty. With `polls` nobody has said that there is anything in it.
+    async fn relay_all(&mut self, stop: &Stop, polls: bool) -> Result<(), Unpublished> {
+        if polls && !self.worker.store.has_events().await? {
+            return Ok(());
+        }
         while !stop.is_requested() {
             let publisher = match self.publisher.take().filter(|publisher| !publisher.is_closed()) {
                 Some(publisher) => publisher,

@@ -293,7 +293,7 @@ async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
     until("34 events", arrived, |arrived| *arrived == 34).await;
 }
 
-/// The broker's text says which key, and cannot be read where the key looks like a part of it.
+/// The broker's text says which key, and it may look like a part of that text, or cannot be compared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_whose_refusal_names_nobody_does_not_stop_the_others() {
     let world = World::new().await;
@@ -311,17 +311,21 @@ async fn an_event_whose_refusal_names_nobody_does_not_stop_the_others() {
         };
         world.services.api().declare_topic_permissions(&permissions).await.unwrap();
     };
-    allow(r"^order\.").await;
+    allow(r"^order\.closed$").await;
     for n in 0..20 {
-        let event = if n == 7 { "x'' in exchange ''y" } else { "order.closed" };
+        let event = match n {
+            7 => "order.closed'' in exchange ''y",
+            12 => "é.closed",
+            _ => "order.closed",
+        };
         write(&world, &[(event, &format!("o-{n}"))]).await;
     }
     let address = world.address_of(Some(&user));
     let _worker = world.worker_at(address, &world.services.database_url(None), settings());
     let mut seen = BTreeMap::new();
-    until("one refused", async || refused(&world).await, |refused| *refused == 1).await;
+    until("two refused", async || refused(&world).await, |refused| *refused == 2).await;
     let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
-    until("19 events", arrived, |arrived| *arrived == 19).await;
+    until("18 events", arrived, |arrived| *arrived == 18).await;
     allow(".*").await;
     let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
     until("20 events", arrived, |arrived| *arrived == 20).await;

@@ -81,9 +81,8 @@ async fn stock_is_released_in_sku_order_whatever_the_size_of_the_tables() {
 }
 
 /// Changes an order when the statement has its snapshot and before it locks; what it says of the order.
-async fn changed_meanwhile(world: &World, prefix: &str, change: &str) -> String {
+async fn changed_meanwhile(world: &World, sql: &str, prefix: &str, change: &str) -> String {
     let key = format!("hashtext('{}'), hashtext('{prefix}')", world.schema);
-    let sql = Effect::close().sql;
     let waits =
         format!("WHERE id = ANY ($1) AND (SELECT pg_advisory_xact_lock({key}) IS NOT NULL) ORDER");
     let sql = sql.replacen("WHERE id = ANY ($1) ORDER", &waits, 1);
@@ -116,14 +115,22 @@ async fn changed_meanwhile(world: &World, prefix: &str, change: &str) -> String 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_that_changes_while_the_statement_runs_is_decided_by_its_latest_row() {
     let world = World::new().await;
-    let paid = changed_meanwhile(&world, "paid", "status = 'paid', ship_by = now()").await;
-    assert_eq!(paid, "already_final, paid");
-    let later = changed_meanwhile(&world, "later", "due_at = now() + interval '1 hour'").await;
-    assert_eq!(later, "not_due, unpaid");
-    let other = changed_meanwhile(&world, "other", "category = 'virtual'").await;
-    assert_eq!(other, "busy, unpaid");
+    let contended = include_str!("../../sql/close_contended.sql");
+    let close = Effect::close().sql;
+    let ways = [("waits", close.as_str(), "busy, unpaid"), ("passes", contended, "closed, closed")];
+    for (way, sql, unguarded) in ways {
+        let change = async |name: &str, change: &str| {
+            changed_meanwhile(&world, sql, &format!("{way}-{name}"), change).await
+        };
+        let paid = change("paid", "status = 'paid', ship_by = now()").await;
+        assert_eq!(paid, "already_final, paid");
+        let later = change("later", "due_at = now() + interval '1 hour'").await;
+        assert_eq!(later, "not_due, unpaid");
+        let other = change("other", "category = 'virtual'").await;
+        assert_eq!(other, unguarded);
+    }
     // And closed the next time.
-    let ids = parsed(&["other-0".to_owned()]);
+    let ids = parsed(&["waits-other-0".to_owned()]);
     let again = world.store.run_effect(&Effect::close(), &ids, ClosingPath::Message).await.unwrap();
     assert!(matches!(again[..], [Outcome::Closed { .. }]), "{again:?}");
 }

@@ -52,7 +52,12 @@ pub enum PublishError {
     #[error(
         "message {message_id} was sent and not confirmed: {reason}; it may or may not have arrived"
     )]
-    Unknown { message_id: String, reason: String },
+    Unknown {
+        message_id: String,
+        reason: String,
+        /// The broker has ended the channel, and not the connection: what was alone on it is the cause.
+        channel_ended: bool,
+    },
     /// The connection or channel is gone; the message was not sent.
     #[error("the publishing connection is gone: {reason}; message {message_id} was not sent")]
     Disconnected { message_id: String, reason: String },
@@ -65,6 +70,11 @@ impl PublishError {
             Some(kept) if !kept.says_little() || other.says_little() => kept,
             _ => other,
         }
+    }
+
+    /// Whether the broker has ended its channel, which a lost connection does not say.
+    pub(crate) const fn ended_channel(&self) -> bool {
+        matches!(self, Self::Unknown { channel_ended: true, .. })
     }
 
     /// Whether it is known only that the channel is gone, and not which message is the cause.

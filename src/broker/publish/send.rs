@@ -58,7 +58,7 @@ pub(super) async fn send(
     match handed {
         Ok(Ok(confirm)) => Ok(confirm),
         Ok(Err(error)) => Err(match sent.lost(&error) {
-            PublishError::Unknown { message_id, reason } => {
+            PublishError::Unknown { message_id, reason, .. } => {
                 PublishError::Disconnected { message_id, reason }
             }
             named => named,
@@ -67,7 +67,7 @@ pub(super) async fn send(
         Err(_elapsed) => {
             let reason =
                 format!("the connection took no frame for {} s", PUBLISH_TIMEOUT.as_secs());
-            Err(PublishError::Unknown { message_id, reason })
+            Err(sent.unknown(reason))
         }
     }
 }

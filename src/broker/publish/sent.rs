@@ -24,25 +24,18 @@ pub(super) type Confirmed = (Sent, Confirm);
 /// Messages with the same key share their fate, so it does not matter which of them a return is counted to.
 pub(super) type Key = (String, String, String);
 
-/// A routing key in a text of the broker, which is cut after 252 bytes and then ends in dots.
-struct NamedKey<'a> {
-    text: &'a str,
-    is_whole: bool,
-}
+/// What the broker says where a topic permission refuses a routing key, from the key on; cut after 252 bytes, and then it ends
+/// in dots.
+const REFUSED_KEY: &str = "access to topic '";
 
-impl NamedKey<'_> {
-    fn is_prefix_of(&self, key: &str) -> bool {
-        if self.is_whole { key == self.text } else { key.starts_with(self.text) }
-    }
-}
-
-/// The routing key that a topic permission refuses.
-fn refused_key(reason: &str) -> Option<NamedKey<'_>> {
-    let (_, rest) = reason.split_once("access to topic '")?;
-    Some(match rest.split_once("' in exchange '") {
-        Some((text, _)) => NamedKey { text, is_whole: true },
-        None => NamedKey { text: rest.trim_end_matches('.'), is_whole: false },
-    })
+/// Whether such a text is about this key and exchange: a key may look like any part of it.
+fn refuses_key(text: &str, routing_key: &str, exchange: &str) -> bool {
+    let expected = format!("{routing_key}' in exchange '{exchange}'");
+    let cut = text.strip_suffix("...").unwrap_or(text);
+    // What follows the exchange is the same in each of them.
+    text.strip_prefix(&expected)
+        .is_some_and(|rest| !rest.contains(&format!(" in exchange '{exchange}'")))
+        || cut.len() < expected.len() && cut.len() < text.len() && expected.starts_with(cut)
 }
 
 /// A message whose confirm has not been passed on yet.
@@ -82,37 +75,61 @@ impl Sent {
     }
 
     pub(super) fn unknown(&self, reason: String) -> PublishError {
-        PublishError::Unknown { message_id: self.message_id.clone(), reason }
+        let message_id = self.message_id.clone();
+        PublishError::Unknown { message_id, reason, channel_ended: false }
     }
 
     /// The channel is gone. The broker's text names the exchange that it was about; every other message in
     /// flight shares the channel, and may or may not have arrived.
     pub(super) fn lost(&self, error: &lapin::Error) -> PublishError {
-        let message_id = self.message_id.clone();
-        if let ErrorKind::ProtocolError(amqp) = error.kind() {
-            let reason = amqp.get_message().to_string();
-            // A text that was cut names no exchange any more.
-            let key = refused_key(&reason);
-            let mine = reason.contains(&format!("exchange '{}'", self.exchange))
-                || key.as_ref().is_some_and(|key| !key.is_whole);
-            match (amqp.kind(), key) {
-                (AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND), _) if mine => {
-                    return PublishError::NoExchange {
-                        message_id,
-                        exchange: self.exchange.clone(),
-                    };
-                }
-                (AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED), None) if mine => {
-                    return PublishError::NotPermitted { message_id, reason };
-                }
-                (AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED), Some(key))
-                    if mine && key.is_prefix_of(&self.routing_key) =>
-                {
-                    return PublishError::RoutingKeyNotPermitted { message_id, reason };
-                }
-                _ => {}
+        let ErrorKind::ProtocolError(amqp) = error.kind() else {
+            return self.unknown(error.to_string());
+        };
+        let (message_id, reason) = (self.message_id.clone(), amqp.get_message().to_string());
+        let names_exchange = reason.contains(&format!("exchange '{}'", self.exchange));
+        let key = reason.split_once(REFUSED_KEY).map(|(_, text)| text);
+        match (amqp.kind(), key) {
+            (AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND), _) if names_exchange => {
+                PublishError::NoExchange { message_id, exchange: self.exchange.clone() }
+            }
+            (AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED), None) if names_exchange => {
+                PublishError::NotPermitted { message_id, reason }
+            }
+            (AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED), Some(text))
+                if refuses_key(text, &self.routing_key, &self.exchange) =>
+            {
+                PublishError::RoutingKeyNotPermitted { message_id, reason }
+            }
+            (kind, _) => {
+                let channel_ended = matches!(kind, AMQPErrorKind::Soft(_));
+                PublishError::Unknown { message_id, reason: error.to_string(), channel_ended }
             }
         }
-        self.unknown(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_about_a_key_is_about_no_other() {
+        let about = |key: &str| format!("{key}' in exchange 'orders.events' in vhost '/' refused");
+        let (odd, long) = ("order.closed' in exchange 'z", "k".repeat(230));
+        let odder = "order.closed' in exchange 'orders.events";
+        let keys = ["order.closed", odd, odder, "order", &long];
+        for said in keys {
+            let whole = about(said);
+            let meant: Vec<_> =
+                keys.iter().filter(|key| refuses_key(&whole, key, "orders.events")).collect();
+            assert_eq!(meant, [&said]);
+        }
+        let cut = |at: usize| format!("{}...", &about(&long)[..at]);
+        for at in [10, 229, 230, 235, 250] {
+            let text = cut(at);
+            assert!(refuses_key(&text, &long, "orders.events"), "cut at {at}");
+            assert!(!refuses_key(&text, "order.closed", "orders.events"));
+        }
+        assert!(!refuses_key(&about("order.closed"), "order.closed", "others"));
     }
 }

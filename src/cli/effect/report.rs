@@ -131,7 +131,8 @@ fn warnings(effect: &Effect, plan: &EffectPlan, is_paged: bool) -> Vec<String> {
     warnings.extend(plan.pairs.iter().map(|condition| {
         format!(
             "it compares each row with each by {condition}, which takes long for large batches: write `= ANY (ARRAY[…])`, \
-             `NOT IN (SELECT …)` or LATERAL with OFFSET 0 as in docs/your-own-tables.md"
+             `NOT IN (SELECT …)` of what is never NULL, or LATERAL with OFFSET 0 where there is an index, as in \
+             docs/your-own-tables.md"
         )
     }));
     if effect.overdue_sql.is_some() && !is_paged {

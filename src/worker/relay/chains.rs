@@ -158,10 +158,10 @@ pub(super) fn fate(event: &Event, answer: Result<(), PublishError>) -> Fate {
     }
 }
 
-/// Of an event that was alone on its channel: nothing else can have ended it.
+/// Of an event that was alone on its channel: nothing else can have made the broker end it.
 pub(super) fn fate_alone(event: &Event, answer: Result<(), PublishError>) -> Fate {
     match fate(event, answer) {
-        Fate::Failed(error) if error.says_little() => {
+        Fate::Failed(error) if error.ended_channel() => {
             let (event, reason) = (event.event.clone(), error.to_string());
             Fate::Refused(Refused { event, reason, forbidden: true })
         }

@@ -104,7 +104,8 @@ fn first_of_each(fates: &[(Event, Fate)]) -> Vec<Event> {
 }
 
 fn unknown(event: &Event, reason: String) -> PublishError {
-    PublishError::Unknown { message_id: chains::message("", event).message_id, reason }
+    let message_id = chains::message("", event).message_id;
+    PublishError::Unknown { message_id, reason, channel_ended: false }
 }
 
 /// `None`: there was no confirm this time either.

@@ -121,17 +121,20 @@ impl Name<'_> {
                 Fate::Refused(refused) if refused.event == waits_for => round.refused = true,
                 // A later event of an order, and its own name is refused: it waits there from now on.
                 Fate::Refused(refused) if refused.event == event.event => {
-                    let (order_id, event, reason) = (event.order_id, refused.event, refused.reason);
-                    regrouped.push(Regrouped { order_id, event, reason });
+                    regrouped.push(regroup(event, refused.reason));
                 }
                 Fate::Refused(_) | Fate::Untried => {}
                 Fate::Unconfirmed if is_alone && event.event != waits_for => {
-                    let (order_id, reason) = (event.order_id, NO_CONFIRM.to_owned());
-                    regrouped.push(Regrouped { order_id, event: event.event, reason });
+                    regrouped.push(regroup(event, NO_CONFIRM.to_owned()));
+                }
+                Fate::Failed(error)
+                    if is_alone && error.ended_channel() && event.event != waits_for =>
+                {
+                    regrouped.push(regroup(event, error.to_string()));
                 }
                 // No client can send it: it was looked at when it was claimed, so this does not happen; it is not to be lost.
                 Fate::Unconfirmed | Fate::Never(_) => round.refused = true,
-                Fate::Failed(error) if is_alone && error.says_little() => round.refused = true,
+                Fate::Failed(error) if is_alone && error.ended_channel() => round.refused = true,
                 Fate::Failed(error) => failure = failure.or(Some(error)),
             }
         }
@@ -158,4 +161,10 @@ impl Name<'_> {
             () = self.stop.requested(), if waits => Vec::new(),
         }
     }
+}
+
+/// Its order waits for its own name from now on.
+fn regroup(event: Event, reason: String) -> Regrouped {
+    let Event { order_id, event, .. } = event;
+    Regrouped { order_id, event, reason }
 }
