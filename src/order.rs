@@ -15,7 +15,7 @@ pub const MAX_ORDER_ID_BYTES: usize = 200;
 /// The id of an order, as the order service writes it: 1 to 200 bytes, no white space, no control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
-pub struct OrderId(String);
+pub struct OrderId(Box<str>);
 
 impl OrderId {
     /// Checks a text that is to be an order id.
@@ -33,7 +33,7 @@ impl OrderId {
         if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(OrderIdError::Characters);
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(text.into()))
     }
 
     /// The id as text.

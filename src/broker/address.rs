@@ -12,12 +12,16 @@ use crate::{secret::Secret, tls::Tls};
 const HEARTBEAT_SECONDS: u16 = 5;
 /// Bytes; what RabbitMQ itself proposes (4.1 and later need at least 8192).
 const FRAME_MAX_BYTES: u32 = 131_072;
+/// Bytes. The client keeps room for 32 frames in either direction of a connection, and all of it becomes resident.
+const SMALL_FRAME_MAX_BYTES: u32 = 32_768;
 
 /// A broker's address with its credentials; its `Display` and `Debug` have no password.
 #[derive(Clone)]
 pub struct BrokerAddress {
     /// At least one; several are the nodes of one cluster, with the same user and virtual host.
     pub(super) nodes: Secret<Vec<AMQPUri>>,
+    /// Where the URI says nothing else.
+    frame_max: u32,
     /// None in plain text.
     pub(super) tls: Option<Tls>,
     /// At least one, and those of one cluster too.
@@ -54,7 +58,6 @@ impl BrokerAddress {
             let unreadable = |reason: String| unreadable(reason.replace(&node, "<url>"));
             let mut uri: AMQPUri = node.parse().map_err(unreadable)?;
             uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
-            uri.query.frame_max.get_or_insert(FRAME_MAX_BYTES);
             nodes.push(uri);
         }
         let secure = nodes.first().is_some_and(|uri| uri.scheme == AMQPScheme::AMQPS);
@@ -71,10 +74,23 @@ impl BrokerAddress {
         let management_tls = parameters.tls(secure, hosts).map_err(AddressError::Management)?;
         Ok(Self {
             nodes: Secret::new(nodes),
+            frame_max: FRAME_MAX_BYTES,
             tls,
             management: Secret::new(management),
             management_tls,
         })
+    }
+
+    /// The same for messages with little in their headers: less memory, and headers of more than 24 KiB are dropped. A
+    /// `frame_max` in the URI stays.
+    #[must_use]
+    pub fn with_small_frames(self) -> Self {
+        Self { frame_max: SMALL_FRAME_MAX_BYTES, ..self }
+    }
+
+    /// What a connection to `node` asks for.
+    pub(super) fn frame_max(&self, node: &AMQPUri) -> u32 {
+        node.query.frame_max.unwrap_or(self.frame_max)
     }
 
     /// What all nodes have in common. [`BrokerAddress::parse`] lets no address without a node through.

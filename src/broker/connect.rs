@@ -137,10 +137,11 @@ impl Link {
 
     async fn open_node(
         address: &BrokerAddress,
-        node: AMQPUri,
+        mut node: AMQPUri,
         tls: Option<Arc<ClientConfig>>,
         purpose: &str,
     ) -> Result<Self, ConnectError> {
+        node.query.frame_max = Some(address.frame_max(&node));
         let socket = Socket::default();
         // Ends the socket also where somebody else was quicker and this attempt is dropped.
         let attempt = Attempt(Some(socket.clone()));

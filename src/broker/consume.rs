@@ -1,6 +1,7 @@
 //! Consuming from one queue: one channel, one subscription, and the only place that settles.
 
 use std::{
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -66,6 +67,14 @@ pub struct Subscription {
     consumer: Consumer,
     prefetch: u16,
     gathering: Gathering,
+    words: Words,
+}
+
+/// What one message says like the one before it, in memory once.
+#[derive(Default)]
+struct Words {
+    routing_key: Option<Arc<str>>,
+    content_type: Option<Arc<str>>,
 }
 
 impl Subscription {
@@ -124,7 +133,7 @@ impl Subscription {
             channel.basic_consume(queue.into(), tag.into(), options, FieldTable::default()).await;
         let consumer = consumer.map_err(failed("subscribe"))?;
         let (queue, gathering) = (queue.to_owned(), link.gathering().clone());
-        Ok(Self { queue, channel, consumer, prefetch, gathering })
+        Ok(Self { queue, channel, consumer, prefetch, gathering, words: Words::default() })
     }
 
     /// The next delivery; waits until there is one.
@@ -133,7 +142,7 @@ impl Subscription {
     /// The subscription ended; everything unsettled goes back to the queue by itself.
     pub async fn next(&mut self) -> Result<Received, ConsumeError> {
         match self.consumer.next().await {
-            Some(Ok(delivery)) => Ok(received(delivery)),
+            Some(Ok(delivery)) => Ok(self.words.received(delivery)),
             Some(Err(source)) => {
                 Err(ConsumeError::Channel { queue: self.queue.clone(), step: "receive", source })
             }
@@ -232,11 +241,12 @@ impl Subscription {
         let mut rest = Vec::new();
         // A cancelled consumer ends after what it has.
         while let Some(delivery) = self.consumer.next().await {
-            rest.push(received(delivery.map_err(|source| ConsumeError::Channel {
+            let delivery = delivery.map_err(|source| ConsumeError::Channel {
                 queue: self.queue.clone(),
                 step: "receive",
                 source,
-            })?));
+            })?;
+            rest.push(self.words.received(delivery));
         }
         Ok(rest)
     }
@@ -285,17 +295,27 @@ async fn settled(
     }
 }
 
-fn received(delivery: Delivery) -> Received {
-    let properties = &delivery.properties;
-    Received {
-        tag: delivery.delivery_tag,
-        redelivered: delivery.redelivered,
-        routing_key: delivery.routing_key.to_string(),
-        message_id: properties.message_id().as_ref().map(ToString::to_string),
-        content_type: properties.content_type().as_ref().map(ToString::to_string),
-        headers: properties.headers().clone().unwrap_or_default(),
-        properties: passed_on(properties),
-        body: delivery.data,
+impl Words {
+    fn received(&mut self, delivery: Delivery) -> Received {
+        let properties = &delivery.properties;
+        let content_type = properties.content_type().as_ref();
+        Received {
+            tag: delivery.delivery_tag,
+            redelivered: delivery.redelivered,
+            routing_key: shared(&mut self.routing_key, delivery.routing_key.as_str()),
+            message_id: properties.message_id().as_ref().map(|id| id.as_str().into()),
+            content_type: content_type.map(|it| shared(&mut self.content_type, it.as_str())),
+            headers: properties.headers().clone().unwrap_or_default(),
+            properties: passed_on(properties),
+            body: delivery.data,
+        }
+    }
+}
+
+fn shared(last: &mut Option<Arc<str>>, text: &str) -> Arc<str> {
+    match last {
+        Some(last) if **last == *text => Arc::clone(last),
+        _ => Arc::clone(last.insert(text.into())),
     }
 }
 

@@ -126,7 +126,7 @@ impl FrameRepair {
                 // Some brokers are set up with frames of 8 KiB.
                 let reserve = RESERVE_BYTES.min(self.frame_max / 4);
                 let too_long = frame.len() + reserve > self.frame_max;
-                let reason = if too_long { Some("they fill a frame") } else { repaired.err() };
+                let reason = repaired.err().or(too_long.then_some("they fill a frame"));
                 if let Some(reason) = reason {
                     replace_properties(frame, DROPPED, &format!("dropped: {reason}"));
                 }

@@ -61,7 +61,7 @@ impl Cause {
             return Self::TooLarge { bytes };
         }
         let Some(death) = &parked.death else {
-            let unroutable = || Self::Unroutable { routing_key: received.routing_key.clone() };
+            let unroutable = || Self::Unroutable { routing_key: received.routing_key.to_string() };
             return parked.reason.clone().map_or_else(unroutable, Self::Written);
         };
         let queue = death.queue.clone();
@@ -74,7 +74,7 @@ impl Cause {
             "delivery_limit" => Self::DeliveryLimit { queue },
             "maxlen" => Self::Full { queue },
             "expired" if !is_parked_in(topology, &queue) => {
-                Self::DueUnroutable { queue, routing_key: received.routing_key.clone() }
+                Self::DueUnroutable { queue, routing_key: received.routing_key.to_string() }
             }
             reason => Self::Other { reason: reason.to_owned(), queue },
         }

@@ -46,8 +46,8 @@ impl ParkedMessage {
             ),
             parked_at: parked.at,
             attempts: parked.attempts,
-            routing_key: received.routing_key.clone(),
-            message_id: received.message_id.clone(),
+            routing_key: received.routing_key.to_string(),
+            message_id: received.message_id.as_deref().map(str::to_owned),
             body_bytes: received.body_left_out().unwrap_or(received.body.len()),
         }
     }

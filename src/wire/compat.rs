@@ -43,9 +43,9 @@ impl Delayed {
             received;
         let mut original = Message {
             exchange: String::new(),
-            routing_key,
-            message_id: message_id.unwrap_or_default(),
-            content_type,
+            routing_key: routing_key.to_string(),
+            message_id: message_id.unwrap_or_default().into(),
+            content_type: content_type.as_deref().map(str::to_owned),
             headers: without_counts(&headers),
             properties: properties.map(|properties| *properties).unwrap_or_default(),
             body,

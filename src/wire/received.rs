@@ -1,5 +1,7 @@
 //! A message that was delivered, and the copies a worker makes of it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use lapin::types::FieldTable;
 
@@ -18,12 +20,12 @@ pub struct Received {
     pub tag: u64,
     /// Whether it was delivered before.
     pub redelivered: bool,
-    /// As published, also after dead-lettering.
-    pub routing_key: String,
+    /// As published, also after dead-lettering. Thousands are kept that have the same.
+    pub routing_key: Arc<str>,
     /// `message-id`; a tutorial's publisher sets none.
-    pub message_id: Option<String>,
+    pub message_id: Option<Box<str>>,
     /// `content-type`; not to be relied on.
-    pub content_type: Option<String>,
+    pub content_type: Option<Arc<str>>,
     /// The publisher's, and what the broker added.
     pub headers: FieldTable,
     /// What only its publisher and its consumer look at; in a box, because thousands are kept that have none.
@@ -90,7 +92,7 @@ impl Received {
         reason: &str,
         at: Timestamp,
     ) -> Message {
-        let mut copy = self.copy(topology.park_exchange(), self.routing_key.clone());
+        let mut copy = self.copy(topology.park_exchange(), self.routing_key.to_string());
         headers::set_parked(&mut copy.headers, &timeout.name, reason, at);
         copy
     }
@@ -108,8 +110,8 @@ impl Received {
         Message {
             exchange,
             routing_key,
-            message_id: self.message_id.clone().unwrap_or_else(|| self.new_id()),
-            content_type: self.content_type.clone(),
+            message_id: self.message_id.as_deref().map_or_else(|| self.new_id(), str::to_owned),
+            content_type: self.content_type.as_deref().map(str::to_owned),
             headers: headers::kept(&self.headers),
             properties: self.properties.as_deref().map(Properties::of_copy).unwrap_or_default(),
             body: self.body.clone(),

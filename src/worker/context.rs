@@ -66,6 +66,9 @@ impl Worker {
         let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
         let ahead = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
         let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();
+        // What was published for an exchange that was taken over may have any headers; a due notice has few.
+        let others = topology.compat.is_some();
+        let address = if others { address } else { address.with_small_frames() };
         Self {
             address,
             management,

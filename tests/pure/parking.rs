@@ -39,7 +39,7 @@ fn deaths(deaths: &[(&str, &str, u64)]) -> AMQPValue {
 
 fn received(key: &str, body: &[u8], headers: &[(&str, AMQPValue)]) -> Received {
     Received {
-        routing_key: key.to_owned(),
+        routing_key: key.into(),
         headers: table(headers),
         body: body.to_vec(),
         ..Received::default()

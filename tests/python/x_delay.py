@@ -66,7 +66,9 @@ HOSTILE = {
 
 
 def properties(case, value):
-    headers = {"trace": {"id": case, "hops": [1, 2]}}
+    # The whole frame may have 128 KiB.
+    baggage = "x" * (100_000 if case == "a level" else 10)
+    headers = {"trace": {"id": case, "hops": [1, 2]}, "baggage": baggage}
     if value is not None:
         headers["x-delay"] = value
     return pika.BasicProperties(
@@ -90,7 +92,7 @@ KEPT = "content_type content_encoding correlation_id reply_to message_id timesta
 def changed(case, got):
     sent = properties(case, None)
     different = [name for name in KEPT.split() if getattr(sent, name) != getattr(got, name)]
-    if got.headers.get("trace") != sent.headers["trace"]:
+    if any(got.headers.get(name) != value for name, value in sent.headers.items()):
         different.append("headers")
     return different
 

@@ -170,7 +170,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "due notices, headers, messages",
         files: &["wire.rs", "wire/"],
         imports: &["order", "topology"],
-        uses: &["jiff", "lapin::types"],
+        uses: &["jiff", "lapin::types", "std::sync::Arc"],
     },
     Room {
         name: "parking",
