@@ -37,7 +37,10 @@ mod verify;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{LogSettings, Settings};
+use crate::{
+    config::{LogSettings, Settings},
+    telemetry::{self, Writing},
+};
 use exit::Failure;
 use global::Global;
 pub use program::main;
@@ -135,7 +138,8 @@ impl Cli {
         self.global.warn_of_passwords();
         let settings = self.global.settings()?;
         let global = self.global.clone();
-        crate::telemetry::install(&self.log(&settings)).map_err(Failure::configuration)?;
+        let writing = if self.is_worker() { Writing::Beside } else { Writing::AtOnce };
+        telemetry::install(&self.log(&settings), writing).map_err(Failure::configuration)?;
         match self.command {
             Command::Check(check) => check.run(&settings),
             Command::Schema(schema) => schema.run(),

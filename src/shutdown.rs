@@ -89,11 +89,11 @@ impl Stop {
         }
     }
 
-    /// Takes SIGTERM and SIGINT: the first is a request, the second ends the process with `code`.
+    /// Takes SIGTERM and SIGINT: the first is a request, the second ends the process with `code`, after `last`.
     ///
     /// # Errors
     /// The handlers cannot be installed.
-    pub fn on_signals(&self, code: i32) -> std::io::Result<()> {
+    pub fn on_signals(&self, code: i32, last: fn()) -> std::io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -105,6 +105,7 @@ impl Stop {
                     _ = interrupt.recv() => {}
                 }
                 if stop.is_requested() {
+                    last();
                     std::process::exit(code);
                 }
                 stop.request();

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
 use crate::order::{Outcome, final_state::FinalStates};
-pub(crate) use install::install;
+pub(crate) use install::{Writing, end_log, install};
 use labels::ParkReason;
 use metric::number;
 use metrics::METRICS;

@@ -85,20 +85,27 @@ impl Publisher {
     ///
     /// # Errors
     /// See [`PublishError`]; only `Unknown` leaves open whether the message arrived.
-    pub async fn publish(&self, message: Message) -> Result<(), PublishError> {
-        let (answer, result) = oneshot::channel();
-        let message_id = message.message_id.clone();
-        if let Some(reason) = message.unencodable() {
-            return Err(PublishError::Unencodable { message_id, reason });
+    pub fn publish(
+        &self,
+        message: Message,
+    ) -> impl Future<Output = Result<(), PublishError>> + Send + '_ {
+        // Thousands may be on their way at once, and a future keeps what it is given several times.
+        let message = Box::new(message);
+        async move {
+            let (answer, result) = oneshot::channel();
+            let message_id = message.message_id.clone();
+            if let Some(reason) = message.unencodable() {
+                return Err(PublishError::Unencodable { message_id, reason });
+            }
+            let gone = |message_id| PublishError::Disconnected {
+                message_id,
+                reason: "it was closed".to_owned(),
+            };
+            if self.requests.send(Request { message, answer }).await.is_err() {
+                return Err(gone(message_id));
+            }
+            result.await.unwrap_or_else(|_| Err(gone(message_id)))
         }
-        let gone = |message_id| PublishError::Disconnected {
-            message_id,
-            reason: "it was closed".to_owned(),
-        };
-        if self.requests.send(Request { message, answer }).await.is_err() {
-            return Err(gone(message_id));
-        }
-        result.await.unwrap_or_else(|_| Err(gone(message_id)))
     }
 
     /// Whether the broker has blocked the connection (memory or disk alarm).

@@ -8,6 +8,7 @@ use clap::{
 };
 
 use super::{Cli, exit, report_failure};
+use crate::telemetry;
 
 /// Runs the command of this process's arguments.
 #[must_use]
@@ -24,6 +25,7 @@ pub fn main() -> ExitCode {
             let done = runtime.block_on(cli.run());
             // A file or a name that is still being looked for is nobody's business any more.
             runtime.shutdown_background();
+            telemetry::end_log();
             done
         }
         Err(error) => Err(exit::Failure::failed(format!("cannot start the runtime: {error}"))),

@@ -12,6 +12,7 @@ use crate::{
     plan::counts::StatisticsInterval,
     shutdown::{Hangups, Stop},
     store::{Store, orders::Effect},
+    telemetry,
     text::{counted, did_you_mean},
     topology::{Topology, file::BUILT_IN_EFFECTS, report},
 };
@@ -54,7 +55,7 @@ pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
 /// A stop that the first SIGTERM or SIGINT requests; the second one ends the process.
 pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
     let stop = Stop::new();
-    stop.on_signals(exit::INTERRUPTED.into())
+    stop.on_signals(exit::INTERRUPTED.into(), telemetry::end_log)
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     Ok(stop)
 }

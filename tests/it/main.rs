@@ -64,6 +64,7 @@ mod scheduled;
 mod shutdown;
 mod slow_rows;
 mod small_loops;
+mod stalled_log;
 mod statement;
 mod states;
 mod status;

@@ -105,7 +105,7 @@ pub fn finish(mut command: Command, input: Option<&[u8]>) -> Run {
     }
 }
 
-fn send_signal(process: u32, name: &str) {
+pub fn send_signal(process: u32, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
     assert!(sent.success(), "kill -s {name} {process}");
 }

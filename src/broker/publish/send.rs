@@ -18,7 +18,7 @@ const PERSISTENT: u8 = 2;
 pub(super) async fn send(
     channel: &Channel,
     status: &ConnectionStatus,
-    message: Message,
+    message: Box<Message>,
     sent: &Sent,
     waits: bool,
 ) -> Result<lapin::PublisherConfirm, PublishError> {
@@ -31,7 +31,7 @@ pub(super) async fn send(
         properties,
         body,
         needs_no_route,
-    } = message;
+    } = *message;
     let mut properties = encoded(properties).with_headers(headers);
     if !message_id.is_empty() {
         properties = properties.with_message_id(message_id.as_str().into());

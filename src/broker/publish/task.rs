@@ -24,7 +24,7 @@ pub(super) const WINDOW: usize = 1_024;
 
 /// A message, and who waits for its confirm.
 pub(super) struct Request {
-    pub(super) message: Message,
+    pub(super) message: Box<Message>,
     pub(super) answer: Answer,
 }
 

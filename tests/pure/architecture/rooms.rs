@@ -278,7 +278,7 @@ pub(super) const ROOMS: &[Room] = &[
         about: "every log event and metric, from plain data",
         files: &["telemetry.rs", "telemetry/"],
         imports: &["text", "order", "alerting", "config"],
-        uses: &["prometheus", "std::env", "tracing", "tracing_subscriber"],
+        uses: &["prometheus", "std::env", "tracing", "tracing_appender", "tracing_subscriber"],
     },
     Room {
         name: "listen",
