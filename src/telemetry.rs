@@ -2,11 +2,13 @@
 //! counted is counted here as well ([`metrics`]), so that log and metric are about the same things.
 
 pub(crate) mod alerts;
+pub(crate) mod events;
 pub(crate) mod exposition;
 pub(crate) mod history;
 mod install;
 pub(crate) mod labels;
 pub(crate) mod lately;
+mod lines;
 pub(crate) mod metric;
 pub(crate) mod metrics;
 mod millis;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
 use crate::order::{Outcome, final_state::FinalStates};
-pub(crate) use install::{Writing, end_log, install};
+pub(crate) use install::{LogEnd, Writing, flush_log, install};
 use labels::ParkReason;
 use metric::number;
 use metrics::METRICS;
@@ -288,48 +290,6 @@ pub(crate) fn swept(effect: &str, closed: usize, states: &FinalStates) {
         closed,
         %states,
         "the sweep closed orders that no message came for: messages were lost or are late"
-    );
-}
-
-/// Events could not be taken from the outbox; they wait there.
-pub(crate) fn relay_failed(reason: &str) {
-    METRICS.relay_failures.add([], 1);
-    error!(reason, "the relay failed; the events wait in the outbox");
-}
-
-/// An event name is refused, or not confirmed, from now on; the events with other names go on.
-pub(crate) fn event_refused(event: &str, reason: &str) {
-    METRICS.event_refusals.add([], 1);
-    warn!(
-        event,
-        reason,
-        "an event is refused or not confirmed; it is tried again after 1 s to 5 min, and the others go on"
-    );
-}
-
-/// What was refused is published.
-pub(crate) fn event_accepted(event: &str, events: i64, lasted_ms: i64) {
-    info!(event, events, lasted_ms, "the events that were refused are published");
-}
-
-/// Rows of the outbox that no client can publish.
-pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &str) {
-    METRICS.unpublishable.add([], events);
-    error!(
-        events,
-        first_id,
-        first_reason,
-        "events can never be published; they are set aside in outbox_refused"
-    );
-}
-
-/// Rows of the outbox that are published, and stay.
-pub(crate) fn events_undeletable(events: usize, first_id: i64, reason: &str) {
-    warn!(
-        events,
-        first_id,
-        reason,
-        "events are published, but their rows cannot be deleted; they are tried again every 30 s, the others go on"
     );
 }
 

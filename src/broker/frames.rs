@@ -18,7 +18,7 @@ use cursor::{Cursor, read_u16, read_u32};
 
 /// Left free in a header frame, for what a copy of the message has to carry beside its own headers.
 const RESERVE_BYTES: usize = 8 * 1024;
-/// Frames are not larger than what was negotiated, 128 KiB; more than this is not AMQP.
+/// Frames are not larger than what was negotiated; more than this is not AMQP.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 /// Stands in the place of properties that could not be repaired; its value says why.
 pub const DROPPED: &str = "x-dropped-properties";
@@ -50,6 +50,8 @@ enum Kept {
     /// Without the history that dead-lettering writes: it is many times the rest, and the client makes dozens of small
     /// allocations of it.
     Publishers,
+    /// All of a message that comes back: its `message-id` says whose it is, and no copy is made of it.
+    Own,
 }
 
 impl FrameRepair {
@@ -86,6 +88,7 @@ impl FrameRepair {
             match self.large.pass(&frame) {
                 Passage::Whole => self.repair(&mut frame, Kept::All),
                 Passage::Notice => self.repair(&mut frame, Kept::Publishers),
+                Passage::Returned => self.repair(&mut frame, Kept::Own),
                 Passage::WithoutBody(size) => leave_out_body(&mut frame, size),
                 Passage::Nothing => continue,
             }
@@ -125,6 +128,7 @@ impl FrameRepair {
                 }
                 // Some brokers are set up with frames of 8 KiB.
                 let reserve = RESERVE_BYTES.min(self.frame_max / 4);
+                let reserve = if kept == Kept::Own { 0 } else { reserve };
                 let too_long = frame.len() + reserve > self.frame_max;
                 let reason = repaired.err().or(too_long.then_some("they fill a frame"));
                 if let Some(reason) = reason {

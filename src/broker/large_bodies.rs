@@ -24,6 +24,8 @@ const BODY: u8 = 3;
 const PREFIX_BYTES: usize = 7;
 /// Class basic, method deliver.
 const DELIVER: [u8; 4] = [0, 60, 0, 60];
+/// Class basic, method return.
+const RETURN: [u8; 4] = [0, 60, 0, 50];
 
 /// What a channel's next frames belong to; nothing about channels where no delivery is on its way.
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ pub(super) struct LargeBodies {
 enum Content {
     /// Its header comes next, with the history of the message or without it.
     Delivered { history: bool },
+    /// The header of what could not be routed comes next.
+    Returned,
     /// So many bytes of a body that is left out are still to come.
     LeftOut(u64),
 }
@@ -46,6 +50,8 @@ pub(super) enum Passage {
     Whole,
     /// A content header for a consumer of notices, which does not look at how the message came.
     Notice,
+    /// The content header of a message of our own, which comes back.
+    Returned,
     /// A content header whose body, with so many bytes, is left out.
     WithoutBody(u64),
     /// A part of a body that is left out.
@@ -58,6 +64,11 @@ impl LargeBodies {
         let (kind, channel) = (frame[0], [frame[1], frame[2]]);
         let payload = &frame[PREFIX_BYTES..frame.len() - 1];
         match (kind, self.channels.remove(&channel)) {
+            (METHOD, _) if payload.starts_with(&RETURN) => {
+                self.channels.insert(channel, Content::Returned);
+                Passage::Whole
+            }
+            (HEADER, Some(Content::Returned)) => Passage::Returned,
             (METHOD, _) => {
                 let history = match tag(payload) {
                     Some(tag) if tag == CONSUMER_TAG.as_bytes() => false,

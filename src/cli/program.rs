@@ -17,6 +17,8 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(error),
     };
+    // Also where a panic ends it.
+    let _log = telemetry::LogEnd;
     let threads = threads(&cli);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
@@ -25,15 +27,18 @@ pub fn main() -> ExitCode {
             let done = runtime.block_on(cli.run());
             // A file or a name that is still being looked for is nobody's business any more.
             runtime.shutdown_background();
-            telemetry::end_log();
             done
         }
         Err(error) => Err(exit::Failure::failed(format!("cannot start the runtime: {error}"))),
     };
+    // Who does not take the log does not take this either, and it would wait.
+    let is_heard = telemetry::flush_log();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            report_failure(&failure);
+            if is_heard {
+                report_failure(&failure);
+            }
             failure.exit_code()
         }
     }

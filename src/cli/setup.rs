@@ -55,7 +55,8 @@ pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
 /// A stop that the first SIGTERM or SIGINT requests; the second one ends the process.
 pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
     let stop = Stop::new();
-    stop.on_signals(exit::INTERRUPTED.into(), telemetry::end_log)
+    let last = || drop(telemetry::LogEnd);
+    stop.on_signals(exit::INTERRUPTED.into(), last)
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     Ok(stop)
 }

@@ -1,45 +1,37 @@
 //! Where log lines go, and what they look like.
 
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     io::{self, IsTerminal, Write},
-    sync::{
-        Mutex, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    panic,
 };
 
-use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing::{error, warn};
 use tracing_subscriber::{
     EnvFilter,
     fmt::{MakeWriter, writer::BoxMakeWriter},
 };
 
+use super::lines::{LINES, Waiting};
 use crate::{
     config::{LogFormat, LogSettings},
     text::printable_json,
 };
-
-/// Lines that may wait for standard error; what is written beyond them is lost, and counted.
-const LINES: usize = 4_096;
-
-static WRITING: Mutex<Option<WorkerGuard>> = Mutex::new(None);
-static LOST: OnceLock<ErrorCounter> = OnceLock::new();
-static LOST_BEFORE: AtomicUsize = AtomicUsize::new(0);
 
 /// Who writes the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
     /// Who logs them: where nobody takes what is on standard error, it waits.
     AtOnce,
-    /// A thread of its own: where nobody takes them, they are lost, and everything else goes on. To be ended with
-    /// [`end_log`].
+    /// A thread of its own: where nobody takes them, they are lost, and everything else goes on. [`flush_log`] waits for the
+    /// last ones.
     Beside,
 }
 
 /// Installs the subscriber; log lines go to standard error.
 ///
 /// # Errors
-/// The filter cannot be read.
+/// The filter cannot be read, or there is no thread for the log.
 pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), String> {
     // lapin reports at error level what it returns as well; the one who gets the error says it once.
     // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
@@ -48,7 +40,12 @@ pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), St
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let stderr = match writing {
         Writing::AtOnce => BoxMakeWriter::new(io::stderr),
-        Writing::Beside => BoxMakeWriter::new(beside()),
+        Writing::Beside => {
+            LINES.begin(lines_lost).map_err(|error| format!("the log: {error}"))?;
+            // The usual one waits for standard error.
+            panic::set_hook(Box::new(|what| panicked(&what.to_string(), &Backtrace::capture())));
+            BoxMakeWriter::new(|| Waiting)
+        }
     };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -63,23 +60,30 @@ pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), St
     installed.or(Ok(()))
 }
 
-fn beside() -> NonBlocking {
-    let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES).thread_name("log");
-    let (writer, guard) = builder.finish(io::stderr());
-    LOST.get_or_init(|| writer.error_counter());
-    *WRITING.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
-    writer
+/// Waits until every line is written, for a second at the most; whether they are.
+pub(crate) fn flush_log() -> bool {
+    LINES.flush()
 }
 
-/// Waits until every line is written, for about a second at the most; what is logged afterwards is lost.
-pub(crate) fn end_log() {
-    drop(WRITING.lock().unwrap_or_else(PoisonError::into_inner).take());
+/// Waits for the last lines when it is dropped.
+pub(crate) struct LogEnd;
+
+impl Drop for LogEnd {
+    fn drop(&mut self) {
+        let _nobody_takes_them = flush_log();
+    }
 }
 
-/// Lines that were lost since this was asked.
-pub(super) fn lost_lines() -> usize {
-    let lost = LOST.get().map_or(0, ErrorCounter::dropped_lines);
-    lost - LOST_BEFORE.swap(lost, Ordering::Relaxed).min(lost)
+fn lines_lost(lines: usize) {
+    warn!(lines, "log lines were lost: standard error did not take them");
+}
+
+fn panicked(what: &str, backtrace: &Backtrace) {
+    if backtrace.status() == BacktraceStatus::Captured {
+        error!(what, %backtrace, "a defect of this program");
+    } else {
+        error!(what, "a defect of this program");
+    }
 }
 
 struct AsJsonLines(BoxMakeWriter);

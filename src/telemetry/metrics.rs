@@ -76,7 +76,7 @@ metrics! {
     sweep_refused: Gauge<1> = "overdue_sweep_refused_rows", &["effect"],
         "Rows of overdue_sql whose id cannot be an order id, in the last sweep.";
     log_lines_lost: Counter<0> = "overdue_log_lines_lost_total", &[],
-        "Log lines that standard error did not take; nothing waits for them.";
+        "Log lines that standard error did not take in time, or refused; nothing waits for them.";
     reloads: Counter<0> = "overdue_reloads_total", &[],
         "Times that SIGHUP, or a changed file, has brought other settings into effect.";
     reload_refusals: Counter<0> = "overdue_reload_refusals_total", &[],

@@ -23,8 +23,8 @@ pub(crate) const X_DELAY: &str = "x-delay";
 
 /// More attempts than any retry list has: a forged header must not wait for ever.
 const MAX_ATTEMPT: u32 = 1_000_000;
-/// A trigger can say as much as it likes, and the headers have to fit into one frame.
-const MAX_REASON_CHARS: usize = 1_000;
+/// A trigger can say as much as it likes, and the headers have to fit into one frame; of some brokers it has 8 KiB.
+const MAX_REASON_BYTES: usize = 1_000;
 
 /// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
 #[must_use]
@@ -152,10 +152,10 @@ pub(super) fn set_tries(headers: &mut FieldTable, attempt: u32, guarded: u32) {
 }
 
 pub(super) fn set_parked(headers: &mut FieldTable, timeout: &str, reason: &str, at: Timestamp) {
-    let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
+    let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
     let at_s = u64::try_from(at.as_second()).unwrap_or_default();
     headers.insert(PARKED_AT.into(), AMQPValue::Timestamp(at_s));
-    headers.insert(PARK_REASON.into(), text(&reason));
+    headers.insert(PARK_REASON.into(), text(reason));
     headers.insert(PARK_TIMEOUT.into(), text(timeout));
 }
 

@@ -311,6 +311,21 @@ fn a_worker_gets_no_history_of_dead_lettering_and_everybody_else_does() {
     assert_eq!(dropped(&headers(&both)).as_deref(), Some("they fill a frame"));
 }
 
+/// A copy of a message whose headers were just not too long has more of them. Without its `message-id` nobody would know
+/// that it came back.
+#[test]
+fn what_comes_back_is_known_however_much_of_its_frame_its_headers_fill() {
+    let table = entry(b"own", b'S', &long("x".repeat(FRAME_MAX as usize - 100).as_bytes()));
+    let properties = [long(&table), short(b"some id")].concat();
+    let header = header(HEADERS | MESSAGE_ID, &properties);
+    let returned = [method(50, ""), header.clone(), frame(3, b"o-1")].concat();
+    assert_eq!(repaired(&returned), returned);
+    assert_eq!(
+        dropped(&[method(60, "amq.ctag-1"), header].concat()).as_deref(),
+        Some("they fill a frame")
+    );
+}
+
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let class = prop_oneof![
         Just([0, 60, 0, 60]),

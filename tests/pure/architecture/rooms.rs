@@ -278,7 +278,15 @@ pub(super) const ROOMS: &[Room] = &[
         about: "every log event and metric, from plain data",
         files: &["telemetry.rs", "telemetry/"],
         imports: &["text", "order", "alerting", "config"],
-        uses: &["prometheus", "std::env", "tracing", "tracing_appender", "tracing_subscriber"],
+        uses: &[
+            "prometheus",
+            "std::backtrace",
+            "std::env",
+            "std::panic",
+            "std::thread",
+            "tracing",
+            "tracing_subscriber",
+        ],
     },
     Room {
         name: "listen",

@@ -1,0 +1,197 @@
+//! The log lines of a worker on their way to standard error, written by a thread of its own: where nobody takes them (a
+//! terminal that was stopped with Ctrl-S, a collector that is stuck) they wait, and then they are lost and counted.
+//! Whoever logs waits for nothing.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+/// Bytes that may wait; a line has about 200.
+const MOST_BYTES: usize = 1024 * 1024;
+/// How long the last lines of a process may take.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Those of this process.
+pub(super) static LINES: Lines = Lines::new();
+
+/// Lines in the order in which they were logged.
+#[derive(Debug)]
+pub(super) struct Lines {
+    queue: Mutex<Queue>,
+    /// There is one more, or one less.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Whether one of them is being written.
+    is_writing: bool,
+    lost: usize,
+    /// How many of the lost ones the metric has.
+    counted: usize,
+    /// How many of the lost ones the log has.
+    reported: usize,
+}
+
+/// What writes a line into the queue.
+pub(super) struct Waiting;
+
+impl Lines {
+    const fn new() -> Self {
+        let waiting = VecDeque::new();
+        let queue =
+            Queue { waiting, bytes: 0, is_writing: false, lost: 0, counted: 0, reported: 0 };
+        Self { queue: Mutex::new(queue), changed: Condvar::new() }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, line: &[u8]) {
+        let mut queue = self.queue();
+        if queue.bytes > 0 && queue.bytes + line.len() > MOST_BYTES {
+            queue.lost += 1;
+            return;
+        }
+        queue.bytes += line.len();
+        queue.waiting.push_back(line.to_vec());
+        self.changed.notify_all();
+    }
+
+    /// The next line, as soon as there is one.
+    fn next(&self) -> Vec<u8> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(line) = queue.waiting.pop_front() {
+                queue.is_writing = true;
+                return line;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes note of what became of the line; gives how many have been lost since a line was written for the last time.
+    fn done(&self, line: &[u8], written: bool) -> usize {
+        let mut queue = self.queue();
+        queue.is_writing = false;
+        queue.bytes -= line.len();
+        queue.lost += usize::from(!written);
+        self.changed.notify_all();
+        if !written {
+            return 0;
+        }
+        let lost = queue.lost;
+        lost - std::mem::replace(&mut queue.reported, lost)
+    }
+
+    /// Writes lines as they come; `on_loss` is called with the number of lost ones when lines are taken again.
+    fn write_to(&self, mut output: impl Write, on_loss: impl Fn(usize)) {
+        loop {
+            let line = self.next();
+            let written = output.write_all(&line).is_ok();
+            let lost = self.done(&line, written);
+            if lost > 0 {
+                on_loss(lost);
+            }
+        }
+    }
+
+    /// Begins to write them.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub(super) fn begin(&'static self, on_loss: fn(usize)) -> io::Result<()> {
+        let write = move || self.write_to(io::stderr(), on_loss);
+        thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)
+    }
+
+    /// Waits until all are written, for a second at the most; whether they are.
+    pub(super) fn flush(&self) -> bool {
+        let is_left = |queue: &mut Queue| queue.is_writing || !queue.waiting.is_empty();
+        let flushed = self.changed.wait_timeout_while(self.queue(), LAST, is_left);
+        !flushed.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Lines that were lost since this was asked.
+    pub(super) fn lost(&self) -> usize {
+        let mut queue = self.queue();
+        let lost = queue.lost;
+        lost - std::mem::replace(&mut queue.counted, lost)
+    }
+}
+
+impl Write for Waiting {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        LINES.add(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Takes a line when it is allowed to, and refuses it where it has to.
+    struct Slow {
+        may: mpsc::Receiver<bool>,
+        written: mpsc::Sender<Vec<u8>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            if !self.may.recv().unwrap_or(true) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.written.send(line.to_vec()).unwrap();
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_wait_are_lost_and_come_in_their_order() {
+        let lines: &'static Lines = Box::leak(Box::new(Lines::new()));
+        let (may, is_allowed) = mpsc::channel();
+        let (written, log) = mpsc::channel();
+        let (loss, losses) = mpsc::channel();
+        assert!(lines.flush(), "there is nothing to be written");
+        thread::spawn(move || {
+            let output = Slow { may: is_allowed, written };
+            lines.write_to(output, |lost| loss.send(lost).unwrap());
+        });
+        let half = vec![b'x'; MOST_BYTES / 2];
+        for line in [b"first", &half[..], b"second", &half[..], b"third"] {
+            lines.add(line);
+        }
+        assert_eq!((lines.lost(), lines.lost()), (1, 0), "one half was too much");
+        assert!(!lines.flush(), "nobody takes them");
+        for allowed in [true, true, false, true] {
+            may.send(allowed).unwrap();
+        }
+        let seen: Vec<Vec<u8>> = log.iter().take(3).collect();
+        assert_eq!(seen, [b"first", &half[..], b"third"]);
+        assert_eq!(losses.iter().take(2).collect::<Vec<_>>(), [1, 1]);
+        assert!(lines.flush());
+        assert_eq!(lines.lost(), 1, "what was refused is lost, too");
+        // However long it is, a line by itself has its turn.
+        lines.add(&vec![b'y'; 2 * MOST_BYTES]);
+        may.send(true).unwrap();
+        assert_eq!(log.recv().unwrap().len(), 2 * MOST_BYTES);
+    }
+}
