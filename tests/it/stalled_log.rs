@@ -1,4 +1,4 @@
-//! Nobody takes what a worker logs: a terminal that was stopped with Ctrl-S, a collector that stands still.
+//! Nobody takes what a worker logs: a terminal that was stopped with Ctrl-S, a collector that is stuck.
 
 use std::{
     io::{BufRead, BufReader, PipeReader},
