@@ -1,6 +1,7 @@
 //! The edge to RabbitMQ: where it is, how to connect, what it has, publishing and consuming.
 
 pub(crate) mod address;
+mod answered;
 pub(crate) mod apply;
 pub(crate) mod change;
 mod clock;

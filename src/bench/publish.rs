@@ -76,7 +76,7 @@ async fn purge(address: &BrokerAddress, queue: &str) -> Result<usize, PublishBen
     let link = Link::open(address, "overdue bench: purging").await?;
     let channel = link.channel().await?;
     let purged = channel.queue_purge(queue.into(), lapin::options::QueuePurgeOptions::default());
-    let purged = purged.await?;
+    let purged = link.answered(purged).await?;
     link.close().await;
     Ok(usize::try_from(purged).unwrap_or(usize::MAX))
 }

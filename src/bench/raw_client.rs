@@ -39,7 +39,7 @@ impl RawClient {
     ) -> Result<Self, RawClientError> {
         let link = Link::open(address, purpose).await?;
         let channel = link.channel().await?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        link.answered(channel.confirm_select(ConfirmSelectOptions::default())).await?;
         Ok(Self { link, channel })
     }
 

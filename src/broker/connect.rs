@@ -167,7 +167,7 @@ impl Link {
     /// # Errors
     /// The connection is gone, or has too many channels.
     pub async fn channel(&self) -> Result<Channel, lapin::Error> {
-        self.connection.create_channel().await
+        self.answered(self.connection.create_channel()).await
     }
 
     /// Lets deliveries wait for others, where few come at once; they are late by up to `within`.

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, future::BoxFuture};
 use lapin::{
-    BasicProperties, Channel, Consumer, ErrorKind,
+    BasicProperties, Channel, ConnectionStatus, Consumer, ErrorKind,
     message::Delivery,
     options::{
         BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions,
@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use super::{
     Link,
+    answered::answered,
     gathering::Gathering,
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, WHOLE_BODIES_TAG},
 };
@@ -63,6 +64,7 @@ impl ConsumeError {
 /// A consumer on a channel of its own.
 pub struct Subscription {
     queue: String,
+    connection: ConnectionStatus,
     channel: Channel,
     consumer: Consumer,
     prefetch: u16,
@@ -126,14 +128,15 @@ impl Subscription {
         let _hurry = link.gathering().hurry();
         let channel = link.channel().await.map_err(failed("open a channel"))?;
         // Per consumer, not per channel: `global` is deprecated and quorum queues refuse it.
-        let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false }).await;
-        qos.map_err(failed("set the prefetch"))?;
+        let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false });
+        link.answered(qos).await.map_err(failed("set the prefetch"))?;
         let options = BasicConsumeOptions::default();
-        let consumer =
-            channel.basic_consume(queue.into(), tag.into(), options, FieldTable::default()).await;
-        let consumer = consumer.map_err(failed("subscribe"))?;
+        let consuming =
+            channel.basic_consume(queue.into(), tag.into(), options, FieldTable::default());
+        let consumer = link.answered(consuming).await.map_err(failed("subscribe"))?;
         let (queue, gathering) = (queue.to_owned(), link.gathering().clone());
-        Ok(Self { queue, channel, consumer, prefetch, gathering, words: Words::default() })
+        let (connection, words) = (link.status(), Words::default());
+        Ok(Self { queue, connection, channel, consumer, prefetch, gathering, words })
     }
 
     /// The next delivery; waits until there is one.
@@ -156,7 +159,7 @@ impl Subscription {
     /// # Errors
     /// It has ended.
     pub(crate) fn check(&self) -> Result<(), ConsumeError> {
-        if self.channel.status().connected() {
+        if self.connection.connected() && self.channel.status().connected() {
             return Ok(());
         }
         Err(ConsumeError::Ended { queue: self.queue.clone() })
@@ -240,14 +243,17 @@ impl Subscription {
         self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
         let mut rest = Vec::new();
         // A cancelled consumer ends after what it has.
-        while let Some(delivery) = self.consumer.next().await {
-            let delivery = delivery.map_err(|source| ConsumeError::Channel {
-                queue: self.queue.clone(),
-                step: "receive",
-                source,
-            })?;
-            rest.push(self.words.received(delivery));
-        }
+        let Self { connection, consumer, words, .. } = self;
+        let taken = answered(connection, async {
+            while let Some(delivery) = consumer.next().await {
+                rest.push(words.received(delivery?));
+            }
+            Ok(())
+        });
+        let queue = &self.queue;
+        let failed =
+            |source| ConsumeError::Channel { queue: queue.clone(), step: "receive", source };
+        taken.await.map_err(failed)?;
         Ok(rest)
     }
 

@@ -141,7 +141,8 @@ pub(super) async fn declared(link: &Link, lock: &str) -> Result<Option<Channel>,
     let failed = |source| LockError::Failed { lock: lock.to_owned(), source };
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let channel = link.channel().await.map_err(failed)?;
-    match channel.queue_declare(lock.into(), options, FieldTable::default()).await {
+    let declaring = channel.queue_declare(lock.into(), options, FieldTable::default());
+    match link.answered(declaring).await {
         Ok(_) => Ok(Some(channel)),
         Err(error) => match error.kind() {
             ErrorKind::ProtocolError(amqp) => match amqp.kind() {

@@ -48,8 +48,8 @@ async fn declared(link: &Link, queue: &str) -> Result<Option<lapin::Queue>, Cons
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let _hurry = link.gathering().hurry();
     let channel = link.channel().await.map_err(|source| failed(queue, source))?;
-    let asked = channel.queue_declare(queue.into(), options, FieldTable::default()).await;
-    answer(queue, asked)
+    let asking = channel.queue_declare(queue.into(), options, FieldTable::default());
+    answer(queue, link.answered(asking).await)
 }
 
 /// Generations asked for one by one.
@@ -95,9 +95,8 @@ pub async fn exchange_exists(link: &Link, exchange: &str) -> Result<bool, Consum
     let _hurry = link.gathering().hurry();
     let channel = link.channel().await.map_err(|source| failed(exchange, source))?;
     let kind = ExchangeKind::Topic;
-    let asked =
-        channel.exchange_declare(exchange.into(), kind, options, FieldTable::default()).await;
-    answer(exchange, asked).map(|there| there.is_some())
+    let asking = channel.exchange_declare(exchange.into(), kind, options, FieldTable::default());
+    answer(exchange, link.answered(asking).await).map(|there| there.is_some())
 }
 
 fn answer<T>(name: &str, asked: Result<T, lapin::Error>) -> Result<Option<T>, ConsumeError> {

@@ -104,19 +104,18 @@ async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError
         auto_delete: true,
         ..QueueDeclareOptions::default()
     };
-    let declared = channel.queue_declare(name.into(), options, FieldTable::default()).await;
-    declared.map_err(failed("declare"))?;
+    let declaring = channel.queue_declare(name.into(), options, FieldTable::default());
+    link.answered(declaring).await.map_err(failed("declare"))?;
     for (exchange, key) in bindings {
         let options = QueueBindOptions::default();
         let none = FieldTable::default();
-        let bound =
-            channel.queue_bind(name.into(), exchange.into(), key.into(), options, none).await;
-        bound.map_err(failed("bind"))?;
+        let binding = channel.queue_bind(name.into(), exchange.into(), key.into(), options, none);
+        link.answered(binding).await.map_err(failed("bind"))?;
     }
     // Nothing is acked: the queue is gone in a moment, and so is what is in it.
     let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
     let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default());
-    consumer.await.map_err(failed("consume from"))
+    link.answered(consumer).await.map_err(failed("consume from"))
 }
 
 /// Why canaries were not taken, by id.

@@ -74,7 +74,8 @@ impl Publisher {
         let unreachable =
             |source| ConnectError::Unreachable { address: address.to_string(), source };
         let channel = link.channel().await.map_err(unreachable)?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(unreachable)?;
+        let confirming = channel.confirm_select(ConfirmSelectOptions::default());
+        link.answered(confirming).await.map_err(unreachable)?;
         let (requests, inbox) = mpsc::channel(task::WINDOW);
         let status = link.status();
         tokio::spawn(task::serve(link, channel, inbox, while_blocked, confirm_within));

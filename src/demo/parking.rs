@@ -47,7 +47,7 @@ impl ParkingWatch {
         let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
         let declaring =
             channel.queue_declare(queue.as_str().into(), options, FieldTable::default());
-        declaring.await.map_err(failed("declare"))?;
+        link.answered(declaring).await.map_err(failed("declare"))?;
         let exchange = topology.park_exchange();
         let binding = channel.queue_bind(
             queue.as_str().into(),
@@ -56,7 +56,7 @@ impl ParkingWatch {
             QueueBindOptions::default(),
             FieldTable::default(),
         );
-        binding.await.map_err(failed("bind"))?;
+        link.answered(binding).await.map_err(failed("bind"))?;
         Ok(Self { link, channel, queue })
     }
 
@@ -73,7 +73,7 @@ impl ParkingWatch {
             }
             let declaring =
                 self.channel.queue_declare(queue.into(), options, FieldTable::default());
-            let declared = declaring.await.map_err(failed("look at", queue))?;
+            let declared = self.link.answered(declaring).await.map_err(failed("look at", queue))?;
             if declared.consumer_count() > 0 {
                 return Ok(());
             }
@@ -89,7 +89,8 @@ impl ParkingWatch {
         // It is a copy: nobody else needs it.
         let options = BasicGetOptions { no_ack: true };
         loop {
-            let got = self.channel.basic_get(self.queue.as_str().into(), options).await;
+            let getting = self.channel.basic_get(self.queue.as_str().into(), options);
+            let got = self.link.answered(getting).await;
             let Some(message) = got.map_err(failed("read", &self.queue))? else { break };
             let notice = DueNotice::decode(&message.delivery.data).ok();
             let id = notice.map(|notice| notice.order_id.to_string());

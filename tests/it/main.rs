@@ -18,6 +18,7 @@ mod batches;
 mod changed_files;
 mod changes;
 mod compat;
+mod connection_ends;
 mod delayed;
 mod deletion;
 mod doctor;

@@ -68,6 +68,12 @@ impl World {
         self.services.call(None, how, &path, body).await
     }
 
+    /// Messages of a queue that were delivered and not acked, by the newest statistics; `None` before the first.
+    pub async fn unacked(&self, queue: &str) -> Option<u64> {
+        let queue = self.call(Method::GET, "queues", &[queue], Value::Null).await;
+        queue["messages_unacknowledged"].as_u64()
+    }
+
     /// Declares a durable queue.
     pub async fn queue(&self, name: &str, arguments: Value) {
         let body = json!({ "durable": true, "arguments": arguments });

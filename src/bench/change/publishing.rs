@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use futures_util::{Stream, StreamExt, stream};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
 use super::{
@@ -12,7 +12,10 @@ use super::{
     shared_log::SharedLog,
     size::ChangeSize,
 };
-use crate::{broker::Publisher, wire::Message};
+use crate::{
+    broker::{PublishError, Publisher},
+    wire::Message,
+};
 
 /// Unconfirmed messages at once: hides the round trip, and none waits long between its time and the wire.
 const IN_FLIGHT: usize = 500;
@@ -34,7 +37,7 @@ impl Publishing<'_> {
         count: usize,
     ) -> Result<(), MeasureError> {
         let publishing = stream::iter(0..count).map(async |_| self.one(route).await);
-        publishing.buffer_unordered(IN_FLIGHT).try_for_each(async |()| Ok(())).await
+        all(publishing.buffer_unordered(IN_FLIGHT)).await
     }
 
     /// Goes on until the change is done: first as before, slowly while the queue of a removed timeout leaves, a while longer as before, then as it is now.
@@ -51,7 +54,7 @@ impl Publishing<'_> {
         loop {
             let now = *phase.borrow();
             if now == ChangePhase::Changing {
-                try_join_all((0..handful).map(|_| self.one(&self.scenario.waiting))).await?;
+                self.many(&self.scenario.waiting, handful).await?;
                 continue;
             }
             tick.tick().await;
@@ -81,10 +84,11 @@ impl Publishing<'_> {
         let count = handful.min(*left);
         *left -= count;
         let routes = routes.iter().cycle().skip(*left % routes.len()).take(count);
-        try_join_all(routes.map(|route| self.one(route))).await.map(drop)
+        let publishing = stream::iter(routes).map(|route| self.one(route));
+        all(publishing.buffer_unordered(IN_FLIGHT)).await
     }
 
-    async fn one(&self, route: &MessageRoute) -> Result<(), MeasureError> {
+    async fn one(&self, route: &MessageRoute) -> Result<(), PublishError> {
         let tag = self.log.with(|log| log.sent(route, self.log.now()));
         let message = Message::json(
             self.scenario.before.entry_exchange(),
@@ -96,4 +100,13 @@ impl Publishing<'_> {
         self.log.with(|log| log.confirmed(tag));
         Ok(())
     }
+}
+
+/// Waits for all of them, also where one fails: of those on a channel that has ended only one may know why.
+async fn all(publishing: impl Stream<Item = Result<(), PublishError>>) -> Result<(), MeasureError> {
+    let why = async |kept, result: Result<(), PublishError>| match result {
+        Ok(()) => kept,
+        Err(error) => Some(PublishError::that_says_why(kept, error)),
+    };
+    publishing.fold(None, why).await.map_or(Ok(()), |error| Err(error.into()))
 }

@@ -151,7 +151,7 @@ impl<'a> Setup<'a> {
     async fn purge(&self) -> Result<(), BenchError> {
         let channel = self.link.channel().await?;
         let purged = channel.queue_purge(self.queue.as_str().into(), QueuePurgeOptions::default());
-        purged.await?;
+        self.link.answered(purged).await?;
         Ok(())
     }
 

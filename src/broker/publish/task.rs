@@ -89,7 +89,7 @@ pub(super) async fn serve(
         if is_held_up && inbox.is_closed() {
             break false;
         }
-        if !way.channel.status().connected() {
+        if !link.is_connected() || !way.channel.status().connected() {
             break false;
         }
     };
