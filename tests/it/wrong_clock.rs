@@ -107,6 +107,8 @@ async fn with_a_clock_that_is_off(minutes: i64) {
     let scheduled = world.orders("scheduled", 20, 700).await;
     publish_dated(&world, "100ms", &due).await;
     publish_dated(&world, "100ms", &early).await;
+    let registered = async || world.number("SELECT count(*) FROM schedule_timeouts").await;
+    until("the worker's timeouts", registered, |registered| *registered > 0).await;
     world
         .sql("SELECT schedule_at(id, 'unpaid', due_at) FROM orders WHERE id LIKE 'scheduled-%'")
         .await;
