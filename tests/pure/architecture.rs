@@ -1,25 +1,123 @@
-//! `ARCHITECTURE.md` as tests: every file of `src` has a room, and imports what its room may.
-
-mod house;
-mod rooms;
-mod source;
-mod strategies;
+//! `ARCHITECTURE.md` as a test: its table of rooms is the only declaration, and `src` keeps it.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
-use house::{House, Violation, room_of};
-use rooms::{EXPECTED, KNOWN, ROOMS, Room};
+/// What core rooms have nothing of: I/O, clocks, chance.
+const IMPURE: [&str; 14] = [
+    "tokio",
+    "lapin",
+    "deadpool",
+    "reqwest",
+    "hyper",
+    "rabbitmq_http_client",
+    "rand::",
+    "std::env",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "SystemTime",
+    "::now(",
+];
 
-/// Every source file: its path below `src`, and its text.
-fn sources() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+/// Data types of the client, which a message is made of.
+const PURE_ALL_THE_SAME: [&str; 1] = ["lapin::types"];
+
+/// Files that are about one strategy, or show what it is called. Everybody else asks `topology/delays`.
+const NAMING_A_STRATEGY: [&str; 4] =
+    ["doctor/cluster.rs", "graph/model.rs", "verify/held.rs", "verify/shape.rs"];
+
+/// A row of the table.
+struct Room {
+    name: String,
+    is_core: bool,
+}
+
+/// A file of `src`: its path below it, and its text without comments.
+struct Source {
+    path: String,
+    code: String,
+    lines: usize,
+}
+
+impl Source {
+    /// The first part of its path: `plan` of `plan.rs` and of `plan/diff.rs`.
+    fn room(&self) -> &str {
+        let first = self.path.split('/').next().unwrap_or_default();
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+
+    /// The rooms that it names: the first part of each path that begins with `crate::`.
+    fn imports(&self) -> BTreeSet<&str> {
+        self.code.split("crate::").skip(1).flat_map(first_parts).collect()
+    }
+}
+
+/// Of `a::b` it is `a`; of `{a::{b, c}, d}` they are `a` and `d`.
+fn first_parts(path: &str) -> Vec<&str> {
+    let Some(group) = path.strip_prefix('{') else { return vec![first_word(path)] };
+    let mut depth = 0;
+    let mut begins = Some(0);
+    let mut parts = Vec::new();
+    for (at, sign) in group.char_indices() {
+        match sign {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => begins = Some(at + 1),
+            _ => {}
+        }
+        if depth == 0
+            && !sign.is_whitespace()
+            && begins.is_some_and(|begin| at >= begin)
+            && sign != ','
+        {
+            parts.push(first_word(&group[at..]));
+            begins = None;
+        }
+    }
+    parts
+}
+
+fn first_word(text: &str) -> &str {
+    let end = text.find(|sign: char| !sign.is_alphanumeric() && sign != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rooms() -> Vec<Room> {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| **")?.split('|');
+        let name = cells.next()?.trim_end().strip_suffix("**")?.to_owned();
+        let is_core = match cells.next()?.trim() {
+            "core" => true,
+            "edge" => false,
+            kind => panic!("ARCHITECTURE.md: room {name} is `{kind}`: core or edge?"),
+        };
+        Some(Room { name, is_core })
+    };
+    page.lines().filter_map(row).collect()
+}
+
+fn sources() -> Vec<Source> {
+    let root = root().join("src");
     let mut files = Vec::new();
     collect(&root, &mut files);
-    let name = |file: &Path| file.strip_prefix(&root).expect("below src").display().to_string();
-    files.iter().map(|file| (name(file), fs::read_to_string(file).expect("UTF-8"))).collect()
+    let source = |file: &PathBuf| {
+        let text = fs::read_to_string(file).expect("UTF-8");
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let path = file.strip_prefix(&root).expect("below src").display().to_string();
+        Source { path, code: code.collect::<Vec<_>>().join("\n"), lines: text.lines().count() }
+    };
+    files.iter().map(source).collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -33,283 +131,96 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The crates of `Cargo.toml`, as paths name them.
-fn dependencies() -> Vec<String> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let manifest = fs::read_to_string(manifest).expect("Cargo.toml");
-    let manifest: toml::Table = manifest.parse().expect("TOML");
-    let dependencies = manifest["dependencies"].as_table().expect("a table");
-    dependencies.keys().map(|name| name.replace('-', "_")).collect()
+/// The map, the entry, and the list of what tests see name every room, and belong to none.
+fn is_in_a_room(source: &&Source) -> bool {
+    !["lib", "main", "internals"].contains(&source.room())
 }
 
-fn house(files: &[(String, String)]) -> House {
-    let files = files.iter().map(|(file, text)| (file.as_str(), text.as_str()));
-    House::new(files, dependencies())
-}
-
-/// Whether a violation is one that somebody is removing.
-fn is_known(violation: &Violation) -> bool {
-    match violation {
-        Violation::NoFile { entry, .. } => EXPECTED.contains(entry),
-        _ => violation.key().is_some_and(|key| KNOWN.contains(&key)),
-    }
+fn assert_none(wrong: &[String], advice: &str) {
+    assert!(wrong.is_empty(), "{advice}:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn every_file_has_a_room_and_keeps_its_rules() {
-    let files = sources();
-    let found = house(&files).violations(ROOMS, KNOWN);
-    let new: Vec<String> =
-        found.iter().filter(|violation| !is_known(violation)).map(ToString::to_string).collect();
-    assert!(new.is_empty(), "{}", new.join("\n"));
+fn every_room_has_a_row_and_every_row_a_room() {
+    let sources = sources();
+    let in_src: BTreeSet<&str> = sources.iter().filter(is_in_a_room).map(Source::room).collect();
+    let rooms = rooms();
+    let in_table: BTreeSet<&str> = rooms.iter().map(|room| room.name.as_str()).collect();
+    assert_eq!(in_src, in_table, "src (left) and the table of ARCHITECTURE.md (right)");
+    assert_eq!(rooms.len(), in_table.len(), "a room has two rows in ARCHITECTURE.md");
 }
 
 #[test]
-fn what_is_known_still_occurs() {
-    let files = sources();
-    let house = house(&files);
-    let found = house.violations(ROOMS, &[]);
-    let occurs = |entry: &(&str, &str)| {
-        let refused = found.iter().any(|violation| violation.key() == Some(*entry));
-        refused || house.is_in_a_circle(entry.0, entry.1)
-    };
-    let gone: Vec<_> = KNOWN.iter().filter(|entry| !occurs(entry)).collect();
-    assert!(gone.is_empty(), "no longer true, remove from KNOWN: {gone:?}");
-    let moved = KNOWN.is_empty() && EXPECTED.is_empty();
-    let unused = house.unused(ROOMS);
-    assert!(!moved || unused.is_empty(), "nobody uses what ROOMS lists: {}", unused.join("; "));
-}
-
-#[test]
-fn rooms_import_only_what_stands_above_them() {
-    for (at, room) in ROOMS.iter().enumerate() {
-        let above: Vec<&str> = ROOMS[..at].iter().map(|room| room.name).collect();
-        for import in room.imports {
-            assert!(
-                above.contains(import),
-                "room `{}` imports `{import}`, which is not above it",
-                room.name
-            );
+fn rooms_import_only_rooms_above_them() {
+    let rooms = rooms();
+    let place = |name: &str| rooms.iter().position(|room| room.name == name);
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(is_in_a_room) {
+        let Some(own) = place(source.room()) else { continue };
+        for import in source.imports() {
+            let Some(other) = place(import) else { continue };
+            if other > own {
+                wrong.push(format!("src/{}: `{import}` stands below", source.path));
+            } else if rooms[own].is_core && !rooms[other].is_core {
+                wrong.push(format!("src/{}: `{import}` is an edge", source.path));
+            }
         }
-        let core = |name: &str| ROOMS.iter().any(|room| room.name == name && room.core);
-        let edges: Vec<_> = room.imports.iter().filter(|import| !core(import)).collect();
-        assert!(!room.core || edges.is_empty(), "core room `{}` imports {edges:?}", room.name);
     }
+    assert_none(&wrong, "the table of ARCHITECTURE.md allows imports of rooms above, core of core");
 }
 
 #[test]
 fn broker_and_store_do_not_know_each_other() {
-    let room = |name: &str| ROOMS.iter().find(|room| room.name == name).expect("a room");
-    assert!(!room("broker").imports.contains(&"store"));
-    assert!(!room("store").imports.contains(&"broker"));
-}
-
-#[test]
-fn the_table_is_the_one_in_architecture_md() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
-    let page = fs::read_to_string(page).expect("ARCHITECTURE.md");
-    let table = rooms::table();
-    assert!(
-        page.contains(&table),
-        "ARCHITECTURE.md needs the table of ROOMS, as it is:\n\n{table}"
-    );
-}
-
-#[test]
-fn files_stay_small() {
-    for (file, text) in sources() {
-        let (most, advice) = match file.as_str() {
-            "main.rs" => (40, "it is a table of contents: move the rest to cli.rs"),
-            _ => (400, "it is probably two things: split it by noun"),
-        };
-        let lines = text.lines().count();
-        assert!(lines <= most, "src/{file} has {lines} lines, at most {most}: {advice}");
-    }
-}
-
-/// Three rooms for the tests of the test.
-const SMALL: &[Room] = &[
-    Room {
-        name: "core",
-        core: true,
-        about: "",
-        files: &["core.rs", "core/"],
-        imports: &[],
-        uses: &["serde", "jiff", "std::time::Instant"],
-    },
-    Room { name: "lib", core: false, about: "", files: &["lib.rs"], imports: &[], uses: &[] },
-    Room {
-        name: "edge",
-        core: false,
-        about: "",
-        files: &["edge.rs"],
-        imports: &["core"],
-        uses: &["tokio"],
-    },
-];
-
-/// What is wrong with a house of these files.
-fn planted(files: &[(&str, &str)]) -> Vec<String> {
-    let crates = ["serde", "jiff", "tokio", "rand", "lapin"].map(str::to_owned);
-    let empty = ["lib.rs", "core.rs", "core/a.rs", "core/b.rs", "edge.rs"];
-    let others = empty.iter().filter(|file| !files.iter().any(|(named, _)| named == *file));
-    let files: Vec<_> = files.iter().copied().chain(others.map(|file| (*file, ""))).collect();
-    let found = House::new(files, crates).violations(SMALL, &[]);
-    found.iter().map(ToString::to_string).collect()
-}
-
-#[test]
-fn a_crate_that_is_not_listed_is_found_wherever_it_is_named() {
-    for bad in [
-        "use tokio::time::sleep;",
-        "use serde::Serialize;\nuse ::lapin::Channel;",
-        "use rand;",
-        "fn f() -> u64 { rand::random::<u64>() }",
-        "fn f(c: &lapin::Channel) {}",
-        "fn f() { println!(\"{}\", rand::random::<u64>()); }",
-        "fn f() { tokio::select! { () = wait() => {} } }",
-        "#[derive(tokio::Derived)] struct S;",
-        "#[serde(with = \"rand::somewhere\")] struct S;",
-        "type T = Vec<Option<lapin::Channel>>;",
-        "mod inner { use tokio::time; }",
-        "use not_in_cargo_toml::Thing;",
-    ] {
-        assert_ne!(planted(&[("core/a.rs", bad)]), Vec::<String>::new(), "not found: {bad}");
-    }
-}
-
-#[test]
-fn a_part_of_the_standard_library_that_is_not_listed_is_found() {
-    for bad in [
-        "use std::env;",
-        "use std::{collections::BTreeMap, env};",
-        "use std::{env as surroundings};",
-        "use std::{\n    fmt,\n    net::{IpAddr, Ipv4Addr},\n};",
-        "fn f() { std::fs::read(\"x\"); }",
-        "fn f() { std::process::exit(1) }",
-        "fn f() { std::thread::sleep(d) }",
-        "fn f() -> String { core::any::type_name::<u8>().into() }",
-        "use std::time::SystemTime;",
-        "fn f() { let now = std::time::Instant::now(); }",
-        "use std::time::Instant;\nfn f() { let now = Instant::now(); }",
-        "use std::time::Instant as Clock;\nfn f() { let now = Clock::now(); }",
-        "use std::time;\nfn f() { let now = time::Instant::now(); }",
-        "use std::time;\nfn f() { println!(\"{:?}\", time::SystemTime::now()); }",
-        "use jiff::Zoned;\nfn f() { Zoned::now(); }",
-        "fn f() { let now = jiff::Timestamp::now; }",
-    ] {
-        assert_ne!(planted(&[("core/a.rs", bad)]), Vec::<String>::new(), "not found: {bad}");
-    }
-}
-
-#[test]
-fn what_a_room_may_use_is_not_found() {
-    for good in [
-        "// tokio would be wrong here\n/// and `std::fs`\nstruct S;",
-        "fn f(brand: &str) { let operand = strand(brand); }",
-        "use std::time::{Duration, Instant};\nfn f(now: Instant) {}",
-        "use std::{collections::{BTreeMap, BTreeSet}, fmt::{self, Write as _}};\nfn f() -> fmt::Result { Ok(()) }",
-        "use crate::core::b::B;\nuse serde::{Deserialize, Serialize};",
-        "use super::b::{self, B};\nfn f() { b::c(); }",
-        "#[cfg(test)]\nmod tests { use std::fs; use tokio::time; }",
-        "enum E { A }\nuse E::A;",
-        "fn f(rand: u8, env: u8) { println!(\"{rand} tokio {}\", env); }",
-        "pub(crate) fn f() {}",
-    ] {
-        let b = ("core/b.rs", "pub struct B;\npub fn c() {}");
-        assert_eq!(planted(&[("core/a.rs", good), b]), Vec::<String>::new(), "found in: {good}");
-    }
-}
-
-#[test]
-fn a_room_that_is_not_listed_is_found_through_whatever_passes_it_on() {
-    let edge = ("edge.rs", "pub struct Edge;");
-    for bad in [
-        "use crate::edge::Edge;",
-        "use crate::{core::b::B, edge::Edge};",
-        "use crate::edge;",
-        "use crate::edge::*;",
-        "use super::super::edge::Edge;",
-        "fn f(e: &crate::edge::Edge) {}",
-        "use crate as root;\nfn f(e: &root::edge::Edge) {}",
-        "use crate::Passed;",
-        "fn f() { println!(\"{}\", crate::edge::Edge); }",
-    ] {
-        let lib = ("lib.rs", "mod edge;\nmod core;\npub use edge::Edge as Passed;");
-        let found = planted(&[("core/a.rs", bad), ("core/b.rs", "pub struct B;"), edge, lib]);
-        let named = found
-            .iter()
-            .any(|violation| violation.contains("room `core` may not import room `edge`"));
-        assert!(named, "not found: {bad}\n{found:?}");
-    }
-    let back = [("core/a.rs", "pub struct A;"), ("edge.rs", "use crate::core::a::A;")];
-    let found = planted(&back);
-    assert!(
-        !found.iter().any(|violation| violation.contains("may not import room `core`")),
-        "{found:?}"
-    );
-}
-
-#[test]
-fn a_circle_between_files_is_found() {
-    let circle = |files: &[(&str, &str)]| {
-        let found = planted(files);
-        found
-            .into_iter()
-            .find(|violation| violation.starts_with("files in a circle"))
-            .unwrap_or_default()
+    let knows = |source: &Source, room: &str, other: &str| {
+        source.room() == room && source.imports().contains(other)
     };
-    let neighbours = [
-        ("core/a.rs", "use super::b::B;\npub struct A;"),
-        ("core/b.rs", "pub struct B;\nfn f(a: super::a::A) {}"),
-    ];
-    assert!(circle(&neighbours).contains("src/core/a.rs -> src/core/b.rs -> src/core/a.rs"));
-    let three = [
-        ("core/a.rs", "use super::b::B;\npub struct A;"),
-        ("core/b.rs", "use crate::core::Core;\npub struct B;"),
-        ("core.rs", "pub mod a;\npub mod b;\nuse a::A;\npub struct Core(A);"),
-    ];
-    assert!(
-        circle(&three).contains("src/core.rs -> src/core/a.rs -> src/core/b.rs -> src/core.rs")
-    );
-    let parent_that_uses_what_it_passes_on = [
-        ("core.rs", "pub mod a;\npub use a::A;\npub struct Core(A);"),
-        ("core/a.rs", "use super::Core;\npub struct A;"),
-    ];
-    assert!(circle(&parent_that_uses_what_it_passes_on).contains("src/core.rs -> src/core/a.rs"));
-    let parent_that_passes_on = [
-        ("core.rs", "mod a;\npub use a::A;\npub struct Core;"),
-        ("core/a.rs", "use super::Core;\npub struct A;"),
-        ("edge.rs", "use crate::core::{self, A};\nfn f(c: core::Core) {}"),
-    ];
-    assert_eq!(circle(&parent_that_passes_on), "");
+    let knowing = sources()
+        .into_iter()
+        .filter(|source| knows(source, "broker", "store") || knows(source, "store", "broker"));
+    assert_none(&knowing.map(|source| source.path).collect::<Vec<_>>(), "`worker` joins them");
 }
 
 #[test]
-fn a_file_without_a_room_and_a_room_without_a_file_are_found() {
-    let found = planted(&[("utils.rs", "")]);
-    assert!(
-        found.iter().any(|violation| violation.contains("src/utils.rs has no room")),
-        "{found:?}"
-    );
-    let found = planted(&[("lib.rs", "pub mod inner { pub struct S; }")]);
-    assert!(found.iter().any(|violation| violation.contains("module `inner`")), "{found:?}");
-    let found = House::new([("lib.rs", "")], []).violations(SMALL, &[]);
-    let entries = ["`core.rs`", "`core/`", "`edge.rs`"];
-    for entry in entries {
-        assert!(
-            found.iter().any(|violation| violation.to_string().contains(entry)),
-            "{entry}: {found:?}"
-        );
+fn core_rooms_have_no_io_no_clock_and_no_chance() {
+    let rooms = rooms();
+    let is_core = |name: &str| rooms.iter().any(|room| room.name == name && room.is_core);
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| is_core(source.room())) {
+        let mut code = source.code.clone();
+        for pure in PURE_ALL_THE_SAME {
+            code = code.replace(pure, "");
+        }
+        let found = IMPURE.iter().filter(|word| code.contains(**word));
+        wrong.extend(found.map(|word| format!("src/{}: {word}", source.path)));
     }
-    assert_eq!(found.len(), entries.len(), "{found:?}");
-    let found =
-        House::new([("core.rs", "use serde::Serialize;"), ("edge.rs", "")], []).unused(SMALL);
+    assert_none(&wrong, "a core room computes: pass it in, or move it to an edge");
+}
+
+#[test]
+fn files_have_one_subject() {
+    let wrong = sources().into_iter().filter_map(|source| {
+        let most = if source.path == "main.rs" { 40 } else { 500 };
+        let Source { path, lines, .. } = source;
+        (lines > most).then(|| format!("src/{path}: {lines} lines, at most {most}"))
+    });
+    assert_none(&wrong.collect::<Vec<_>>(), "it is probably two things: split it by noun");
+}
+
+#[test]
+fn few_files_outside_topology_name_a_strategy() {
+    let names = ["Strategy::Levels", "Strategy::Ladder", "Strategy::DelayedExchange"];
+    let is_naming = |source: &Source| {
+        source.room() != "topology" && names.iter().any(|name| source.code.contains(name))
+    };
+    let mut naming: Vec<String> =
+        sources().into_iter().filter(is_naming).map(|source| source.path).collect();
+    naming.sort();
     assert_eq!(
-        found,
-        ["`core`: jiff", "`core`: std::time::Instant", "`edge`: core", "`edge`: tokio"],
-        "what a room may and does not is found"
+        naming, NAMING_A_STRATEGY,
+        "ask topology/delays instead, or say in the page why not"
     );
-    assert_eq!(room_of(ROOMS, "decisions/batch.rs").map(|room| room.name), Some("decisions"));
-    assert_eq!(room_of(ROOMS, "worker/receive/settle.rs").map(|room| room.name), Some("worker"));
+    let page = include_str!("../../docs/adr/0007-one-door-for-strategies.md");
+    for file in NAMING_A_STRATEGY {
+        assert!(page.contains(&format!("`{file}`")), "the page does not list {file}");
+    }
 }
