@@ -13,14 +13,13 @@ test: ## lint and licences, then every test against real services
 test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
 	@OVERDUE_RABBITMQ=4.0 docker/test.sh
 
-test-delayed: ## the tests of the delayed message exchange plugin (rabbitmq-plugins/README.md)
+test-delayed: ## the tests of the delayed message exchange plugin, OVERDUE_DELAYED_PLUGIN=FILE.ez
 	@docker/test-delayed.sh
 
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
 	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh
 
-SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh \
-	rabbitmq-plugins/*.sh)
+SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
 
 lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check

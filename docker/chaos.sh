@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # Minutes of faults, on containers that nothing else uses and that are removed in the end.
 # MINUTES is how long strikes go on, SEED which they are, CLUSTER=3 takes a cluster of three brokers.
-set -euo pipefail
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
-# shellcheck source=docker/lib/say.sh
-source docker/lib/say.sh
-# shellcheck source=docker/lib/lock.sh
-source docker/lib/lock.sh
-
-# Cargo is not one of make's jobs, and would warn about a job server that it cannot reach.
-unset MAKEFLAGS MFLAGS
+# shellcheck source=docker/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 case ${CLUSTER:-1} in
   1) stack=storm ;;

@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # The demonstration, from nothing: services, topology, a worker as its own process, 2000 orders, of which
 # half are paid. Exits as `overdue demo` does.
-set -euo pipefail
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
-# shellcheck source=docker/lib/say.sh
-source docker/lib/say.sh
-# shellcheck source=docker/lib/lock.sh
-source docker/lib/lock.sh
-
-# Cargo is not one of make's jobs, and would warn about a job server that it cannot reach.
-unset MAKEFLAGS MFLAGS
+# shellcheck source=docker/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 target=${CARGO_TARGET_DIR:-target}
 overdue=$target/debug/overdue

@@ -1,13 +1,8 @@
 #!/usr/bin/env bash
 # Brings RabbitMQ and PostgreSQL for development, demo and tests, in containers. docs/services.md
 # is its manual.
-set -euo pipefail
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source=docker/lib/say.sh
-source "$root/docker/lib/say.sh"
-# shellcheck source=docker/lib/lock.sh
-source "$root/docker/lib/lock.sh"
+# shellcheck source=docker/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 # shellcheck source=docker/lib/engine.sh
 source "$root/docker/lib/engine.sh"
 # shellcheck source=docker/lib/images.sh
@@ -37,8 +32,8 @@ usage: docker/services.sh COMMAND
                        remove that stack alone
 
 OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, status, logs
-and down are about both. OVERDUE_DELAYED_PLUGIN is the plugin for delayed, its release file or the
-folder of its source, where it cannot be fetched (rabbitmq-plugins/README.md).
+and down are about both. OVERDUE_DELAYED_PLUGIN is the release file of the plugin for delayed
+(rabbitmq-plugins/README.md).
 TEXT
 }
 

@@ -1,19 +1,10 @@
 #!/usr/bin/env bash
 # The tests that need a broker with the delayed message exchange plugin, on one that has it.
-set -euo pipefail
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
-# shellcheck source=docker/lib/say.sh
-source docker/lib/say.sh
-# shellcheck source=docker/lib/lock.sh
-source docker/lib/lock.sh
-
-# Cargo is not one of make's jobs, and would warn about a job server that it cannot reach.
-unset MAKEFLAGS MFLAGS
+# shellcheck source=docker/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 run_tests() {
-  # First, because it fails at once where the plugin cannot be had.
+  # First, because it fails at once where the plugin is missing.
   docker/services.sh up delayed </dev/null
   eval "$(docker/services.sh env delayed)"
   if command -v cargo-nextest >/dev/null; then

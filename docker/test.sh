@@ -1,28 +1,15 @@
 #!/usr/bin/env bash
 # Lint, then every test, against services in containers that start meanwhile. With OVERDUE_RABBITMQ
-# set to another version than the default, what has nothing to do with the broker is left out.
-set -euo pipefail
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
-# shellcheck source=docker/lib/say.sh
-source docker/lib/say.sh
-# shellcheck source=docker/lib/lock.sh
-source docker/lib/lock.sh
-# shellcheck source=docker/lib/engine.sh
-source docker/lib/engine.sh
-
-# Cargo is not one of make's jobs, and would warn about a job server that it cannot reach.
-unset MAKEFLAGS MFLAGS
-
-requirements=tests/python/requirements.txt
-venv=$root/target/python
+# set to another version than the default, what has nothing to do with the broker is left out. With
+# OVERDUE_TEST_ALL=1 it installs what few tests need: Java, Go, node's amqplib, promtool, libfaketime.
+# shellcheck source=docker/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 is_default_version() { [[ ${OVERDUE_RABBITMQ:-4.3} == 4.3 ]]; }
 
 # The interpreter for the tests that act as an order service written in Python.
 ensure_python() {
-  [[ -e $requirements ]] || return 0
+  local requirements=tests/python/requirements.txt venv=$root/target/python
   export OVERDUE_TEST_PYTHON=$venv/bin/python
   # Copied last: one that was interrupted is made again.
   if cmp --silent "$requirements" "$venv/installed.txt" \
@@ -38,66 +25,38 @@ ensure_python() {
   cp "$requirements" "$venv/installed.txt"
 }
 
-# amqplib, for the tests that act as a publisher written in JavaScript.
-ensure_node() {
-  local manifest=tests/javascript/package.json folder=$root/target/node
-  cmp --silent "$manifest" "$folder/installed.json" && return
-  if ! command -v npm >/dev/null; then
-    say "LEFT OUT: the tests in JavaScript, which need node and npm"
-    return
-  fi
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  cp "$manifest" "$folder/package.json"
-  if (cd "$folder" && npm install --silent --no-audit --no-fund --no-package-lock); then
-    cp "$manifest" "$folder/installed.json"
-  else
-    say "LEFT OUT: the tests in JavaScript: npm could not install what $manifest names"
-  fi
-}
-
-# Clients, and a compiler, for the examples in Java and Go. Without them their tests leave them out.
-ensure_java_and_go() {
-  local absent=()
-  [[ -e /usr/share/java/amqp-client.jar ]] || absent+=(librabbitmq-client-java)
-  command -v javac >/dev/null || absent+=(default-jdk-headless)
-  command -v go >/dev/null || absent+=(golang-go)
+# ensure_all: what OVERDUE_TEST_ALL=1 adds. A test that lacks it says so and is left out.
+ensure_all() {
+  local lacking=() folder=$root/target/prometheus
+  [[ -e /usr/share/java/amqp-client.jar ]] || lacking+=(librabbitmq-client-java)
+  command -v javac >/dev/null || lacking+=(default-jdk-headless)
+  command -v go >/dev/null || lacking+=(golang-go)
   [[ -e /usr/share/gocode/src/github.com/rabbitmq/amqp091-go ]] \
-    || absent+=(golang-github-rabbitmq-amqp091-go-dev)
-  ((${#absent[@]} == 0)) && return
-  if ! is_root_on_debian || ! (apt_install "${absent[@]}"); then
-    say "LEFT OUT: the examples in Java and Go without ${absent[*]}"
+    || lacking+=(golang-github-rabbitmq-amqp091-go-dev)
+  compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || lacking+=(libfaketime)
+  if ((${#lacking[@]} > 0)); then
+    is_root_on_debian || die 69 "OVERDUE_TEST_ALL needs ${lacking[*]}"
+    apt_install "${lacking[@]}"
+  fi
+  if ! command -v promtool >/dev/null && [[ ! -x $folder/promtool ]]; then
+    logged "could not take promtool out of the package prometheus" extract_promtool "$folder"
+  fi
+  folder=$root/target/node
+  if ! cmp --silent tests/javascript/package.json "$folder/installed.json"; then
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    cp tests/javascript/package.json "$folder/"
+    (cd "$folder" && npm install --silent --no-audit --no-fund --no-package-lock)
+    cp tests/javascript/package.json "$folder/installed.json"
   fi
 }
 
-# Prometheus's own tool, for the alerts and the metrics. Taken out of the package, which would install and start a server.
-ensure_promtool() {
-  local folder=$root/target/prometheus
-  command -v promtool >/dev/null && return
-  [[ -x $folder/promtool ]] && return
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  if ! is_root_on_debian || ! extract_promtool "$folder"; then
-    say "LEFT OUT: promtool's checks of deploy/prometheus and /metrics; it is in the package prometheus"
-  fi
-}
-
-# A wrong clock, for workers that have one.
-ensure_faketime() {
-  compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null && return
-  if ! is_root_on_debian || ! (apt_install libfaketime); then
-    say "LEFT OUT: workers with a wrong clock, which need libfaketime"
-  fi
-}
-
+# The package itself would start a server.
 extract_promtool() (
-  cd "$1"
-  apt-get update >/dev/null 2>&1 </dev/null || true
-  # As root in a folder that apt's own user may not write to it says so, and does it.
-  apt-get download --quiet prometheus >/dev/null 2>&1 </dev/null \
-    && dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract ./usr/bin/promtool \
-    && mv usr/bin/promtool promtool.new && ./promtool.new --version >/dev/null 2>&1 \
-    && rm -r usr prometheus_*.deb && mv promtool.new promtool
+  mkdir -p "$1" && cd "$1" || exit
+  apt-get update || true
+  apt-get download --quiet prometheus \
+    && dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract --strip-components=3 ./usr/bin/promtool
 )
 
 # Licences, advisories and sources of the dependencies, where the tool is installed.
@@ -125,10 +84,11 @@ run_tests() {
   wait "$services"
   # After the services: both may install packages.
   ensure_python
-  ensure_node
-  ensure_java_and_go
-  ensure_promtool
-  ensure_faketime
+  if [[ ${OVERDUE_TEST_ALL:-} == 1 ]]; then
+    ensure_all
+  else
+    say "LEFT OUT: order services in Java, Go and JavaScript, promtool, wrong clocks; OVERDUE_TEST_ALL=1 has them"
+  fi
   eval "$(docker/services.sh env)"
   # Gigabytes that the compiler wrote are not to stand before what broker and database write.
   sync
@@ -139,8 +99,7 @@ run_tests() {
   fi
   if is_default_version; then cargo test --doc; fi
   if [[ -z ${OVERDUE_DELAYED_BROKER_URL:-} ]]; then
-    say "LEFT OUT: the tests in tests/it/delayed.rs, which need a broker with the delayed message" \
-      "exchange plugin; \`make test-delayed\` runs them"
+    say "LEFT OUT: tests/it/delayed.rs, which needs the delayed message exchange plugin; \`make test-delayed\` has it"
   fi
 }
 

@@ -1,12 +1,9 @@
-# RabbitMQ with the delayed message exchange plugin, which is the folder `plugin` of the build context: its
-# release file, or its source. `docker/services.sh up delayed` builds it; see README.md here.
+# RabbitMQ with the delayed message exchange plugin, whose release file is the build context.
+# `docker/services.sh up delayed` builds it; see README.md here.
 ARG BASE=rabbitmq:4.0-management
-FROM ${BASE} AS build
-COPY plugin /plugin
-COPY delayed-build.sh /
-RUN bash /delayed-build.sh /plugin /built
-
 FROM ${BASE}
-COPY --from=build /built /built
-# Where the broker's own plugins are: it depends on the image.
-RUN cp -R /built/* "$(dirname "$(readlink -f "$(command -v rabbitmq-server)")")/../plugins/" && rm -rf /built
+COPY *.ez /tmp/plugin/
+# Where the broker's own plugins are depends on the image.
+RUN chmod 644 /tmp/plugin/*.ez \
+ && mv /tmp/plugin/*.ez "$(dirname "$(readlink -f "$(command -v rabbitmq-server)")")/../plugins/" \
+ && rmdir /tmp/plugin
