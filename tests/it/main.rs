@@ -32,6 +32,7 @@ mod hold;
 mod hostile_sizes;
 mod independent;
 mod interrupted;
+mod invariants;
 mod kill;
 mod ladder;
 mod ladder_publishers;

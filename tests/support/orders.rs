@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deadpool_postgres::Transaction;
 use overdue::internals::store::Connection;
-use tokio_postgres::Row;
+use tokio_postgres::{Client, Row};
 
 use super::{World, until};
 
@@ -128,9 +128,9 @@ impl World {
         assert_eq!(self.status(id).await, state);
     }
 
-    /// Every deadline is now.
+    /// The deadline of every unpaid order is now.
     pub async fn due_now(&self) {
-        self.sql("UPDATE orders SET due_at = now()").await;
+        self.sql("UPDATE orders SET due_at = now() WHERE status = 'unpaid'").await;
     }
 
     /// Runs statements in the test's schema.
@@ -241,37 +241,31 @@ impl World {
         )
     }
 
-    /// What must hold at every moment, whatever broke before:
-    /// no order is closed twice, or early, or closed and paid; each closed order has its closure; and
-    /// every unit of stock is where its order says.
+    /// What must hold at every moment, whatever broke before: see `sql/invariants.sql`.
     ///
     /// # Panics
     /// Names everything that does not hold.
     pub async fn assert_invariants(&self) {
-        const BROKEN: &str = "
-            SELECT 'closed twice: ' || order_id FROM closures GROUP BY order_id HAVING count(*) > 1
-            UNION ALL
-            SELECT 'closed early: ' || order_id FROM closures WHERE closed_at < due_at
-            UNION ALL
-            SELECT 'closure of an order that is ' || status || ': ' || order_id
-            FROM orders JOIN closures ON order_id = orders.id WHERE status <> outcome
-            UNION ALL
-            SELECT 'closed without closure: ' || id FROM orders
-            WHERE status = 'closed' AND id NOT IN (SELECT order_id FROM closures)
-            UNION ALL
-            SELECT 'stock of ' || sku || ' is ' || s::text || ', expected ' || expected::text FROM (
-                SELECT stock.sku, (available, reserved, sold) AS s, (
-                    available + reserved + sold
-                        - coalesce(sum(qty) FILTER (WHERE status NOT IN ('closed', 'cancelled')), 0),
-                    coalesce(sum(qty) FILTER (WHERE status = 'unpaid'), 0),
-                    coalesce(sum(qty) FILTER (WHERE status IN ('paid', 'shipped', 'completed')), 0)) AS expected,
-                    available + reserved + sold AS total
-                FROM stock LEFT JOIN (order_items JOIN orders ON orders.id = order_id)
-                    ON order_items.sku = stock.sku
-                GROUP BY stock.sku
-            ) shelves WHERE s::text <> expected::text OR total <> {STOCK}";
-        let rows = self.rows(&BROKEN.replace("{STOCK}", &STOCK.to_string())).await;
-        let broken: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let client = self.store.client().await.unwrap();
+        let broken = broken(&client, "", (false, &[])).await;
         assert!(broken.is_empty(), "invariants broken:\n{}", broken.join("\n"));
     }
+}
+
+/// What does not hold of the orders and SKUs of a prefix, each with an example; `finished` as in
+/// `sql/invariants.sql`, and what was answered about which order.
+pub async fn broken(
+    client: &Client,
+    prefix: &str,
+    (finished, answers): (bool, &[(&str, &str)]),
+) -> Vec<String> {
+    const SQL: &str = include_str!("../../sql/invariants.sql");
+    let (ids, answers): (Vec<&str>, Vec<&str>) = answers.iter().copied().unzip();
+    let rows = client.query(SQL, &[&prefix, &STOCK, &finished, &ids, &answers]).await.unwrap();
+    let broken = rows.iter().filter(|row| row.get::<_, i64>("broken") > 0);
+    let text = |row: &Row| {
+        let (what, example): (&str, &str) = (row.get("what"), row.get("example"));
+        format!("{what}: {example}")
+    };
+    broken.map(text).collect()
 }
