@@ -137,7 +137,6 @@ impl Cli {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         self.global.warn_of_passwords();
         let settings = self.global.settings()?;
-        let global = self.global.clone();
         let writing = if self.is_worker() { Writing::Beside } else { Writing::AtOnce };
         telemetry::install(&self.log(&settings), writing).map_err(Failure::configuration)?;
         match self.command {
@@ -149,7 +148,7 @@ impl Cli {
             Command::Verify(verify) => verify.run(&settings).await,
             Command::Unblock(unblock) => unblock.run(&settings).await,
             Command::Doctor(doctor) => doctor.run(&settings).await,
-            Command::Run(run) => run.run(&settings, global).await,
+            Command::Run(run) => run.run(&settings).await,
             Command::Health(health) => health.run(&settings).await,
             Command::Status(status) => status.run(&settings).await,
             Command::Parked(parked) => parked.run(&settings).await,

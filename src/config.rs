@@ -4,7 +4,6 @@ mod alert;
 mod alert_keys;
 mod environment;
 mod error;
-mod files;
 mod keys;
 mod layers;
 mod listen;

@@ -235,9 +235,6 @@ pub mod plan {
     pub mod stats {
         pub use crate::plan::stats::{AppliedPolicy, QueueStats};
     }
-    pub mod taken_away {
-        pub use crate::plan::taken_away::taken_away;
-    }
     pub mod waiting {
         pub use crate::plan::waiting::{GaveUp, Next, Waiting};
     }

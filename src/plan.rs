@@ -18,7 +18,6 @@ pub(crate) mod schema;
 pub(crate) mod snapshot;
 mod stage;
 pub(crate) mod stats;
-pub(crate) mod taken_away;
 mod text;
 mod ttl_ms;
 mod upstream;

@@ -17,28 +17,6 @@ pub struct DrainOverrun {
 #[derive(Clone, Debug, Default)]
 pub struct Stop(CancellationToken);
 
-/// SIGHUP, which asks a worker to read its files again. Several at once are one.
-#[derive(Debug)]
-pub(crate) struct Hangups(tokio::signal::unix::Signal);
-
-impl Hangups {
-    /// From now on it does not end the process.
-    ///
-    /// # Errors
-    /// The handler cannot be installed.
-    pub(crate) fn install() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        signal(SignalKind::hangup()).map(Self)
-    }
-
-    /// Waits for the next one.
-    pub(crate) async fn received(&mut self) {
-        if self.0.recv().await.is_none() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
 impl Stop {
     /// Nothing asks to stop yet.
     #[must_use]
@@ -89,7 +67,8 @@ impl Stop {
         }
     }
 
-    /// Takes SIGTERM and SIGINT: the first is a request, the second ends the process with `code`, after `last`.
+    /// Takes SIGTERM, SIGINT and SIGHUP: the first is a request, a second SIGTERM or SIGINT ends the process with `code`, after
+    /// `last`. A terminal that closes may send SIGHUP twice.
     ///
     /// # Errors
     /// The handlers cannot be installed.
@@ -97,12 +76,17 @@ impl Stop {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         let stop = self.clone();
         tokio::spawn(async move {
             loop {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}
+                    _ = hangup.recv() => {
+                        stop.request();
+                        continue;
+                    }
                 }
                 if stop.is_requested() {
                     last();

@@ -14,7 +14,6 @@ pub(crate) mod metrics;
 mod millis;
 pub(crate) mod notices;
 pub(crate) mod observed;
-pub(crate) mod reload;
 pub(crate) mod sweep;
 
 use std::time::Duration;

@@ -53,11 +53,6 @@ impl Failure {
         Self { code: FAILED, text: text.into() }
     }
 
-    /// Something does not answer, and may do so later.
-    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
-        Self { code: UNAVAILABLE, text: text.into() }
-    }
-
     /// Settings, topology or tables are wrong.
     pub(crate) fn configuration(text: impl Into<String>) -> Self {
         Self { code: CONFIGURATION, text: text.into() }

@@ -1,7 +1,6 @@
 //! The options that every command has, and the settings that follow from them.
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -15,7 +14,7 @@ use crate::config::{Flags, SecretUrl, Settings};
 /// of a command that asks nobody.
 const CONNECTIONS: &str = "Connections (for commands that ask broker or database)";
 
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(super) struct Global {
     /// The topology file [default: topology.toml]
     #[arg(long, global = true, value_name = "FILE")]
@@ -54,13 +53,6 @@ impl Global {
             database_url: database.read()?,
         };
         Ok(Settings::load(self.config.as_deref(), &flags)?)
-    }
-
-    /// The files that settings come from, with those that they have `named`.
-    pub(super) fn files(&self, named: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        let urls = self.urls().into_iter().filter_map(|url| url.file.map(Path::to_owned));
-        let own = Settings::file(self.config.as_deref());
-        own.into_iter().chain(urls).chain(named.iter().cloned()).collect()
     }
 
     /// Says once which flag shows a password.

@@ -1,30 +1,28 @@
-//! `overdue run`: check everything once, declare the topology, then work until a signal; SIGHUP or a changed file does the same
-//! anew.
+//! `overdue run`: check everything once, declare the topology, then work until a signal.
 
-mod alerts;
-mod files;
-mod pages;
 mod prepare;
-mod reload;
-mod running;
-mod source;
-mod still;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 
-use super::{exit::Failure, global::Global, setup};
+use super::{exit::Failure, setup};
 use crate::{
-    config::{Listen, Settings},
-    listen, telemetry,
+    alerting::facts::Facts,
+    config::{AlertSettings, Listen, Settings},
+    decisions::readiness::Condition,
+    listen::{self, page::Page},
+    notify::{alerts::Alerts, deliver},
+    shutdown::Stop,
+    telemetry::{exposition, labels, lately, observed},
+    worker::{self, Worker, health::Health, watch},
 };
-pub(super) use prepare::{Declaring, Effects, Inputs, prepare};
-use reload::Fixed;
-use running::{Current, Running};
-use source::Source;
+pub(super) use prepare::{Declaring, Inputs, prepare};
 
-/// Declare the topology, then close overdue orders until SIGTERM; SIGHUP reads the files again
+/// Declare the topology, then close overdue orders until SIGTERM
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// Declare nothing: for a worker without the right to, where operations run `overdue apply`
@@ -36,55 +34,114 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// `global` reads the settings again, when SIGHUP or a changed file asks for it.
-    pub(super) async fn run(self, settings: &Settings, global: Global) -> Result<(), Failure> {
-        let mut hangups = setup::hangups()?;
-        let mut source = Source::new(global, settings).await;
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
-        alerts::check(&settings.alert).await?;
-        let inputs = Inputs::read(settings)?;
-        let worker = Arc::new(prepare(settings, inputs, declaring, Effects::SomeRight).await?);
+        check_alerts(&settings.alert).await?;
+        let worker = prepare(settings, Inputs::read(settings)?, declaring).await?;
+        let worker = Arc::new(worker);
         let stop = setup::stop_on_signals()?;
-        let listen = self.listen.unwrap_or(settings.worker.listen);
-        let fixed = Fixed { flag: self.listen, listen, log: settings.log.clone(), declaring };
-        let current = Current::new(&worker);
-        let is_watched =
-            |settings: &Settings| listen.address().is_some() || !settings.alert.is_empty();
-        // They end with the process: while it drains, it says so.
-        if let Some(address) = listen.address() {
-            tokio::spawn(listen::serve(address, pages::pages(current.clone())));
+        // Pages, watch and alerts end with the process: while it drains, it says so.
+        let address = self.listen.unwrap_or(settings.worker.listen).address();
+        if let Some(address) = address {
+            tokio::spawn(listen::serve(address, pages(Arc::clone(&worker))));
         }
-        let alerts = alerts::start(&settings.alert, current.clone(), &stop);
-        let mut running = Running::start(worker, &stop, is_watched(settings));
-        loop {
-            let every = running.worker.settings.reload_on_change.as_duration();
-            tokio::select! {
-                biased;
-                ended = running.ended() => return ended,
-                () = hangups.received() => source.answers_anew(),
-                () = source.changed(every) => {}
-            }
-            let renewed = tokio::select! {
-                biased;
-                () = stop.requested() => continue,
-                renewed = fixed.renewed(&mut source, &running.worker.topology) => renewed,
-            };
-            let taken = match renewed {
-                Ok((worker, settings)) => {
-                    let watched = is_watched(&settings);
-                    let replaced = running.replace(worker, &stop, watched, &current).await;
-                    replaced.map(|()| settings).map_err(Failure::failed)
-                }
-                Err(failure) => Err(failure),
-            };
-            match taken {
-                Ok(settings) => {
-                    alerts::set(&alerts, &settings.alert);
-                    source.answers_anew();
-                    telemetry::reload::reloaded();
-                }
-                Err(failure) => source.refused(&failure),
-            }
+        if address.is_some() || !settings.alert.is_empty() {
+            worker.prepare_metrics();
+            tokio::spawn(watch::watch(Arc::clone(&worker), stop.clone()));
         }
+        start_alerts(&settings.alert, Arc::clone(&worker), &stop);
+        Ok(worker::run(&worker, &stop).await?)
+    }
+}
+
+/// Whether every alert has what it needs: at the start somebody is there to correct it.
+async fn check_alerts(alerts: &[AlertSettings]) -> Result<(), Failure> {
+    for alert in alerts {
+        deliver::check(alert).await.map_err(|reason| {
+            Failure::configuration(format!("alert `{}`: {reason}", alert.name))
+        })?;
+    }
+    Ok(())
+}
+
+/// Watches the worker, and sends messages beside everything else.
+fn start_alerts(settings: &[AlertSettings], worker: Arc<Worker>, stop: &Stop) {
+    let alerts = Alerts::new(&worker.topology.name, stop);
+    labels::prepare_alerts(settings.iter().map(|alert| alert.name.as_str()));
+    alerts.set(settings);
+    let every = worker.settings.watch_every.as_duration();
+    tokio::spawn(alerts.watch(move || every, move || facts(&worker)));
+}
+
+fn facts(worker: &Worker) -> Facts {
+    let conditions = worker.health.conditions(Instant::now(), silent(worker));
+    let failed = conditions.into_iter().filter_map(|it| Some((it.name.to_owned(), it.failure?)));
+    lately::take(failed.collect())
+}
+
+/// An answer of the database that is missing three times in a row, with time for it to fail.
+fn silent(worker: &Worker) -> Duration {
+    3 * worker.settings.watch_every.as_duration() + Duration::from_secs(45)
+}
+
+/// The page of a path.
+fn pages(worker: Arc<Worker>) -> impl Fn(&str) -> Option<Page> + Send + Sync {
+    move |path| {
+        let conditions = || worker.health.conditions(Instant::now(), silent(&worker));
+        match path {
+            "/metrics" => {
+                let conditions = conditions();
+                let holds = conditions.iter().map(|it| (it.name, it.failure.is_none()));
+                observed::ready(&holds.collect::<Vec<_>>());
+                Some(Page::metrics(exposition::text()))
+            }
+            "/readyz" => Some(ready(&conditions())),
+            "/livez" => Some(live(&worker.health, Instant::now())),
+            _ => None,
+        }
+    }
+}
+
+/// The first line is for those who read no more.
+fn ready(conditions: &[Condition]) -> Page {
+    let line =
+        |it: &Condition| format!("{:<10} {}\n", it.name, it.failure.as_deref().unwrap_or("ok"));
+    let lines: String = conditions.iter().map(line).collect();
+    let failed = conditions.iter().find_map(|it| Some((it.name, it.failure.as_ref()?)));
+    match failed {
+        None => Page::text(200, format!("ready\n{lines}")),
+        Some((name, failure)) => Page::text(503, format!("not ready: {name}: {failure}\n{lines}")),
+    }
+}
+
+fn live(health: &Health, now: Instant) -> Page {
+    let stuck = health.stuck_tasks(now);
+    if stuck.is_empty() {
+        return Page::text(200, "live\n");
+    }
+    let each = stuck.iter().map(|(task, age)| format!("{task} for {} s", age.as_secs()));
+    let each: Vec<String> = each.collect();
+    Page::text(503, format!("not live: these tasks have not moved: {}\n", each.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_with_a_task_that_is_stuck_is_not_live() {
+        let (health, began) = (Health::default(), Instant::now());
+        let minute = Duration::from_mins(1);
+        let sweep = health.task("sweep", "close", minute);
+        let relay = health.task("relay", "", 10 * minute);
+        assert_eq!(live(&health, began + minute / 2).status, 200);
+        let page = live(&health, Instant::now() + 2 * minute);
+        assert_eq!(page.status, 503);
+        assert_eq!(page.body, "not live: these tasks have not moved: sweep close for 120 s\n");
+        // It goes on, and has ended.
+        sweep.moved();
+        assert_eq!(live(&health, Instant::now() + minute / 2).status, 200);
+        drop((sweep, relay));
+        assert_eq!(live(&health, Instant::now() + 60 * minute).status, 200);
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     broker::{BrokerAddress, Management},
     config::{EffectSettings, SecretUrl, Settings},
     plan::counts::StatisticsInterval,
-    shutdown::{Hangups, Stop},
+    shutdown::Stop,
     store::{Store, orders::Effect},
     telemetry,
     text::{counted, did_you_mean},
@@ -52,19 +52,13 @@ pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
     Ok(open(database.url.expose(), &database.search_path, database.connections)?)
 }
 
-/// A stop that the first SIGTERM or SIGINT requests; the second one ends the process.
+/// A stop that the first SIGTERM, SIGINT or SIGHUP requests; a second SIGTERM or SIGINT ends the process.
 pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
     let stop = Stop::new();
     let last = || drop(telemetry::LogEnd);
     stop.on_signals(exit::INTERRUPTED.into(), last)
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     Ok(stop)
-}
-
-/// From now on SIGHUP does not end the process.
-pub(super) fn hangups() -> Result<Hangups, Failure> {
-    Hangups::install()
-        .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))
 }
 
 /// The SQL of every effect the topology names: from the settings, or built in.

@@ -155,12 +155,6 @@ static WORKER: Section = Section {
             "\"90d\"",
         ),
         key(
-            "reload_on_change",
-            "How often is looked whether a file has changed; 0s: only SIGHUP makes a worker read its files again.",
-            Kind::Text(&DURATION),
-            "\"10s\"",
-        ),
-        key(
             "listen",
             "Address and port of /metrics, /livez and /readyz; empty: none.",
             Kind::Text(&LISTEN),

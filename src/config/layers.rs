@@ -78,13 +78,8 @@ fn path(file: Option<&Path>) -> Result<Option<PathBuf>, SettingsError> {
             .then(|| Some(path.to_owned()))
             .ok_or_else(|| SettingsError::NoFile(path.to_owned()));
     }
-    Ok(found())
-}
-
-/// The settings file in this folder or the nearest above it.
-pub(super) fn found() -> Option<PathBuf> {
-    let folder = env::current_dir().ok()?;
-    folder.ancestors().map(|folder| folder.join(SETTINGS_FILE)).find(|path| path.is_file())
+    let Ok(folder) = env::current_dir() else { return Ok(None) };
+    Ok(folder.ancestors().map(|folder| folder.join(SETTINGS_FILE)).find(|path| path.is_file()))
 }
 
 /// What a settings file says. A mistake names its line and never quotes it: it may hold a password.

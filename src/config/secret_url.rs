@@ -1,7 +1,5 @@
 //! A URL among the settings, with or without a password in it.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize, Serializer};
 use url::{Url, form_urlencoded};
 
@@ -9,8 +7,6 @@ use crate::secret::Secret;
 
 /// Stands for the password where a URL is shown.
 const HIDDEN: &str = "***";
-/// Parameters that name files: RabbitMQ's, then libpq's.
-const FILES: [&str; 6] = ["cacertfile", "certfile", "keyfile", "sslrootcert", "sslcert", "sslkey"];
 
 /// A URL that may hold a password; its `Debug` is `***`.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,13 +36,6 @@ impl Serialize for SecretUrl {
 }
 
 impl SecretUrl {
-    /// The files that its parameters name: certificates and keys.
-    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let query = self.expose().split_once('?').map_or("", |(_, query)| query);
-        let pairs = form_urlencoded::parse(query.as_bytes());
-        pairs.filter(|(key, _)| FILES.contains(&&**key)).map(|(_, file)| PathBuf::from(&*file))
-    }
-
     /// Whether there is a password in it, as far as it can be read.
     #[must_use]
     pub fn has_password(&self) -> bool {

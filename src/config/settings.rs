@@ -79,8 +79,6 @@ pub struct WorkerSettings {
     pub sweep_grace: Millis,
     /// How long closures and records of dropped messages are kept; zero: for ever.
     pub keep_history: Millis,
-    /// How often is looked whether a file has changed; zero: only SIGHUP makes a worker read its files again.
-    pub reload_on_change: Millis,
     /// Where `overdue run` serves `/metrics`, `/livez` and `/readyz`.
     pub listen: Listen,
     /// How often database and broker are asked for what these say of them.
@@ -177,8 +175,6 @@ impl Default for Settings {
                 sweep_every: Millis(60_000),
                 sweep_grace: Millis(60_000),
                 keep_history: Millis(90 * 86_400_000),
-                // A file that somebody is still thinking about is not taken unasked.
-                reload_on_change: Millis(0),
                 listen: Listen::default(),
                 watch_every: Millis(10_000),
                 // Above what the sweep needs for an order whose message was lost.

@@ -75,25 +75,6 @@ impl WorkerState {
         ]
     }
 
-    /// What keeps a worker from taking the place of the one with `last`: it has to consume whatever that one consumes and what
-    /// is new, and where the database is `watched` to have had an answer.
-    #[must_use]
-    pub fn lacks(&self, last: &Self, watched: bool) -> Option<String> {
-        let broker = || self.broker();
-        let consuming = || {
-            let new = self.unconsumed.iter().filter(|timeout| !last.unconsumed.contains(timeout));
-            nothing_for(&new.map(String::as_str).collect::<Vec<_>>())
-        };
-        let database = || match &self.database {
-            Answer::NotAsked if watched => Some("the database has not answered yet".to_owned()),
-            Answer::Failed { reason, .. } if matches!(last.database, Answer::Given(_)) => {
-                Some(format!("the database does not answer: {reason}"))
-            }
-            _ => None,
-        };
-        broker().or_else(consuming).or_else(database)
-    }
-
     fn database(&self, now: Instant, silent: Duration) -> Option<String> {
         match &self.database {
             Answer::NotAsked => Some("it has not been asked yet".to_owned()),
@@ -120,7 +101,9 @@ impl WorkerState {
         if self.session != Session::Open {
             return Some("nothing is consumed".to_owned());
         }
-        nothing_for(&self.unconsumed.iter().map(String::as_str).collect::<Vec<_>>())
+        let timeouts = &self.unconsumed;
+        (!timeouts.is_empty())
+            .then(|| format!("nothing is consumed for timeout {}", timeouts.join(", ")))
     }
 
     fn closing(&self) -> Option<String> {
@@ -130,9 +113,4 @@ impl WorkerState {
             overdue.as_secs()
         ))
     }
-}
-
-fn nothing_for(timeouts: &[&str]) -> Option<String> {
-    (!timeouts.is_empty())
-        .then(|| format!("nothing is consumed for timeout {}", timeouts.join(", ")))
 }

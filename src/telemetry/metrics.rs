@@ -77,10 +77,6 @@ metrics! {
         "Rows of overdue_sql whose id cannot be an order id, in the last sweep.";
     log_lines_lost: Counter<0> = "overdue_log_lines_lost_total", &[],
         "Log lines that standard error did not take in time, or refused; nothing waits for them.";
-    reloads: Counter<0> = "overdue_reloads_total", &[],
-        "Times that SIGHUP, or a changed file, has brought other settings into effect.";
-    reload_refusals: Counter<0> = "overdue_reload_refusals_total", &[],
-        "Times that the files could not take the place of what is in effect.";
     history_deleted: Counter<0> = "overdue_history_deleted_rows_total", &[],
         "Rows of closures and dropped_messages that were deleted because of their age.";
     history_failures: Counter<0> = "overdue_history_failures_total", &[],

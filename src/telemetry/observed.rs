@@ -49,13 +49,6 @@ pub(crate) fn came_due(effect: &str, orders: Option<[usize; 4]>) {
     }
 }
 
-/// The effect was removed: what was known of it is not known any more.
-pub(crate) fn forget(effect: &str) {
-    overdue(effect, None);
-    came_due(effect, None);
-    METRICS.sweep_refused.know([effect], None);
-}
-
 /// What waits in the queues: name, what it holds, messages.
 pub(crate) fn queues(rows: &[(String, &'static str, u64)], now_s: f64) {
     let rows: Vec<_> =

@@ -16,8 +16,8 @@ use crate::decisions::{
 pub(crate) struct Health {
     state: Mutex<WorkerState>,
     tasks: Arc<Mutex<BTreeMap<String, Moved>>>,
-    /// Of each effect; shared with the workers before and after this one.
-    progress: Arc<Mutex<BTreeMap<String, Progress>>>,
+    /// Of each effect.
+    progress: Mutex<BTreeMap<String, Progress>>,
 }
 
 /// When a task has moved last, and after which time without a move it is stuck.
@@ -72,17 +72,6 @@ impl Health {
 
     pub(super) fn session_opened(&self) {
         lock(&self.state).session = Session::Open;
-    }
-
-    /// What keeps it from taking the place of the worker with `last`.
-    pub(crate) fn lacks(&self, last: &Self, watched: bool) -> Option<String> {
-        let last = lock(&last.state).clone();
-        lock(&self.state).lacks(&last, watched)
-    }
-
-    /// What `last` has closed counts as closed by the worker that takes its place.
-    pub(crate) fn follow(&mut self, last: &Self) {
-        self.progress = Arc::clone(&last.progress);
     }
 
     pub(super) fn session_ended(&self, reason: String) {

@@ -331,3 +331,33 @@ async fn a_webhook_that_answers_slowly_does_not_get_the_same_again_and_again() {
     process.until_logged("was not taken").await;
     assert_eq!(process.logged("retry_in_ms=120000"), 1, "{}", process.log());
 }
+
+/// A file system that does not answer: each alert waits for its own file, and nobody else does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_cannot_be_read_holds_up_nothing() {
+    let (world, webhook) = (World::new().await, Webhook::new(OK).await);
+    let file = world.dir.path().join("webhook.url");
+    fs::write(&file, webhook.url()).unwrap();
+    let alert = |n: usize| {
+        format!(
+            "[[alert]]\nname = \"a{n}\"\nformat = \"json\"\nurl_file = \"webhook.url\"\n{QUICK}\n"
+        )
+    };
+    // More than the worker has threads for its work.
+    let alerts: Vec<String> = (0..8).map(alert).collect();
+    fs::write(world.dir.path().join("overdue.toml"), alerts.concat()).unwrap();
+    let mut process = worker(&world).await;
+    fs::remove_file(&file).unwrap();
+    // It is opened when somebody writes, and nobody does.
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
+    process.until_logged("cannot be read within 3 s").await;
+    let orders = world.orders("o", 200, 300).await;
+    world.publish("300ms", &orders).await;
+    world.until_closed(200).await;
+    process.signal("TERM");
+    // Nobody ever writes.
+    let status = process.ended(Duration::from_mins(1)).await;
+    assert_eq!(status.code(), Some(0), "{}", process.log());
+}

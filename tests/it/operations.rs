@@ -124,26 +124,6 @@ async fn passwords_are_rotated_by_another_worker_without_an_outage() {
     assert_no_outage(&world, &[&old, &new]).await;
 }
 
-/// The files have other URLs, and the worker gets SIGHUP.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn passwords_are_rotated_by_a_signal_without_an_outage() {
-    let world = World::new().await;
-    let users = Users::of(&world).await;
-    let files = url_files(&world, "urls", users.old.each_ref().map(String::as_str));
-    let mut process = worker(&world, &files).await;
-    publish(&world, "a").await;
-    fs::remove_dir_all(world.dir.path().join("urls")).unwrap();
-    assert_eq!(url_files(&world, "urls", users.new.each_ref().map(String::as_str)), files);
-    process.signal("HUP");
-    publish(&world, "b").await;
-    process.until_logged("reloaded").await;
-    publish(&world, "c").await;
-    users.delete_old(&world).await;
-    publish(&world, "d").await;
-    world.until_closed(400).await;
-    assert_no_outage(&world, &[&process]).await;
-}
-
 fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }

@@ -2,6 +2,10 @@
 
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
+use futures_util::future::join_all;
+use overdue::internals::shutdown::Stop;
+use tokio::time::MissedTickBehavior;
+
 use crate::support::{Proxy, WorkerProcess, World, ids, until};
 
 /// 100 due orders in the queue; a worker with small batches stands still in that of the first one, which a test stalls.
@@ -25,8 +29,8 @@ async fn ready(world: &World) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sigterm_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
-    for signal in ["TERM", "INT"] {
+async fn a_signal_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
+    for signal in ["TERM", "INT", "HUP"] {
         let world = World::new().await;
         world.orders("o", 100, 0).await;
         let mut client = world.store.client().await.unwrap();
@@ -145,25 +149,61 @@ async fn a_worker_whose_broker_or_database_is_away_stops_as_well() {
     world.assert_invariants().await;
 }
 
-/// Two workers on one queue; one is stopped and started again and again while messages come.
+/// The roll-out of docs/operations.md: two workers, each stopped and started again in its turn while orders come all the time. An
+/// undisturbed worker with the same orders beside them shows how late orders are on this machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rolling_restart_loses_nothing_and_closes_nothing_twice() {
-    let world = World::new().await;
-    let orders = world.orders("o", 600, 100).await;
-    let stays = world.worker();
-    for part in orders.chunks(150) {
-        let mut process = world.started(|_| {}).await;
-        let closed = world.closed().await;
-        world.publish("100ms", part).await;
-        until("some more closed", async || world.closed().await, |now| *now > closed).await;
-        process.signal("TERM");
-        let status = process.ended(Duration::from_mins(1)).await;
-        assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", process.log());
+async fn a_roll_out_under_load_closes_every_order_once_and_none_late() {
+    let (rolled, still) = (World::new().await, World::new().await);
+    let undisturbed = still.started(|_| {}).await;
+    let mut workers = [rolled.started(|_| {}).await, rolled.started(|_| {}).await];
+    let rolled_out = Stop::new();
+    let roll_out = async {
+        for worker in &mut workers {
+            some_more_are_closed(&rolled).await;
+            worker.signal("TERM");
+            let status = worker.ended(Duration::from_mins(1)).await;
+            assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", worker.log());
+            *worker = rolled.started(|_| {}).await;
+        }
+        some_more_are_closed(&rolled).await;
+        rolled_out.request();
+    };
+    let (orders, ()) = tokio::join!(orders_come([&rolled, &still], &rolled_out), roll_out);
+    for world in [&rolled, &still] {
+        world.until_closed(orders).await;
+        world.assert_invariants().await;
+        world.parked(0).await;
     }
-    let statuses = async || world.statuses().await;
-    until("all closed", statuses, |seen| seen.get("closed") == Some(&600)).await;
-    world.until_empty("orders.unpaid").await;
-    assert_eq!(stays.stop().await.parked, 0);
-    world.assert_invariants().await;
-    world.parked(0).await;
+    let [latest, usual] = [latest_ms(&rolled).await, latest_ms(&still).await];
+    assert!(latest <= usual + 1_000, "{latest} ms late, and {usual} ms without a roll-out");
+    drop(undisturbed);
+}
+
+/// 50 orders per second in each world, until a stop is asked for; how many these were.
+async fn orders_come(worlds: [&World; 2], stop: &Stop) -> usize {
+    let publishers = [worlds[0].publisher().await, worlds[1].publisher().await];
+    let mut pace = tokio::time::interval(Duration::from_millis(100));
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut orders = 0;
+    while !stop.is_requested() {
+        pace.tick().await;
+        for (world, publisher) in worlds.iter().zip(&publishers) {
+            // The rest after the level is waited for with the message in hand.
+            let ids = world.orders(&format!("o{orders}"), 5, 700).await;
+            let sent = ids.iter().map(|id| publisher.publish(world.notice("500ms", id)));
+            assert!(join_all(sent).await.iter().all(Result::is_ok));
+        }
+        orders += 5;
+    }
+    orders
+}
+
+async fn some_more_are_closed(world: &World) {
+    let closed = world.closed().await;
+    until("some more closed", async || world.closed().await, |now| *now > closed + 20).await;
+}
+
+async fn latest_ms(world: &World) -> i64 {
+    let sql = "SELECT max(1000 * extract(epoch FROM closed_at - due_at))::bigint FROM closures";
+    world.number(sql).await
 }

@@ -56,7 +56,6 @@ mod splitting;
 mod sqlstate;
 mod stages;
 mod status;
-mod taken_away;
 mod topology_errors;
 mod topology_objects;
 mod topology_properties;

@@ -78,30 +78,6 @@ fn an_old_answer_does_not_count() {
     assert_eq!(failed(&well(now), late), [("database", "its last answer is 61 s old".to_owned())]);
 }
 
-/// A worker takes the place of another one when it does at least what that one does.
-#[test]
-fn a_successor_has_to_consume_what_the_last_one_does() {
-    let now = Instant::now();
-    let without = |timeouts: &[&str]| {
-        let unconsumed = timeouts.iter().map(|it| (*it).to_owned()).collect();
-        WorkerState { unconsumed, ..well(now) }
-    };
-    assert_eq!(well(now).lacks(&well(now), true), None);
-    let lacks = without(&["paid", "unpaid"]).lacks(&without(&["paid"]), true);
-    assert_eq!(lacks.as_deref(), Some("nothing is consumed for timeout unpaid"));
-    assert_eq!(without(&["paid"]).lacks(&without(&["paid"]), true), None);
-    let opening = WorkerState { session: Session::Opening, ..well(now) };
-    assert!(opening.lacks(&opening, true).is_some());
-    let not_asked = WorkerState { database: Answer::NotAsked, ..well(now) };
-    assert!(not_asked.lacks(&not_asked, true).is_some());
-    assert_eq!(not_asked.lacks(&not_asked, false), None);
-    let failed = Answer::Failed { since: now, reason: "no".to_owned() };
-    let failed = WorkerState { database: failed, ..well(now) };
-    assert!(failed.lacks(&well(now), true).is_some());
-    // Both of them wait for it.
-    assert_eq!(failed.lacks(&failed, true), None);
-}
-
 #[test]
 fn what_is_overdue_counts_against_a_worker_that_had_time_for_it() {
     let (began, bound) = (Instant::now(), Duration::from_mins(5));

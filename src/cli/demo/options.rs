@@ -9,7 +9,7 @@ use crate::{
     cli::{
         exit::{self, Failure},
         output::Output,
-        run::{Declaring, Effects, Inputs, prepare},
+        run::{Declaring, Inputs, prepare},
         setup,
     },
     config::Settings,
@@ -117,7 +117,7 @@ impl RunOptions {
         // The tables first: a worker checks them when it is prepared.
         ensure_tables(&setup::store(settings)?, &settings.database.search_path).await?;
         let inputs = Inputs::read(settings)?;
-        let worker = prepare(settings, inputs, Declaring::Missing, Effects::SomeRight).await?;
+        let worker = prepare(settings, inputs, Declaring::Missing).await?;
         let timeout = self.timeout(&worker.topology)?;
         let timeout = worker.topology.timeout(timeout).ok_or_else(|| {
             Failure::configuration(format!(

@@ -22,18 +22,9 @@ pub(in crate::cli) enum Declaring {
     Nothing,
 }
 
-/// Which effects have to fit the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Effects {
-    /// One at least: a wrong one concerns its own timeouts.
-    SomeRight,
-    /// Each of them: what works is not to be given up for what does not.
-    AllRight,
-}
-
 /// What the files say: all of it is read before anybody is asked.
 pub(in crate::cli) struct Inputs {
-    pub(super) topology: Topology,
+    topology: Topology,
     effects: BTreeMap<String, Effect>,
     address: BrokerAddress,
     store: Store,
@@ -41,7 +32,7 @@ pub(in crate::cli) struct Inputs {
 }
 
 impl Inputs {
-    /// Reads topology, SQL and certificates, on a thread that may wait for them.
+    /// Reads topology, SQL and certificates.
     pub(in crate::cli) fn read(settings: &Settings) -> Result<Self, Failure> {
         let topology = setup::topology(settings)?;
         Ok(Self {
@@ -59,11 +50,10 @@ pub(in crate::cli) async fn prepare(
     settings: &Settings,
     inputs: Inputs,
     declaring: Declaring,
-    which: Effects,
 ) -> Result<Worker, Failure> {
     let Inputs { topology, effects, address, store, management } = inputs;
     store.ping().await?;
-    check_effects(&store, &effects, which).await?;
+    check_effects(&store, &effects).await?;
     store.check_outbox().await?;
     if settings.schedule.publish == PublishScheduled::On
         && let Some(lacks) = store.schedule_lacks().await?
@@ -89,19 +79,15 @@ pub(in crate::cli) async fn prepare(
     Ok(worker.with_events(settings.events.clone()).with_schedule(settings.schedule))
 }
 
-/// Where none is right there is nothing to do.
-async fn check_effects(
-    store: &Store,
-    effects: &BTreeMap<String, Effect>,
-    which: Effects,
-) -> Result<(), Failure> {
+/// A wrong effect concerns its own timeouts; if none is right there is nothing to do.
+async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Result<(), Failure> {
     let mut wrong = Vec::new();
     for effect in effects.values() {
         if let Err(error) = store.check_effect(effect).await {
             wrong.push((&effect.name, error));
         }
     }
-    let refused = which == Effects::AllRight || wrong.len() == effects.len();
+    let refused = wrong.len() == effects.len();
     for (effect, error) in wrong {
         if refused || error.kind() != FailureKind::Configuration {
             return Err(error.into());
