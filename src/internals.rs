@@ -205,39 +205,15 @@ pub mod plan {
     pub use crate::plan::{
         Change, Contents, Difference, Draining, Drains, Needed, Note, Plan, Reason, Refusal,
         Replaced, RetiredExchange, Step,
+        counts::{CountReport, CountReports, StatisticsInterval},
+        diff::diff,
+        drain_wait::{DrainWait, GaveUp, Next},
+        generation::{name_of, number_of},
+        retired_exchange::is_needed,
+        saved::{BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION, schema},
+        snapshot::{AppliedPolicy, Clock, QueueStats, Snapshot},
+        step_order::KeptQueues,
     };
-    pub mod counts {
-        pub use crate::plan::counts::{CountReport, CountReports, StatisticsInterval};
-    }
-    pub mod diff {
-        pub use crate::plan::diff::diff;
-    }
-    pub mod exchanges {
-        pub use crate::plan::exchanges::is_needed;
-    }
-    pub mod generation {
-        pub use crate::plan::generation::{name_of, number_of};
-    }
-    pub mod kept {
-        pub use crate::plan::kept::KeptQueues;
-    }
-    pub mod saved {
-        pub use crate::plan::saved::{
-            BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION,
-        };
-    }
-    pub mod schema {
-        pub use crate::plan::schema::schema;
-    }
-    pub mod snapshot {
-        pub use crate::plan::snapshot::{Clock, Snapshot};
-    }
-    pub mod stats {
-        pub use crate::plan::stats::{AppliedPolicy, QueueStats};
-    }
-    pub mod waiting {
-        pub use crate::plan::waiting::{GaveUp, Next, Waiting};
-    }
 }
 pub mod secret {
     pub use crate::secret::Secret;

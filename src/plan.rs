@@ -2,44 +2,32 @@
 
 pub(crate) mod counts;
 pub(crate) mod diff;
-pub(crate) mod difference;
-pub(crate) mod drains;
-pub(crate) mod exchanges;
+pub(crate) mod drain_wait;
+mod draining;
 pub(crate) mod generation;
-pub(crate) mod kept;
-mod note;
-mod other_leads;
-pub(crate) mod ownership;
-pub(crate) mod reason;
-mod retired_exchange;
-mod retirement;
+mod ladder_lines;
+pub(crate) mod own_queues;
+mod refusal;
+pub(crate) mod retired_exchange;
+mod retired_queue;
 pub(crate) mod saved;
-pub(crate) mod schema;
 pub(crate) mod snapshot;
-mod stage;
-pub(crate) mod stats;
-mod text;
-mod ttl_ms;
-mod upstream;
-pub(crate) mod waiting;
+mod step;
+pub(crate) mod step_order;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::draining::count_of;
+use self::generation::number_of;
 pub use self::{
-    difference::Difference,
-    drains::Drains,
-    note::Note,
-    reason::{Contents, Reason, Replaced},
-    retired_exchange::{Needed, RetiredExchange},
+    draining::{Draining, Drains, Needed, RetiredExchange},
+    refusal::{Note, Refusal},
+    step::{Change, Contents, Difference, Reason, Replaced, Step},
 };
-use crate::{
-    objects::{Binding, Exchange, Queue},
-    text::counted,
-    topology::Topology,
-};
+use crate::{objects::Argument, text::counted, topology::Topology};
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,96 +44,6 @@ pub struct Plan {
     /// What it leaves alone, and a person should know of.
     #[serde(default)]
     pub notes: Vec<Note>,
-}
-
-/// One change and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Step {
-    /// What to do.
-    pub change: Change,
-    /// Why.
-    pub reason: Reason,
-}
-
-/// What a step does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "action", rename_all = "snake_case")]
-pub enum Change {
-    /// Declare an exchange.
-    CreateExchange(Exchange),
-    /// Declare a queue.
-    CreateQueue(Queue),
-    /// Bind a queue or an exchange to an exchange.
-    Bind(Binding),
-    /// Mark the queue of a removed timeout, named by its mark, as leaving from now on; it stays bound until nothing can
-    /// be on its way to it any more.
-    Leave(Binding),
-    /// Take a binding away, so that nothing new comes into a queue that is retired.
-    Unbind(Binding),
-    /// Delete an exchange that delayed messages with another strategy, once nothing can be on its way to it any more.
-    DeleteExchange {
-        /// The exchange.
-        #[serde(rename = "name")]
-        exchange: String,
-    },
-    /// Delete a retired queue, once nothing is in it any more.
-    DeleteQueue {
-        /// The queue.
-        #[serde(rename = "name")]
-        queue: String,
-        /// Messages that are lost with it: zero, unless the queue was named with `--discard`.
-        #[serde(rename = "messages_lost")]
-        lost: u64,
-    },
-}
-
-/// A retired queue with messages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Draining {
-    /// The queue.
-    pub queue: String,
-    /// Messages in it; `null` where the broker has not counted them.
-    pub messages: Option<u64>,
-    /// How they come out, and when the last is due.
-    pub drains: Drains,
-}
-
-/// Why a plan is not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "because")]
-pub enum Refusal {
-    /// An exchange exists with other properties; it cannot be changed, and replacing it would lose what is
-    /// published meanwhile.
-    #[serde(rename = "exchange_differs")]
-    Exchange {
-        /// The exchange.
-        exchange: String,
-        /// Everything that differs.
-        differences: Vec<Difference>,
-    },
-    /// A business queue that the topology no longer has holds messages, and more may come in.
-    #[serde(rename = "queue_holds_messages")]
-    Occupied {
-        /// The queue.
-        queue: String,
-        /// Messages in it; `null` where the broker has not counted them.
-        messages: Option<u64>,
-    },
-    /// A queue was named with `--discard` that is not the queue of a removed timeout.
-    #[serde(rename = "queue_may_not_be_discarded")]
-    Kept {
-        /// The queue.
-        queue: String,
-    },
-}
-
-/// A count of messages as a person reads it.
-#[must_use]
-pub(crate) fn count_of(messages: Option<u64>) -> String {
-    messages.map_or_else(
-        || "an unknown number of messages".to_owned(),
-        |messages| counted(messages, "message"),
-    )
 }
 
 impl Plan {
@@ -212,29 +110,149 @@ impl Plan {
         });
         lost.sum()
     }
+
+    fn lines(&self, of: impl Fn(&&Step) -> bool) -> impl Iterator<Item = String> {
+        ladder_lines::lines(&self.steps, self.steps.iter().filter(of)).into_iter()
+    }
+
+    /// One line: how much of what, and whether anything could be lost.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let draining = match self.draining.len() {
+            0 => String::new(),
+            1 => "; 1 retired queue is draining".to_owned(),
+            many => format!("; {many} retired queues are draining"),
+        };
+        if self.is_empty() {
+            return format!("no change: the broker has this topology{draining}");
+        }
+        let count = |of: fn(&Change) -> bool| self.changes().filter(|change| of(change)).count();
+        let parts = [
+            (count(|it| matches!(it, Change::CreateExchange(_))), "exchange", " to create"),
+            (count(|it| matches!(it, Change::CreateQueue(_))), "queue", " to create"),
+            (
+                count(|it| matches!(it, Change::Bind(it) if it.mark_of().is_none())),
+                "binding",
+                " to add",
+            ),
+            (
+                count(|it| matches!(it, Change::Bind(it) if it.mark_of().is_some())),
+                "queue",
+                " to adopt",
+            ),
+            (count(|it| matches!(it, Change::Leave(_))), "queue", " to leave in stages"),
+            (count(|it| matches!(it, Change::Unbind(_))), "binding", " to take away"),
+            (count(|it| matches!(it, Change::DeleteQueue { .. })), "queue", " to delete"),
+            (count(|it| matches!(it, Change::DeleteExchange { .. })), "exchange", " to delete"),
+            (self.refusals.len(), "refusal", ""),
+        ];
+        let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+        let list: Vec<String> =
+            parts.map(|(count, noun, todo)| format!("{}{todo}", counted(count, noun))).collect();
+        format!("{}{draining}; {}", list.join(", "), self.verdict())
+    }
+
+    /// Messages in levels that may be for a timeout that is removed.
+    fn may_be_parked(&self) -> u64 {
+        let waiting = self.steps.iter().map(|step| match step.reason {
+            Reason::TimeoutRemoved { in_levels, .. } => in_levels,
+            _ => 0,
+        });
+        waiting.max().unwrap_or_default()
+    }
+
+    /// Whether anything could be lost.
+    fn verdict(&self) -> String {
+        let misdirected = self.draining.iter().filter(|queue| queue.drains.misdirected());
+        let misdirected: Vec<&str> = misdirected.map(|queue| queue.queue.as_str()).collect();
+        match (self.refusals.is_empty(), self.lost()) {
+            (false, _) => "nothing is carried out".to_owned(),
+            (true, 0) if !misdirected.is_empty() => format!(
+                "no message is lost by it, but what waits in {} does not come out as the topology says",
+                misdirected.join(", ")
+            ),
+            (true, 0) => match self.may_be_parked() {
+                0 => "no message is lost".to_owned(),
+                messages => format!(
+                    "no message is lost, but up to {} in the levels may come to the parking lot",
+                    counted(messages, "message")
+                ),
+            },
+            (true, 1) => "1 message is LOST".to_owned(),
+            (true, messages) => format!("{messages} messages are LOST"),
+        }
+    }
+
+    /// Takes out of it what gives levels another lead; the queues that stay as they are.
+    pub(crate) fn leave_other_leads(&mut self, topology: &Topology) -> Vec<String> {
+        let mut new = BTreeSet::new();
+        let mut old = Vec::new();
+        for step in &self.steps {
+            if let (Change::CreateQueue(queue), Reason::Replaces(replaced)) =
+                (&step.change, &step.reason)
+                && differs_in_lead(topology, replaced)
+            {
+                new.insert(queue.name.clone());
+                old.push(replaced.queue.clone());
+            }
+        }
+        self.steps.retain(|step| match &step.change {
+            Change::CreateQueue(queue) => !new.contains(&queue.name),
+            Change::Bind(binding) => !new.contains(&binding.destination),
+            _ => true,
+        });
+        old
+    }
 }
 
-impl Step {
-    /// Whether it only says whose the topology's queues are.
-    #[must_use]
-    pub(crate) fn marks(&self, topology: &Topology) -> bool {
-        match &self.change {
-            Change::CreateExchange(exchange) => exchange.name == topology.mark_exchange(),
-            Change::Bind(binding) => binding.mark_of().is_some(),
-            _ => false,
-        }
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let adopts = |step: &&Step| matches!(step.reason, Reason::Adopted);
+        let creates = |step: &&Step| {
+            let made = matches!(
+                step.change,
+                Change::CreateExchange(_) | Change::CreateQueue(_) | Change::Bind(_)
+            );
+            made && !adopts(step)
+        };
+        let unbinds = |step: &&Step| matches!(step.change, Change::Leave(_) | Change::Unbind(_));
+        let deletes = |step: &&Step| {
+            matches!(step.change, Change::DeleteQueue { .. } | Change::DeleteExchange { .. })
+        };
+        section(f, "Create", self.lines(creates))?;
+        section(f, "Adopt (from now on marked as queues of this topology)", self.lines(adopts))?;
+        section(f, "Retire", self.lines(unbinds))?;
+        section(f, "Delete", self.lines(deletes))?;
+        let queues = ladder_lines::draining(&self.draining).into_iter();
+        let exchanges = self.retired_exchanges.iter().map(ToString::to_string);
+        section(f, "Draining (deleted by a later apply, once empty)", queues.chain(exchanges))?;
+        section(f, "Refused", self.refusals.iter())?;
+        section(f, "Left alone", self.notes.iter())?;
+        f.write_str(&self.summary())
     }
+}
 
-    /// Whether it only adds what is missing: an exchange, a binding, a queue that replaces none.
-    #[must_use]
-    pub fn adds(&self) -> bool {
-        match self.change {
-            Change::CreateExchange(_) | Change::Bind(_) => true,
-            Change::CreateQueue(_) => !matches!(self.reason, Reason::Replaces(_)),
-            Change::Leave(_)
-            | Change::Unbind(_)
-            | Change::DeleteExchange { .. }
-            | Change::DeleteQueue { .. } => false,
-        }
+fn section<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    lines: impl Iterator<Item = T>,
+) -> fmt::Result {
+    let mut lines = lines.peekable();
+    if lines.peek().is_some() {
+        writeln!(f, "{title}")?;
     }
+    lines.try_for_each(|line| writeln!(f, "  {line}"))
+}
+
+/// Whether the queue holds messages for no longer than its level is called, and for at least half of that.
+fn differs_in_lead(topology: &Topology, replaced: &Replaced) -> bool {
+    let [difference] = &replaced.differences[..] else { return false };
+    let Some(Argument::Integer(ms)) = difference.observed else { return false };
+    let mut levels = topology.delay_queues();
+    difference.property == "x-message-ttl"
+        && levels.any(|(level, base)| {
+            let most = level.ttl().as_millis();
+            let fits = u64::try_from(ms).is_ok_and(|ms| ms <= most && ms >= most / 2);
+            fits && number_of(&base, &replaced.queue).is_some()
+        })
 }

@@ -23,7 +23,11 @@ use std::{
 
 use crate::{
     diagnostic::{Diagnostic, Severity},
-    plan::{diff::diff, generation::resolve, snapshot::Snapshot, stats::QueueStats},
+    plan::{
+        diff::diff,
+        generation::resolve,
+        snapshot::{QueueStats, Snapshot},
+    },
     topology::Topology,
 };
 

@@ -11,11 +11,10 @@ use crate::{
     plan::{
         Change, Plan, Step,
         diff::diff,
-        exchanges::is_needed,
-        generation::Kind,
-        kept::KeptQueues,
-        ownership::kind,
+        own_queues::{Kind, kind},
+        retired_exchange::is_needed,
         snapshot::{Clock, Snapshot},
+        step_order::KeptQueues,
     },
     topology::Topology,
 };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{Management, ManagementError, stats::QueueStats};
 use crate::{
     permissions::pattern::escape,
-    plan::stats::{AppliedPolicy, definition, settings},
+    plan::snapshot::{AppliedPolicy, definition, settings},
 };
 
 /// A policy as it is stored. Of those that match a queue the one with the highest priority applies, alone.

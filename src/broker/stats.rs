@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::{Management, ManagementError, large_bodies::OUR_TAGS};
-pub(crate) use crate::plan::stats::QueueStats;
+pub(crate) use crate::plan::snapshot::QueueStats;
 use crate::{
     objects::{Exchange, mark::mark},
     plan::counts::CountReport,

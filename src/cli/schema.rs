@@ -26,7 +26,7 @@ impl Schema {
     pub(super) fn run(&self) -> Result<(), Failure> {
         match self.of {
             Described::Topology => print_json(&topology::schema::schema()),
-            Described::Plan => print_json(&plan::schema::schema()),
+            Described::Plan => print_json(&plan::saved::schema()),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     broker::{Management, ManagementError},
     config::Settings,
     objects::Queue,
-    plan::{snapshot::Snapshot, stats::QueueStats},
+    plan::snapshot::{QueueStats, Snapshot},
     topology::Topology,
     verify::{blockers::blockers, queues_of},
 };

@@ -19,7 +19,7 @@ use crate::{
     },
     config::Settings,
     diagnostic::Diagnostic,
-    plan::{snapshot::Snapshot, stats::QueueStats},
+    plan::snapshot::{QueueStats, Snapshot},
     topology::{
         Topology,
         level::{Level, Ttl},

@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::facts::{Facts, Gap, known};
 use crate::{
     diagnostic::Draft,
-    plan::{diff::diff, generation::number_of, snapshot::Snapshot, stats::QueueStats},
+    plan::{
+        diff::diff,
+        generation::number_of,
+        snapshot::{QueueStats, Snapshot},
+    },
     text::counted,
     topology::Topology,
 };

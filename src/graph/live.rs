@@ -6,8 +6,8 @@ use super::Count;
 use crate::{
     plan::{
         counts::StatisticsInterval,
-        generation::{Kind, message_ttl, number_of, resolve},
-        ownership::kind,
+        generation::{number_of, resolve},
+        own_queues::{Kind, kind, message_ttl},
         snapshot::Snapshot,
     },
     topology::Topology,

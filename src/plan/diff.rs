@@ -1,18 +1,18 @@
 //! The planner: a pure function from what is desired and what is there to a plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Change, Difference, Plan, Reason, Refusal, exchanges,
-    generation::{Resolved, named, resolve},
-    note,
-    ownership::{Owner, owner},
-    retirement::Retirement,
+    Change, Difference, Note, Plan, Reason, Refusal,
+    generation::{Resolved, resolve},
+    own_queues::{Owner, named, owner},
+    retired_exchange,
+    retired_queue::RetiredQueue,
     snapshot::Snapshot,
-    stage::Order,
+    step_order::Order,
 };
 use crate::{
-    objects::{Binding, Objects},
+    objects::{Binding, Objects, Queue, mark::mark},
     topology::Topology,
 };
 
@@ -33,7 +33,7 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
         let kind = named(topology, queue).filter(|_| !wanted);
         let owned = kind.map(|kind| (kind, owner(topology, &observed.objects, queue, kind)));
         let ours = owned.filter(|(_, owner)| *owner != Owner::Foreign);
-        let retirement = ours.map(|(kind, owner)| Retirement {
+        let retired = ours.map(|(kind, owner)| RetiredQueue {
             topology,
             observed,
             resolved: &resolved,
@@ -43,17 +43,17 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
             owner,
         });
         if owned.is_some() && ours.is_none() {
-            plan.notes.extend(note::unmarked(topology, &observed.objects, queue));
+            plan.notes.extend(unmarked(topology, &observed.objects, queue));
         }
-        if discard.contains(&queue.name) && !retirement.as_ref().is_some_and(Retirement::removed) {
+        if discard.contains(&queue.name) && !retired.as_ref().is_some_and(RetiredQueue::removed) {
             plan.refusals.push(Refusal::Kept { queue: queue.name.clone() });
         }
-        if let Some(retirement) = retirement {
-            retirement.plan(&mut plan);
+        if let Some(retired) = retired {
+            retired.plan(&mut plan);
         }
     }
-    exchanges::retire(topology, observed, &resolved, &mut plan);
-    plan.notes.extend(note::unused(topology, observed));
+    retired_exchange::retire(topology, observed, &resolved, &mut plan);
+    plan.notes.extend(unused(topology, observed));
     // Stable: within a stage and a TTL the order is the one of the maps, so the same input gives the same plan.
     let order = Order::of(topology, &resolved, observed);
     plan.steps.sort_by_key(|step| order.place(&step.change));
@@ -105,4 +105,32 @@ fn is_there(objects: &Objects, binding: &Binding) -> bool {
     } else {
         objects.exchanges.contains_key(&binding.destination)
     }
+}
+/// A queue that looks like one of ours and is not; one that another topology has marked is that one's business.
+fn unmarked(topology: &Topology, objects: &Objects, queue: &Queue) -> Option<Note> {
+    if objects.owner_of(&queue.name).is_some() {
+        return None;
+    }
+    let Binding { source, destination, routing_key, .. } = mark(&topology.name, &queue.name)?;
+    Some(Note::Unmarked { queue: destination, exchange: source, mark: routing_key })
+}
+
+/// Other topologies of this program in the same virtual host that nobody consumes.
+fn unused(topology: &Topology, observed: &Snapshot) -> Vec<Note> {
+    let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for binding in &observed.objects.bindings {
+        if let Some(other) = binding.mark_of().filter(|other| *other != topology.name) {
+            others.entry(other).or_default().push(&binding.destination);
+        }
+    }
+    others.retain(|_, queues| !queues.iter().any(|queue| observed.consumed.contains(*queue)));
+    let note = |(other, queues): (&str, Vec<&str>)| {
+        let messages = queues.iter().filter_map(|queue| observed.messages_in(queue));
+        Note::Unused {
+            topology: other.to_owned(),
+            messages: messages.sum(),
+            queues: u64::try_from(queues.len()).unwrap_or(u64::MAX),
+        }
+    };
+    others.into_iter().map(note).collect()
 }

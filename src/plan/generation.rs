@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{difference::Difference, reason::Replaced};
+use super::step::{Difference, Replaced};
 use crate::{
-    objects::{Argument, Binding, Objects, Queue},
-    topology::{
-        Topology,
-        level::{Level, MAX_TTL_MS, Ttl},
-    },
+    objects::{Binding, Objects, Queue},
+    topology::Topology,
 };
 
 /// The desired objects under the names they have, or will have, on this broker.
@@ -79,89 +76,4 @@ pub fn number_of(base: &str, name: &str) -> Option<u32> {
 #[must_use]
 pub fn name_of(base: &str, number: u32) -> String {
     if number == 1 { base.to_owned() } else { format!("{base}.{number}") }
-}
-
-/// What a queue under the topology's prefix is to the topology.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind<'a> {
-    /// A delay queue.
-    Delay(Hold<'a>),
-    /// A business queue.
-    Business,
-    /// A parking lot.
-    Parked,
-}
-
-/// Which delay a queue is for, as its name says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold<'a> {
-    /// This level, e.g. `30m`.
-    Level(&'a str),
-    /// A digit of a ladder: what follows `<topology>.ladder.`, e.g. `delay.30m`.
-    Digit(&'a str),
-}
-
-/// What a queue is by its name and its dead letter exchange; whose it is, [`owner`](super::ownership::owner) says.
-///
-/// A queue that has the very name of a desired one is in its place, whatever it dead-letters to.
-pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
-    let name = queue.name.as_str();
-    let rest = name.strip_prefix(&topology.name)?.strip_prefix('.')?;
-    let dead_letters = queue.arguments.get("x-dead-letter-exchange");
-    let dead_letters_to = |exchange| dead_letters == Some(&Argument::Text(exchange));
-    if let Some(level) = level_of(rest) {
-        let wanted = topology.level(level).is_some_and(|level| topology.delay_queue(level) == name);
-        let ours = wanted || dead_letters_to(topology.due_exchange());
-        return ours.then_some(Kind::Delay(Hold::Level(level)));
-    }
-    if let Some(digit) = rest.strip_prefix(LADDER) {
-        let to = queue.dead_letter_exchange();
-        let ladder = format!("{}.{LADDER}", topology.name);
-        let ours = to.is_some_and(|to| to == topology.due_exchange() || to.starts_with(&ladder));
-        return ours.then_some(Kind::Delay(Hold::Digit(digit)));
-    }
-    if let Some(level) = rest.strip_prefix("compat.").and_then(level_of) {
-        return dead_letters_to(topology.compat_due_exchange())
-            .then_some(Kind::Delay(Hold::Level(level)));
-    }
-    if let Some(number) = number_of(&topology.parked_queue(), name) {
-        return (number == 1 || dead_letters.is_none()).then_some(Kind::Parked);
-    }
-    let word = rest.split_once('.').map_or(rest, |(word, _)| word);
-    let wanted = topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == name);
-    let ours = number_of(word, rest).is_some() && dead_letters_to(topology.park_exchange());
-    (wanted || ours).then_some(Kind::Business)
-}
-
-/// Whether a queue has the very name of a desired one.
-pub(crate) fn in_place(topology: &Topology, queue: &str) -> bool {
-    queue == topology.parked_queue()
-        || topology.delay_queues().any(|(_, name)| name == queue)
-        || topology.compat_levels().any(|level| topology.compat_delay_queue(level) == queue)
-        || topology.compat.is_some() && topology.compat_queue() == queue
-        || topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == queue)
-}
-
-/// Whether a queue of the topology is one of a ladder, by its name.
-pub(crate) fn is_in_a_ladder(topology: &Topology, queue: &str) -> bool {
-    let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix('.'));
-    rest.is_some_and(|rest| rest.starts_with(LADDER))
-}
-
-/// What the names of a ladder have after the topology's.
-const LADDER: &str = "ladder.";
-
-/// The level in `delay.30m` or `delay.30m.2`.
-fn level_of(rest: &str) -> Option<&str> {
-    let level = rest.strip_prefix("delay.")?;
-    let level = level.split_once('.').map_or(level, |(level, _)| level);
-    let _: Level = level.parse().ok()?;
-    number_of(&format!("delay.{level}"), rest).map(|_| level)
-}
-
-/// How long the broker keeps a message in this queue at the most, whatever level its name says; `None` where it has no
-/// TTL. A TTL of zero, which no level has, counts as the shortest.
-pub(crate) fn message_ttl(queue: &Queue) -> Option<Ttl> {
-    let ms = u64::try_from(queue.message_ttl_ms()?).ok()?;
-    Ttl::from_millis(ms.clamp(1, MAX_TTL_MS))
 }

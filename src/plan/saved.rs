@@ -5,8 +5,9 @@ use std::{
     fmt,
 };
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Change, Drains, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
 use crate::{objects::Objects, text::one_line, topology::Topology};
@@ -251,4 +252,11 @@ fn changed(then: &Objects, now: &Objects) -> Option<String> {
         .or_else(|| {
             binding.map(|binding| format!("binding {} -> {}", binding.source, binding.destination))
         })
+}
+/// The schema of `overdue plan -o json` and of saved plans, JSON Schema draft 2020-12.
+#[must_use]
+pub fn schema() -> Value {
+    SchemaGenerator::new(SchemaSettings::draft2020_12().for_serialize())
+        .into_root_schema_for::<SavedPlan>()
+        .into()
 }

@@ -4,10 +4,7 @@ use super::queues::{is_probe, role};
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::Binding,
-    plan::{
-        generation::{Kind, Resolved},
-        snapshot::Snapshot,
-    },
+    plan::{generation::Resolved, own_queues::Kind, snapshot::Snapshot},
     topology::Topology,
 };
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{dead_letters::dead_letter_keys, limits::Effective, queues::role};
 use crate::{
     objects::{Objects, Queue, routing::route},
-    plan::{snapshot::Snapshot, stats::QueueStats},
+    plan::snapshot::{QueueStats, Snapshot},
     topology::Topology,
 };
 

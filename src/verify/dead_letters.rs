@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::{
     objects::{Objects, Queue},
-    plan::generation::{Hold, Kind, number_of},
+    plan::{
+        generation::number_of,
+        own_queues::{Hold, Kind},
+    },
     topology::{Timeout, Topology},
 };
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::DELAYED_MESSAGE,
-    plan::{snapshot::Snapshot, stats::AppliedPolicy},
+    plan::snapshot::{AppliedPolicy, Snapshot},
     topology::Topology,
 };
 

@@ -5,7 +5,7 @@
 
 use crate::{
     objects::{Argument, Queue},
-    plan::stats::QueueStats,
+    plan::snapshot::QueueStats,
 };
 
 /// Deliveries of one message that `queue` allows; `None` is without end. Classic queues count none.

@@ -6,7 +6,10 @@ use super::{limits::Effective, queues::role};
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::Queue,
-    plan::{generation::Kind, snapshot::Snapshot, stats::QueueStats},
+    plan::{
+        own_queues::Kind,
+        snapshot::{QueueStats, Snapshot},
+    },
     text::noun,
     topology::Topology,
 };

@@ -3,8 +3,8 @@
 use crate::{
     objects::{Objects, Queue},
     plan::{
-        generation::{Kind, number_of},
-        ownership::kind,
+        generation::number_of,
+        own_queues::{Kind, kind},
         snapshot::Snapshot,
     },
     topology::Topology,

@@ -10,8 +10,8 @@ use crate::{
     objects::{Binding, DELAYED_MESSAGE, Queue},
     plan::{
         Change, Difference, Draining, Note, Plan, Refusal, count_of,
-        generation::{Hold, Kind, Resolved},
-        ownership::kind,
+        generation::Resolved,
+        own_queues::{Hold, Kind, kind},
     },
     text::counted,
     topology::{Topology, file::QueueType, strategy::Strategy},

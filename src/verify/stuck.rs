@@ -16,7 +16,7 @@ use super::{
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::Queue,
-    plan::{snapshot::Snapshot, stats::QueueStats},
+    plan::snapshot::{QueueStats, Snapshot},
     topology::Topology,
 };
 

@@ -12,8 +12,9 @@ use crate::{
     decisions::progress::Suspect,
     diagnostic::{Diagnostic, Severity},
     plan::{
-        generation::{Kind, named, number_of},
-        stats::QueueStats,
+        generation::number_of,
+        own_queues::{Kind, named},
+        snapshot::QueueStats,
     },
     shutdown::Stop,
     store::{StoreError, database_time::DatabaseTime, orders::Effect},

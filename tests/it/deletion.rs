@@ -10,7 +10,7 @@ use lapin::{
 };
 use overdue::internals::{
     broker::{ChangeError, ChangeEvent, Management, TopologyChange, apply::StepResult},
-    plan::{Change, Plan, counts::StatisticsInterval},
+    plan::{Change, Plan, StatisticsInterval},
     topology::Topology,
 };
 use tokio::{runtime::Handle, task::block_in_place};

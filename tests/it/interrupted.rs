@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use lapin::BasicProperties;
 use overdue::internals::{
     broker::{ChangeError, TopologyChange},
-    plan::{diff::diff, snapshot::Snapshot},
+    plan::{Snapshot, diff},
     topology::Topology,
 };
 

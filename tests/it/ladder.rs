@@ -12,7 +12,7 @@ use overdue::internals::{
     config::WorkerSettings,
     ladder::path::Rounding,
     order::OrderId,
-    plan::snapshot::Snapshot,
+    plan::Snapshot,
     topology::{Topology, route::Delay},
     wire::{DueNotice, Message},
 };

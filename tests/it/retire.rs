@@ -9,7 +9,7 @@ use lapin::{BasicProperties, types::AMQPValue};
 use overdue::internals::{
     broker::{ChangeError, ChangeEvent, TopologyChange, apply::StepResult},
     objects::Objects,
-    plan::{Change, Plan, snapshot::Snapshot},
+    plan::{Change, Plan, Snapshot},
     topology::Topology,
 };
 

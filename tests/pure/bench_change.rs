@@ -11,7 +11,7 @@ use overdue::internals::{
         scenario::{MessageRoute, Scenario},
         size::{ChangeSize, Levels, LevelsError},
     },
-    plan::{diff::diff, snapshot::Snapshot},
+    plan::{Snapshot, diff},
     topology::level::Ttl,
 };
 use proptest::prelude::*;

@@ -4,11 +4,7 @@ use std::collections::BTreeSet;
 
 use overdue::internals::{
     objects::{Argument, Binding, Objects, exchange_mark, mark},
-    plan::{
-        Change, Plan,
-        diff::diff,
-        snapshot::{Clock, Snapshot},
-    },
+    plan::{Change, Clock, Plan, Snapshot, diff},
     topology::Topology,
 };
 

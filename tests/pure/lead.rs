@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use overdue::internals::{
     objects::Argument,
-    plan::{diff::diff, snapshot::Snapshot},
+    plan::{Snapshot, diff},
     store::clock_estimate::ClockEstimate,
     topology::{Topology, check::Surroundings, lead::Lead, level::Level, lint, report::render},
 };

@@ -3,10 +3,7 @@
 
 use overdue::internals::{
     objects::{Argument, Binding, Exchange, Objects, Queue, mark},
-    plan::{
-        Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Step,
-        snapshot::Snapshot,
-    },
+    plan::{Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Snapshot, Step},
     topology::Topology,
 };
 

@@ -1,6 +1,6 @@
 //! When the counts of a queue are newer than an event, told from its reports alone.
 
-use overdue::internals::plan::counts::{CountReport, CountReports};
+use overdue::internals::plan::{CountReport, CountReports};
 use proptest::prelude::*;
 
 /// A broker: when the queue reports, when its reports are collected, and when somebody looks (milliseconds).

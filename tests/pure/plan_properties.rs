@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::internals::{
     objects::{Binding, Exchange, Objects, Queue},
-    plan::{Change, Plan, Refusal, Step, diff::diff, generation::number_of, snapshot::Snapshot},
+    plan::{Change, Plan, Refusal, Snapshot, Step, diff, number_of},
     topology::{self, Topology},
 };
 use proptest::{collection, prelude::*, sample::Index};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use overdue::internals::{
     objects::Objects,
-    plan::{Change, Plan, generation::number_of, snapshot::Snapshot},
+    plan::{Change, Plan, Snapshot, number_of},
     topology::Topology,
 };
 use proptest::prelude::*;

@@ -2,12 +2,7 @@
 
 use overdue::internals::{
     objects::Binding,
-    plan::{
-        diff::diff,
-        saved::{BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION},
-        schema,
-        snapshot::Snapshot,
-    },
+    plan::{BrokerIdentity, PlanFileError, SavedPlan, Snapshot, StalePlan, VERSION, diff, schema},
     topology::Topology,
 };
 use proptest::{collection, prelude::*, sample::Index};
@@ -225,7 +220,7 @@ fn a_plan_of_the_first_version_is_refused_with_what_to_do() {
 
 #[test]
 fn the_schema_that_is_committed_is_the_one_of_the_types() {
-    let generated = serde_json::to_string_pretty(&schema::schema()).expect("JSON") + "\n";
+    let generated = serde_json::to_string_pretty(&schema()).expect("JSON") + "\n";
     assert!(
         generated == include_str!("../../docs/plan.schema.json"),
         "docs/plan.schema.json is not as generated: overdue schema plan > docs/plan.schema.json"

@@ -5,13 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::internals::{
     objects::Objects,
-    plan::{
-        Change, Plan,
-        exchanges::is_needed,
-        generation::number_of,
-        kept::KeptQueues,
-        snapshot::{Clock, Snapshot},
-    },
+    plan::{Change, Clock, KeptQueues, Plan, Snapshot, is_needed, number_of},
     topology::{Topology, level_routes::LevelRoutes, route::Delay},
 };
 use proptest::{collection, prelude::*, sample::Index};

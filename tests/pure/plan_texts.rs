@@ -4,11 +4,7 @@ use std::collections::BTreeSet;
 
 use overdue::internals::{
     objects::{Argument, Binding},
-    plan::{
-        Refusal,
-        diff::diff,
-        snapshot::{Clock, Snapshot},
-    },
+    plan::{Clock, Refusal, Snapshot, diff},
     topology::{Topology, file::QueueType},
 };
 

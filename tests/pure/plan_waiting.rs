@@ -5,9 +5,8 @@ use std::time::Duration;
 use overdue::internals::{
     objects::Binding,
     plan::{
-        Change, Draining, Drains, Plan, Reason, Refusal, Step,
-        counts::StatisticsInterval,
-        waiting::{GaveUp, Next, Waiting},
+        Change, DrainWait, Draining, Drains, GaveUp, Next, Plan, Reason, Refusal,
+        StatisticsInterval, Step,
     },
 };
 
@@ -17,8 +16,8 @@ fn statistics() -> StatisticsInterval {
     StatisticsInterval::default()
 }
 
-fn waiting_for(within: Option<Duration>) -> Waiting {
-    Waiting::new(within, statistics())
+fn waiting_for(within: Option<Duration>) -> DrainWait {
+    DrainWait::new(within, statistics())
 }
 
 fn draining(queue: &str, messages: Option<u64>, drains: Drains) -> Draining {

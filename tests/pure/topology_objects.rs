@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use overdue::internals::{
     objects::{Argument, Objects, Queue},
-    plan::snapshot::Snapshot,
+    plan::Snapshot,
     topology::Topology,
 };
 

@@ -5,7 +5,7 @@ use std::{env, thread, time::Duration};
 use overdue::internals::{
     broker::{BrokerAddress, Management},
     config::{Millis, Settings},
-    plan::counts::StatisticsInterval,
+    plan::StatisticsInterval,
 };
 use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;

@@ -16,8 +16,8 @@ use crate::{
     broker::{self, ChangeEvent, Management, TopologyChange, apply::ApplyError},
     plan::{
         Change, Plan, Refusal, Step, count_of,
+        drain_wait::{DrainWait, GaveUp, Next},
         snapshot::Snapshot,
-        waiting::{GaveUp, Next, Waiting},
     },
     statistics::seconds,
     topology::Topology,
@@ -167,7 +167,7 @@ impl<OnStep: Fn(&str)> Applying<'_, OnStep> {
         deadline: &Deadline,
         phases: &watch::Sender<ChangePhase>,
     ) -> Result<(), MeasureError> {
-        let mut waiting = Waiting::new(None, self.management.statistics_interval());
+        let mut waiting = DrainWait::new(None, self.management.statistics_interval());
         let mut reported = Instant::now();
         loop {
             let (plan, _) = self.plan(&self.scenario.after).await?;

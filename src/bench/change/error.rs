@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     broker::{self, ConnectError, ManagementError, PublishError, consume::ConsumeError},
-    plan::waiting::GaveUp,
+    plan::drain_wait::GaveUp,
 };
 
 /// Why there is no result.

@@ -18,7 +18,7 @@ use crate::{
     broker::TopologyChange,
     plan::{
         Plan,
-        waiting::{Next, Progress, Waiting},
+        drain_wait::{DrainWait, Next, Progress},
     },
     text::one_line,
 };
@@ -33,7 +33,7 @@ pub(super) async fn wait(
     within: Option<Duration>,
 ) -> Result<(), Failure> {
     let began = Instant::now();
-    let mut waiting = Waiting::new(within, change.management.statistics_interval());
+    let mut waiting = DrainWait::new(within, change.management.statistics_interval());
     let mut progress_report = ProgressReport::new();
     let mut done: Option<Plan> = None;
     loop {

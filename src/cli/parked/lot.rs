@@ -14,7 +14,7 @@ use crate::{
     config::Settings,
     order::{OrderId, Outcome},
     parking::{Filter, ParkedMessage},
-    plan::ownership::parking_lots,
+    plan::own_queues::parking_lots,
     shutdown::Stop,
     store::{Store, StoreError, orders::Effect},
     topology::{Topology, level_routes::LevelRoutes},

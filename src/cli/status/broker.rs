@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     broker::{Management, ManagementError},
     plan::{
-        generation::{Hold, Kind, message_ttl},
-        ownership::kind,
-        stats::QueueStats,
+        own_queues::{Hold, Kind, kind, message_ttl},
+        snapshot::QueueStats,
     },
     status::{BrokerReading, BusinessQueue, Level},
     topology::Topology,

@@ -6,7 +6,7 @@ use super::{
     asked::{Asked, Gap, Skew},
     encryption::Encryption,
 };
-use crate::plan::{snapshot::Snapshot, stats::QueueStats};
+use crate::plan::snapshot::{QueueStats, Snapshot};
 
 /// What is known about RabbitMQ.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use super::super::queues::role;
 use crate::{
     objects::{Objects, Queue},
-    plan::generation::Kind,
+    plan::own_queues::Kind,
     topology::Topology,
 };
 

@@ -4,7 +4,7 @@ use super::{super::dead_letters::dead_letter_keys, examined::Examined};
 use crate::{
     diagnostic::{Draft, Fix, Subject},
     objects::{Queue, routing::route},
-    plan::generation::{Kind, number_of},
+    plan::{generation::number_of, own_queues::Kind},
 };
 
 pub(super) fn dead_letters(examined: &Examined<'_>) -> Vec<Draft> {

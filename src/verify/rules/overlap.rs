@@ -6,7 +6,7 @@ use super::examined::Examined;
 use crate::{
     diagnostic::{Draft, Fix, Subject},
     objects::routing::route,
-    plan::generation::Kind,
+    plan::own_queues::Kind,
 };
 
 pub(super) fn several_queues(examined: &Examined<'_>) -> Vec<Draft> {

@@ -9,7 +9,7 @@ use overdue::internals::{
         probe,
     },
     objects::mark,
-    plan::{Change, Plan, diff::diff, generation::name_of, snapshot::Snapshot},
+    plan::{Change, Plan, Snapshot, diff, name_of},
     topology::{Topology, file::QueueType},
     verify::probe::{Canaries, Fate},
     wire::Message,

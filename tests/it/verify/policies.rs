@@ -1,7 +1,7 @@
 //! Policies that beat the topology, on the real broker. RabbitMQ 4.0 tells of a policy only after five seconds, of
 //! each queue by itself.
 
-use overdue::internals::plan::stats::QueueStats;
+use overdue::internals::plan::QueueStats;
 use serde_json::json;
 
 use super::applied;

@@ -11,7 +11,7 @@ use overdue::internals::{
             Sweep, Table,
         },
     },
-    plan::{snapshot::Snapshot, stats::QueueStats},
+    plan::{QueueStats, Snapshot},
 };
 
 use crate::samples::two_timeouts;

@@ -16,7 +16,7 @@ use overdue::internals::{
         },
         machine, rights, tables, work,
     },
-    plan::{snapshot::Snapshot, stats::QueueStats},
+    plan::{QueueStats, Snapshot},
     topology::Topology,
 };
 

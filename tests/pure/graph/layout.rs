@@ -6,7 +6,7 @@ use overdue::internals::{
         layout::{Layout, Rect, Text},
         svg,
     },
-    plan::snapshot::Snapshot,
+    plan::Snapshot,
     topology::Topology,
 };
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use overdue::internals::{
     graph::{Count, Graph, Live, mermaid, svg},
-    plan::snapshot::Snapshot,
+    plan::Snapshot,
     topology::{Topology, file::QueueType},
 };
 

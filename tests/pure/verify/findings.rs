@@ -8,7 +8,7 @@ use std::{
 use overdue::internals::{
     diagnostic::{Diagnostic, Severity},
     objects::{Argument, Binding},
-    plan::{diff::diff, snapshot::Snapshot, stats::QueueStats},
+    plan::{QueueStats, Snapshot, diff},
     topology::Topology,
     verify::{VerifyReport, findings, is_wrong},
 };

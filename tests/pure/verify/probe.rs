@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use overdue::internals::{
     objects::Binding,
-    plan::snapshot::Snapshot,
+    plan::Snapshot,
     topology::Topology,
     verify::{
         VerifyReport,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use overdue::internals::{
     diagnostic::{Diagnostic, Target},
     objects::{Argument, Binding, Exchange, Objects, Queue},
-    plan::snapshot::Snapshot,
+    plan::Snapshot,
     topology::{Topology, file::QueueType},
     verify::{findings, rules},
 };

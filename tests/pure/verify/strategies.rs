@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use overdue::internals::{
     objects::{Argument, Binding},
-    plan::{snapshot::Snapshot, stats::AppliedPolicy},
+    plan::{AppliedPolicy, Snapshot},
     topology::Topology,
     verify::{VerifyReport, exchange_policies, findings},
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use overdue::internals::{
     diagnostic::Severity,
     objects::{Argument, routing::route},
-    plan::{snapshot::Snapshot, stats::QueueStats},
+    plan::{QueueStats, Snapshot},
     verify::{
         blockers::blockers,
         stuck::{findings, suspects},

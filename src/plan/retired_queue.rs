@@ -4,13 +4,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal, Step,
-    generation::{Hold, Kind, Resolved, message_ttl, number_of},
-    ownership::{Owner, kind},
+    generation::{Resolved, number_of},
+    own_queues::{Hold, Kind, Owner, kind, message_ttl},
     snapshot::Snapshot,
-    upstream,
 };
 use crate::{
-    objects::{Binding, Queue, mark::mark},
+    objects::{Binding, Objects, Queue, mark::mark},
     topology::{
         Topology,
         level::{MAX_TTL_MS, Ttl},
@@ -19,7 +18,7 @@ use crate::{
 };
 
 /// A queue of ours that the topology no longer wants.
-pub(super) struct Retirement<'a> {
+pub(super) struct RetiredQueue<'a> {
     pub(super) topology: &'a Topology,
     pub(super) observed: &'a Snapshot,
     pub(super) resolved: &'a Resolved,
@@ -29,7 +28,7 @@ pub(super) struct Retirement<'a> {
     pub(super) owner: Owner,
 }
 
-impl Retirement<'_> {
+impl RetiredQueue<'_> {
     pub(super) fn plan(&self, plan: &mut Plan) {
         let name = &self.queue.name;
         // What somebody else reads is in use, whatever the topology says.
@@ -168,8 +167,7 @@ impl Retirement<'_> {
     /// its place.
     fn way_to_it(&self) -> Option<Duration> {
         let is_digit = matches!(self.kind, Kind::Delay(Hold::Digit(_)));
-        (is_digit && self.successor().is_none())
-            .then(|| upstream::longest_wait(self.observed, self.queue))?
+        (is_digit && self.successor().is_none()).then(|| longest_wait(self.observed, self.queue))?
     }
 
     /// The queue that took its place, if any.
@@ -269,4 +267,52 @@ impl Retirement<'_> {
             exchange => Drains::Elsewhere { exchange: exchange.map(str::to_owned) },
         }
     }
+}
+/// The longest that a message before `queue` can take to come to it; none where nothing waits there. Counts that the
+/// broker does not have count as messages.
+fn longest_wait(observed: &Snapshot, queue: &Queue) -> Option<Duration> {
+    let mut seen = BTreeSet::new();
+    wait_before(observed, queue, &mut seen)
+}
+
+fn wait_before<'a>(
+    observed: &'a Snapshot,
+    queue: &'a Queue,
+    seen: &mut BTreeSet<&'a str>,
+) -> Option<Duration> {
+    if !seen.insert(&queue.name) {
+        return None;
+    }
+    let exchanges = leading_to(&observed.objects, &queue.name);
+    let queues = observed.objects.queues.values();
+    let before = queues.filter(|before| {
+        before.name != queue.name
+            && before.dead_letter_exchange().is_some_and(|to| exchanges.contains(to))
+    });
+    let mut longest = None;
+    for before in before {
+        let earlier = wait_before(observed, before, seen);
+        let holds = observed.messages_in(&before.name) != Some(0);
+        if holds || earlier.is_some() {
+            let own = message_ttl(before).map(Ttl::as_duration).unwrap_or_default();
+            longest = longest.max(Some(own + earlier.unwrap_or_default()));
+        }
+    }
+    longest
+}
+
+/// The exchanges from which bindings lead to a queue, directly or through other exchanges.
+fn leading_to<'a>(objects: &'a Objects, queue: &str) -> BTreeSet<&'a str> {
+    let mut found: BTreeSet<&str> = BTreeSet::new();
+    let mut next: Vec<(&str, bool)> = vec![(queue, true)];
+    while let Some((name, is_queue)) = next.pop() {
+        let sources = objects.bindings.iter().filter(|binding| {
+            let here = binding.to_queue == is_queue && binding.destination == name;
+            here && !binding.source.is_empty() && binding.mark_of().is_none()
+        });
+        let new: Vec<&str> =
+            sources.map(|it| it.source.as_str()).filter(|it| found.insert(it)).collect();
+        next.extend(new.into_iter().map(|source| (source, false)));
+    }
+    found
 }

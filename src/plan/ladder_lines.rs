@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use super::{
+    draining::{Draining, Drains},
+    step::{Change, Reason, Replaced, Step},
+};
 use crate::{
-    plan::{Change, Draining, Drains, Reason, Replaced, Step},
     text::counted,
     topology::level::{Level, Ttl},
 };

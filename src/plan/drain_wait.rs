@@ -1,6 +1,6 @@
 //! `apply --wait`, decided: whether what was retired has drained, and when to give up.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use super::{
     Draining, Drains, Needed, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
@@ -8,7 +8,7 @@ use super::{
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct DrainWait {
     statistics: StatisticsInterval,
     within: Option<Duration>,
     most: u64,
@@ -95,7 +95,7 @@ pub enum GaveUp {
     },
 }
 
-impl Waiting {
+impl DrainWait {
     /// Waits as long as it takes, or at most `within`, on a broker that takes its counts at this interval.
     #[must_use]
     pub fn new(within: Option<Duration>, statistics: StatisticsInterval) -> Self {
@@ -195,4 +195,15 @@ fn stuck(queues: &[Draining], elapsed: Duration, after: Duration) -> Option<Gave
         let late = Duration::from_secs(late.as_secs());
         (late >= after).then(|| GaveUp::Stuck { queue: queue.clone(), messages: *messages, late })
     })
+}
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = |Draining { queue, messages, drains }: &Draining| {
+            format!("{queue} has {} {drains}", count_of(*messages))
+        };
+        let exchange = |it: &RetiredExchange| format!("{}: {}", it.exchange, it.needed);
+        let queues = self.queues.iter().map(queue);
+        let all: Vec<String> = queues.chain(self.exchanges.iter().map(exchange)).collect();
+        f.write_str(&all.join("; "))
+    }
 }

@@ -1,0 +1,242 @@
+//! What waits for a later plan: retired queues and exchanges, and how what is in them gets out. No message is moved.
+
+use std::fmt::{self, Write};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+use crate::{
+    text::{OneLine, counted},
+    topology::level::Ttl,
+};
+
+/// A count of messages as a person reads it.
+#[must_use]
+pub(crate) fn count_of(messages: Option<u64>) -> String {
+    messages.map_or_else(
+        || "an unknown number of messages".to_owned(),
+        |messages| counted(messages, "message"),
+    )
+}
+
+/// A retired queue with messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Draining {
+    /// The queue.
+    pub queue: String,
+    /// Messages in it; `null` where the broker has not counted them.
+    pub messages: Option<u64>,
+    /// How they come out, and when the last is due.
+    pub drains: Drains,
+}
+
+/// How what waits in a retired queue gets out of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum Drains {
+    /// Through its own TTL into the exchange of what is due.
+    WhenDue {
+        /// The TTL in milliseconds: nothing waits longer than that once the queue is unbound.
+        #[serde(rename = "within_ms", serialize_with = "to_ms", deserialize_with = "from_ms")]
+        #[schemars(with = "u64")]
+        within: Ttl,
+    },
+    /// Through its own TTL to the next place of its ladder; it stays bound until the places before it are empty, too.
+    AlongTheLadder {
+        /// How long it takes at most, in milliseconds: its own TTL, and those before it.
+        #[serde(rename = "within_ms", serialize_with = "to_ms", deserialize_with = "from_ms")]
+        #[schemars(with = "u64")]
+        within: Ttl,
+    },
+    /// The workers consume it beside the queue that took its place.
+    Consumed,
+    /// Its timeout is gone, so that no worker with this topology consumes it.
+    Unconsumed {
+        /// The queue, for `--discard`.
+        queue: String,
+    },
+    /// Its timeout is gone, and it stays bound for what still waits for it in the levels; workers with the old topology
+    /// consume it.
+    Leaving {
+        /// Messages that wait in levels; `null` where the broker has not counted them. Some, all or none are for it.
+        in_levels: Option<u64>,
+    },
+    /// It is a parking lot: for a person to look at.
+    Parked,
+    /// It is a delay queue without a TTL.
+    Never,
+    /// It is a delay queue that dead-letters to another exchange than ours.
+    Elsewhere {
+        /// The other exchange; `null` is none, the broker drops what is due.
+        exchange: Option<String>,
+    },
+    /// Somebody else's exchange is bound to it.
+    Fed {
+        /// The exchange of somebody else.
+        exchange: String,
+    },
+}
+
+impl Drains {
+    /// Whether the queue empties without somebody's help.
+    #[must_use]
+    pub fn ends(&self) -> bool {
+        match self {
+            Self::WhenDue { .. }
+            | Self::AlongTheLadder { .. }
+            | Self::Consumed
+            | Self::Leaving { .. }
+            | Self::Elsewhere { .. } => true,
+            Self::Unconsumed { .. } | Self::Parked | Self::Never | Self::Fed { .. } => false,
+        }
+    }
+
+    /// Whether what is in it comes out somewhere else than where the topology says. No plan can change that.
+    #[must_use]
+    pub fn misdirected(&self) -> bool {
+        matches!(self, Self::Never | Self::Elsewhere { .. })
+    }
+}
+
+/// An exchange that the topology no longer has, and that is still needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetiredExchange {
+    /// The exchange.
+    pub exchange: String,
+    /// What it is needed for.
+    pub needed: Needed,
+}
+
+/// What an exchange is still needed for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum Needed {
+    /// The delayed message plugin holds messages in it.
+    Holds {
+        /// On the node that answered; `null` where it does not say.
+        messages: Option<u64>,
+    },
+    /// A queue dead-letters to it.
+    DeadLetters {
+        /// The queue.
+        queue: String,
+    },
+    /// Another exchange is bound to it, one of ours that goes first, or somebody else's.
+    Bound {
+        /// The other exchange.
+        exchange: String,
+    },
+}
+
+impl Needed {
+    /// Messages in it, where it holds any.
+    pub(super) fn messages(&self) -> Option<u64> {
+        match self {
+            Self::Holds { messages } => *messages,
+            Self::DeadLetters { .. } | Self::Bound { .. } => None,
+        }
+    }
+
+    /// Whether that ends without somebody's help.
+    #[must_use]
+    pub fn ends(&self) -> bool {
+        match self {
+            Self::Holds { messages } => messages.is_some(),
+            Self::DeadLetters { .. } => true,
+            Self::Bound { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Draining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
+        write!(f, "~ queue     {}  {} {}", self.queue, count_of(self.messages), self.drains)
+    }
+}
+
+impl fmt::Display for RetiredExchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
+        write!(f, "~ exchange  {}  {}", self.exchange, self.needed)
+    }
+}
+
+impl fmt::Display for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
+        match self {
+            Self::Holds { messages: Some(messages) } => write!(
+                f,
+                "{} in the delayed message plugin, to come out when due; it stays bound until then",
+                counted(*messages, "message")
+            ),
+            Self::Holds { messages: None } => f.write_str(
+                "an unknown number of messages in the delayed message plugin: each node of a cluster counts its own, and \
+                 deleting the exchange would lose them. Once `rabbitmqctl list_exchanges name messages_delayed` says 0 \
+                 on every node, delete it by hand",
+            ),
+            Self::DeadLetters { queue } => write!(f, "queue {queue} still leads to it"),
+            Self::Bound { exchange } => write!(f, "exchange {exchange} is bound to it"),
+        }
+    }
+}
+
+/// Reads on after a count: `3 messages to come out …`.
+impl fmt::Display for Drains {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut OneLine(f);
+        match self {
+            Self::WhenDue { within } => {
+                write!(f, "to come out when due, the last within {}", about(*within))
+            },
+            Self::AlongTheLadder { within } => write!(
+                f,
+                "to go on along its ladder; the last comes to the next place within {within}, and until then what \
+                 waits before it finds its way"
+            ),
+            Self::Consumed => f.write_str("for the workers to consume"),
+            Self::Unconsumed { queue } => write!(
+                f,
+                "that no worker with this topology consumes: let one with the old topology finish, or lose them \
+                 with --discard {queue}"
+            ),
+            Self::Leaving { in_levels } => write!(
+                f,
+                "for workers with the old topology to consume; it stays bound until what waits for it in the levels \
+                 has come out ({} for all timeouts)",
+                count_of(*in_levels)
+            ),
+            Self::Parked => f.write_str("for a person to look at"),
+            Self::Never => f.write_str("with no TTL to come out by"),
+            Self::Elsewhere { exchange: Some(exchange) } => {
+                write!(f, "to be dead-lettered to exchange {exchange}, as before")
+            }
+            Self::Elsewhere { exchange: None } => f.write_str(
+                "to be DROPPED by the broker when due, as before: the queue has no dead letter exchange",
+            ),
+            Self::Fed { exchange } => {
+                write!(f, "and more to come from exchange {exchange}, which is not ours")
+            }
+        }
+    }
+}
+
+/// Seconds of lead are of no interest to who waits for minutes.
+fn about(within: Ttl) -> Ttl {
+    match within.as_millis() {
+        ms @ 600_000.. => Ttl::from_millis(ms.next_multiple_of(60_000)).unwrap_or(within),
+        ms @ 10_000.. => Ttl::from_millis(ms.next_multiple_of(1_000)).unwrap_or(within),
+        _ => within,
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it like this")]
+fn to_ms<S: Serializer>(ttl: &Ttl, to: S) -> Result<S::Ok, S::Error> {
+    ttl.as_millis().serialize(to)
+}
+
+fn from_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Ttl, D::Error> {
+    let ms = u64::deserialize(from)?;
+    Ttl::from_millis(ms).ok_or_else(|| D::Error::custom(format!("{ms} ms is not a valid TTL")))
+}

@@ -1,0 +1,129 @@
+//! What forbids a plan, and what it leaves alone.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{draining::count_of, step::Difference};
+use crate::text::{counted, one_line};
+
+/// Why a plan is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "because")]
+pub enum Refusal {
+    /// An exchange exists with other properties; it cannot be changed, and replacing it would lose what is
+    /// published meanwhile.
+    #[serde(rename = "exchange_differs")]
+    Exchange {
+        /// The exchange.
+        exchange: String,
+        /// Everything that differs.
+        differences: Vec<Difference>,
+    },
+    /// A business queue that the topology no longer has holds messages, and more may come in.
+    #[serde(rename = "queue_holds_messages")]
+    Occupied {
+        /// The queue.
+        queue: String,
+        /// Messages in it; `null` where the broker has not counted them.
+        messages: Option<u64>,
+    },
+    /// A queue was named with `--discard` that is not the queue of a removed timeout.
+    #[serde(rename = "queue_may_not_be_discarded")]
+    Kept {
+        /// The queue.
+        queue: String,
+    },
+}
+
+/// Something on the broker that a person should know of; the plan does nothing about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "because", rename_all = "snake_case")]
+pub enum Note {
+    /// A queue has the name of one of ours, and neither our mark nor the form that we give.
+    Unmarked {
+        /// The queue.
+        queue: String,
+        /// The exchange of our marks.
+        exchange: String,
+        /// The mark that would make it ours: the routing key of its binding.
+        mark: String,
+    },
+    /// A queue would be retired, and somebody else consumes from it.
+    Consumed {
+        /// The queue.
+        queue: String,
+        /// How many consumers are not workers of ours.
+        consumers: u64,
+    },
+    /// Another topology has queues here that nobody consumes: perhaps this one under its former name.
+    Unused {
+        /// The other topology.
+        topology: String,
+        /// Queues with its mark.
+        queues: u64,
+        /// Messages in them, as far as they are counted.
+        messages: u64,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exchange { exchange, differences } => {
+                write!(f, "! exchange  {exchange} exists with other properties")?;
+                for difference in differences {
+                    write!(f, "\n        {difference}")?;
+                }
+                write!(
+                    f,
+                    "\n        RabbitMQ cannot change an exchange, and what is published while it is replaced would be \
+                     lost:\n        stop the publishers, delete it (rabbitmqctl eval or the management UI), and apply again"
+                )
+            }
+            Self::Kept { queue } => write!(
+                f,
+                "! queue     {queue} was named with --discard\n        only the queue of a timeout that is no longer in \
+                 the topology can be discarded, and this queue is not one"
+            ),
+            Self::Occupied { queue, messages } => write!(
+                f,
+                "! queue     {queue} is no longer in the topology and holds {}\n        let a worker \
+                 with the old topology finish them, or lose them with --discard {queue}",
+                count_of(*messages)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmarked { queue, exchange, mark } => write!(
+                f,
+                "? queue     {}\n        it has the name of one of ours, and nothing says that overdue made it. If it is \
+                 yours, nothing has to\n        be done; if it is a leftover, delete it, or bind it to {} by {} and \
+                 apply again",
+                one_line(queue),
+                one_line(exchange),
+                one_line(mark)
+            ),
+            Self::Consumed { queue, consumers } => write!(
+                f,
+                "? queue     {}\n        it is no longer in use here, and {} of somebody else {} from it",
+                one_line(queue),
+                counted(*consumers, "consumer"),
+                if *consumers == 1 { "reads" } else { "read" }
+            ),
+            Self::Unused { topology, queues, messages } => write!(
+                f,
+                "? topology  {}\n        it has {} here with {}, and nobody consumes them: is it this one under its \
+                 former name?",
+                one_line(topology),
+                counted(*queues, "queue"),
+                counted(*messages, "message")
+            ),
+        }
+    }
+}
