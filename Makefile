@@ -37,20 +37,10 @@ down: ## remove the services, of both versions, and their data
 worker: ## start the services and the worker, in containers
 	@docker/services.sh worker
 
-# These services take their statistics every second; people's brokers do not, and bench is about those.
-DEFAULT_INTERVAL := OVERDUE_BROKER__STATISTICS_INTERVAL=5s
-
+# These services take their statistics every second; people's brokers do not, and benchmarks are about those.
 bench: ## measure, with an optimised build
 	@docker/services.sh up
-	cargo build --release
-	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench close --orders 20000
-	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench locks
-	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench burst
-	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench steady
-	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench delay --broker-metrics http://127.0.0.1:28674/metrics
-	@eval "$$(docker/services.sh env)" && "$${CARGO_TARGET_DIR:-target}/release/overdue" bench publish
-	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench relay
-	@eval "$$(docker/services.sh env)" && $(DEFAULT_INTERVAL) "$${CARGO_TARGET_DIR:-target}/release/overdue" bench change --messages 200000
+	@eval "$$(docker/services.sh env)" && OVERDUE_BROKER__STATISTICS_INTERVAL=5s cargo bench --benches
 
 deny: ## licences, advisories and sources of the dependencies
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 69; }

@@ -3,7 +3,6 @@
 mod agree;
 mod alert;
 mod apply;
-mod bench;
 mod check;
 mod completions;
 mod database;
@@ -100,9 +99,6 @@ enum Command {
     Demo(demo::Demo),
     /// The same with real orders at many times their speed
     Drill(drill::Drill),
-    /// Measure
-    #[command(subcommand)]
-    Bench(bench::Bench),
     /// Prepare the database
     #[command(subcommand)]
     Database(database::Database),
@@ -160,7 +156,6 @@ impl Cli {
             Command::Init(init) => init.run(),
             Command::Demo(demo) => demo.run(&settings).await,
             Command::Drill(drill) => drill.run(&settings).await,
-            Command::Bench(bench) => bench.run(&settings).await,
             Command::Database(database) => database.run(&settings).await,
             Command::Permissions(permissions) => permissions.run(&settings),
             Command::Export(export) => export.run(&settings),
@@ -174,8 +169,7 @@ impl Cli {
     /// Commands that end with a report say less on the way, unless the settings ask for something else.
     fn log(&self, settings: &Settings) -> LogSettings {
         let mut log = settings.log.clone();
-        let reports =
-            matches!(self.command, Command::Demo(_) | Command::Drill(_) | Command::Bench(_));
+        let reports = matches!(self.command, Command::Demo(_) | Command::Drill(_));
         if reports && log.filter == Settings::default().log.filter {
             "warn".clone_into(&mut log.filter);
         }

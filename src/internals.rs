@@ -15,29 +15,6 @@ pub mod alerting {
         watcher::{Rule, Watcher},
     };
 }
-pub mod bench {
-    pub mod change {
-        pub use crate::bench::change::run;
-        pub mod kind {
-            pub use crate::bench::change::kind::ChangeKind;
-        }
-        pub mod measured {
-            pub use crate::bench::change::measured::{AppliedChange, MeasuredChange};
-        }
-        pub mod message_log {
-            pub use crate::bench::change::message_log::{MessageCounts, MessageLog, MessageTag};
-        }
-        pub mod report {
-            pub use crate::bench::change::report::ChangeReport;
-        }
-        pub mod scenario {
-            pub use crate::bench::change::scenario::{MessageRoute, Scenario};
-        }
-        pub mod size {
-            pub use crate::bench::change::size::{ChangeSize, Levels, LevelsError};
-        }
-    }
-}
 pub mod broker {
     pub use crate::broker::{
         BrokerAddress, ChangeError, ChangeEvent, Link, LockError, Management, ManagementError,
@@ -47,7 +24,7 @@ pub mod broker {
         pub use crate::broker::apply::{ApplyError, StepError, StepResult, plan};
     }
     pub mod consume {
-        pub use crate::broker::consume::Subscription;
+        pub use crate::broker::consume::{ConsumeError, Subscription};
     }
     pub mod frames {
         pub use crate::broker::frames::{DROPPED, FrameRepair};

@@ -164,7 +164,6 @@
 //! ```
 
 mod alerting;
-mod bench;
 mod broker;
 #[allow(
     clippy::doc_markdown,

@@ -4,7 +4,7 @@
 //! fill stock ─▶ create orders ─▶ pay, or overdue closes ─▶ facts ─▶ broken invariants
 //! ```
 //!
-//! Demo, drill and benchmarks work with it. Every id and SKU begins with the id of a run, and every statement
+//! Demo and drill work with it. Every id and SKU begins with the id of a run, and every statement
 //! looks only at these rows, so any number of runs, in any number of processes, share one database.
 
 pub(crate) mod basket;
@@ -12,7 +12,6 @@ mod create;
 pub(crate) mod facts;
 pub(crate) mod invariants;
 mod pay;
-pub(crate) mod popularity;
 mod read;
 pub(crate) mod run_id;
 mod tables;
@@ -43,12 +42,6 @@ impl OrderService {
     #[must_use]
     pub(crate) const fn new(store: Store, run: RunId) -> Self {
         Self { store, run }
-    }
-
-    /// Whose orders these are.
-    #[must_use]
-    pub(crate) const fn run(&self) -> &RunId {
-        &self.run
     }
 
     async fn rows(

@@ -10,7 +10,7 @@ const LONGEST_US: u64 = 3_600_000_000;
 
 /// Percentiles of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Percentiles {
+pub(crate) struct Percentiles {
     /// Half of them are at most so long, in milliseconds.
     pub p50_ms: f64,
     /// 99 of 100 are at most so long, in milliseconds.

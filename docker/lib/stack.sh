@@ -212,7 +212,7 @@ print_urls() {
   management=http://admin:admin@127.0.0.1:$(port "$1" MANAGEMENT)
   database=postgres://overdue:overdue@127.0.0.1:$(port "$1" POSTGRES)/overdue
   if [[ $1 == main ]]; then
-    # Not encrypted although it could be: bench and demo are about other things.
+    # Not encrypted although it could be: benchmarks and demo are about other things.
     database+='?sslmode=disable'
     # The names of overdue's own settings.
     print_exports OVERDUE_BROKER__URL "$amqp" OVERDUE_BROKER__MANAGEMENT_URL "$management" \

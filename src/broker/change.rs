@@ -1,5 +1,5 @@
-//! The one way to change a broker: lock, observe, plan, carry out, unlock. `overdue apply`, `--wait`, `overdue run`
-//! and the benchmark all go through here.
+//! The one way to change a broker: lock, observe, plan, carry out, unlock. `overdue apply`, `--wait`
+//! and `overdue run` all go through here.
 
 use std::collections::BTreeSet;
 

@@ -26,14 +26,6 @@ impl Overview {
 }
 
 impl Management {
-    /// Whether the broker knows exchanges of this type.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
-    pub(crate) async fn has_exchange_type(&self, kind: &str) -> Result<bool, ManagementError> {
-        Ok(self.exchange_types().await?.has(kind))
-    }
-
     async fn exchange_types(&self) -> Result<Overview, ManagementError> {
         self.get(&["overview"], &[("columns", "rabbitmq_version,exchange_types")]).await
     }

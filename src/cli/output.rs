@@ -87,11 +87,6 @@ pub(super) fn print_line(answer: &impl Serialize) -> Result<(), Failure> {
     print(printable_json(&json))
 }
 
-/// Writes to standard error what is being done now.
-pub(super) fn report_step(step: &str) {
-    report(format!("{step} …"));
-}
-
 /// Writes a line to standard error, safe for a terminal: progress, notes. A line that cannot be written there is dropped.
 pub(super) fn report(text: impl Display) {
     let _nobody_reads = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));

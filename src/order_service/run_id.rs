@@ -9,7 +9,7 @@ use crate::order::{OrderId, OrderIdError};
 pub(crate) struct RunId(String);
 
 impl RunId {
-    /// The run `number` of a kind: `demo`, `drill` or `bench`.
+    /// The run `number` of a kind: `demo` or `drill`.
     #[must_use]
     pub(crate) fn new(kind: &str, number: u32) -> Self {
         Self(format!("{kind}-{number:08x}"))

@@ -44,7 +44,7 @@ fn every_command_and_flag_in_the_documents_exists() {
         for command in commands(&fs::read_to_string(&page).unwrap()) {
             let words: Vec<&str> = command.split_whitespace().skip(1).collect();
             let plain = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
-            // `database init`, `bench close`: the second word belongs to it where there is such a command.
+            // `database init`: the second word belongs to it where there is such a command.
             let names: Vec<&str> = words.iter().take(2).take_while(plain).copied().collect();
             let help = help(&names).or_else(|| help(&names[..1]));
             let help =

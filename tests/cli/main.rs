@@ -9,7 +9,6 @@ mod support;
 
 mod alerts;
 mod apply;
-mod bench;
 mod broker_errors;
 mod check;
 mod completions;

@@ -11,7 +11,6 @@ mod alerting;
 mod allocator;
 mod architecture;
 mod batch_and_disposition;
-mod bench_change;
 mod broker_model;
 mod busy;
 mod check;
