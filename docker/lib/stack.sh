@@ -196,29 +196,17 @@ remove_stack() {
   docker volume ls --quiet --filter "$label" | xargs -r docker volume rm >/dev/null
 }
 
-# How often the brokers of both stacks take their statistics.
-statistics_interval() {
-  sed -n 's/^collect_statistics_interval = \(.*\)/\1ms/p' "$root/docker/rabbitmq/rabbitmq.conf"
-}
-
-dead_letter_slots() {
-  sed -n 's/.*{dead_letter_worker_consumer_prefetch, \([0-9]*\)}.*/\1/p' \
-    "$root/docker/rabbitmq/advanced.config"
-}
-
 print_urls() {
   local amqp management database name=CHAOS
   amqp=amqp://admin:admin@127.0.0.1:$(port "$1" AMQP)/%2f
   management=http://admin:admin@127.0.0.1:$(port "$1" MANAGEMENT)
   database=postgres://overdue:overdue@127.0.0.1:$(port "$1" POSTGRES)/overdue
   if [[ $1 == main ]]; then
-    # Not encrypted although it could be: benchmarks and demo are about other things.
-    database+='?sslmode=disable'
-    # The names of overdue's own settings.
+    # Not encrypted although it could be: demo and benchmarks are about other things. The last two are what
+    # docker/rabbitmq sets.
     print_exports OVERDUE_BROKER__URL "$amqp" OVERDUE_BROKER__MANAGEMENT_URL "$management" \
-      OVERDUE_DATABASE__URL "$database" \
-      OVERDUE_BROKER__STATISTICS_INTERVAL "$(statistics_interval)" \
-      OVERDUE_BROKER__DEAD_LETTER_SLOTS "$(dead_letter_slots)"
+      OVERDUE_DATABASE__URL "$database?sslmode=disable" \
+      OVERDUE_BROKER__STATISTICS_INTERVAL 1s OVERDUE_BROKER__DEAD_LETTER_SLOTS 1000
   else
     [[ $1 != delayed ]] || name=DELAYED
     print_exports "OVERDUE_${name}_BROKER_URL" "$amqp" \
