@@ -2,6 +2,8 @@
 
 mod alert;
 mod alert_keys;
+#[allow(dead_code, unused_imports, reason = "replaced with the settings")]
+mod document;
 mod environment;
 mod error;
 mod keys;

@@ -232,17 +232,13 @@ pub mod topology {
     pub mod check {
         pub use crate::topology::check::{BrokerVersion, RULES, Surroundings};
     }
-    pub mod x_delay {
-        pub use crate::topology::x_delay::{RoutingType, XDelay};
-    }
     pub mod file {
-        pub use crate::topology::file::QueueType;
+        pub use crate::topology::file::{QueueType, RoutingType, schema};
     }
     pub mod level {
-        pub use crate::topology::level::{Level, MAX_TTL_MS, Ttl};
-    }
-    pub mod lead {
-        pub use crate::topology::lead::{DEFAULT_LEAD, Lead, LeadError, best_level};
+        pub use crate::topology::level::{
+            DEFAULT_LEAD, Interval, Lead, Level, LevelError, MAX_TTL_MS, Ttl, best_level,
+        };
     }
     pub mod level_routes {
         pub use crate::topology::level_routes::LevelRoutes;
@@ -250,23 +246,17 @@ pub mod topology {
     pub mod report {
         pub use crate::topology::report::{Report, render};
     }
-    pub mod after {
-        pub use crate::topology::after::{After, AfterError};
-    }
-    pub mod published {
-        pub use crate::topology::published::PublishedError;
+    pub mod route {
+        pub use crate::topology::route::{Delay, PublishedError, Route, RouteError};
     }
     pub mod stages {
         pub use crate::topology::stages::{Stage, Stages};
     }
-    pub mod route {
-        pub use crate::topology::route::{Delay, Route, RouteError};
-    }
-    pub mod schema {
-        pub use crate::topology::schema::schema;
-    }
     pub mod strategy {
         pub use crate::topology::strategy::{BeforeTimeout, Entry, Strategy};
+    }
+    pub mod taken_over_exchange {
+        pub use crate::topology::taken_over_exchange::XDelay;
     }
 }
 pub mod verify {

@@ -219,9 +219,8 @@ pub use shutdown::{DrainOverrun, Stop};
 pub use store::{Store, StoreError, orders::Effect};
 pub use topology::{
     Timeout, Topology,
-    after::{After, AfterError},
     check::{BrokerVersion, Surroundings},
-    level::{Level, LevelError, Ttl},
+    level::{Interval, Level, LevelError, Ttl},
     level_routes::LevelRoutes,
     lint,
     route::{Delay, Route, RouteError},

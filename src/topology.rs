@@ -1,36 +1,31 @@
 //! The delay topology: what operations wrote, validated, and the objects it becomes.
 
-pub(crate) mod after;
+mod broker_objects;
+mod broker_version;
 pub(crate) mod check;
-mod compat;
-mod delays;
+mod delay_rules;
+pub(crate) mod delays;
 pub(crate) mod file;
-mod keys;
-mod ladder_section;
-pub(crate) mod lead;
 pub(crate) mod level;
 pub(crate) mod level_routes;
-pub(crate) mod objects;
-pub(crate) mod published;
-mod reading;
 pub(crate) mod report;
 pub(crate) mod route;
-pub(crate) mod schema;
 pub(crate) mod stages;
 pub(crate) mod strategy;
-pub(crate) mod trial;
-pub(crate) mod x_delay;
+pub(crate) mod taken_over_exchange;
 
 use std::collections::BTreeMap;
 
 use check::Surroundings;
-use file::{DEFAULT_DELIVERY_LIMIT, QueueType, StrategyName, TopologyFile};
-use lead::Lead;
-use level::Level;
+use file::{LevelText, QueueType, StrategyName, TopologyFile};
+use level::{Lead, Level, LevelError};
 use strategy::Strategy;
-use x_delay::XDelay;
+use taken_over_exchange::XDelay;
 
-use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
+use crate::{
+    diagnostic::{Diagnostic, Draft, Severity, Subject},
+    document::Mistake,
+};
 
 /// A topology that every check has passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,63 +67,59 @@ impl Topology {
     /// Reads and checks the text of a `topology.toml`.
     ///
     /// # Errors
-    /// Every error, in the order of the file: keys and values that cannot be used, and what the rules say about the
-    /// rest. Of a text that is not TOML only the mistakes in its syntax. Warnings are not errors: [`lint`] has
-    /// them.
+    /// Every key and value that cannot be used; if there is none, every error of the rules. Both in the order of the
+    /// file. Of a text that is not TOML the first mistake. Warnings are not errors: [`lint`] has them.
     pub fn parse(text: &str) -> Result<Self, Vec<Diagnostic>> {
-        let (file, mut findings) = checked(text, &Surroundings::default());
+        let of_text = |mistakes: Vec<Mistake>| mistakes.into_iter().map(unusable).collect();
+        let file = file::read(text).map_err(|mistakes| -> Vec<_> { of_text(mistakes) })?;
+        let mut findings = check::check(&file, &Surroundings::default());
         findings.retain(|finding| finding.severity == Severity::Error);
-        match file {
-            Some(file) if findings.is_empty() => Self::from_file(&file),
-            _ => Err(findings),
+        if !findings.is_empty() {
+            return Err(findings);
         }
+        Self::from_file(&file).map_err(|message| {
+            // A rule is missing.
+            let help = "docs/topology.md has the whole format".to_owned();
+            vec![unusable(Mistake { span: 0..0, message, help })]
+        })
     }
 
-    fn from_file(file: &TopologyFile) -> Result<Self, Vec<Diagnostic>> {
-        let level = |text: &toml::Spanned<String>| {
-            text.get_ref().parse::<Level>().map_err(|error| error.to_string())
-        };
-        let build = || {
-            let timeouts = file.timeout.iter().map(|timeout| {
-                let timeout = timeout.get_ref();
-                let by_category = timeout.after_by_category.iter();
-                Ok::<_, String>(Timeout {
-                    name: timeout.name.get_ref().clone(),
-                    after: level(&timeout.after)?,
-                    after_by_category: by_category
-                        .map(|(category, text)| Ok((category.clone(), level(text)?)))
-                        .collect::<Result<_, String>>()?,
-                    effect: timeout.effect().to_owned(),
-                })
-            });
-            Ok::<_, String>(Self {
-                name: file.name.get_ref().clone(),
-                strategy: ladder_section::strategy(file).map_err(|error| error.message)?,
-                levels: match file.delay().strategy {
-                    // It needs no queue that delays.
-                    StrategyName::DelayedExchange => Vec::new(),
-                    StrategyName::Levels | StrategyName::Ladder => {
-                        file.delay().levels().iter().map(level).collect::<Result<_, _>>()?
-                    }
-                },
-                lead: file.delay().lead().map_err(|error| error.to_string())?,
-                queue_type: file.queues.queue_type(),
-                delivery_limit: file
-                    .queues
-                    .delivery_limit
-                    .as_ref()
-                    .map_or(DEFAULT_DELIVERY_LIMIT, |l| *l.get_ref()),
-                timeouts: timeouts.collect::<Result<_, _>>()?,
-                retry: file.retry.levels().iter().map(level).collect::<Result<_, _>>()?,
-                compat: file.x_delay().map(|section| XDelay {
-                    exchange: section.exchange.get_ref().clone(),
-                    routing: section.routing,
-                }),
+    /// A file that every rule has passed.
+    fn from_file(file: &TopologyFile) -> Result<Self, String> {
+        let level = |text: &LevelText| text.get_ref().parse::<Level>().map_err(|e| e.to_string());
+        let levels = |texts: &[LevelText]| texts.iter().map(level).collect::<Result<Vec<_>, _>>();
+        let delay = file.delay();
+        let timeouts = file.timeout.iter().map(|timeout| {
+            let timeout = timeout.get_ref();
+            let by_category = timeout.after_by_category.iter();
+            let by_category = by_category.map(|(name, text)| Ok((name.clone(), level(text)?)));
+            Ok::<_, String>(Timeout {
+                name: timeout.name.get_ref().clone(),
+                after: level(&timeout.after)?,
+                after_by_category: by_category.collect::<Result<_, String>>()?,
+                effect: timeout.effect().to_owned(),
             })
-        };
-        build().map_err(|error: String| {
-            let draft = Draft::in_file(0..0, error, "write it like `30m`");
-            vec![draft.complete("level-text", Severity::Error, Subject::File(0..0))]
+        });
+        Ok(Self {
+            name: file.name.get_ref().clone(),
+            strategy: strategy::strategy(file).map_err(|(_, message)| message)?,
+            levels: match delay.strategy {
+                // It needs no queue that delays.
+                StrategyName::DelayedExchange => Vec::new(),
+                StrategyName::Levels | StrategyName::Ladder => levels(delay.levels())?,
+            },
+            lead: match &delay.lead {
+                Some(text) => text.get_ref().parse().map_err(|e: LevelError| e.to_string())?,
+                None => Lead::Usual,
+            },
+            queue_type: file.queues.queue_type(),
+            delivery_limit: file.queues.delivery_limit(),
+            timeouts: timeouts.collect::<Result<_, _>>()?,
+            retry: levels(file.retry.levels())?,
+            compat: file.x_delay().map(|section| XDelay {
+                exchange: section.exchange.get_ref().clone(),
+                routing: section.routing,
+            }),
         })
     }
 
@@ -145,32 +136,16 @@ impl Topology {
     }
 }
 
-/// The file as far as it can be read, and every finding about it, in the order of the file.
-fn checked(text: &str, surroundings: &Surroundings) -> (Option<TopologyFile>, Vec<Diagnostic>) {
-    let reading = reading::read(text);
-    let ruled = reading.file.iter().flat_map(|file| check::check(file, surroundings));
-    let ruled = ruled.filter(|finding| match &finding.subject {
-        Subject::File(span) => !reading.explains(finding.rule, span),
-        _ => true,
-    });
-    let unusable = reading.mistakes.iter().map(|mistake| {
-        let span = mistake.span.clone();
-        let draft = Draft::in_file(span.clone(), mistake.message.clone(), mistake.help.as_str());
-        draft.complete("syntax", Severity::Error, Subject::File(span))
-    });
-    let mut findings: Vec<Diagnostic> = unusable.chain(ruled).collect();
-    findings.sort_by_key(check::start);
-    (reading.file, findings)
-}
-
 /// Everything there is to say about the text of a `topology.toml`, in the order of the file.
 #[must_use]
 pub fn lint(text: &str, surroundings: &Surroundings) -> Vec<Diagnostic> {
-    let (file, mut findings) = checked(text, surroundings);
-    let Some(file) = file else { return findings };
-    if findings.iter().all(|finding| finding.severity < Severity::Error) {
-        findings.extend(Topology::from_file(&file).err().into_iter().flatten());
+    match file::read(text) {
+        Ok(file) => check::check(&file, surroundings),
+        Err(mistakes) => mistakes.into_iter().map(unusable).collect(),
     }
-    findings.sort_by_key(check::start);
-    findings
+}
+
+fn unusable(Mistake { span, message, help }: Mistake) -> Diagnostic {
+    let draft = Draft::in_file(span.clone(), message, help);
+    draft.complete("syntax", Severity::Error, Subject::File(span))
 }

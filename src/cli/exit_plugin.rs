@@ -12,9 +12,7 @@ use crate::{
     plan::{Change, snapshot::Snapshot},
     text::{counted, shell::quote},
     topology::{
-        Topology,
-        strategy::DELAYED_EXCHANGE_TYPE,
-        x_delay::{RoutingType, XDelay},
+        Topology, file::RoutingType, strategy::DELAYED_EXCHANGE_TYPE, taken_over_exchange::XDelay,
     },
 };
 

@@ -22,9 +22,8 @@ use crate::{
     store::standing::Standing,
     topology::{
         Timeout, Topology,
-        after::After,
-        published::PublishedError,
-        route::{Delay, Route, RouteError},
+        level::Interval,
+        route::{Delay, PublishedError, Route, RouteError},
     },
 };
 use report::{AskedOrder, Explanation};
@@ -76,7 +75,7 @@ impl Explain {
 
     fn asked(&self, topology: &Topology, at: Timestamp) -> Result<Asked, Failure> {
         if let Some(key) = &self.key {
-            let delay = self.wish.after().map(After::as_duration);
+            let delay = self.wish.after().map(Interval::as_duration);
             let published = topology.published(self.exchange.as_deref(), key, delay);
             let (route, timeout) = published.map_err(|error| not_waiting(&error))?;
             return Ok(Asked { timeout, delay: delay.unwrap_or_else(|| route.delay()), route });

@@ -25,7 +25,7 @@ enum Described {
 impl Schema {
     pub(super) fn run(&self) -> Result<(), Failure> {
         match self.of {
-            Described::Topology => print_json(&topology::schema::schema()),
+            Described::Topology => print_json(&topology::file::schema()),
             Described::Plan => print_json(&plan::saved::schema()),
         }
     }

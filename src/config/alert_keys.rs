@@ -1,7 +1,7 @@
 //! The keys of an `[[alert]]`.
 
+use super::document::keys::{Choice, Key, Kind, Presence, Section};
 use super::texts::{ANY_TEXT, DURATION, INTERVAL, URL, key};
-use crate::document::keys::{Choice, Key, Kind, Presence, Section};
 
 pub(super) static ALERT: Section = Section {
     about: "Messages about what is wrong, to a webhook or by mail.",

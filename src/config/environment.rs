@@ -2,14 +2,14 @@
 
 use toml::{Table, Value};
 
-use super::keys::SETTINGS;
-use crate::{
+use super::{
     document::{
         self,
         keys::{Key, Kind, Section},
     },
-    text::did_you_mean,
+    keys::SETTINGS,
 };
+use crate::text::did_you_mean;
 
 const PREFIX: &str = "OVERDUE_";
 

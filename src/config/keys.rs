@@ -1,12 +1,12 @@
 //! The keys of `overdue.toml`; a variable of the environment is such a key too.
 
+use super::document::keys::{ANY, Choice, Kind, Section, Text};
 use super::{
     alert_keys::ALERT,
     listen::Listen,
     millis::Millis,
     texts::{ANY_TEXT, DURATION, INTERVAL, URL, key},
 };
-use crate::document::keys::{ANY, Choice, Kind, Section, Text};
 
 /// The whole file.
 pub(super) static SETTINGS: Section = Section {

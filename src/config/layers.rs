@@ -11,12 +11,11 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{
-    alert, environment,
+    alert, document, environment,
     error::SettingsError,
     keys::SETTINGS,
     settings::{Flags, Settings},
 };
-use crate::document;
 
 /// Read when it is there; another one is named with `--config`.
 const SETTINGS_FILE: &str = "overdue.toml";

@@ -1,7 +1,7 @@
 //! The texts that settings may be, and a key that need not be there.
 
+use super::document::keys::{ANY, Key, Kind, Presence, Text};
 use super::millis::Millis;
-use crate::document::keys::{ANY, Key, Kind, Presence, Text};
 
 pub(super) const fn key(
     name: &'static str,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     text::counted,
-    topology::{Topology, x_delay::XDelay},
+    topology::{Topology, taken_over_exchange::XDelay},
 };
 
 /// The frame.

@@ -1,23 +1,29 @@
-//! Named rules about a topology file: all run, all reported. The list with reasons: docs/topology.md.
+//! Named rules about a topology file, in the order of the list: all run, all reported. With reasons: docs/topology.md.
 
-mod broker;
-mod categories;
-mod compat;
-mod ladder;
-mod lead;
-mod levels;
-mod names;
-mod queues;
-mod references;
-mod retry;
-mod surroundings;
+use std::collections::BTreeSet;
 
-mod version;
+use toml::Spanned;
 
-use super::file::TopologyFile;
+pub use super::broker_version::BrokerVersion;
+use super::{
+    broker_version::{broker_bug, broker_plugin, broker_untested, broker_version},
+    delay_rules::{
+        compat_exchange, compat_ladder, compat_strategy, compat_word, ladder, ladder_short, lead,
+        level_duplicate, level_order, level_reference, level_text, level_unused, levels_present,
+    },
+    file::{BUILT_IN_EFFECTS, DEFAULT_EFFECT, LevelText, QueueType, TimeoutSection, TopologyFile},
+    level::Ttl,
+};
 use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
-pub use surroundings::Surroundings;
-pub use version::BrokerVersion;
+
+/// What a rule knows besides the file.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The broker the topology is for; without it no rule about versions runs.
+    pub broker: Option<BrokerVersion>,
+    /// Effects whose SQL is in the settings, beside those that are built in.
+    pub effects: BTreeSet<String>,
+}
 
 /// A named check of a topology file.
 #[derive(Clone, Copy, Debug)]
@@ -39,39 +45,38 @@ const fn rule(
 
 /// Every rule about the file, in the order in which findings at one place are reported.
 pub const RULES: &[Rule] = &[
-    rule(Severity::Error, "topology-name", names::topology),
-    rule(Severity::Warning, "name-room", names::room),
-    rule(Severity::Error, "levels-present", levels::present),
-    rule(Severity::Note, "level-unused", levels::unused),
-    rule(Severity::Error, "level-text", levels::text),
-    rule(Severity::Error, "level-duplicate", levels::duplicate),
-    rule(Severity::Error, "level-order", levels::order),
-    rule(Severity::Error, "lead", lead::lead),
-    rule(Severity::Error, "ladder", ladder::present),
-    rule(Severity::Error, "ladder-short", ladder::too_long),
-    rule(Severity::Error, "timeouts-present", references::timeouts_present),
-    rule(Severity::Error, "timeout-name", names::timeout),
-    rule(Severity::Error, "object-name", names::unique),
-    rule(Severity::Error, "level-reference", references::levels),
-    rule(Severity::Error, "effect-empty", references::effect_empty),
-    rule(Severity::Note, "effect-unknown", references::effects),
-    rule(Severity::Error, "category-empty", categories::empty),
-    rule(Severity::Warning, "category-missing", categories::missing),
-    rule(Severity::Warning, "at-most-once", queues::at_most_once),
-    rule(Severity::Error, "delivery-limit", queues::delivery_limit),
-    rule(Severity::Warning, "delivery-limit-low", queues::delivery_limit_low),
-    rule(Severity::Warning, "delivery-limit-unused", queues::delivery_limit_unused),
-    rule(Severity::Warning, "retry-missing", retry::missing),
-    rule(Severity::Warning, "retry-short", retry::short),
-    rule(Severity::Warning, "retry-shrinks", retry::shrinks),
-    rule(Severity::Error, "compat-exchange", compat::exchange),
-    rule(Severity::Error, "compat-strategy", compat::strategy),
-    rule(Severity::Error, "compat-word", compat::word),
-    rule(Severity::Warning, "compat-ladder", compat::without_ladder),
-    rule(Severity::Error, "broker-version", broker::version),
-    rule(Severity::Error, "broker-plugin", broker::plugin),
-    rule(Severity::Warning, "broker-bug", broker::bug),
-    rule(Severity::Note, "broker-untested", broker::untested),
+    rule(Severity::Error, "topology-name", topology_name),
+    rule(Severity::Warning, "name-room", name_room),
+    rule(Severity::Error, "levels-present", levels_present),
+    rule(Severity::Note, "level-unused", level_unused),
+    rule(Severity::Error, "level-text", level_text),
+    rule(Severity::Error, "level-duplicate", level_duplicate),
+    rule(Severity::Error, "level-order", level_order),
+    rule(Severity::Error, "lead", lead),
+    rule(Severity::Error, "ladder", ladder),
+    rule(Severity::Error, "ladder-short", ladder_short),
+    rule(Severity::Error, "timeouts-present", timeouts_present),
+    rule(Severity::Error, "timeout-name", timeout_name),
+    rule(Severity::Error, "object-name", object_name),
+    rule(Severity::Error, "level-reference", level_reference),
+    rule(Severity::Error, "effect-empty", effect_empty),
+    rule(Severity::Note, "effect-unknown", effect_unknown),
+    rule(Severity::Error, "category-empty", category_empty),
+    rule(Severity::Warning, "category-missing", category_missing),
+    rule(Severity::Warning, "at-most-once", at_most_once),
+    rule(Severity::Warning, "delivery-limit-low", delivery_limit_low),
+    rule(Severity::Warning, "delivery-limit-unused", delivery_limit_unused),
+    rule(Severity::Warning, "retry-missing", retry_missing),
+    rule(Severity::Warning, "retry-short", retry_short),
+    rule(Severity::Warning, "retry-shrinks", retry_shrinks),
+    rule(Severity::Error, "compat-exchange", compat_exchange),
+    rule(Severity::Error, "compat-strategy", compat_strategy),
+    rule(Severity::Error, "compat-word", compat_word),
+    rule(Severity::Warning, "compat-ladder", compat_ladder),
+    rule(Severity::Error, "broker-version", broker_version),
+    rule(Severity::Error, "broker-plugin", broker_plugin),
+    rule(Severity::Warning, "broker-bug", broker_bug),
+    rule(Severity::Note, "broker-untested", broker_untested),
 ];
 
 /// Runs every rule about the file and returns the findings in the order of the file.
@@ -84,14 +89,289 @@ pub(crate) fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Dia
         drafts.map(move |draft| draft.complete(name, severity, whole()))
     };
     let mut findings: Vec<Diagnostic> = RULES.iter().flat_map(named).collect();
-    findings.sort_by_key(start);
+    findings.sort_by_key(|finding| match &finding.subject {
+        Subject::File(span) => span.start,
+        _ => 0,
+    });
     findings
 }
 
-/// The byte that a finding begins at.
-pub(super) fn start(finding: &Diagnostic) -> usize {
-    match &finding.subject {
-        Subject::File(span) => span.start,
-        _ => 0,
+/// A finding about what is written at `place`.
+pub(super) fn at<T>(
+    place: &Spanned<T>,
+    message: impl Into<String>,
+    help: impl Into<String>,
+) -> Draft {
+    Draft::in_file(place.span(), message, help)
+}
+
+/// The longest name RabbitMQ accepts for a queue, an exchange or a routing key, in bytes (AMQP short string).
+pub(super) const MAX_NAME_BYTES: usize = 255;
+/// Kept free after the topology's name: for `.` and a timeout, or the name of a delay queue. Names are for years, and a
+/// later version may append something longer, so both rules about their length leave room for it now.
+const NAME_RESERVE_BYTES: usize = 64;
+/// What the next generation of a queue appends: `.2`.
+const GENERATION_BYTES: usize = 2;
+
+fn topology_name(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let name = file.name.get_ref();
+    let fits = |c: char| is_word(c) || c == '.';
+    let (message, help) = if name.is_empty()
+        || !name.chars().all(fits)
+        || name.starts_with('.')
+        || name.ends_with('.')
+    {
+        let message = format!("`{name}` cannot prefix the names of queues and exchanges");
+        (message, "use letters, digits, `-`, `_` and inner `.`".to_owned())
+    } else if is_brokers(name) {
+        (brokers(name), "choose another name, e.g. `orders`".to_owned())
+    } else if name.len() > MAX_NAME_BYTES - NAME_RESERVE_BYTES {
+        let message = format!(
+            "the name has {} bytes; RabbitMQ takes {MAX_NAME_BYTES} for the name of a queue, and \
+             {NAME_RESERVE_BYTES} of them are kept for what is appended to it, such as `.unpaid` or `.delay.30m`",
+            name.len()
+        );
+        (message, format!("keep it at {} bytes or less", MAX_NAME_BYTES - NAME_RESERVE_BYTES))
+    } else {
+        return Vec::new();
+    };
+    vec![at(&file.name, message, help)]
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
+}
+
+pub(super) fn is_brokers(name: &str) -> bool {
+    name == "amq" || name.starts_with("amq.")
+}
+
+pub(super) fn brokers(name: &str) -> String {
+    format!("`{name}`: names that start with `amq.` belong to the broker, it refuses them")
+}
+
+pub(super) fn timeouts(file: &TopologyFile) -> impl Iterator<Item = &TimeoutSection> {
+    file.timeout.iter().map(Spanned::get_ref)
+}
+
+/// A queue is changed by putting `orders.unpaid.2` in its place. Delay queues have room: a level is short.
+fn name_room(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let names = timeouts(file).map(|timeout| &timeout.name);
+    let bytes = |name: &Spanned<String>| file.name.get_ref().len() + 1 + name.get_ref().len();
+    let tight = names.map(|name| (name, bytes(name))).filter(|(name, bytes)| {
+        // Over the limit of its own it is an error already.
+        name.get_ref().len() < NAME_RESERVE_BYTES
+            && (MAX_NAME_BYTES - GENERATION_BYTES + 1..=MAX_NAME_BYTES).contains(bytes)
+    });
+    tight
+        .map(|(name, bytes)| {
+            let message = format!(
+                "the name of its queue has {bytes} of 255 bytes: no room for the `.2` of a next generation, so the \
+                 queue's type or delivery limit can never be changed"
+            );
+            at(name, message, "shorten this name or the topology's")
+        })
+        .collect()
+}
+
+fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    if !file.timeout.is_empty() {
+        return Vec::new();
     }
+    let message = "there is no timeout, so nothing would ever be consumed";
+    let help = "add one: a line [[timeout]], then name = \"unpaid\" and after = \"30m\"";
+    vec![at(&file.name, message, help)]
+}
+
+/// A timeout's name is one word of a topic routing key.
+fn timeout_name(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for TimeoutSection { name, .. } in timeouts(file) {
+        let text = name.get_ref();
+        if text.is_empty() || !text.chars().all(is_word) {
+            let message = format!("`{text}` cannot be one word of a routing key");
+            drafts.push(at(name, message, "use letters, digits, `-` and `_`, no dot"));
+        } else if text.len() >= NAME_RESERVE_BYTES {
+            let message = format!(
+                "the name has {} bytes; RabbitMQ takes {MAX_NAME_BYTES} for the name of a queue, which has the \
+                 topology's name before it, and for a routing key, which has the level before it",
+                text.len()
+            );
+            let help = format!("keep it at {} bytes or less", NAME_RESERVE_BYTES - 1);
+            drafts.push(at(name, message, help));
+        }
+    }
+    drafts
+}
+
+fn object_name(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let mut taken = BTreeSet::from(["parked"]);
+    let names = timeouts(file).map(|timeout| &timeout.name);
+    let twice = names.filter(|name| !taken.insert(name.get_ref()));
+    twice
+        .map(|name| {
+            let message =
+                format!("two queues would be called `{}.{}`", file.name.get_ref(), name.get_ref());
+            at(name, message, "give this timeout another name")
+        })
+        .collect()
+}
+
+fn effect_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let effects = timeouts(file).filter_map(|timeout| timeout.effect.as_ref());
+    let empty = effects.filter(|effect| effect.get_ref().trim().is_empty());
+    empty
+        .map(|effect| {
+            let message = "an effect without a name does not say which SQL runs";
+            let help = format!("leave it out for `{DEFAULT_EFFECT}`, or name one of the settings");
+            at(effect, message, help)
+        })
+        .collect()
+}
+
+fn effect_unknown(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+    let effects = timeouts(file).filter_map(|timeout| timeout.effect.as_ref());
+    let unknown = effects.filter(|effect| {
+        let name = effect.get_ref();
+        // Without a name it is an error already.
+        let is_built_in = BUILT_IN_EFFECTS.contains(&name.as_str());
+        !is_built_in && !name.trim().is_empty() && !surroundings.effects.contains(name)
+    });
+    unknown
+        .map(|effect| {
+            let name = effect.get_ref();
+            let message = format!(
+                "effect `{name}` is not built in, and the settings at hand do not say which SQL it is"
+            );
+            let help = format!(
+                "the worker needs, in its overdue.toml: [effects.{name}] sql = \"{name}.sql\" (docs/effects.md)"
+            );
+            at(effect, message, help)
+        })
+        .collect()
+}
+
+/// The parser keeps no place of a key, so the finding is at its level.
+fn category_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let categories = timeouts(file).flat_map(|timeout| &timeout.after_by_category);
+    let empty = categories.filter(|(category, _)| category.trim().is_empty());
+    empty
+        .map(|(_, level)| {
+            let message = format!("the category of level `{}` has no name", level.get_ref());
+            at(level, message, "name it as order services do, e.g. virtual, or take it out")
+        })
+        .collect()
+}
+
+/// A timeout without any category treats all orders alike, which is not a mistake; one that has some and lacks
+/// another that its sibling has probably is.
+fn category_missing(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let categories = timeouts(file).flat_map(|timeout| timeout.after_by_category.keys());
+    // Without a name it is an error already.
+    let known: BTreeSet<&String> =
+        categories.filter(|category| !category.trim().is_empty()).collect();
+    let mut drafts = Vec::new();
+    for timeout in timeouts(file).filter(|timeout| !timeout.after_by_category.is_empty()) {
+        let (name, after) = (timeout.name.get_ref(), timeout.after.get_ref());
+        for category in known.iter().filter(|it| !timeout.after_by_category.contains_key(**it)) {
+            let message = format!(
+                "timeout `{name}` has levels by category, but none for `{category}`, which another timeout has; \
+                 `overdue publish --timeout {name} --category {category}` is refused"
+            );
+            let help = format!("add {category} = \"{after}\" to its after_by_category");
+            drafts.push(at(&timeout.name, message, help));
+        }
+    }
+    drafts
+}
+
+fn at_most_once(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+    let classic = file.queues.queue_type.as_ref();
+    let Some(classic) = classic.filter(|it| *it.get_ref() == QueueType::Classic) else {
+        return Vec::new();
+    };
+    // Mirroring by policy went with 4.0 (https://www.rabbitmq.com/docs/3.13/ha).
+    let mirrored = surroundings.broker.is_some_and(|broker| broker < BrokerVersion::new(4, 0));
+    let replicated = if mirrored { "replicated only by a policy" } else { "not replicated" };
+    let message = format!(
+        "classic queues dead-letter at most once and are {replicated}: a due message is lost when the broker \
+         stops before its next queue has it, and what waits is lost with its node's disk"
+    );
+    let help =
+        "use type = \"quorum\"; with classic, the sweep is what finds the orders of lost messages";
+    vec![at(classic, message, help)]
+}
+
+/// Every lost connection counts as a delivery of each message the worker held, processed or not
+/// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>): below this, a worker that is killed
+/// a few times in a row, by a bad roll-out for example, parks orders that nothing is wrong with.
+const LOWEST_SANE_LIMIT: i64 = 5;
+
+fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let Some(limit) = &file.queues.delivery_limit else { return Vec::new() };
+    if *limit.get_ref() >= LOWEST_SANE_LIMIT || file.queues.queue_type() == QueueType::Classic {
+        return Vec::new();
+    }
+    let message = format!(
+        "a delivery limit of {} parks good orders: each lost connection counts as a delivery of every message \
+         the worker held",
+        limit.get_ref()
+    );
+    vec![at(limit, message, "leave it out for 20, RabbitMQ's own default")]
+}
+
+fn delivery_limit_unused(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let limit = file.queues.delivery_limit.as_ref();
+    let unused = limit.filter(|_| file.queues.queue_type() == QueueType::Classic);
+    let message = "classic queues have no delivery limit: a message that kills its worker comes back for ever";
+    let help = "use type = \"quorum\", or take the limit out";
+    unused.map(|limit| at(limit, message, help)).into_iter().collect()
+}
+
+fn retry_missing(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    if !file.retry.levels().is_empty() {
+        return Vec::new();
+    }
+    // A list that is there and empty is the place; else there is none.
+    let span = file.retry.after.as_ref().map_or_else(|| file.name.span(), Spanned::span);
+    let message = "without a retry an order that the database does not know yet is parked at its first delivery";
+    vec![Draft::in_file(span, message, "add [retry] after = [\"5s\", \"30s\", \"5m\"]")]
+}
+
+/// What is tried again is an order that the database does not know yet, or refused. A transaction that is still
+/// open, a lock, a failing trigger: none of them is reliably over in less than a second.
+const SHORTEST_SANE_MS: u64 = 1_000;
+
+/// The retries that can be read.
+fn retries(file: &TopologyFile) -> impl Iterator<Item = (Ttl, &LevelText)> {
+    file.retry.levels().iter().filter_map(|text| Some((text.get_ref().parse().ok()?, text)))
+}
+
+fn retry_short(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    retries(file)
+        .filter(|(ttl, _)| ttl.as_millis() < SHORTEST_SANE_MS)
+        .map(|(_, text)| {
+            let message = format!(
+                "a retry after `{}` may be spent before what made the first attempt fail is over, such as a \
+                 transaction that has not committed",
+                text.get_ref()
+            );
+            at(text, message, "use levels of 1s and more")
+        })
+        .collect()
+}
+
+fn retry_shrinks(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let pairs = retries(file).zip(retries(file).skip(1));
+    pairs
+        .filter(|((before, _), (after, _))| after < before)
+        .map(|((_, before), (_, after))| {
+            let message = format!(
+                "retry `{}` comes sooner than `{}` before it: the longer something is broken, the harder it is tried",
+                after.get_ref(),
+                before.get_ref()
+            );
+            at(after, message, "list the retries shortest first")
+        })
+        .collect()
 }

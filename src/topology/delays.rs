@@ -1,29 +1,53 @@
 //! How the broker of a topology delays messages: the one door. Everybody else asks here, and none assumes a queue per
 //! level.
 
-mod delayed_exchange;
-mod ladder;
-mod levels;
-
 use std::time::Duration;
 
 use super::{
     Timeout, Topology,
-    level::{Level, Ttl},
+    file::QueueType,
+    level::{Lead, Level, Ttl, best_level},
     route::{Delay, Route, RouteError},
-    strategy::{Entry, Strategy},
-    trial::Trial,
+    strategy::{BeforeTimeout, DELAYED_EXCHANGE_TYPE, Entry, Strategy},
 };
-use crate::{ladder::path::Rounding, objects::Objects};
+use crate::{
+    ladder::{
+        Ladder,
+        objects::Ends,
+        path::{Path, Rounding},
+    },
+    objects::{Argument, DELAYED_TYPE, Objects},
+    text::counted,
+};
+
+/// The longest `x-delay` in milliseconds, 49.7 days; with a longer one the plugin routes at once
+/// (<https://github.com/rabbitmq/rabbitmq-delayed-message-exchange#performance-impact>).
+const MAX_DELAY_MS: u32 = u32::MAX;
+
+/// What is tried, in milliseconds.
+const TRIED_MS: u32 = 1_000;
+
+const NANOS_PER_MS: u128 = 1_000_000;
+
+/// One way to try how the broker delays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trial {
+    /// How long the broker holds the message, e.g. `5s`.
+    pub(crate) delay: Level,
+    /// Whether that is a level with a queue of its own; else it is the exchange that is tried.
+    pub(crate) is_level: bool,
+    /// Where to publish it.
+    pub(crate) route: Route,
+}
 
 impl Topology {
     /// What delays messages, on a broker.
     pub(super) fn declare_delays(&self, objects: &mut Objects) {
-        levels::declare(self, objects);
+        declare_levels(self, objects);
         match &self.strategy {
             Strategy::Levels => {}
-            Strategy::Ladder(ladder) => ladder::declare(self, ladder, objects),
-            Strategy::DelayedExchange => delayed_exchange::declare(self, objects),
+            Strategy::Ladder(ladder) => declare_ladder(self, ladder, objects),
+            Strategy::DelayedExchange => declare_delayed_exchange(self, objects),
         }
     }
 
@@ -39,9 +63,9 @@ impl Topology {
         rounding: Rounding,
     ) -> Result<Route, RouteError> {
         match &self.strategy {
-            Strategy::Levels => levels::enter(self, delay, word, rounding),
-            Strategy::Ladder(ladder) => ladder::enter((ladder, self.lead), delay, word, rounding),
-            Strategy::DelayedExchange => delayed_exchange::enter(self, delay, word, rounding),
+            Strategy::Levels => enter_level(self, delay, word, rounding),
+            Strategy::Ladder(ladder) => enter_ladder((ladder, self.lead), delay, word, rounding),
+            Strategy::DelayedExchange => enter_delayed_exchange(self, delay, word, rounding),
         }
     }
 
@@ -60,19 +84,19 @@ impl Topology {
 
     /// Through the queue of a level.
     pub(super) fn through(&self, level: &Level, word: &str) -> Route {
-        levels::through(self, level, word)
+        through_level(self, level, word)
     }
 
     /// The exchanges that notices are published to.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         match &self.strategy {
-            Strategy::Levels => vec![levels::entry(self)],
+            Strategy::Levels => vec![levels_entry(self)],
             Strategy::Ladder(ladder) => {
-                let levels = (!self.levels.is_empty()).then(|| levels::entry(self));
-                levels.into_iter().chain(ladder::entries(ladder)).collect()
+                let levels = (!self.levels.is_empty()).then(|| levels_entry(self));
+                levels.into_iter().chain(ladder_entries(ladder)).collect()
             }
-            Strategy::DelayedExchange => vec![delayed_exchange::entry(self)],
+            Strategy::DelayedExchange => vec![delayed_exchange_entry(self)],
         }
     }
 
@@ -92,7 +116,7 @@ impl Topology {
             Strategy::Levels | Strategy::DelayedExchange => (self.delays_to_try(), None),
         };
         let places = ladder.into_iter().flat_map(|ladder| {
-            self.timeouts.iter().flat_map(|timeout| ladder::trials(ladder, &timeout.name))
+            self.timeouts.iter().flat_map(|timeout| ladder_trials(ladder, &timeout.name))
         });
         let places = places.map(|Trial { route, .. }| (route.exchange, route.routing_key));
         delays.into_iter().flat_map(of).chain(places)
@@ -101,21 +125,21 @@ impl Topology {
     /// The queues of its ladder, if it has one.
     #[must_use]
     pub(crate) fn ladder_queues(&self) -> Vec<String> {
-        self.strategy.ladder().map(ladder::queues).unwrap_or_default()
+        self.strategy.ladder().map(queues_of).unwrap_or_default()
     }
 
     /// The delays that it has by name, in short: `14 levels, 1s to 30d`.
     #[must_use]
     pub(crate) fn delays_in_short(&self) -> String {
         match &self.strategy {
-            Strategy::Levels => levels::in_short(&self.levels, self.lead),
+            Strategy::Levels => levels_in_short(&self.levels, self.lead),
             Strategy::Ladder(ladder) if self.levels.is_empty() => {
                 format!("a ladder: {}", ladder.summary())
             }
             Strategy::Ladder(ladder) => {
                 format!(
                     "{}, and a ladder: {}",
-                    levels::in_short(&self.levels, self.lead),
+                    levels_in_short(&self.levels, self.lead),
                     ladder.summary()
                 )
             }
@@ -165,14 +189,220 @@ impl Topology {
         });
         let of_strategy: Vec<Trial> = match &self.strategy {
             Strategy::Levels => Vec::new(),
-            Strategy::Ladder(ladder) => ladder::trials(ladder, word),
-            Strategy::DelayedExchange => vec![delayed_exchange::trial(self, word)],
+            Strategy::Ladder(ladder) => ladder_trials(ladder, word),
+            Strategy::DelayedExchange => vec![delayed_exchange_trial(self, word)],
         };
         let (fitting, longer): (Vec<Trial>, Vec<Trial>) =
             of_levels.chain(of_strategy).partition(|trial| trial.route.holds <= within);
         let longer = longer.into_iter().map(|trial| trial.delay).collect();
         let ladder = self.strategy.ladder().filter(|it| it.resolution() <= within);
-        let through = ladder.map(|ladder| ladder::trials_through(ladder, word, within));
+        let through = ladder.map(|ladder| ladder_trials_through(ladder, word, within));
         (fitting.into_iter().chain(through.unwrap_or_default()).collect(), longer)
     }
+}
+
+// A queue per level.
+
+/// The queue of each level, bound by its name.
+fn declare_levels(topology: &Topology, objects: &mut Objects) {
+    for level in &topology.levels {
+        let mut arguments = topology.dead_lettering(&topology.due_exchange());
+        let ttl = topology.lead.lets_go(level);
+        let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+        arguments.push(("x-message-ttl", Argument::Integer(ttl_ms)));
+        let queue = topology.delay_queue(level);
+        objects.queue(topology, &queue, arguments);
+        objects.bind(&topology.entry_exchange(), &queue, &format!("{}.*", level.name()));
+    }
+}
+
+fn enter_level(
+    topology: &Topology,
+    delay: Duration,
+    word: &str,
+    rounding: Rounding,
+) -> Result<Route, RouteError> {
+    let level = match rounding {
+        Rounding::Down => {
+            best_level(&topology.levels, topology.lead, delay).ok_or(RouteError::NoDelay)
+        }
+        Rounding::Up => shortest_not_below(topology, delay),
+    };
+    Ok(through_level(topology, level?, word))
+}
+
+fn shortest_not_below(topology: &Topology, delay: Duration) -> Result<&Level, RouteError> {
+    let levels = topology.levels.iter();
+    let holds = |level: &Level| topology.lead.lets_go(level).as_duration();
+    let enough = levels.clone().filter(|level| holds(level) >= delay);
+    enough.min_by_key(|level| level.ttl()).ok_or_else(|| {
+        let longest = levels.map(holds).max();
+        longest.map_or(RouteError::NoDelay, |longest| RouteError::TooLong { delay, longest })
+    })
+}
+
+/// Through the queue of a level.
+fn through_level(topology: &Topology, level: &Level, word: &str) -> Route {
+    let holds = topology.lead.lets_go(level).as_duration();
+    Route {
+        exchange: topology.entry_exchange(),
+        routing_key: format!("{}.{word}", level.name()),
+        x_delay: None,
+        holds,
+        early: level.ttl().as_duration().saturating_sub(holds),
+        queues: vec![topology.delay_queue(level)],
+    }
+}
+
+fn levels_entry(topology: &Topology) -> Entry {
+    let levels = topology.levels.iter().map(Level::to_string).collect();
+    Entry { exchange: topology.entry_exchange(), before: BeforeTimeout::Levels(levels) }
+}
+
+fn levels_in_short(levels: &[Level], lead: Lead) -> String {
+    let number = counted(levels.len(), "level");
+    let range = match (levels.first(), levels.last()) {
+        (Some(first), Some(last)) if levels.len() > 1 => format!("{number}, {first} to {last}"),
+        _ => number,
+    };
+    match levels.last().map(|longest| lead.of(longest.ttl().as_duration())) {
+        Some(lead) if !lead.is_zero() => format!("{range}, let go up to {lead:?} early"),
+        _ => range,
+    }
+}
+
+// A ladder, and levels beside it.
+
+fn declare_ladder(topology: &Topology, ladder: &Ladder, objects: &mut Objects) {
+    let (due, park) = (topology.due_exchange(), topology.park_exchange());
+    let quorum = topology.queue_type == QueueType::Quorum;
+    let ends = Ends { due_exchange: &due, park_exchange: &park, quorum };
+    let Objects { exchanges, queues, bindings } = ladder.objects(&ends);
+    objects.exchanges.extend(exchanges);
+    objects.queues.extend(queues);
+    objects.bindings.extend(bindings);
+}
+
+/// What is longer than the ladder takes the longest way: the worker sends it on for the rest.
+fn enter_ladder(
+    (ladder, lead): (&Ladder, Lead),
+    delay: Duration,
+    word: &str,
+    rounding: Rounding,
+) -> Result<Route, RouteError> {
+    let delay = delay.min(ladder.max());
+    let exact = ladder.enter(delay, rounding, word)?;
+    if rounding == Rounding::Up {
+        return Ok(exact.into());
+    }
+    let earlier =
+        ladder.enter(delay.saturating_sub(lead.through_a_ladder(delay)), rounding, word)?;
+    // A hop more costs the broker more than the lead saves: 30 minutes are one hop, and a second less are four.
+    let costs_nothing = (1..=exact.hops.len()).contains(&earlier.hops.len());
+    Ok(if costs_nothing { earlier.into() } else { exact.into() })
+}
+
+impl From<Path> for Route {
+    fn from(path: Path) -> Self {
+        Self {
+            holds: path.total(),
+            early: Duration::ZERO,
+            exchange: path.exchange,
+            routing_key: path.routing_key,
+            x_delay: None,
+            queues: path.hops.into_iter().map(|hop| hop.queue).collect(),
+        }
+    }
+}
+
+/// Each place with its own digit 1, smallest first.
+fn ladder_trials(ladder: &Ladder, word: &str) -> Vec<Trial> {
+    let places = ladder.places().iter();
+    places
+        .filter_map(|place| ladder_trial(ladder.enter(place.unit(), Rounding::Down, word).ok()?))
+        .collect()
+}
+
+/// Places whose own digit 1 takes longer than `within`: with 0 for all digits but the smallest.
+fn ladder_trials_through(ladder: &Ladder, word: &str, within: Duration) -> Vec<Trial> {
+    let places = ladder.places().iter().enumerate().filter(|(_, place)| place.unit() > within);
+    let through = places.filter_map(|(index, place)| {
+        let key = format!("1.{}{word}", "0.".repeat(index));
+        ladder_trial(ladder.decode(&ladder.exchange(*place), &key).ok()?)
+    });
+    through.collect()
+}
+
+fn ladder_trial(path: Path) -> Option<Trial> {
+    let delay = Level::of(Ttl::of(path.total())?);
+    Some(Trial { delay, is_level: false, route: path.into() })
+}
+
+/// The exchange of each place, largest first.
+fn ladder_entries(ladder: &Ladder) -> impl Iterator<Item = Entry> {
+    let places = ladder.places().iter().enumerate().rev();
+    places.map(|(index, place)| Entry {
+        exchange: ladder.exchange(*place),
+        before: BeforeTimeout::Digits(index + 1),
+    })
+}
+
+/// The queue of each digit.
+fn queues_of(ladder: &Ladder) -> Vec<String> {
+    let places = ladder.places().iter();
+    let queues =
+        places.flat_map(|place| (1..=place.highest()).map(|digit| ladder.queue(*place, digit)));
+    queues.collect()
+}
+
+// The exchange of the plugin keeps a message in memory of one node until its `x-delay` is over, and routes it then. So it has
+// no alternate exchange (that would get every message at once), and a message that no binding takes then is gone.
+
+fn declare_delayed_exchange(topology: &Topology, objects: &mut Objects) {
+    let exchange = topology.delayed_exchange();
+    objects.exchange_with(&exchange, DELAYED_EXCHANGE_TYPE, vec![(DELAYED_TYPE, "topic".into())]);
+    for timeout in &topology.timeouts {
+        let queue = topology.business_queue(timeout);
+        objects.bind(&exchange, &queue, &format!("#.{}", timeout.name));
+    }
+}
+
+/// What is longer than the plugin takes waits the longest time: the worker sends it on for the rest.
+fn enter_delayed_exchange(
+    topology: &Topology,
+    delay: Duration,
+    word: &str,
+    rounding: Rounding,
+) -> Result<Route, RouteError> {
+    let longest = Duration::from_millis(MAX_DELAY_MS.into());
+    let ms = match rounding {
+        // The worker sends it on, and the last part has the lead.
+        Rounding::Down if delay >= longest => longest.as_millis(),
+        Rounding::Down => delay.saturating_sub(topology.lead.of(delay)).as_millis(),
+        Rounding::Up if delay > longest => return Err(RouteError::TooLong { delay, longest }),
+        Rounding::Up => delay.as_nanos().div_ceil(NANOS_PER_MS),
+    };
+    Ok(held(topology, u32::try_from(ms).unwrap_or(MAX_DELAY_MS), word))
+}
+
+fn held(topology: &Topology, ms: u32, word: &str) -> Route {
+    Route {
+        exchange: topology.delayed_exchange(),
+        routing_key: word.to_owned(),
+        // With 0 the plugin routes at once as well; 1 is the least that it takes for a delay.
+        x_delay: Some(ms.max(1)),
+        holds: Duration::from_millis(ms.into()),
+        early: Duration::ZERO,
+        queues: Vec::new(),
+    }
+}
+
+/// Any delay is as good as another.
+fn delayed_exchange_trial(topology: &Topology, word: &str) -> Trial {
+    let route = held(topology, TRIED_MS, word);
+    Trial { delay: Level::of(route.delay_ttl()), is_level: false, route }
+}
+
+fn delayed_exchange_entry(topology: &Topology) -> Entry {
+    Entry { exchange: topology.delayed_exchange(), before: BeforeTimeout::Nothing }
 }

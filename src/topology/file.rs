@@ -1,14 +1,14 @@
-//! `topology.toml` as written, with places: as far as it can be read, nothing judged yet. Its keys: `keys`.
+//! `topology.toml`: every key is declared here. Types, words, bounds and what has to be there are checked while it is read;
+//! how values go together is judged by the rules (`check`).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref};
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use toml::Spanned;
 
-use super::{
-    lead::{Lead, LeadError},
-    x_delay::RoutingType,
-};
+use crate::document::{self, Document, Mistake};
 
 /// What happens to an order that is due, where a timeout does not say: it is built in.
 pub(crate) const DEFAULT_EFFECT: &str = "close";
@@ -16,20 +16,32 @@ pub(crate) const DEFAULT_EFFECT: &str = "close";
 pub const BUILT_IN_EFFECTS: [&str; 3] = [DEFAULT_EFFECT, "cancel", "complete"];
 
 /// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
-pub(super) const DEFAULT_DELIVERY_LIMIT: i64 = 20;
+const DEFAULT_DELIVERY_LIMIT: i64 = 20;
 
 /// The delay topology of one team: `overdue apply` brings a broker there.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct TopologyFile {
-    /// Prefix of every exchange and queue; nothing outside it is ever touched.
+    /// Prefix of every exchange and queue; nothing outside it is ever touched, but for the exchange that `compat.x-delay`
+    /// names. Letters, digits, `-`, `_` and inner `.`; not `amq`, which belongs to the broker.
+    #[schemars(
+        with = "String",
+        length(min = 1, max = 191),
+        regex(pattern = r"^[A-Za-z0-9_-]+(\.+[A-Za-z0-9_-]+)*$"),
+        extend("not" = { "pattern": r"^amq(\.|$)" }),
+        example = &"orders"
+    )]
     pub name: Spanned<String>,
     /// How messages are delayed.
+    #[schemars(with = "DelaySection")]
     pub delay: Spanned<DelaySection>,
     /// Type and limits of the queues.
     #[serde(default)]
+    #[schemars(with = "QueuesSection")]
     pub queues: QueuesSection,
     /// The business rules: what happens to an order whose time is up. Each has a queue.
     #[serde(default)]
+    #[schemars(with = "Vec<TimeoutSection>", length(min = 1))]
     pub timeout: Vec<Spanned<TimeoutSection>>,
     /// What is tried again, and when.
     #[serde(default)]
@@ -37,6 +49,204 @@ pub(crate) struct TopologyFile {
     /// What takes the place of something that is gone.
     #[serde(default)]
     pub compat: CompatSection,
+}
+
+/// How messages are delayed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DelaySection {
+    /// How the broker delays a message.
+    #[serde(default)]
+    pub strategy: StrategyName,
+    /// The delays, shortest first; each is a queue. The strategy `levels` needs at least one.
+    #[serde(default)]
+    #[schemars(
+        with = "Vec<LevelText>",
+        length(min = 1),
+        extend("uniqueItems" = true),
+        example = ["5s", "30m"]
+    )]
+    pub levels: Option<Spanned<Vec<LevelText>>>,
+    /// How much earlier than its name says a level lets a message go; the worker holds it until then. Less than half of
+    /// each level, at most 1m; `0s` is none. Without it 2s, or a quarter of a level that is shorter than 8s.
+    #[serde(default)]
+    #[schemars(
+        with = "String",
+        regex(pattern = "^(0|[1-9][0-9]{0,4})(ms|s|m|h|d)$"),
+        example = "500ms"
+    )]
+    pub lead: Option<Spanned<String>>,
+    /// With the strategy `ladder`: any delay, by queues that add up to it.
+    #[serde(default)]
+    #[schemars(with = "LadderSection")]
+    pub ladder: Option<Spanned<LadderSection>>,
+}
+
+/// How the broker delays a message.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StrategyName {
+    /// One queue per level: message TTL, then the dead letter exchange. Every broker has it.
+    #[default]
+    Levels,
+    /// Queues whose message TTLs add up to any delay to the second. Every broker has it.
+    Ladder,
+    /// An exchange of the plugin `rabbitmq_delayed_message_exchange`: any delay. Not on RabbitMQ 4.3 and later.
+    DelayedExchange,
+}
+
+/// Any delay, by queues that add up to it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LadderSection {
+    /// The longest delay, whole seconds.
+    pub max: LevelText,
+    /// At most so many queues, for the fewest hops; without it as many as the round delays take, e.g. 81 for 30 days.
+    #[serde(default)]
+    #[schemars(with = "u32", range(min = 1, max = 200), example = 40)]
+    pub queues: Option<Spanned<u32>>,
+}
+
+/// Type and limits of the queues.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueuesSection {
+    /// Type of every queue.
+    #[serde(default, rename = "type")]
+    #[schemars(with = "QueueType", extend("default" = QueueType::Quorum))]
+    pub queue_type: Option<Spanned<QueueType>>,
+    /// Deliveries of one message before it is parked (quorum queues only).
+    #[serde(default)]
+    #[schemars(
+        with = "i64",
+        range(min = 1, max = 1_000_000),
+        extend("default" = DEFAULT_DELIVERY_LIMIT),
+        example = 20
+    )]
+    pub delivery_limit: Option<Spanned<i64>>,
+}
+
+/// The queue types a delay can be built on.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueType {
+    /// Replicated, at-least-once dead-lettering.
+    #[default]
+    Quorum,
+    /// Not replicated, at-most-once dead-lettering; for development and comparisons.
+    Classic,
+}
+
+/// A business rule: what happens to an order whose time is up.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TimeoutSection {
+    /// Business name: queue `<topology>.<name>`, routing key `<level>.<name>`. Letters, digits, `-` and `_`; not `parked`.
+    #[schemars(
+        with = "String",
+        length(min = 1, max = 63),
+        regex(pattern = "^[A-Za-z0-9_-]+$"),
+        extend("not" = { "const": "parked" }),
+        example = &"unpaid"
+    )]
+    pub name: Spanned<String>,
+    /// The level a publisher uses when it names no other.
+    pub after: LevelText,
+    /// Which SQL runs when it is due; `close`, `cancel` and `complete` are built in, others are in the settings.
+    #[serde(default)]
+    #[schemars(with = "String", length(min = 1), extend("default" = DEFAULT_EFFECT), example = &"close")]
+    pub effect: Option<Spanned<String>>,
+    /// Levels by order category, e.g. `virtual`.
+    #[serde(default)]
+    #[schemars(extend("propertyNames" = { "minLength": 1 }))]
+    pub after_by_category: BTreeMap<String, LevelText>,
+}
+
+/// What is tried again, and when.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetrySection {
+    /// Levels of the first, second, … retry; after the last one the message is parked.
+    #[serde(default)]
+    #[schemars(with = "Vec<LevelText>", example = ["5s", "30s"])]
+    pub after: Option<Spanned<Vec<LevelText>>>,
+}
+
+/// What takes the place of something that is gone.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CompatSection {
+    /// An exchange of the delayed message plugin, whose publishers and consumers go on as they are.
+    #[serde(default, rename = "x-delay")]
+    #[schemars(with = "XDelaySection")]
+    pub x_delay: Option<XDelaySection>,
+}
+
+/// An exchange of the delayed message plugin, whose publishers and consumers go on as they are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct XDelaySection {
+    /// The name that its publishers use.
+    #[schemars(with = "String", length(min = 1, max = 255), example = &"delayed")]
+    pub exchange: Spanned<String>,
+    /// How it routes what is due: its argument `x-delayed-type`.
+    #[serde(default, rename = "type")]
+    pub routing: RoutingType,
+}
+
+/// How an exchange routes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RoutingType {
+    /// By the same routing key.
+    #[default]
+    Direct,
+    /// By a pattern of the routing key.
+    Topic,
+    /// To every queue.
+    Fanout,
+    /// By headers.
+    Headers,
+}
+
+/// A delay level: whole number and one unit (ms, s, m, h, d), up to ten years.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+// For each unit the number has as many digits as ten years take, and the first digit of the longest is at most theirs; the
+// rest of the limit is for `overdue check`.
+#[schemars(
+    extend("pattern" = "^(([1-9][0-9]{0,10}|[1-3][0-9]{11})ms|([1-9][0-9]{0,7}|[1-3][0-9]{8})s\
+        |([1-9][0-9]{0,5}|[1-5][0-9]{6})m|([1-9][0-9]{0,3}|[1-8][0-9]{4})h\
+        |([1-9][0-9]{0,2}|[1-3][0-9]{3})d)$"),
+    example = "30m"
+)]
+pub(crate) struct LevelText(#[schemars(with = "String")] Spanned<String>);
+
+impl Deref for LevelText {
+    type Target = Spanned<String>;
+
+    fn deref(&self) -> &Spanned<String> {
+        &self.0
+    }
+}
+
+/// The JSON Schema of the file, for editors. It says what one value may be; how values go together is what `overdue check`
+/// knows.
+#[must_use]
+pub fn schema() -> Json {
+    document::schema::<TopologyFile>("topology.toml")
+}
+
+/// What is written in `text`.
+///
+/// # Errors
+/// Everything that the declarations above do not allow, in the order of the file.
+pub(super) fn read(text: &str) -> Result<TopologyFile, Vec<Mistake>> {
+    let document = Document::parse(text).map_err(|mistake| vec![mistake])?;
+    match document.mistakes(&schema()) {
+        none if none.is_empty() => document.read().map_err(|mistake| vec![mistake]),
+        mistakes => Err(mistakes),
+    }
 }
 
 impl TopologyFile {
@@ -51,99 +261,11 @@ impl TopologyFile {
     }
 }
 
-/// How messages are delayed.
-#[derive(Debug, Deserialize)]
-pub(crate) struct DelaySection {
-    /// How the broker delays.
-    #[serde(default)]
-    pub strategy: StrategyName,
-    /// Delays with a queue each, shortest first.
-    #[serde(default)]
-    pub levels: Option<Spanned<Vec<Spanned<String>>>>,
-    /// How early levels let go.
-    #[serde(default)]
-    pub lead: Option<Spanned<String>>,
-    /// Any delay, by queues that add up to it.
-    #[serde(default)]
-    pub ladder: Option<Spanned<LadderSection>>,
-}
-
-/// What takes the place of something that is gone.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct CompatSection {
-    /// An exchange of the delayed message plugin.
-    #[serde(default, rename = "x-delay")]
-    pub x_delay: Option<XDelaySection>,
-}
-
-/// An exchange of the delayed message plugin that is taken over.
-#[derive(Debug, Deserialize)]
-pub(crate) struct XDelaySection {
-    /// The name that its publishers use.
-    pub exchange: Spanned<String>,
-    /// How it routes what is due.
-    #[serde(default, rename = "type")]
-    pub routing: RoutingType,
-}
-
-/// Any delay, by queues that add up to it.
-#[derive(Debug, Deserialize)]
-pub(crate) struct LadderSection {
-    /// The longest delay.
-    pub max: Spanned<String>,
-    /// At most so many queues.
-    #[serde(default)]
-    pub queues: Option<Spanned<u32>>,
-}
-
 impl DelaySection {
     /// The levels, given or not.
-    pub(crate) fn levels(&self) -> &[Spanned<String>] {
+    pub(crate) fn levels(&self) -> &[LevelText] {
         self.levels.as_ref().map_or(&[], |levels| levels.get_ref())
     }
-
-    /// How early levels let go, given or not.
-    ///
-    /// # Errors
-    /// The text is not a lead.
-    pub(crate) fn lead(&self) -> Result<Lead, LeadError> {
-        self.lead.as_ref().map_or(Ok(Lead::Usual), |text| text.get_ref().parse())
-    }
-}
-
-/// How the broker delays a message.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum StrategyName {
-    /// One queue per level: message TTL, then the dead letter exchange. Every broker has it.
-    #[default]
-    Levels,
-    /// Queues whose message TTLs add up to any delay. Every broker has it.
-    Ladder,
-    /// An exchange of the plugin `rabbitmq_delayed_message_exchange`, before RabbitMQ 4.3.
-    DelayedExchange,
-}
-
-/// Type and limits of the queues.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct QueuesSection {
-    /// Type of every queue.
-    #[serde(default, rename = "type")]
-    pub queue_type: Option<Spanned<QueueType>>,
-    /// Deliveries of one message before it is parked (quorum queues only).
-    #[serde(default)]
-    pub delivery_limit: Option<Spanned<i64>>,
-}
-
-/// The queue types a delay can be built on.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum QueueType {
-    /// Replicated, at-least-once dead-lettering.
-    #[default]
-    Quorum,
-    /// Not replicated, at-most-once dead-lettering; for development and comparisons.
-    Classic,
 }
 
 impl QueuesSection {
@@ -151,6 +273,12 @@ impl QueuesSection {
     #[must_use]
     pub(crate) fn queue_type(&self) -> QueueType {
         self.queue_type.as_ref().map_or_else(QueueType::default, |given| *given.get_ref())
+    }
+
+    /// The limit, given or not.
+    #[must_use]
+    pub(crate) fn delivery_limit(&self) -> i64 {
+        self.delivery_limit.as_ref().map_or(DEFAULT_DELIVERY_LIMIT, |limit| *limit.get_ref())
     }
 }
 
@@ -165,21 +293,6 @@ impl QueueType {
     }
 }
 
-/// A business rule: what happens to an order whose time is up.
-#[derive(Debug, Deserialize)]
-pub(crate) struct TimeoutSection {
-    /// Business name: queue `<topology>.<name>`, routing key `<level>.<name>`.
-    pub name: Spanned<String>,
-    /// The level a publisher uses when it names no other.
-    pub after: Spanned<String>,
-    /// Which SQL runs when it is due; `close`, `cancel` and `complete` are built in, others are in the settings.
-    #[serde(default)]
-    pub effect: Option<Spanned<String>>,
-    /// Levels by order category, e.g. `virtual`.
-    #[serde(default)]
-    pub after_by_category: BTreeMap<String, Spanned<String>>,
-}
-
 impl TimeoutSection {
     /// The effect, given or not.
     #[must_use]
@@ -188,23 +301,15 @@ impl TimeoutSection {
     }
 
     /// Every level it names.
-    pub(crate) fn levels(&self) -> impl Iterator<Item = &Spanned<String>> {
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &LevelText> {
         std::iter::once(&self.after).chain(self.after_by_category.values())
     }
-}
-
-/// What is tried again, and when.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct RetrySection {
-    /// Levels of the first, second, … retry; after the last one the message is parked.
-    #[serde(default)]
-    pub after: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 impl RetrySection {
     /// The levels, given or not.
     #[must_use]
-    pub(crate) fn levels(&self) -> &[Spanned<String>] {
+    pub(crate) fn levels(&self) -> &[LevelText] {
         self.after.as_ref().map_or(&[], |after| after.get_ref())
     }
 }

@@ -1,6 +1,10 @@
-//! Delay levels: one level is one queue whose message TTL is the delay.
+//! Delay levels: one level is one queue whose message TTL is the delay, less the lead. And the durations that files, flags
+//! and settings are written in.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::text::length;
 
@@ -87,7 +91,46 @@ impl fmt::Display for Level {
     }
 }
 
-/// Why a text is not a level.
+/// A duration from 0 to ten years as people write it: a whole number and one unit (ms, s, m, h, d), e.g. `37m`.
+#[derive(
+    Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize,
+)]
+#[serde(try_from = "Cow<'_, str>", into = "String")]
+#[schemars(with = "String", extend("pattern" = "^(0|[1-9][0-9]*)(ms|s|m|h|d)$"), example = "30s")]
+pub struct Interval(u64);
+
+impl Interval {
+    /// The same time as a [`Duration`].
+    #[must_use]
+    pub const fn as_duration(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("0s"),
+            ms => write!(f, "{}", Ttl(ms)),
+        }
+    }
+}
+
+impl From<Interval> for String {
+    fn from(interval: Interval) -> Self {
+        interval.to_string()
+    }
+}
+
+impl TryFrom<Cow<'_, str>> for Interval {
+    type Error = LevelError;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, LevelError> {
+        text.parse()
+    }
+}
+
+/// Why a text is not a duration, or not a level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LevelError {
     /// Not a whole number followed by one unit.
@@ -95,23 +138,57 @@ pub enum LevelError {
         "`{0}` is not a valid duration: write a whole number and one unit (ms, s, m, h, d), e.g. `30m`"
     )]
     Unreadable(String),
+    /// In the past.
+    #[error("`{0}` is below zero: write 0s for what is due now")]
+    BelowZero(String),
     /// `0s` delays nothing.
     #[error("`{0}` delays nothing: a level needs at least 1ms")]
     Zero(String),
     /// Above what the broker accepts.
     #[error("`{0}` is longer than ten years ({max}), which RabbitMQ refuses", max = length(Duration::from_millis(MAX_TTL_MS)))]
     TooLong(String),
+    /// More than [`LONGEST_LEAD`].
+    #[error("a lead of `{0}` is longer than 1m: the worker would hold every message for so long")]
+    LongLead(String),
+}
+
+impl FromStr for Interval {
+    type Err = LevelError;
+
+    fn from_str(text: &str) -> Result<Self, LevelError> {
+        let unreadable = || LevelError::Unreadable(text.to_owned());
+        let too_long = || LevelError::TooLong(text.to_owned());
+        if text.strip_prefix('-').is_some_and(|rest| rest.parse::<Self>().is_ok()) {
+            return Err(LevelError::BelowZero(text.to_owned()));
+        }
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let unit_ms = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return Err(unreadable()),
+        };
+        if number.is_empty() || (number.len() > 1 && number.starts_with('0')) {
+            return Err(unreadable());
+        }
+        let number: u64 = number.parse().map_err(|_| too_long())?;
+        let ms = number.checked_mul(unit_ms).filter(|ms| *ms <= MAX_TTL_MS);
+        ms.map(Self).ok_or_else(too_long)
+    }
 }
 
 impl FromStr for Ttl {
     type Err = LevelError;
 
     fn from_str(text: &str) -> Result<Self, LevelError> {
-        let ms = parse_millis(text)?;
-        Self::from_millis(ms).ok_or_else(|| match ms {
-            0 => LevelError::Zero(text.to_owned()),
-            _ => LevelError::TooLong(text.to_owned()),
-        })
+        let Interval(ms) = text.parse().map_err(|error| match error {
+            LevelError::BelowZero(text) => LevelError::Unreadable(text),
+            error => error,
+        })?;
+        Self::from_millis(ms).ok_or_else(|| LevelError::Zero(text.to_owned()))
     }
 }
 
@@ -123,22 +200,90 @@ impl FromStr for Level {
     }
 }
 
-fn parse_millis(text: &str) -> Result<u64, LevelError> {
-    let unreadable = || LevelError::Unreadable(text.to_owned());
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit_ms = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return Err(unreadable()),
-    };
-    if number.is_empty() || (number.len() > 1 && number.starts_with('0')) {
-        return Err(unreadable());
+/// Where the file does not say.
+pub const DEFAULT_LEAD: Duration = Duration::from_secs(2);
+/// The same of a way through a ladder, which is rounded down as well, by up to its smallest unit.
+const THROUGH_A_LADDER: Duration = Duration::from_millis(500);
+/// What is held is unacked and in the memory of the worker.
+pub(crate) const LONGEST_LEAD: Duration = Duration::from_mins(1);
+/// The default takes no more than this part of a level: a level is still to be a delay on the broker.
+const PART: u32 = 4;
+
+/// The lead: how much earlier than its name says a level lets a message go, so that the broker has done its work when the
+/// instant comes. The worker holds the message until then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lead {
+    /// [`DEFAULT_LEAD`], or a quarter of a level that is shorter than four times as much.
+    #[default]
+    Usual,
+    /// So much, in whole milliseconds; less than half of each level, which `overdue check` makes sure of.
+    Given(Duration),
+}
+
+impl FromStr for Lead {
+    type Err = LevelError;
+
+    fn from_str(text: &str) -> Result<Self, LevelError> {
+        let lead = text.parse::<Interval>()?.as_duration();
+        if lead > LONGEST_LEAD {
+            return Err(LevelError::LongLead(text.to_owned()));
+        }
+        Ok(Self::Given(lead))
     }
-    let too_long = || LevelError::TooLong(text.to_owned());
-    let number: u64 = number.parse().map_err(|_| too_long())?;
-    number.checked_mul(unit_ms).ok_or_else(too_long)
+}
+
+impl Lead {
+    /// Levels let go when they are called so.
+    pub const NONE: Self = Self::Given(Duration::ZERO);
+
+    /// How early a delay ends, in whole milliseconds; less than half of it.
+    #[must_use]
+    pub fn of(self, delay: Duration) -> Duration {
+        let lead = match self {
+            Self::Usual => DEFAULT_LEAD.min(delay / PART),
+            Self::Given(lead) if lead < delay / 2 => lead,
+            Self::Given(_) => delay / PART,
+        };
+        Duration::from_millis(u64::try_from(lead.as_millis()).unwrap_or(0))
+    }
+
+    /// How early a way through a ladder is to end.
+    #[must_use]
+    pub(crate) fn through_a_ladder(self, delay: Duration) -> Duration {
+        match self {
+            Self::Usual => self.of(delay).min(THROUGH_A_LADDER),
+            Self::Given(_) => self.of(delay),
+        }
+    }
+
+    /// How long the queue of a level holds a message.
+    #[must_use]
+    pub fn lets_go(self, level: &Level) -> Ttl {
+        let delay = level.ttl().as_duration();
+        // Less than half is taken away, so at least a millisecond is left.
+        Ttl::of(delay.saturating_sub(self.of(delay))).unwrap_or(level.ttl())
+    }
+
+    /// The most that any delay ends early.
+    #[must_use]
+    pub const fn longest(self) -> Duration {
+        match self {
+            Self::Usual => DEFAULT_LEAD,
+            Self::Given(lead) => lead,
+        }
+    }
+}
+
+/// The level that brings a message closest to `remaining` without passing it; they let go by `lead` early.
+///
+/// Chosen again at each hop, so a rest of 13 days takes the longest level that fits, then the next.
+/// Where even the shortest level is too long, the shortest is taken: late by less than its TTL.
+/// `None` only where there is no level.
+#[must_use]
+pub fn best_level(levels: &[Level], lead: Lead, remaining: Duration) -> Option<&Level> {
+    levels
+        .iter()
+        .filter(|level| lead.lets_go(level).as_duration() <= remaining)
+        .max_by_key(|level| level.ttl())
+        .or_else(|| levels.iter().min_by_key(|level| level.ttl()))
 }

@@ -5,8 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Timeout, Topology,
-    lead::best_level,
-    level::Level,
+    level::{Level, best_level},
     route::{Route, RouteError},
     strategy::{DELAYED_EXCHANGE_TYPE, Strategy},
 };

@@ -1,11 +1,13 @@
 //! Findings as a person reads them: file, line, the offending text, and the way out. And as a program does.
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use std::ops::Range;
+
+use annotate_snippets::Level;
 use serde::Serialize;
 
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
-    document::position,
+    document::{picture, position},
 };
 
 /// Version of [`Report`].
@@ -14,19 +16,14 @@ pub(crate) const VERSION: u32 = 2;
 /// Renders `findings` about `text`, the content of the file called `path`, without colour.
 #[must_use]
 pub fn render(path: &str, text: &str, findings: &[Diagnostic]) -> String {
-    let renderer = Renderer::plain();
     let reports = findings.iter().map(|finding| {
-        let (start, end) = within(text, finding);
-        let snippet =
-            Snippet::source(text).path(path).annotation(AnnotationKind::Primary.span(start..end));
         let level = match finding.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
             Severity::Note | Severity::Ok => Level::NOTE,
         };
-        let title = level.primary_title(finding.message.as_str()).id(finding.rule).element(snippet);
-        let help = Group::with_title(Level::HELP.secondary_title(help(finding)));
-        renderer.render(&[title, help])
+        let title = level.primary_title(finding.message.as_str()).id(finding.rule);
+        picture((path, text), within(text, finding), title, help(finding))
     });
     reports.collect::<Vec<_>>().join("\n\n")
 }
@@ -64,14 +61,14 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn new(text: &'a str, findings: &'a [Diagnostic]) -> Self {
         let reported = findings.iter().map(|finding| {
-            let (start, end) = within(text, finding);
-            let (line, column) = position(text, start);
+            let span = within(text, finding);
+            let (line, column) = position(text, span.start);
             Reported {
                 rule: finding.rule,
                 severity: finding.severity,
                 line,
                 column,
-                text: text.get(start..end).unwrap_or_default(),
+                text: text.get(span).unwrap_or_default(),
                 message: &finding.message,
                 fix: help(finding),
             }
@@ -88,9 +85,9 @@ fn help(finding: &Diagnostic) -> &str {
     }
 }
 
-/// Where the finding begins and ends, never outside the text.
-fn within(text: &str, finding: &Diagnostic) -> (usize, usize) {
-    let Subject::File(span) = &finding.subject else { return (0, 0) };
+/// Where the finding is, never outside the text.
+fn within(text: &str, finding: &Diagnostic) -> Range<usize> {
+    let Subject::File(span) = &finding.subject else { return 0..0 };
     let end = span.end.min(text.len());
-    (span.start.min(end), end)
+    span.start.min(end)..end
 }

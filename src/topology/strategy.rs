@@ -1,8 +1,14 @@
 //! The ways in which a broker can delay messages.
 
+use std::ops::Range;
+
+use super::{
+    file::{LadderSection, StrategyName, TopologyFile},
+    level::{LevelError, Ttl},
+};
 pub(crate) use crate::objects::DELAYED_MESSAGE as DELAYED_EXCHANGE_TYPE;
 
-use crate::ladder::Ladder;
+use crate::ladder::{Ladder, spec::LadderSpec};
 
 /// How a broker delays messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,4 +71,33 @@ impl Strategy {
             Self::Levels | Self::DelayedExchange => None,
         }
     }
+}
+
+/// The strategy of a file; a ladder is compiled.
+///
+/// # Errors
+/// What is wrong with `[delay.ladder]`, and where.
+pub(super) fn strategy(file: &TopologyFile) -> Result<Strategy, (Range<usize>, String)> {
+    match file.delay().strategy {
+        StrategyName::Levels => Ok(Strategy::Levels),
+        StrategyName::DelayedExchange => Ok(Strategy::DelayedExchange),
+        StrategyName::Ladder => {
+            let message = "the strategy `ladder` has no [delay.ladder]".to_owned();
+            let missing = || (file.delay.span(), message);
+            let section = file.delay().ladder.as_ref().ok_or_else(missing)?;
+            compile(file.name.get_ref(), section.get_ref()).map(Strategy::Ladder)
+        }
+    }
+}
+
+fn compile(topology: &str, section: &LadderSection) -> Result<Ladder, (Range<usize>, String)> {
+    let at_max = |error: LevelError| (section.max.span(), error.to_string());
+    let max = section.max.get_ref().parse::<Ttl>().map_err(at_max)?.as_duration();
+    let mut spec = LadderSpec::up_to(max);
+    spec.max_queues = section.queues.as_ref().map(|queues| *queues.get_ref());
+    Ladder::compile(topology, &spec).map_err(|error| {
+        let queues = section.queues.as_ref().filter(|_| max.subsec_nanos() == 0);
+        let span = queues.map_or_else(|| section.max.span(), toml::Spanned::span);
+        (span, error.to_string())
+    })
 }

@@ -11,7 +11,7 @@ use crate::{
     objects::routing::route,
     plan::{generation::number_of, snapshot::Snapshot},
     text::one_line,
-    topology::{Topology, level::Level, route::Route, trial::Trial},
+    topology::{Topology, delays::Trial, level::Level, route::Route},
 };
 
 /// A canary cannot be earlier than its TTL, but for the grain of two clocks.

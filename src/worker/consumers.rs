@@ -24,7 +24,7 @@ use crate::{
     shutdown::Stop,
     telemetry,
     text::error_chain,
-    topology::{Timeout, x_delay::WORD},
+    topology::{Timeout, taken_over_exchange::WORD},
 };
 
 /// While a queue is being deleted, subscribing to it ends the whole connection (`INTERNAL_ERROR`).

@@ -79,7 +79,7 @@ fn json_is_all_of_standard_output() {
     assert_eq!(code, Some(78));
     let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(json["version"], 2);
-    assert_eq!(json["findings"][0]["rule"], "delivery-limit");
+    assert_eq!(json["findings"][0]["rule"], "syntax");
     let (code, out, _) = on(WITHOUT_FINDINGS, &["check", "-o", "json"]);
     assert_eq!(code, Some(0));
     assert_eq!(out, "{\n  \"version\": 2,\n  \"findings\": []\n}\n");

@@ -4,10 +4,7 @@ use std::time::{Duration, Instant};
 
 use overdue::internals::{
     order::{FinalState, Outcome},
-    topology::{
-        lead::{Lead, best_level},
-        level::Level,
-    },
+    topology::level::{Lead, Level, best_level},
     worker::{
         batch::{Batch, BatchLimits},
         disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait},

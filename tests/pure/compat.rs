@@ -5,10 +5,7 @@ use overdue::internals::{
     objects::{Binding, Objects, routing::route},
     plan::{Change, Plan},
     topology::{
-        Topology,
-        check::Surroundings,
-        lint,
-        x_delay::{RoutingType, XDelay},
+        Topology, check::Surroundings, file::RoutingType, lint, taken_over_exchange::XDelay,
     },
     wire::x_delay,
 };

@@ -6,7 +6,13 @@ use overdue::internals::{
     objects::Argument,
     plan::{Snapshot, diff},
     store::clock_estimate::ClockEstimate,
-    topology::{Topology, check::Surroundings, lead::Lead, level::Level, lint, report::render},
+    topology::{
+        Topology,
+        check::Surroundings,
+        level::{Lead, Level},
+        lint,
+        report::render,
+    },
 };
 use proptest::prelude::*;
 

@@ -55,7 +55,6 @@ mod splitting;
 mod sqlstate;
 mod stages;
 mod status;
-mod topology_errors;
 mod topology_objects;
 mod topology_properties;
 mod topology_route;

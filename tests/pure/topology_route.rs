@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use overdue::internals::topology::{
     Topology,
-    after::After,
-    lead::Lead,
-    level::Level,
+    level::{Interval, Lead, Level},
     route::{Delay, RouteError},
 };
 use proptest::prelude::*;
@@ -109,7 +107,7 @@ fn a_time_becomes_what_is_left_until_then() {
 
 #[test]
 fn texts_that_are_no_delay() {
-    let read = |text: &str| text.parse::<After>().map(|after| after.as_duration().as_millis());
+    let read = |text: &str| text.parse::<Interval>().map(|after| after.as_duration().as_millis());
     assert_eq!(read("37m"), Ok(2_220_000));
     assert_eq!((read("0s"), read("0ms")), (Ok(0), Ok(0)));
     let refused = ["-5m", "soon", "", "1.5h", "1h30m", "3651d", "99999999999999999999d", "-"];

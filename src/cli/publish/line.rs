@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     order::OrderId,
-    topology::{after::After, route::Delay},
+    topology::{level::Interval, route::Delay},
     wire::DueNotice,
 };
 
@@ -25,7 +25,7 @@ pub(in crate::cli) struct Wish {
     category: Option<String>,
     /// Any delay, e.g. 37m; where only levels are there, a worker sends the notice on for the rest
     #[arg(long, value_name = "DELAY", allow_hyphen_values = true)]
-    after: Option<After>,
+    after: Option<Interval>,
     /// When it is due, e.g. 2026-11-20T10:30:00Z; beside a delay it is a hint, the database decides
     #[arg(long, value_name = "TIME", value_parser = time)]
     due_at: Option<Timestamp>,
@@ -142,7 +142,7 @@ impl Wish {
         self.due_at
     }
 
-    pub(in crate::cli) const fn after(&self) -> Option<After> {
+    pub(in crate::cli) const fn after(&self) -> Option<Interval> {
         self.after
     }
 

@@ -10,7 +10,7 @@ use crate::{
         Topology,
         level::{Level, Ttl},
         route::Route,
-        x_delay::XDelay,
+        taken_over_exchange::XDelay,
     },
 };
 

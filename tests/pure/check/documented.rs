@@ -1,8 +1,14 @@
-//! docs/topology.md lists every rule about the file, docs/verify.md every rule about objects, and no other.
+//! docs/topology.md lists every key of the file and every rule about it, docs/verify.md every rule about objects, and no
+//! other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use overdue::internals::{diagnostic::Severity, topology::check::RULES, verify::rules};
+use overdue::internals::{
+    diagnostic::Severity,
+    topology::{check::RULES, file::schema},
+    verify::rules,
+};
+use serde_json::Value;
 
 const OF_FILES: &str = include_str!("../../../docs/topology.md");
 const OF_OBJECTS: &str = include_str!("../../../docs/verify.md");
@@ -39,4 +45,27 @@ fn names_are_unique_and_plain() {
     sorted.dedup();
     assert_eq!(sorted.len(), names.len());
     assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
+}
+
+/// `delay.ladder.max`: every key that has a value of its own, and says what it is.
+fn keys(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    for (key, of) in schema["properties"].as_object().expect("a table") {
+        let key = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        assert!(of["description"].is_string(), "{key} is not described");
+        match [of, &of["items"]].into_iter().find(|table| table["properties"].is_object()) {
+            Some(table) => keys(table, &key, found),
+            None => assert!(found.insert(key)),
+        }
+    }
+}
+
+#[test]
+fn every_key_is_documented() {
+    let (_, table) =
+        OF_FILES.split_once("| key | is | allowed |\n|---|---|---|\n").expect("a table");
+    let rows = table.lines().map_while(|row| row.strip_prefix("| `")?.split_once('`'));
+    let documented: BTreeSet<String> = rows.map(|(key, _)| key.to_owned()).collect();
+    let mut declared = BTreeSet::new();
+    keys(&schema(), "", &mut declared);
+    assert_eq!(documented, declared);
 }

@@ -1,14 +1,14 @@
-//! What `overdue check` says about a topology that works, but not as one would expect.
+//! What a person reads about a `topology.toml`: the place, what is written there, what is wrong, and the way out.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
 use overdue::internals::{
-    diagnostic::{Diagnostic, Severity, counts_by_severity},
+    diagnostic::{Diagnostic, Severity, Subject, counts_by_severity},
     topology::{
         Topology,
         check::Surroundings,
         lint,
-        report::{self, Report},
+        report::{Report, render},
     },
 };
 
@@ -18,155 +18,269 @@ fn findings(text: &str) -> Vec<Diagnostic> {
     lint(text, &Surroundings::default())
 }
 
-/// `case: "old" => "new", rule, severity, line, "offending text"`: that one finding, at that place.
-macro_rules! remarks {
-    ($($case:ident: $old:expr => $new:expr, $rule:literal, $severity:ident, $line:literal, $offending:expr;)*) => {
-        $(#[test]
-        fn $case() {
-            let text = edited($old, $new);
-            let findings = findings(&text);
-            let report = report::render("topology.toml", &text, &findings);
-            let [finding] = &findings[..] else { panic!("one finding, not:\n{report}") };
-            assert_eq!((finding.rule, finding.severity), ($rule, Severity::$severity), "{report}");
-            let reported = &Report::new(&text, &findings).findings[0];
-            assert_eq!((reported.line, reported.text), ($line, $offending), "{report}");
-            assert!(Topology::parse(&text).is_ok(), "only errors make a file unusable");
-        })*
-
-        /// All of them on one page, as a person reads them.
-        #[test]
-        fn every_remark() {
-            let page: Vec<String> = [$((stringify!($case), edited($old, $new))),*]
-                .iter()
-                .map(|(case, text)| format!("# {case}\n\n{}\n", report::render("topology.toml", text, &findings(text))))
-                .collect();
-            insta::assert_snapshot!(page.join("\n"));
-        }
-    };
+fn rules(text: &str) -> Vec<&'static str> {
+    findings(text).iter().map(|finding| finding.rule).collect()
 }
 
-remarks! {
-    level_unused: "[\"5s\", \"30s\", \"5m\", \"30m\"]" => "[\"5s\", \"30s\", \"5m\", \"15m\", \"30m\"]",
-        "level-unused", Note, 4, "[\"5s\", \"30s\", \"5m\", \"15m\", \"30m\"]";
-    levels_unused: "[\"5s\", \"30s\", \"5m\", \"30m\"]" => "[\"1s\", \"5s\", \"30s\", \"5m\", \"30m\", \"1d\"]",
-        "level-unused", Note, 4, "[\"1s\", \"5s\", \"30s\", \"5m\", \"30m\", \"1d\"]";
-    effect_unknown: "effect = \"close\"" => "effect = \"write_off\"", "effect-unknown", Note, 13, "\"write_off\"";
-    category_missing: "[retry]" => "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\nafter_by_category = { virtual = \"5m\", physical = \"30m\" }\n\n[retry]",
-        "category-missing", Warning, 11, "\"unpaid\"";
-    at_most_once: "type = \"quorum\"\ndelivery_limit = 20" => "type = \"classic\"", "at-most-once", Warning, 7, "\"classic\"";
-    delivery_limit_low: "delivery_limit = 20" => "delivery_limit = 4", "delivery-limit-low", Warning, 8, "4";
-    no_retry: "[\"5s\", \"30s\", \"5m\", \"30m\"]\n\n[queues]\ntype = \"quorum\"\ndelivery_limit = 20\n\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\nafter_by_category = { virtual = \"5m\" }\n\n[retry]\nafter = [\"5s\", \"30s\"]"
-        => "[\"30m\"]\n\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"", "retry-missing", Warning, 1, "\"orders\"";
-    empty_retry: "levels = [\"5s\", \"30s\", \"5m\", \"30m\"]\n\n[queues]\ntype = \"quorum\"\ndelivery_limit = 20\n\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\nafter_by_category = { virtual = \"5m\" }\n\n[retry]\nafter = [\"5s\", \"30s\"]"
-        => "levels = [\"30m\"]\n\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\n\n[retry]\nafter = []", "retry-missing", Warning, 11, "[]";
-    retry_shrinks: "after = [\"5s\", \"30s\"]" => "after = [\"30s\", \"5s\"]", "retry-shrinks", Warning, 17, "\"5s\"";
-    name_room: "\"orders\"\n\n[delay]\nlevels = [\"5s\", \"30s\", \"5m\", \"30m\"]\n\n[queues]\ntype = \"quorum\"\ndelivery_limit = 20\n\n[[timeout]]\nname = \"unpaid\""
-        => &format!("\"{}\"\n\n[delay]\nlevels = [\"5s\", \"30s\", \"5m\", \"30m\"]\n\n[[timeout]]\nname = \"{}\"", "n".repeat(191), "u".repeat(62)),
-        "name-room", Warning, 7, format!("\"{}\"", "u".repeat(62)).as_str();
+/// Each edit of the good file, the rule that finds it, the line, and what is written there.
+const CASES: &[(&str, &str, &str, usize, &str)] = &[
+    ("\"orders\"", "\"orders", "syntax", 1, ""),
+    ("[queues]", "[queues", "syntax", 6, ""),
+    ("after = \"30m\"", "after = 30m", "syntax", 12, "30m"),
+    ("type = \"quorum\"", "type = \"quorum\"\ntype = \"classic\"", "syntax", 8, "type"),
+    ("delivery_limit = 20", "delivery_limit = \"20\"", "syntax", 8, "\"20\""),
+    ("delivery_limit = 20", "delivery_limit = 2.5", "syntax", 8, "2.5"),
+    ("delivery_limit = 20", "delivery_limit = 0", "syntax", 8, "0"),
+    ("delivery_limit = 20", "delivery_limit = 1000001", "syntax", 8, "1000001"),
+    (
+        "delivery_limit = 20",
+        "delivery_limit = 99999999999999999999",
+        "syntax",
+        8,
+        "99999999999999999999",
+    ),
+    ("[[timeout]]", "[timeout]", "syntax", 10, "[timeout]"),
+    ("[delay]", "[[delay]]", "syntax", 3, "[[delay]]"),
+    ("\"5s\", \"30s\", \"5m\"", "\"5s\", 5, \"30s\", \"5m\"", "syntax", 4, "5"),
+    ("after = \"30m\"", "after = 2026-01-01", "syntax", 12, "2026-01-01"),
+    ("{ virtual = \"5m\" }", "\"5m\"", "syntax", 14, "\"5m\""),
+    ("type = \"quorum\"", "type = \"quorom\"", "syntax", 7, "\"quorom\""),
+    ("levels =", "strategy = \"plugin\"\nlevels =", "syntax", 4, "\"plugin\""),
+    ("[queues]", "[queue]", "syntax", 6, "queue"),
+    ("levels =", "levles =", "syntax", 4, "levles"),
+    ("effect =", "owner = \"a team\"\neffect =", "syntax", 13, "owner"),
+    ("effect =", "levels = [\"5m\"]\neffect =", "syntax", 13, "levels"),
+    ("name = \"orders\"\n", "", "syntax", 1, ""),
+    ("name = \"unpaid\"\n", "", "syntax", 10, "[[timeout]]"),
+    ("\"30m\"]", "\"30m\"]\nladder = { max = \"1h\", queues = 201 }", "syntax", 5, "201"),
+    ("\"orders\"", "\"our orders\"", "topology-name", 1, "\"our orders\""),
+    ("\"orders\"", "\"amq.orders\"", "topology-name", 1, "\"amq.orders\""),
+    ("\"orders\"", "\"bestellungen-für-alle\"", "topology-name", 1, "\"bestellungen-für-alle\""),
+    ("\"orders\"", "\"orders.\"", "topology-name", 1, "\"orders.\""),
+    (
+        "\"30m\"]",
+        "\"15m\", \"30m\"]",
+        "level-unused",
+        4,
+        "[\"5s\", \"30s\", \"5m\", \"15m\", \"30m\"]",
+    ),
+    (
+        "\"30m\"]",
+        "\"30m\", \"1d\", \"2d\"]",
+        "level-unused",
+        4,
+        "[\"5s\", \"30s\", \"5m\", \"30m\", \"1d\", \"2d\"]",
+    ),
+    (
+        "\"30s\", \"5m\", \"30m\"]",
+        "\"30s\", \"5m\", \"300s\", \"30m\"]",
+        "level-duplicate",
+        4,
+        "\"300s\"",
+    ),
+    ("\"5s\", \"30s\", \"5m\"", "\"30s\", \"5s\", \"5m\"", "level-order", 4, "\"5s\""),
+    ("\"30m\"]", "\"30m\"]\nlead = \"3s\"", "lead", 5, "\"3s\""),
+    ("\"30m\"]", "\"30m\"]\nlead = \"2m\"", "lead", 5, "\"2m\""),
+    ("\"30m\"]", "\"30m\"]\nlead = \"soon\"", "lead", 5, "\"soon\""),
+    ("levels =", "strategy = \"ladder\"\nlevels =", "ladder", 3, "[delay]"),
+    ("\"30m\"]", "\"30m\"]\nladder = { max = \"1h\" }", "ladder", 5, "{ max = \"1h\" }"),
+    ("\"unpaid\"", "\"un.paid\"", "timeout-name", 11, "\"un.paid\""),
+    ("\"unpaid\"", "\"parked\"", "object-name", 11, "\"parked\""),
+    ("after = \"30m\"", "after = \"1800s\"", "level-reference", 12, "\"1800s\""),
+    ("virtual = \"5m\"", "virtual = \"2m\"", "level-reference", 14, "\"2m\""),
+    ("[\"5s\", \"30s\"]", "[\"5s\", \"30s\", \"3m\"]", "level-reference", 17, "\"3m\""),
+    ("effect = \"close\"", "effect = \" \"", "effect-empty", 13, "\" \""),
+    ("effect = \"close\"", "effect = \"write_off\"", "effect-unknown", 13, "\"write_off\""),
+    ("virtual = \"5m\"", "\" \" = \"5m\"", "category-empty", 14, "\"5m\""),
+    (
+        "[retry]",
+        "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\nafter_by_category = { physical = \"30m\", virtual = \"5m\" }\n\n[retry]",
+        "category-missing",
+        11,
+        "\"unpaid\"",
+    ),
+    (
+        "type = \"quorum\"\ndelivery_limit = 20",
+        "type = \"classic\"",
+        "at-most-once",
+        7,
+        "\"classic\"",
+    ),
+    ("delivery_limit = 20", "delivery_limit = 4", "delivery-limit-low", 8, "4"),
+    ("after = [\"5s\", \"30s\"]", "after = []", "retry-missing", 17, "[]"),
+    ("[\"5s\", \"30s\"]", "[\"30s\", \"5s\"]", "retry-shrinks", 17, "\"5s\""),
+    (
+        "[queues]",
+        "[compat.x-delay]\nexchange = \"amq.x\"\n\n[queues]",
+        "compat-exchange",
+        7,
+        "\"amq.x\"",
+    ),
+    ("[queues]", "[compat.x-delay]\nexchange = \"\"\n\n[queues]", "compat-exchange", 7, "\"\""),
+    (
+        "[queues]",
+        "[compat.x-delay]\nexchange = \"orders.x\"\n\n[queues]",
+        "compat-exchange",
+        7,
+        "\"orders.x\"",
+    ),
+];
+
+/// Findings that come with others, and are looked at elsewhere.
+const BESIDE: &[&str] = &["level-unused", "compat-ladder"];
+
+#[test]
+fn each_mistake_is_found_by_its_rule_at_its_place() {
+    let mut reports = Vec::new();
+    for (old, new, rule, line, written) in CASES {
+        let text = WITHOUT_FINDINGS.replacen(old, new, 1);
+        assert_ne!(text, WITHOUT_FINDINGS, "{old}");
+        let mut findings = findings(&text);
+        findings.retain(|it| it.rule == *rule || !BESIDE.contains(&it.rule));
+        let report = render("topology.toml", &text, &findings);
+        let [finding] = &findings[..] else { panic!("{new}: one finding, not:\n{report}") };
+        assert_eq!(finding.rule, *rule, "{report}");
+        let reported = &Report::new(&text, &findings).findings[0];
+        assert_eq!(reported.line, *line, "{report}");
+        assert!(written.is_empty() || reported.text == *written, "`{}`\n{report}", reported.text);
+        let is_error = finding.severity == Severity::Error;
+        assert_eq!(Topology::parse(&text).is_err(), is_error, "only errors make it unusable");
+        reports.push(report);
+    }
+    insta::assert_snapshot!(reports.join("\n\n"));
 }
 
 #[test]
-fn nothing_is_said_about_the_file_the_cases_start_from() {
+fn nothing_is_said_about_good_files() {
     assert_eq!(findings(WITHOUT_FINDINGS), []);
+    let equal = edited("[\"5s\", \"30s\"]\n", "[\"5s\", \"30s\", \"30s\"]\n");
+    assert_eq!(findings(&equal), []);
+    // A timeout that treats all orders alike is no mistake, whatever others do.
+    let alike = edited("[retry]", "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\n\n[retry]");
+    assert_eq!(findings(&alike), []);
+    let repository = findings(include_str!("../../../topology.toml"));
+    assert!(repository.iter().all(|finding| finding.severity == Severity::Note));
+}
+
+#[test]
+fn names_may_have_the_length_that_leaves_room() {
+    let named = |topology: usize, timeout: usize| {
+        let text = WITHOUT_FINDINGS.replace("\"orders\"", &format!("\"{}\"", "n".repeat(topology)));
+        text.replace("\"unpaid\"", &format!("\"{}\"", "u".repeat(timeout)))
+    };
+    assert_eq!(rules(&named(191, 61)), [""; 0]);
+    assert_eq!(rules(&named(191, 62)), ["name-room"]);
+    assert_eq!(rules(&named(191, 64)), ["timeout-name"]);
+    assert_eq!(rules(&named(192, 6)), ["topology-name"]);
+    let topology = Topology::parse(&named(191, 63)).expect("at the limit, not over it");
+    assert_eq!(topology.objects().queues.keys().map(String::len).max(), Some(255));
 }
 
 /// A short level, used as a retry, and listed: only the retry is the mistake.
 #[test]
 fn a_short_retry() {
     let text = WITHOUT_FINDINGS.replace("[\"5s\", \"30s\"", "[\"999ms\", \"5s\", \"30s\"");
-    let findings = findings(&text);
-    let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, ["retry-short"]);
-    insta::assert_snapshot!(report::render("topology.toml", &text, &findings));
+    assert_eq!(rules(&text), ["retry-short"]);
 }
 
 #[test]
-fn equal_retries_are_fine() {
-    assert_eq!(
-        findings(&edited("after = [\"5s\", \"30s\"]", "after = [\"5s\", \"30s\", \"30s\"]")),
-        []
-    );
-}
-
-#[test]
-fn a_delivery_limit_on_classic_queues() {
-    let findings = findings(&edited("\"quorum\"", "\"classic\""));
-    let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, ["at-most-once", "delivery-limit-unused"]);
-    assert!(findings[1].message.contains("have no delivery limit"), "{}", findings[1].message);
-}
-
-#[test]
-fn a_low_limit_on_classic_queues_is_only_unused() {
+fn a_delivery_limit_on_classic_queues_is_unused_and_not_low() {
     let text = edited("\"quorum\"", "\"classic\"").replace("= 20", "= 1");
-    let rules: Vec<&str> = findings(&text).iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, ["at-most-once", "delivery-limit-unused"]);
+    assert_eq!(rules(&text), ["at-most-once", "delivery-limit-unused"]);
 }
 
 #[test]
 fn an_effect_of_the_settings_is_known() {
     let text = edited("effect = \"close\"", "effect = \"write_off\"");
-    let surroundings = Surroundings {
-        effects: BTreeSet::from(["write_off".to_owned()]),
-        ..Surroundings::default()
+    let effects = BTreeSet::from(["write_off".to_owned()]);
+    assert_eq!(lint(&text, &Surroundings { effects, ..Surroundings::default() }), []);
+}
+
+/// What is longer than the ladder, a ladder of no use, and the plugin beside what takes its place.
+#[test]
+fn rules_about_other_strategies() {
+    let with = |strategy: &str| edited("levels =", &format!("strategy = \"{strategy}\"\nlevels ="));
+    let plugin = with("delayed-exchange");
+    assert_eq!(rules(&plugin), ["level-unused"]);
+    let compat = plugin.replace("[queues]", "[compat.x-delay]\nexchange = \"x\"\n\n[queues]");
+    assert_eq!(rules(&compat), ["level-unused", "compat-strategy"]);
+    let compat =
+        with("levels").replace("[queues]", "[compat.x-delay]\nexchange = \"x\"\n\n[queues]");
+    assert_eq!(rules(&compat.replace("unpaid", "compat")), ["compat-ladder", "compat-word"]);
+    let ladder = with("ladder").replace("[queues]", "[delay.ladder]\nmax = \"10m\"\n\n[queues]");
+    let ladder = ladder.replace("levels = [\"5s\", \"30s\", \"5m\", \"30m\"]\n", "");
+    assert_eq!(rules(&ladder), ["ladder-short"]);
+    assert_eq!(rules(&ladder.replace("after = \"30m\"", "after = \"30 m\"")), ["level-reference"]);
+}
+
+/// Unknown and missing keys, other types, unknown words: all that can be said before the rules.
+#[test]
+fn every_key_and_value_that_cannot_be_used_is_reported_at_once() {
+    let text = r#"nmae = "orders"
+owner = "team checkout"
+
+[delay]
+strategy = "level"
+levels = ["1m", 30, "5 m"]
+
+[queue]
+type = "quorom"
+
+[timeout]
+after = "30m"
+
+[retry]
+after = "1m"
+"#;
+    let findings = findings(text);
+    assert_eq!(findings.len(), 7);
+    insta::assert_snapshot!(render("topology.toml", text, &findings));
+}
+
+#[test]
+fn every_violation_of_a_rule_is_reported_in_the_order_of_the_file() {
+    let text = r#"name = "our orders"
+
+[delay]
+levels = ["5m", "1m", "60s", "1.5h"]
+
+[queues]
+delivery_limit = 1
+
+[[timeout]]
+name = "un.paid"
+after = "31m"
+after_by_category = { virtual = "2m", physical = "3m" }
+
+[[timeout]]
+name = "parked"
+after = "5m"
+
+[retry]
+after = ["4m", "5m"]
+"#;
+    let findings = findings(text);
+    let place = |finding: &Diagnostic| match &finding.subject {
+        Subject::File(Range { start, .. }) => *start,
+        subject => panic!("not a place in the file: {subject}"),
     };
-    assert_eq!(lint(&text, &surroundings), []);
-}
-
-/// A timeout that treats all orders alike is no mistake, whatever others do.
-#[test]
-fn a_timeout_without_categories_lacks_none() {
-    let text = edited("[retry]", "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\n\n[retry]");
-    assert_eq!(findings(&text), []);
-}
-
-#[test]
-fn the_longest_name_with_room_is_fine() {
-    let text = WITHOUT_FINDINGS.replace("\"orders\"", &format!("\"{}\"", "n".repeat(191)));
-    assert_eq!(findings(&text.replace("\"unpaid\"", &format!("\"{}\"", "u".repeat(61)))), []);
-}
-
-/// Errors and warnings come in one list, in the order of the file.
-#[test]
-fn errors_do_not_hide_warnings() {
-    let text =
-        WITHOUT_FINDINGS.replace("= 20", "= 2").replace("after = \"30m\"", "after = \"31m\"");
-    let text = text.replace("after = [\"5s\", \"30s\"]", "after = [\"30s\", \"5s\"]");
-    let findings = findings(&text);
-    let found: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.severity)).collect();
-    assert_eq!(
-        found,
-        [
-            ("level-unused", Severity::Note),
-            ("delivery-limit-low", Severity::Warning),
-            ("level-reference", Severity::Error),
-            ("retry-shrinks", Severity::Warning),
-        ]
-    );
+    assert!(findings.iter().map(place).is_sorted());
     assert_eq!(
         counts_by_severity(findings.iter().map(|finding| finding.severity)),
-        "1 error, 2 warnings, 1 note"
+        "10 errors, 1 warning, 1 note"
     );
-    let errors = Topology::parse(&text).expect_err("one error");
-    assert_eq!(errors.len(), 1, "the parser tells errors only");
+    let errors = Topology::parse(text).expect_err("errors");
+    assert_eq!(errors.len(), 10, "the parser reports errors only");
+    insta::assert_snapshot!(render("topology.toml", text, &findings));
 }
 
 #[test]
-fn a_file_that_is_not_toml_has_one_finding() {
-    let found = findings("name = \"orders\"\n[delay\nlevels = 5");
-    assert_eq!(found.len(), 1);
-    assert_eq!((found[0].rule, found[0].severity), ("syntax", Severity::Error));
+fn an_empty_file() {
+    insta::assert_snapshot!(render("topology.toml", "", &findings("")));
 }
 
 #[test]
-fn the_repository_has_no_warnings() {
-    let text = include_str!("../../../topology.toml");
-    let found = findings(text);
-    assert!(found.iter().all(|finding| finding.severity == Severity::Note), "{found:#?}");
-}
-
-#[test]
-fn json_counts_as_editors_do() {
+fn places_are_counted_as_editors_do() {
     let text =
         WITHOUT_FINDINGS.replace("= 20", "= 2").replace("\"orders\"", "\"orders\" # für alle");
     for text in [text.clone(), text.replace('\n', "\r\n"), format!("\u{feff}{text}")] {
@@ -174,9 +288,8 @@ fn json_counts_as_editors_do() {
         let report = Report::new(&text, &findings);
         let reported = &report.findings[0];
         assert_eq!((reported.line, reported.column, reported.text), (8, 18, "2"));
+        assert!(render("topology.toml", &text, &findings).contains("topology.toml:8:18"));
     }
-    let text = edited("delivery_limit = 20", "delivery_limit = 2");
-    let findings = findings(&text);
-    let json = serde_json::to_string_pretty(&Report::new(&text, &findings)).expect("JSON");
+    let json = serde_json::to_string_pretty(&Report::new(&text, &findings(&text))).expect("JSON");
     insta::assert_snapshot!(json);
 }

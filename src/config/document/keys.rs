@@ -2,34 +2,34 @@
 
 /// A table of a document.
 #[derive(Debug)]
-pub(crate) struct Section {
+pub(in crate::config) struct Section {
     /// What it is about, as a sentence.
-    pub(crate) about: &'static str,
+    pub(in crate::config) about: &'static str,
     /// Its keys, in the order in which they are documented.
-    pub(crate) keys: &'static [Key],
+    pub(in crate::config) keys: &'static [Key],
 }
 
 /// A section without keys.
-pub(crate) static NONE: Section = Section { about: "", keys: &[] };
+pub(in crate::config) static NONE: Section = Section { about: "", keys: &[] };
 
 /// A key and what its value may be.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(in crate::config) struct Key {
     /// As it is written.
-    pub(crate) name: &'static str,
+    pub(in crate::config) name: &'static str,
     /// What it is for, as a sentence.
-    pub(crate) about: &'static str,
+    pub(in crate::config) about: &'static str,
     /// What its value may be.
-    pub(crate) kind: Kind,
+    pub(in crate::config) kind: Kind,
     /// Whether it has to be there.
-    pub(crate) presence: Presence,
+    pub(in crate::config) presence: Presence,
     /// A value, as it is written in TOML.
-    pub(crate) example: &'static str,
+    pub(in crate::config) example: &'static str,
 }
 
 /// Whether a key has to be there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Presence {
+pub(in crate::config) enum Presence {
     /// It has to be there.
     Required,
     /// It need not be there, and there is no default.
@@ -44,7 +44,7 @@ pub(crate) enum Presence {
 
 /// What a value may be.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(in crate::config) enum Kind {
     /// Text.
     Text(&'static Text),
     /// A whole number; a number out of bounds is a mistake of its own kind.
@@ -77,31 +77,31 @@ pub(crate) enum Kind {
 
 /// What a text may be. All but [`Text::check`] is for the JSON Schema: rules of the document say why.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(in crate::config) struct Text {
     /// What it has to look like, as a sentence; empty where the key says it.
-    pub(crate) about: &'static str,
+    pub(in crate::config) about: &'static str,
     /// Texts that fit.
-    pub(crate) examples: &'static [&'static str],
+    pub(in crate::config) examples: &'static [&'static str],
     /// Fewest characters.
-    pub(crate) min: u32,
+    pub(in crate::config) min: u32,
     /// Most characters.
-    pub(crate) max: Option<u32>,
+    pub(in crate::config) max: Option<u32>,
     /// A regular expression that it matches.
-    pub(crate) pattern: Option<&'static str>,
+    pub(in crate::config) pattern: Option<&'static str>,
     /// What it must not be.
-    pub(crate) not: Option<Not>,
+    pub(in crate::config) not: Option<Not>,
     /// What is wrong with a text, if anything.
-    pub(crate) check: Option<Check>,
+    pub(in crate::config) check: Option<Check>,
     /// It may hold a password: no message quotes it.
-    pub(crate) secret: bool,
+    pub(in crate::config) secret: bool,
 }
 
 /// Says what is wrong with a text.
-pub(crate) type Check = fn(&str) -> Result<(), String>;
+pub(in crate::config) type Check = fn(&str) -> Result<(), String>;
 
 /// What a text must not be.
 #[derive(Debug)]
-pub(crate) enum Not {
+pub(in crate::config) enum Not {
     /// This text.
     Text(&'static str),
     /// A text that matches this regular expression.
@@ -109,7 +109,7 @@ pub(crate) enum Not {
 }
 
 /// Any text.
-pub(crate) const ANY: Text = Text {
+pub(in crate::config) const ANY: Text = Text {
     about: "",
     examples: &[],
     min: 0,
@@ -122,18 +122,18 @@ pub(crate) const ANY: Text = Text {
 
 /// Words, of which one is chosen.
 #[derive(Debug)]
-pub(crate) struct Choice {
+pub(in crate::config) struct Choice {
     /// What is chosen, as a sentence.
-    pub(crate) about: &'static str,
+    pub(in crate::config) about: &'static str,
     /// Each word, and what it means.
-    pub(crate) words: &'static [(&'static str, &'static str)],
+    pub(in crate::config) words: &'static [(&'static str, &'static str)],
     /// Words that somebody may expect and this version does not have: what is wrong, and what to do.
-    pub(crate) refused: &'static [(&'static str, &'static str, &'static str)],
+    pub(in crate::config) refused: &'static [(&'static str, &'static str, &'static str)],
 }
 
 impl Section {
     /// The key called `name`.
-    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+    pub(in crate::config) fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.name == name)
     }
 }

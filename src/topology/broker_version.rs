@@ -1,10 +1,66 @@
-//! Rules about what the chosen broker version cannot do. Each claim was read in that version's source or release notes.
+//! RabbitMQ versions, and rules about what one of them cannot do. Each claim was read in that version's source or release
+//! notes.
 
-use super::{surroundings::Surroundings, version::BrokerVersion};
-use crate::{
-    diagnostic::Draft,
-    topology::file::{QueueType, StrategyName, TopologyFile},
+use std::{fmt, str::FromStr};
+
+use super::{
+    check::Surroundings,
+    file::{QueueType, StrategyName, TopologyFile},
 };
+use crate::diagnostic::Draft;
+
+/// A RabbitMQ version: `4.0`, or `4.3.2`. Without a patch the newest of its series is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BrokerVersion {
+    major: u16,
+    minor: u16,
+    patch: Option<u16>,
+}
+
+impl BrokerVersion {
+    /// A series; it is before all of its patches.
+    #[must_use]
+    pub const fn new(major: u16, minor: u16) -> Self {
+        Self { major, minor, patch: None }
+    }
+
+    /// Major and minor number.
+    #[must_use]
+    pub const fn series(self) -> (u16, u16) {
+        (self.major, self.minor)
+    }
+
+    /// The last number, where it was given.
+    #[must_use]
+    pub const fn patch(self) -> Option<u16> {
+        self.patch
+    }
+}
+
+impl fmt::Display for BrokerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)?;
+        self.patch.map_or(Ok(()), |patch| write!(f, ".{patch}"))
+    }
+}
+
+/// The text is not a version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a RabbitMQ version: write it like `4.3` or `4.3.2`")]
+pub struct BrokerVersionError(String);
+
+impl FromStr for BrokerVersion {
+    type Err = BrokerVersionError;
+
+    fn from_str(text: &str) -> Result<Self, BrokerVersionError> {
+        let numbers: Option<Vec<u16>> = text.split('.').map(|part| part.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[major, minor]) => Ok(Self::new(major, minor)),
+            Some(&[major, minor, patch]) => Ok(Self { major, minor, patch: Some(patch) }),
+            _ => Err(BrokerVersionError(text.to_owned())),
+        }
+    }
+}
 
 /// Quorum queues came with 3.8.0 (<https://www.rabbitmq.com/docs/quorum-queues>).
 const QUORUM_QUEUES: BrokerVersion = BrokerVersion::new(3, 8);
@@ -16,7 +72,7 @@ const UNLIMITED: BrokerVersion = BrokerVersion::new(4, 0);
 /// The oldest and the newest series that `overdue` is tested with.
 const TESTED: (BrokerVersion, BrokerVersion) = (UNLIMITED, BrokerVersion::new(4, 3));
 
-pub(super) fn version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+pub(super) fn broker_version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };
     if file.queues.queue_type() == QueueType::Classic {
         return Vec::new();
@@ -69,7 +125,7 @@ const BUGS: [Bug; 2] = [
 /// Mnesia, which 4.3 no longer has.
 const NO_DELAYED_EXCHANGE: BrokerVersion = BrokerVersion::new(4, 3);
 
-pub(super) fn plugin(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+pub(super) fn broker_plugin(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let used = file.delay().strategy == StrategyName::DelayedExchange;
     let broker = surroundings
         .broker
@@ -83,7 +139,7 @@ pub(super) fn plugin(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Dr
     vec![Draft::in_file(file.delay.span(), message, help)]
 }
 
-pub(super) fn bug(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+pub(super) fn broker_bug(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };
     if file.queues.queue_type() == QueueType::Classic {
         return Vec::new();
@@ -99,7 +155,7 @@ pub(super) fn bug(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft
     .collect()
 }
 
-pub(super) fn untested(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+pub(super) fn broker_untested(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };
     let (oldest, newest) = TESTED;
     let which = if broker.series() < oldest.series() {

@@ -4,22 +4,22 @@ use std::ops::Range;
 
 /// Something in a document that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub(in crate::config) struct Mistake {
     /// What kind of mistake it is.
-    pub(crate) kind: MistakeKind,
+    pub(in crate::config) kind: MistakeKind,
     /// Bytes of the document it is about.
-    pub(crate) span: Range<usize>,
+    pub(in crate::config) span: Range<usize>,
     /// The key it is about, with dots between the parts; empty where no key could be read.
-    pub(crate) key: String,
+    pub(in crate::config) key: String,
     /// What is wrong.
-    pub(crate) message: String,
+    pub(in crate::config) message: String,
     /// What to do.
-    pub(crate) help: String,
+    pub(in crate::config) help: String,
 }
 
 /// The kinds of mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MistakeKind {
+pub(in crate::config) enum MistakeKind {
     /// The text is not TOML.
     Syntax,
     /// The key is not in the table of keys.
@@ -33,7 +33,7 @@ pub(crate) enum MistakeKind {
 }
 
 /// Line and column of a byte, both from 1, as editors count.
-pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
+pub(in crate::config) fn position(text: &str, byte: usize) -> (usize, usize) {
     let before = text.get(..byte.min(text.len())).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     // A byte order mark does not count as a character of the first line.

@@ -11,12 +11,46 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     Timeout, Topology,
-    file::QueueType,
+    file::{QueueType, RoutingType},
     level::{Level, Ttl},
     route::Route,
-    x_delay::WORD,
 };
 use crate::objects::{Argument, Arguments, Binding, Objects};
+
+/// The word of the routing key with which messages wait for the worker, and the end of its queue's name.
+pub(crate) const WORD: &str = "compat";
+
+/// An exchange of the plugin that is taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XDelay {
+    /// The name that its publishers use.
+    pub exchange: String,
+    /// How it routes what is due: the plugin's argument `x-delayed-type`.
+    pub routing: RoutingType,
+}
+
+impl RoutingType {
+    /// The name of the exchange type.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Topic => "topic",
+            Self::Fanout => "fanout",
+            Self::Headers => "headers",
+        }
+    }
+
+    /// The type with the old name, and the key that takes everything there. A consumer that still binds itself there
+    /// gets early copies of what it is bound for, and of nothing else.
+    pub(super) const fn entry(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Direct | Self::Topic => ("topic", "#"),
+            Self::Fanout => ("fanout", ""),
+            Self::Headers => ("headers", ""),
+        }
+    }
+}
 
 /// The longest `x-delay` in milliseconds; with a longer one the plugin routes at once.
 const MAX_X_DELAY_MS: u64 = u32::MAX as u64;
