@@ -1,10 +1,10 @@
 //! The command line: types, and one match. Data on standard output, everything else on standard error.
 
-mod agree;
 mod alert;
 mod apply;
 mod check;
 mod completions;
+mod confirm;
 mod database;
 mod demo;
 mod doctor;

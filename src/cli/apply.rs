@@ -1,17 +1,13 @@
-//! `overdue apply`: show the plan, ask where a person is there to answer, carry it out.
+//! `overdue apply`: show the plan, ask, carry it out.
 
 mod make;
 mod wait;
 
-use std::{
-    fs,
-    io::{IsTerminal, Write},
-    path::PathBuf,
-};
+use std::{fs, path::PathBuf};
 
 use clap::Args;
 
-use super::{exit::Failure, output::print, plan::Discard, setup};
+use super::{confirm::Confirm, exit::Failure, output::print, plan::Discard, setup};
 use crate::{
     broker::TopologyChange,
     config::Settings,
@@ -20,7 +16,6 @@ use crate::{
         saved::{BrokerIdentity, PlanFileError, SavedPlan},
         snapshot::Snapshot,
     },
-    text::printable,
     topology::{Topology, level::Ttl},
 };
 
@@ -32,9 +27,8 @@ pub(super) struct Apply {
     saved: Option<PathBuf>,
     #[command(flatten)]
     discard: Discard,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: Confirm,
     /// Show the plan and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -71,15 +65,15 @@ impl Apply {
         if self.dry_run {
             return accepted(&plan);
         }
-        let broker = management.address().to_string();
-        self.agree(&plan, &broker)?;
+        let question = format!("apply this at {}?", management.address());
+        self.agree(&plan, &question)?;
         if !plan.steps.is_empty() {
             let shown = plan;
             let decide = |plan, observed: &Snapshot| {
                 let plan = chosen(saved.as_ref(), plan, observed, &topology)?;
                 if plan.changes().ne(shown.changes()) {
                     print(format!("the broker has changed meanwhile, the plan is now:\n{plan}"))?;
-                    self.agree(&plan, &broker)?;
+                    self.agree(&plan, &question)?;
                 }
                 Ok(plan)
             };
@@ -109,23 +103,13 @@ impl Apply {
         Ok(Some(Saved { plan, broker }))
     }
 
-    /// Nobody is asked about a plan that was saved and looked at, nor, in a pipeline, about one that only adds.
-    fn agree(&self, plan: &Plan, broker: &str) -> Result<(), Failure> {
+    /// A plan without anything to do is not asked about, unless queues that drain are to be deleted.
+    fn agree(&self, plan: &Plan, question: &str) -> Result<(), Failure> {
         accepted(plan)?;
-        if plan.steps.is_empty() || self.yes {
+        if plan.steps.is_empty() && !(self.wait && !plan.draining.is_empty()) {
             return Ok(());
         }
-        if std::io::stdin().is_terminal() {
-            let agreed = confirmed(broker)?;
-            return if agreed { Ok(()) } else { Err(Failure::failed("nothing was changed")) };
-        }
-        if self.saved.is_none() && plan.steps.iter().any(|step| !step.adds()) {
-            return Err(Failure::usage(
-                "this takes queues out of use, and nobody is here to ask: look at the plan above and add --yes. \
-                 Nothing was changed",
-            ));
-        }
-        Ok(())
+        self.confirm.ask(question)
     }
 }
 
@@ -146,15 +130,4 @@ fn accepted(plan: &Plan) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::failed("the plan is refused, nothing was changed: see above"))
-}
-
-fn confirmed(broker: &str) -> Result<bool, Failure> {
-    let unreadable =
-        |error: std::io::Error| Failure::failed(format!("cannot read the answer: {error}"));
-    let mut stderr = std::io::stderr();
-    write!(stderr, "apply this at {}? [y/N] ", printable(broker)).map_err(unreadable)?;
-    stderr.flush().map_err(unreadable)?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(unreadable)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, num::NonZeroU32};
 use clap::Args;
 
 use super::{
-    agree::agreed,
+    confirm::Confirm,
     exit::Failure,
     output::{print, report},
     pace::Pace,
@@ -43,9 +43,8 @@ pub(super) struct Rebuild {
     /// Go on behind this order, as a rebuild that was stopped has printed it
     #[arg(long, value_name = "PLACE", allow_hyphen_values = true)]
     from: Option<Place>,
-    /// Do not ask, do it
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: Confirm,
     /// Notices per second, at the most
     #[arg(long, default_value = "5000", value_name = "N")]
     rate: NonZeroU32,
@@ -67,9 +66,7 @@ impl Rebuild {
         }
         warn_of_waiting(settings, &topology).await?;
         let question = format!("publish {} to {address}?", counted(preview.orders(), "notice"));
-        if !self.yes && !agreed(&question)? {
-            return Ok(());
-        }
+        self.confirm.ask(&question)?;
         let queue = topology.rebuild_lock_queue();
         let lock = CommandLock::acquire(&address, &queue, LOCK_PURPOSE).await?;
         let lock = lock.ok_or_else(|| taken(&queue))?;

@@ -19,7 +19,7 @@ async fn queues(world: &World) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn applying_prints_the_plan_and_the_second_time_that_there_is_nothing_to_do() {
     let world = World::empty().await;
-    insta::assert_snapshot!("apply_first", world.shown(&world.overdue(&["apply"])));
+    insta::assert_snapshot!("apply_first", world.shown(&world.overdue(&["apply", "--yes"])));
     let declared = observed(&world).await;
     insta::assert_snapshot!("apply_second", world.shown(&world.overdue(&["apply", "--yes"])));
     assert_eq!(observed(&world).await, declared);
@@ -35,7 +35,7 @@ async fn a_dry_run_prints_the_plan_and_changes_nothing() {
     assert_eq!(dry.code, Some(0), "{dry}");
     assert!(dry.stdout.contains("+ queue     orders.unpaid"), "{dry}");
     assert!(queues(&world).await.is_empty());
-    let applied = world.overdue(&["apply"]);
+    let applied = world.overdue(&["apply", "--yes"]);
     assert!(applied.stdout.starts_with(dry.stdout.trim_end()), "{applied}");
 }
 
@@ -85,8 +85,8 @@ async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
 async fn two_applies_at_once_both_succeed() {
     let world = World::empty().await;
     let (one, two) = std::thread::scope(|scope| {
-        let one = scope.spawn(|| world.overdue(&["apply"]));
-        let two = scope.spawn(|| world.overdue(&["apply"]));
+        let one = scope.spawn(|| world.overdue(&["apply", "--yes"]));
+        let two = scope.spawn(|| world.overdue(&["apply", "--yes"]));
         (one.join().unwrap(), two.join().unwrap())
     });
     assert_eq!((one.code, two.code), (Some(0), Some(0)), "{one}\n{two}");
@@ -102,7 +102,7 @@ async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = world.overdue_with(&["apply"], &user);
+    let applied = world.overdue_with(&["apply", "--yes"], &user);
     assert_eq!(applied.code, Some(77), "{applied}");
     insta::assert_snapshot!(world.shown(&applied));
     assert!(queues(&world).await.is_empty());
@@ -121,7 +121,7 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = world.overdue_with(&["apply"], &user);
+    let applied = world.overdue_with(&["apply", "--yes"], &user);
     assert_eq!(applied.code, Some(3), "{applied}");
     assert!(
         applied.stderr.contains("2 of 23 steps are done; run `overdue apply` again"),
@@ -130,7 +130,7 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
     assert!(applied.stderr.contains("may not create queue orders.parked"), "{applied}");
     let observed = observed(&world).await;
     assert!(!observed.exchanges.contains_key("orders.in"), "nothing can be published yet");
-    assert_eq!(world.overdue(&["apply"]).code, Some(0));
+    assert_eq!(world.overdue(&["apply", "--yes"]).code, Some(0));
     assert_eq!(queues(&world).await.len(), world.topology.objects().queues.len());
 }
 
@@ -167,7 +167,7 @@ async fn the_documented_users_can_apply_and_run() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = world.overdue_with(&["apply"], &user);
+    let applied = world.overdue_with(&["apply", "--yes"], &user);
     assert_eq!(applied.code, Some(0), "{applied}");
     let observed = observed(&world).await;
     assert!(world.topology.objects().bindings.is_subset(&observed.bindings));
@@ -202,7 +202,7 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     assert_eq!(applied.code, Some(1), "{applied}");
     insta::assert_snapshot!(world.shown(&applied));
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
-    let again = world.overdue(&["apply"]);
+    let again = world.overdue(&["apply", "--yes"]);
     assert_eq!(again.code, Some(0), "{again}");
     assert!(
         again.stdout.contains("~ queue     orders.delay.30m  1 message to come out"),
@@ -251,20 +251,18 @@ async fn at_a_terminal_it_asks_and_only_yes_is_yes() {
     assert!(!again.stdout.contains("[y/N]"), "{again}");
 }
 
-/// What only adds is carried out; what takes a queue out of use needs a word.
+/// Also what only adds, and what was saved and looked at.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_terminal_taking_queues_out_of_use_needs_yes() {
-    let world = World::new().await;
-    let text = std::fs::read_to_string(world.topology_file()).unwrap().replace("30m", "40m");
-    std::fs::write(world.topology_file(), text).unwrap();
-    let before = observed(&world).await;
-    let refused = world.overdue_with_input(&["apply"], "y\n");
-    assert_eq!(refused.code, Some(64), "{refused}");
-    assert!(refused.stderr.contains("look at the plan above and add --yes"), "{refused}");
-    assert_eq!(observed(&world).await, before);
-    // A saved plan has been looked at.
+async fn without_a_terminal_nothing_is_applied_unless_yes_is_said() {
+    let world = World::empty().await;
     assert_eq!(world.overdue(&["plan", "--out", "plan.json"]).code, Some(0));
-    let applied = world.overdue(&["apply", "plan.json"]);
+    for arguments in [&["apply"][..], &["apply", "plan.json"]] {
+        let refused = world.overdue_with_input(arguments, "y\n");
+        assert_eq!(refused.code, Some(64), "{refused}");
+        assert!(refused.stderr.contains("nothing was changed: without a terminal"), "{refused}");
+        assert!(queues(&world).await.is_empty());
+    }
+    let applied = world.overdue(&["apply", "plan.json", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
 }
 

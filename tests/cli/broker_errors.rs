@@ -8,7 +8,7 @@ use std::{
 use crate::support::World;
 
 /// The three commands that talk to the broker; `publish` over AMQP, the others over the management API first.
-const COMMANDS: [&[&str]; 3] = [&["publish", "4711"], &["apply"], &["run"]];
+const COMMANDS: [&[&str]; 3] = [&["publish", "4711"], &["apply", "--yes"], &["run"]];
 
 async fn world_with_tables() -> World {
     let world = World::empty().await;
@@ -70,7 +70,7 @@ async fn a_user_without_the_management_tag() {
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = world.overdue_with(&["apply"], &user);
+    let applied = world.overdue_with(&["apply", "--yes"], &user);
     insta::assert_snapshot!(world.shown(&applied));
 }
 
@@ -142,7 +142,7 @@ async fn somebody_listens_and_never_answers() {
     let began = Instant::now();
     let (published, applied) = std::thread::scope(|scope| {
         let published = scope.spawn(|| world.overdue_with(&["publish", "4711"], &urls));
-        let applied = scope.spawn(|| world.overdue_with(&["apply"], &urls));
+        let applied = scope.spawn(|| world.overdue_with(&["apply", "--yes"], &urls));
         (published.join().unwrap(), applied.join().unwrap())
     });
     let took = began.elapsed();
@@ -171,7 +171,7 @@ async fn somebody_else_listens() {
         ("OVERDUE_BROKER__URL", swapped[0].as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", swapped[1].as_str()),
     ];
-    for command in [&["publish", "4711"][..], &["apply"]] {
+    for command in [&["publish", "4711"][..], &["apply", "--yes"]] {
         let run = world.overdue_with(command, &urls);
         assert_eq!(run.code, Some(69), "{run}");
         assert!(run.stderr.contains("cannot reach") || run.stderr.contains("handshake"), "{run}");

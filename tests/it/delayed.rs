@@ -169,10 +169,10 @@ async fn exit_plugin_guides_the_switch() {
 
     // While the plugin's exchange is there, nothing is changed in its place.
     std::fs::write(world.topology_file(), format!("{TOPOLOGY}\n{section}")).unwrap();
-    let run = world.overdue(&["apply"]);
+    let run = world.overdue(&["apply", "--yes"]);
     assert_ne!(run.code, Some(0), "{run}");
     world.services.api().delete_exchange(&world.vhost, "reminders", false).await.unwrap();
-    let run = world.overdue(&["apply"]);
+    let run = world.overdue(&["apply", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     let run = world.overdue(&["exit-plugin", "reminders"]);
     assert!(run.stdout.contains("to upgrade: yes"), "{run}");

@@ -91,7 +91,7 @@ async fn a_topology_whose_name_begins_with_ours_makes_no_saved_plan_stale() {
         queues.cloned().collect::<Vec<_>>()
     };
     let before = owned(&world.objects().await);
-    let applied = world.overdue(&["apply", "plan.json", "--wait"]);
+    let applied = world.overdue(&["apply", "plan.json", "--wait", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
     assert_eq!(owned(&world.objects().await), before);
     assert!(!world.objects().await.queues.contains_key("orders.delay.30m"));
@@ -108,7 +108,7 @@ async fn what_an_older_version_made_is_adopted_with_what_waits_in_it() {
     let planned = world.overdue(&["plan"]);
     insta::assert_snapshot!(world.shown(&planned));
     assert_eq!(world.overdue(&["verify"]).code, Some(0));
-    let applied = world.overdue(&["apply"]);
+    let applied = world.overdue(&["apply", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
     assert_eq!(world.marks().await, marked);
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
@@ -305,7 +305,7 @@ async fn a_renamed_topology_names_what_the_old_name_left() {
         planned.stdout.contains("? topology  orders\n        it has 6 queues here"),
         "{planned}"
     );
-    let found = world.overdue(&["apply"]);
+    let found = world.overdue(&["apply", "--yes"]);
     assert_eq!(found.code, Some(0), "{found}");
     assert!(world.objects().await.queues.contains_key("orders.unpaid"));
 }

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::{
     super::{
-        agree::agreed,
+        confirm::Confirm,
         exit::Failure,
         output::{print, report},
         progress::Progress,
@@ -36,9 +36,8 @@ pub(in crate::cli) struct DropMessages {
     /// Everything that is in the parking lot, where no other option says which messages
     #[arg(long)]
     all: bool,
-    /// Do not show and ask, do it
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 impl DropMessages {
@@ -53,15 +52,16 @@ impl DropMessages {
         }
         let lots = Lots::open(settings).await?;
         let mut expected = None;
-        if !self.yes {
+        if !self.confirm.yes {
             let reasons = self.preview(&lots).await?;
             print(preview_text(&reasons))?;
             let total = reasons.total();
             let question =
                 format!("drop {} of {} for good?", counted(total, "message"), lots.address);
-            if total == 0 || !agreed(&question)? {
+            if total == 0 {
                 return Ok(());
             }
+            self.confirm.ask(&question)?;
             expected = Some(total);
         }
         let lock = lots.lock().await?;

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 
 use super::{
     super::{
-        agree::agreed,
+        confirm::Confirm,
         exit::Failure,
         output::{print, report},
         pace::Pace,
@@ -35,9 +35,8 @@ const IN_FLIGHT: usize = 64;
 pub(in crate::cli) struct Replay {
     #[command(flatten)]
     select: Select,
-    /// Do not show and ask, do it
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: Confirm,
     /// Messages per second, at the most
     #[arg(long, default_value = "1000", value_name = "N")]
     rate: NonZeroU32,
@@ -58,7 +57,7 @@ impl Replay {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let lots = Lots::open(settings).await?;
         let mut expected = None;
-        if !self.yes {
+        if !self.confirm.yes {
             let totals = self.preview(&lots).await?;
             print(format!("in {}:\n{totals}", lots.queues.join(", ")))?;
             let question = format!(
@@ -66,9 +65,10 @@ impl Replay {
                 counted(totals.leaving(), "message"),
                 lots.address
             );
-            if totals.leaving() == 0 || !agreed(&question)? {
+            if totals.leaving() == 0 {
                 return Ok(());
             }
+            self.confirm.ask(&question)?;
             expected = Some(totals.total());
         }
         let lock = lots.lock().await?;
