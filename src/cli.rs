@@ -1,10 +1,9 @@
-//! The command line: types, and one match. Data on standard output, everything else on standard error.
+//! The program: its command line, one match, the runtime and the exit code. Data on standard output, everything else on
+//! standard error.
 
 mod alert;
 mod apply;
 mod check;
-mod completions;
-mod confirm;
 mod database;
 mod demo;
 mod doctor;
@@ -14,6 +13,7 @@ pub(crate) mod exit;
 mod exit_plugin;
 mod explain;
 mod export;
+mod generate;
 mod global;
 mod graph;
 mod health;
@@ -23,18 +23,20 @@ mod pace;
 mod parked;
 mod permissions;
 mod plan;
-mod program;
-mod progress;
 mod publish;
 mod rebuild;
 mod run;
-mod schema;
 mod setup;
 mod status;
 mod unblock;
 mod verify;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+use clap::{
+    CommandFactory, Parser, Subcommand,
+    error::{ContextKind, ErrorKind},
+};
 
 use crate::{
     config::{LogSettings, Settings},
@@ -42,11 +44,10 @@ use crate::{
 };
 use exit::Failure;
 use global::Global;
-pub use program::main;
 
 /// Closes what was not done in time: delay topologies on plain RabbitMQ, overdue orders in PostgreSQL.
 #[derive(Debug, Parser)]
-#[command(name = "overdue", version, arg_required_else_help = true, after_help = exit::HELP)]
+#[command(name = "overdue", version, arg_required_else_help = true, after_help = exit::help())]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -58,8 +59,6 @@ pub(crate) struct Cli {
 enum Command {
     /// Check the topology file, without a broker
     Check(check::Check),
-    /// Print the JSON Schema of the topology file, for editors, or of a plan
-    Schema(schema::Schema),
     /// Draw the topology, with --live what waits in it
     Graph(graph::Graph),
     /// Show what would change on the broker, and what waits there
@@ -108,17 +107,17 @@ enum Command {
     Export(export::Export),
     /// Guide the way from an exchange of the delayed message plugin to one that needs no plugin
     ExitPlugin(exit_plugin::ExitPlugin),
-    /// Show the settings in effect, as TOML, without passwords
-    Config,
-    /// Print the completions for a shell
-    Completions(completions::Completions),
-    /// Write a manual page for each command
-    Man(completions::Man),
+    /// Show the settings in effect, without passwords
+    Config(setup::Config),
+    /// Write completions, manual pages and schemas
+    #[command(subcommand)]
+    Generate(generate::Generate),
 }
 
-/// Writes the failure of a command to standard error.
-pub(crate) fn report_failure(failure: &Failure) {
-    output::report(format!("error: {failure}"));
+/// The command line, for docs/commands.md.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 impl Cli {
@@ -137,7 +136,6 @@ impl Cli {
         telemetry::install(&self.log(&settings), writing).map_err(Failure::configuration)?;
         match self.command {
             Command::Check(check) => check.run(&settings),
-            Command::Schema(schema) => schema.run(),
             Command::Graph(graph) => graph.run(&settings).await,
             Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,
@@ -160,9 +158,8 @@ impl Cli {
             Command::Permissions(permissions) => permissions.run(&settings),
             Command::Export(export) => export.run(&settings),
             Command::ExitPlugin(exit) => exit.run(&settings).await,
-            Command::Config => setup::show(&settings),
-            Command::Completions(completions) => completions.run(Self::command()),
-            Command::Man(man) => man.run(Self::command()),
+            Command::Config(config) => config.run(&settings),
+            Command::Generate(generate) => generate.run(Self::command()),
         }
     }
 
@@ -175,4 +172,56 @@ impl Cli {
         }
         log
     }
+}
+
+/// Runs the command of this process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(error),
+    };
+    // Also where a panic ends it.
+    let _log = telemetry::LogEnd;
+    let threads = threads(&cli);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => {
+            let done = runtime.block_on(cli.run());
+            // A file or a name that is still being looked for is nobody's business any more.
+            runtime.shutdown_background();
+            done
+        }
+        Err(error) => Err(Failure::failed(format!("cannot start the runtime: {error}"))),
+    };
+    // Who does not take the log does not take this either, and it would wait.
+    let is_heard = telemetry::flush_log();
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if is_heard {
+                output::report(format!("error: {failure}"));
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+/// A worker mostly waits, and each thread that another one has to wake costs more than what it then does: half of the cores are
+/// left to the threads of the AMQP client. Benchmarks and others have two at least.
+fn threads(cli: &Cli) -> usize {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    if cli.is_worker() { (cores / 2).max(1) } else { cores.max(2) }
+}
+
+/// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means findings here.
+fn usage(mut error: clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::ArgumentConflict {
+        // It would be made of whatever stands beside the conflict.
+        error.remove(ContextKind::Usage);
+    }
+    // Where standard output is closed nobody reads it.
+    let _printed = error.print();
+    if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
 }

@@ -42,6 +42,9 @@ pub mod broker {
         pub use crate::broker::probe::send;
     }
 }
+pub mod cli {
+    pub use crate::cli::{command, exit::exit_codes};
+}
 pub mod config {
     pub use crate::config::{
         EventsSettings, Millis, PublishScheduled, ScheduleSettings, SecretUrl, Settings,

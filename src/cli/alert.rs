@@ -27,8 +27,7 @@ pub(super) enum Alert {
 pub(super) struct Test {
     /// Only this alert
     name: Option<String>,
-    /// How the answers are printed
-    #[arg(short, long, value_enum, default_value_t)]
+    #[command(flatten)]
     output: Output,
 }
 

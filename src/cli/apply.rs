@@ -1,43 +1,58 @@
-//! `overdue apply`: show the plan, ask, carry it out.
+//! `overdue apply`: show the plan, ask, carry it out, and wait until what is retired has drained.
 
-mod make;
-mod wait;
-
-use std::{fs, path::PathBuf};
+use std::{
+    fmt, fs,
+    io::IsTerminal,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 
-use super::{confirm::Confirm, exit::Failure, output::print, plan::Discard, setup};
+use super::{
+    exit::Failure,
+    output::{Confirm, Output, print, print_json, report},
+    plan::Discard,
+    setup,
+};
 use crate::{
-    broker::TopologyChange,
+    broker::{ChangeEvent, TopologyChange, apply::StepResult},
     config::Settings,
     plan::{
-        Plan,
+        Draining, Plan,
+        drain_wait::{DrainWait, Next, Progress},
         saved::{BrokerIdentity, PlanFileError, SavedPlan},
         snapshot::Snapshot,
     },
+    text::one_line,
     topology::{Topology, level::Ttl},
 };
+
+/// How often `--wait` looks; the broker's counts are older than that.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often it says how far it is if nobody looks at a bar: a pipeline takes silence for a hang.
+const REPORT_EVERY: Duration = Duration::from_secs(30);
 
 /// Bring the topology to the broker
 #[derive(Debug, Args)]
 pub(super) struct Apply {
-    /// A plan saved by `overdue plan --out`: carried out exactly, or refused when the broker has changed
+    /// A plan saved by `overdue plan --save`: carried out exactly, or refused when the broker has changed
     #[arg(value_name = "PLAN", conflicts_with = "queues")]
     saved: Option<PathBuf>,
     #[command(flatten)]
     discard: Discard,
     #[command(flatten)]
     confirm: Confirm,
-    /// Show the plan and change nothing
-    #[arg(long)]
-    dry_run: bool,
     /// Wait until retired queues have drained, and delete them
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long)]
     wait: bool,
     /// With --wait: give up after this time, e.g. 45m
     #[arg(long, value_name = "DURATION", requires = "wait")]
     within: Option<Ttl>,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// A plan from a file, and the broker it is to be carried out on.
@@ -46,45 +61,53 @@ struct Saved {
     broker: BrokerIdentity,
 }
 
+/// What was done.
+#[derive(Default, Serialize)]
+struct Applied {
+    version: u32,
+    /// Steps that were carried out.
+    applied: usize,
+    /// Steps that were left for a later apply, and why.
+    left: Vec<String>,
+    /// Retired queues that are not empty yet.
+    draining: Vec<Draining>,
+}
+
 impl Apply {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
-        let management = setup::management(settings)?;
-        let change = TopologyChange {
-            management: &management,
-            topology: &topology,
-            discard: self.discard.names(),
-        };
+        let (topology, management) = setup::broker(settings)?;
+        let discard = self.discard.names();
+        let change = TopologyChange { management: &management, topology: &topology, discard };
         let (plan, observed) = change.plan().await?;
         let identity = management.identity().await?;
         let heading = identity.heading(&topology);
         let saved = self.saved(identity)?;
         let plan = chosen(saved.as_ref(), plan, &observed, &topology)?;
-        print(format!("{heading}\n{plan}"))?;
+        self.output.preview(format!("{heading}\n{plan}"))?;
         self.discard.note(&plan);
-        if self.dry_run {
-            return accepted(&plan);
-        }
         let question = format!("apply this at {}?", management.address());
         self.agree(&plan, &question)?;
+        let mut applied = Applied { version: 1, ..Applied::default() };
+        applied.draining.clone_from(&plan.draining);
         if !plan.steps.is_empty() {
             let shown = plan;
             let decide = |plan, observed: &Snapshot| {
                 let plan = chosen(saved.as_ref(), plan, observed, &topology)?;
                 if plan.changes().ne(shown.changes()) {
-                    print(format!("the broker has changed meanwhile, the plan is now:\n{plan}"))?;
+                    let text =
+                        format!("the broker has changed meanwhile, the plan is now:\n{plan}");
+                    self.output.preview(text)?;
                     self.agree(&plan, &question)?;
                 }
                 Ok(plan)
             };
-            make::make(&change, decide).await?;
+            self.make(&change, decide, &mut applied).await?;
         }
         if self.wait {
             // What was discarded is gone by now.
-            let change = TopologyChange::new(&management, &topology);
-            wait::wait(&change, self.within.map(Ttl::as_duration)).await?;
+            self.wait(&TopologyChange::new(&management, &topology), &mut applied).await?;
         }
-        Ok(())
+        if self.output.is_json() { print_json(&applied) } else { Ok(()) }
     }
 
     fn saved(&self, broker: BrokerIdentity) -> Result<Option<Saved>, Failure> {
@@ -105,11 +128,108 @@ impl Apply {
 
     /// A plan without anything to do is not asked about, unless queues that drain are to be deleted.
     fn agree(&self, plan: &Plan, question: &str) -> Result<(), Failure> {
-        accepted(plan)?;
-        if plan.steps.is_empty() && !(self.wait && !plan.draining.is_empty()) {
+        if !plan.refusals.is_empty() {
+            return Err(Failure::failed("the plan is refused, nothing was changed: see above"));
+        }
+        if plan.steps.is_empty() && (!self.wait || plan.draining.is_empty()) {
             return Ok(());
         }
         self.confirm.ask(question)
+    }
+
+    /// Makes the change, and says how many steps were carried out and which are left.
+    async fn make(
+        &self,
+        change: &TopologyChange<'_>,
+        decide: impl FnOnce(Plan, &Snapshot) -> Result<Plan, Failure>,
+        applied: &mut Applied,
+    ) -> Result<(), Failure> {
+        let (mut done, mut left) = (0, Vec::new());
+        let on_event = |event: ChangeEvent<'_>| match event {
+            ChangeEvent::WaitsForLock => {
+                report("another overdue is changing this topology: waiting until it is done");
+            }
+            ChangeEvent::Step(step, result) => match why_left(result) {
+                None => done += 1,
+                Some(why) => left.push(format!("{why}: {}", step.change)),
+            },
+        };
+        change.make(decide, on_event).await?;
+        applied.applied += done;
+        // Afterwards: what cannot be written must not stop it half-way.
+        let steps = done + left.len();
+        let kept = left.iter().map(|left| format!("left for a later apply, {left}\n"));
+        let kept: String = kept.collect();
+        applied.left = left;
+        self.say(format!("{kept}applied {done} of {steps} steps"))
+    }
+
+    /// To people; programs get it at the end.
+    fn say(&self, text: impl fmt::Display) -> Result<(), Failure> {
+        if self.output.is_json() { Ok(()) } else { print(text) }
+    }
+
+    /// Looks again and again until what drains by itself has drained, and deletes it.
+    async fn wait(
+        &self,
+        change: &TopologyChange<'_>,
+        applied: &mut Applied,
+    ) -> Result<(), Failure> {
+        let (began, within) = (Instant::now(), self.within.map(Ttl::as_duration));
+        let mut waiting = DrainWait::new(within, change.management.statistics_interval());
+        let mut bar = DrainBar::new();
+        let mut done: Option<Plan> = None;
+        loop {
+            let (plan, _) = change.plan().await?;
+            match waiting.next(&plan, began.elapsed()) {
+                Next::Done => {
+                    bar.end();
+                    // What does not end by itself stays, and is said once more: the plan is far up the screen by now.
+                    plan.draining.iter().try_for_each(|it| self.say(format!("stays: {it}")))?;
+                    applied.draining = plan.draining;
+                    return Ok(());
+                }
+                Next::GiveUp(gave_up) => {
+                    bar.end();
+                    return Err(Failure::failed(gave_up.to_string()));
+                }
+                Next::CarryOut => {
+                    let left = within.map(|within| within.saturating_sub(began.elapsed()));
+                    let made = self.make(change, |plan, _| Ok(plan), applied);
+                    bar.aside(at_most(left, made)).await?;
+                    // What could not be done is not tried again at once.
+                    if done.replace(plan.clone()).as_ref() == Some(&plan) {
+                        tokio::time::sleep(LOOK_EVERY).await;
+                    }
+                }
+                Next::Look(progress) => {
+                    bar.show(&progress);
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            }
+        }
+    }
+}
+
+/// Stopped after any step, a change leaves a topology that works.
+async fn at_most(
+    left: Option<Duration>,
+    made: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    match left {
+        None => made.await,
+        Some(left) => tokio::time::timeout(left, made).await.unwrap_or(Ok(())),
+    }
+}
+
+const fn why_left(result: StepResult) -> Option<&'static str> {
+    match result {
+        StepResult::Done => None,
+        StepResult::NotEmpty => Some("messages have come in"),
+        StepResult::NotCounted => Some("the broker does not count what is in it"),
+        StepResult::Consumed => Some("somebody else consumes from it"),
+        StepResult::Needed => Some("messages may still come this way"),
+        StepResult::Bound => Some("somebody has bound it again"),
     }
 }
 
@@ -125,9 +245,46 @@ fn chosen(
     Ok(saved.plan.plan.clone())
 }
 
-fn accepted(plan: &Plan) -> Result<(), Failure> {
-    if plan.refusals.is_empty() {
-        return Ok(());
+/// How many messages have drained: a bar for a person, lines for a log.
+struct DrainBar {
+    bar: Option<ProgressBar>,
+    reported: Option<Instant>,
+}
+
+impl DrainBar {
+    fn new() -> Self {
+        let style =
+            ProgressStyle::with_template("{elapsed} {wide_bar} {pos}/{len} messages out\n{msg}");
+        let bar = style.ok().filter(|_| std::io::stderr().is_terminal());
+        Self { bar: bar.map(|style| ProgressBar::new(0).with_style(style)), reported: None }
     }
-    Err(Failure::failed("the plan is refused, nothing was changed: see above"))
+
+    fn show(&mut self, progress: &Progress) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(progress.most);
+            bar.set_position(progress.drained);
+            bar.set_message(one_line(progress));
+        } else if self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+            report(format!("waiting: {progress}"));
+            self.reported = Some(Instant::now());
+        }
+    }
+
+    /// Without the bar in between.
+    async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
+        if let Some(bar) = &self.bar {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let done = work.await;
+        if let Some(bar) = &self.bar {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        done
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }

@@ -26,10 +26,9 @@ pub(super) struct Check {
     /// Also check what this RabbitMQ version can do, e.g. 4.0 or 4.3.2
     #[arg(long, value_name = "VERSION")]
     broker: Option<BrokerVersion>,
-    /// How the findings are printed
-    #[arg(short, long, value_enum, default_value_t)]
+    #[command(flatten)]
     output: Output,
-    /// Exit with 1 where there are warnings; notes are none
+    /// Exit with 2 if there are warnings; notes are none
     #[arg(long)]
     deny_warnings: bool,
 }
@@ -47,20 +46,19 @@ impl Check {
             effects: settings.effects.keys().cloned().collect(),
         };
         let findings = lint(&text, &surroundings);
-        match self.output {
-            Output::Json => print_json(&Report::new(&text, &findings))?,
-            Output::Text => {
-                for finding in &findings {
-                    let shown = report::render(&path, &text, std::slice::from_ref(finding));
-                    print(format!("{shown}\n\n"))?;
-                }
+        if self.output.is_json() {
+            print_json(&Report::new(&text, &findings))?;
+        } else {
+            for finding in &findings {
+                let shown = report::render(&path, &text, std::slice::from_ref(finding));
+                print(format!("{shown}\n\n"))?;
             }
         }
         self.verdict(&path, &findings)?;
-        if let (Output::Text, Ok(topology)) = (self.output, Topology::parse(&text)) {
-            print(summary(&topology, &findings))?;
+        match Topology::parse(&text) {
+            Ok(topology) if !self.output.is_json() => print(summary(&topology, &findings)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn verdict(&self, path: &str, findings: &[Diagnostic]) -> Result<(), Failure> {
@@ -68,7 +66,7 @@ impl Check {
         match findings.iter().map(|finding| finding.severity).max() {
             Some(Severity::Error) => Err(Failure::configuration(format!("{path}: {counts}"))),
             Some(Severity::Warning) if self.deny_warnings => Err(Failure {
-                code: exit::FAILED,
+                code: exit::FINDINGS,
                 text: format!("{path}: {counts}, and --deny-warnings is set"),
             }),
             _ => Ok(()),

@@ -3,9 +3,12 @@
 use std::{collections::BTreeMap, fs};
 
 use clap::Args;
-use jiff::Timestamp;
 
-use super::{exit::Failure, output::Output, setup};
+use super::{
+    exit::{self, Failure},
+    output::Output,
+    setup::{self, now},
+};
 use crate::{
     broker::health,
     config::Settings,
@@ -20,11 +23,10 @@ use crate::{
     topology::Topology,
 };
 
-/// Look at broker, database and machine, and say what to fix
+/// Look at broker, database and machine, and say what to fix; exits with 2 if there are errors
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
-    /// How the report is printed
-    #[arg(short, long, value_enum, default_value_t)]
+    #[command(flatten)]
     output: Output,
 }
 
@@ -35,7 +37,8 @@ impl Doctor {
         if report.ok {
             return Ok(());
         }
-        Err(Failure::failed(format!("there are errors: {}", report.summary)))
+        let text = format!("there are errors: {}", report.summary);
+        Err(Failure { code: exit::FINDINGS, text })
     }
 }
 
@@ -115,10 +118,4 @@ fn open_files() -> Asked<u64> {
         Some(number) => number.parse().map_err(|_| gap()),
         None => Err(gap()),
     }
-}
-
-/// This machine's clock, to be compared with others; nothing is decided by it.
-#[expect(clippy::disallowed_methods, reason = "comparing clocks is what it is read for")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }

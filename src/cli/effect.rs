@@ -1,23 +1,31 @@
 //! `overdue effect check`: an effect on the live schema, in a transaction that is rolled back.
 
-mod report;
-
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use clap::{ArgGroup, Args, Subcommand};
+use serde::Serialize;
 
-use super::{exit::Failure, output::Output, setup};
+use super::{
+    exit::{self, Failure},
+    output::Output,
+    setup,
+};
 use crate::{
     config::Settings,
-    order::OrderId,
+    doctor::effect_plan::{EffectPlan, RowLocks, Scan},
+    order::{OrderId, Outcome},
     store::{
         Store,
         open::OpenOrders,
         orders::Effect,
         overdue::{OverdueKey, OverduePage},
     },
+    text::counted,
 };
-use report::{Checked, Report};
 
 /// Overdue orders that an effect is tried on.
 const TRIED: i64 = 20;
@@ -40,8 +48,7 @@ pub(super) struct Check {
     /// Orders to try it on, instead of up to 20 that are overdue
     #[arg(long = "order", value_name = "ORDER_ID")]
     orders: Vec<String>,
-    /// How the report is printed
-    #[arg(short, long, value_enum, default_value_t)]
+    #[command(flatten)]
     output: Output,
 }
 
@@ -65,7 +72,7 @@ impl Check {
         self.output.print(&report)?;
         match report.failed() {
             None => Ok(()),
-            Some(reason) => Err(Failure::failed(reason)),
+            Some(text) => Err(Failure { code: exit::FINDINGS, text }),
         }
     }
 
@@ -101,4 +108,181 @@ async fn open(store: &Store, effect: &Effect) -> Result<Option<OpenOrders>, Fail
 async fn overdue(store: &Store, effect: &Effect) -> Result<Vec<OrderId>, Failure> {
     let page = store.overdue_page(effect, &OverdueKey::first(), TRIED, Duration::ZERO).await?;
     Ok(page.map_or_else(Vec::new, |page: OverduePage| page.ids))
+}
+
+/// Each effect that was looked at.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    effects: Vec<Checked>,
+}
+
+/// An effect that fits the tables.
+#[derive(Debug, Serialize)]
+struct Checked {
+    effect: String,
+    file: String,
+    /// Orders that it was tried on.
+    orders: usize,
+    /// Orders that are open, overdue or not, and the last deadline: what `overdue rebuild` publishes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open: Option<Open>,
+    /// What would have become of them: the word, and how many.
+    outcomes: BTreeMap<String, usize>,
+    /// Why the first that fails does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+    /// `table by index`.
+    finds: Vec<String>,
+    /// `table in the order of columns`.
+    locks: Vec<String>,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Open {
+    orders: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_due: Option<String>,
+}
+
+impl Report {
+    /// The first failure.
+    fn failed(&self) -> Option<String> {
+        let failed = self.effects.iter().find_map(|it| Some((&it.effect, it.failure.as_ref()?)));
+        failed.map(|(effect, reason)| format!("effect `{effect}` fails for an order: {reason}"))
+    }
+}
+
+impl Checked {
+    fn new(
+        effect: &Effect,
+        plan: &EffectPlan,
+        ids: &[OrderId],
+        outcomes: &[Outcome],
+        open: Option<OpenOrders>,
+    ) -> Self {
+        let mut counts = BTreeMap::new();
+        for outcome in outcomes {
+            *counts.entry(word(outcome)).or_default() += 1;
+        }
+        let failure = ids.iter().zip(outcomes).find_map(|(id, outcome)| match outcome {
+            Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
+                Some(format!("order {id}: {reason}"))
+            }
+            _ => None,
+        });
+        Self {
+            effect: effect.name.clone(),
+            file: effect.sql_file.clone(),
+            orders: ids.len(),
+            open: open.map(|OpenOrders { orders, due, .. }| Open {
+                orders,
+                last_due: due.map(|(_, last)| last.to_second()),
+            }),
+            outcomes: counts,
+            failure,
+            finds: plan
+                .indexes
+                .iter()
+                .map(|(table, index)| format!("{table} by {index}"))
+                .collect(),
+            locks: plan.locks.iter().map(locked).collect(),
+            warnings: warnings(effect, plan, open.is_some()),
+        }
+    }
+}
+
+fn word(outcome: &Outcome) -> String {
+    let word = match outcome {
+        Outcome::Closed { state, .. } => state.as_str(),
+        Outcome::AlreadyFinal => "already_final",
+        Outcome::NotDue { .. } => "not_due",
+        Outcome::Unknown => "without a row",
+        Outcome::Busy => "busy",
+        Outcome::Failed { .. } | Outcome::Postponed { .. } => "failed",
+    };
+    word.to_owned()
+}
+
+fn locked(RowLocks { table, order }: &RowLocks) -> String {
+    match order {
+        Some(order) => format!("{table} in the order of {order}"),
+        None => format!("{table} in no order"),
+    }
+}
+
+fn warnings(effect: &Effect, plan: &EffectPlan, is_paged: bool) -> Vec<String> {
+    let mut warnings: Vec<String> =
+        plan.scans.iter().filter(|it| it.is_large()).map(scan).collect();
+    let unordered = plan.locks.iter().filter(|it| it.order.is_none()).map(|it| &it.table);
+    // What is built in orders its rows by joins that no plan shows; benchmarks and tests look at its locks.
+    let changed = plan.unordered.iter().filter(|_| !effect.is_built_in());
+    let unordered: BTreeSet<&String> = unordered.chain(changed).collect();
+    warnings.extend(unordered.into_iter().map(|table| {
+        format!(
+            "the rows of {table} are locked in no order, so two of these can deadlock: SELECT … FROM {table} … ORDER BY its \
+             key FOR NO KEY UPDATE before they are changed"
+        )
+    }));
+    warnings.extend(plan.pairs.iter().map(|condition| {
+        format!(
+            "it compares each row with each by {condition}, which takes long for large batches: write `= ANY (ARRAY[…])`, \
+             `NOT IN (SELECT …)` of what is never NULL, or LATERAL with OFFSET 0 where there is an index, as in \
+             docs/your-own-tables.md"
+        )
+    }));
+    if effect.overdue_sql.is_some() && !is_paged {
+        warnings.push(
+            "its overdue_sql takes no place to begin at, so `overdue rebuild` and `status` cannot read its open orders: see \
+             docs/effects.md"
+                .to_owned(),
+        );
+    }
+    if effect.overdue_sql.is_none() {
+        warnings.push(format!(
+            "there is no overdue_sql: an order whose message is lost stays open; set effects.{}.overdue_sql",
+            effect.name
+        ));
+    }
+    warnings
+}
+
+fn scan(Scan { table, rows }: &Scan) -> String {
+    let rows = rows.map_or_else(|| "never analysed".to_owned(), |rows| format!("{rows} rows"));
+    format!(
+        "{table} is read from end to end ({rows}): CREATE INDEX ON {table} (what it is looked up by), and cast the parameter, \
+         not the column"
+    )
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.effects.iter().try_for_each(|checked| checked.fmt(f))
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "effect `{}` ({}) fits the tables", self.effect, self.file)?;
+        let ended = self.outcomes.iter().map(|(word, orders)| format!("{orders} {word}"));
+        let ended = ended.collect::<Vec<_>>().join(", ");
+        match self.orders {
+            0 => writeln!(f, "  tried on     no order: none is overdue; name one with --order")?,
+            orders => {
+                writeln!(f, "  tried on     {}, rolled back: {ended}", counted(orders, "order"))?;
+            }
+        }
+        if let Some(Open { orders, last_due }) = &self.open {
+            let last =
+                last_due.as_ref().map_or_else(String::new, |due| format!(", the last due {due}"));
+            writeln!(f, "  open         {}{last}", counted(*orders, "order"))?;
+        }
+        writeln!(f, "  finds        {}", listed(&self.finds))?;
+        writeln!(f, "  locks        {}", listed(&self.locks))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "  warning      {warning}"))
+    }
+}
+
+fn listed(items: &[String]) -> String {
+    if items.is_empty() { "nothing".to_owned() } else { items.join("; ") }
 }

@@ -19,8 +19,9 @@ use crate::{
 
 /// Something failed that none of the others names.
 pub(crate) const FAILED: u8 = 1;
-/// There are changes to make, or the broker is not as it should be; only with `--detailed-exitcode`, and from `verify`.
-pub(crate) const CHANGES: u8 = 2;
+/// The command has worked, and what it looked at is not as it should be: `verify`, `doctor`, `effect check`, `plan --check`,
+/// `status --check`, `check --deny-warnings`.
+pub(crate) const FINDINGS: u8 = 2;
 /// Some steps of a plan are done; applying again goes on.
 pub(crate) const PARTLY: u8 = 3;
 /// The command line cannot be understood.
@@ -34,9 +35,27 @@ pub(crate) const CONFIGURATION: u8 = 78;
 /// A second signal ended the program at once (128 + SIGINT).
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The table for `--help`.
-pub(crate) const HELP: &str = "Exit codes: 0 done, 1 failed, 2 changes or findings, 3 partly applied, 64 usage, 69 broker or database unavailable, \
-                        77 not permitted, 78 settings, topology or tables wrong, 130 interrupted twice";
+/// Each code and what it means, for `--help` and docs/commands.md.
+#[must_use]
+pub const fn exit_codes() -> [(u8, &'static str); 9] {
+    [
+        (0, "done"),
+        (FAILED, "failed, refused, answered with no, or an invariant broke"),
+        (FINDINGS, "found something: changes to make, errors, orders that are late"),
+        (PARTLY, "partly applied: apply again to go on"),
+        (USAGE, "the command line cannot be understood, or --yes is missing without a terminal"),
+        (UNAVAILABLE, "broker or database unavailable"),
+        (NOT_PERMITTED, "login refused, or a permission is missing"),
+        (CONFIGURATION, "settings, topology or tables are wrong"),
+        (INTERRUPTED, "interrupted twice"),
+    ]
+}
+
+/// The codes, for `--help`.
+pub(crate) fn help() -> String {
+    let code = |(code, means): &(u8, &str)| format!("\n  {code:>3}  {means}");
+    format!("Exit codes:{}", exit_codes().iter().map(code).collect::<String>())
+}
 
 /// A command that did not do what it should: what to print, and the exit code.
 #[derive(Debug)]

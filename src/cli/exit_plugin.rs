@@ -23,7 +23,7 @@ pub(super) struct ExitPlugin {
     exchange: String,
     /// Write the part for topology.toml into this file, which must not exist
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    save: Option<PathBuf>,
     /// Copy its bindings to where messages come out without the plugin; changes nothing for those who use it now
     #[arg(long)]
     bind: bool,
@@ -43,8 +43,7 @@ enum Found<'a> {
 
 impl ExitPlugin {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
-        let management = setup::management(settings)?;
+        let (topology, management) = setup::broker(settings)?;
         let observed = management.observe().await?;
         let found = self.found(&topology, &observed);
         if let Found::Other(exchange) = found {
@@ -58,7 +57,7 @@ impl ExitPlugin {
             _ => topology.compat.as_ref().map(|it| it.routing).unwrap_or_default(),
         };
         let section = section(&self.exchange, routing);
-        if let Some(path) = &self.out {
+        if let Some(path) = &self.save {
             std::fs::File::create_new(path)
                 .and_then(|mut file| std::io::Write::write_all(&mut file, section.as_bytes()))
                 .map_err(|error| {

@@ -1,32 +1,32 @@
 //! `overdue explain`: the way of a notice, without a broker.
 
-mod report;
-
-use std::time::Duration;
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use clap::Args;
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::{
     exit::Failure,
     output::Output,
     publish::{
-        line::{Wish, now, time},
+        line::{Wish, time},
         one_timeout,
     },
-    setup,
+    setup::{self, now},
 };
 use crate::{
     config::Settings,
     order::{OrderId, Outcome},
     store::standing::Standing,
+    text::{counted, length},
     topology::{
         Timeout, Topology,
         level::Interval,
         route::{Delay, PublishedError, Route, RouteError},
+        stages::{Stage, Stages},
     },
 };
-use report::{AskedOrder, Explanation};
 
 /// Show the way of a notice: exchange, routing key, queues, and when it is due
 #[derive(Debug, Args)]
@@ -45,8 +45,7 @@ pub(super) struct Explain {
     /// When it is published [default: now]
     #[arg(long, value_name = "TIME", value_parser = time)]
     at: Option<Timestamp>,
-    /// How it is shown
-    #[arg(short, long, value_enum, default_value_t)]
+    #[command(flatten)]
     output: Output,
 }
 
@@ -126,4 +125,186 @@ fn known<'a>(topology: &'a Topology, timeout: &str) -> Result<&'a Timeout, Failu
         Err(error) => error.into(),
         Ok(_) => RouteError::NoDelay.into(),
     })
+}
+
+/// The answer; durations in milliseconds.
+#[derive(Debug, Serialize)]
+struct Explanation {
+    strategy: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<AskedOrder>,
+    #[serde(flatten)]
+    way: Option<Way>,
+}
+
+/// What the database said.
+#[derive(Debug, Serialize)]
+struct AskedOrder {
+    id: String,
+    /// `not_due`, `overdue`, `final`, `busy` or `failed`.
+    status: &'static str,
+    due_at: Option<Timestamp>,
+    #[serde(skip)]
+    means: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Way {
+    timeout: String,
+    at: Timestamp,
+    delay_ms: u64,
+    due_at: Timestamp,
+    /// The publisher's first; the others are the worker's, which sends on what is early.
+    publishes: Vec<Publish>,
+    /// Queues that a message passes on its way, those of all publishes.
+    hops: u64,
+    /// What the worker waits for with the message in hand.
+    rest_ms: u64,
+    /// How much too late it comes out.
+    late_ms: u64,
+    /// Where it comes out.
+    queue: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Publish {
+    exchange: String,
+    routing_key: String,
+    headers: BTreeMap<&'static str, u32>,
+    queues: Vec<Wait>,
+    holds_ms: u64,
+    /// How much earlier that is than the level is called.
+    lead_ms: u64,
+    times: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Wait {
+    queue: String,
+    holds_ms: u64,
+}
+
+impl AskedOrder {
+    fn new(id: &OrderId, outcome: &Outcome, due_at: Option<Timestamp>) -> Self {
+        let (status, means) = match outcome {
+            Outcome::NotDue { .. } => ("not_due", "not due yet".to_owned()),
+            Outcome::Closed { state, .. } => {
+                ("overdue", format!("overdue: with a notice it is {state} now"))
+            }
+            Outcome::AlreadyFinal => ("final", "final: a notice changes nothing".to_owned()),
+            Outcome::Busy => ("busy", "locked by somebody else: ask again".to_owned()),
+            Outcome::Unknown => ("unknown", "not in the database".to_owned()),
+            Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
+                ("failed", format!("the effect fails: {reason}"))
+            }
+        };
+        Self { id: id.to_string(), status, due_at, means }
+    }
+}
+
+impl Explanation {
+    fn new(
+        topology: &Topology,
+        at: Timestamp,
+        order: Option<AskedOrder>,
+        way: Option<(&Timeout, Stages, Duration)>,
+    ) -> Self {
+        let way = way.map(|(timeout, stages, delay)| {
+            let due_at = order.as_ref().and_then(|order| order.due_at);
+            let after =
+                || at.checked_add(delay.saturating_add(stages.late)).unwrap_or(Timestamp::MAX);
+            let publishes: Vec<Publish> = stages.stages.into_iter().map(Publish::of).collect();
+            let passed = |publish: &Publish| publish.queues.len() as u64 * publish.times;
+            Way {
+                timeout: timeout.name.clone(),
+                at,
+                delay_ms: ms(delay),
+                due_at: due_at.unwrap_or_else(after),
+                hops: publishes.iter().map(passed).sum(),
+                publishes,
+                rest_ms: ms(stages.rest),
+                late_ms: ms(stages.late),
+                queue: topology.business_queue(timeout),
+            }
+        });
+        Self { strategy: topology.strategy.as_str(), order, way }
+    }
+}
+
+impl Publish {
+    fn of(stage: Stage) -> Self {
+        let Stage { route, hops, times } = stage;
+        let wait = |queue: String, hold| Wait { queue, holds_ms: ms(hold) };
+        Self {
+            exchange: route.exchange,
+            routing_key: route.routing_key,
+            headers: route.x_delay.map(|ms| ("x-delay", ms)).into_iter().collect(),
+            queues: hops.into_iter().map(|hop| wait(hop.queue, hop.hold)).collect(),
+            holds_ms: ms(route.holds),
+            lead_ms: ms(route.early),
+            times,
+        }
+    }
+
+    /// Each place where it waits.
+    fn waits(&self) -> Vec<String> {
+        let times = if self.times > 1 { format!(", {} times", self.times) } else { String::new() };
+        let line = |holds_ms: u64, place: &str| format!("{:<6} in {place}{times}", shown(holds_ms));
+        match &self.queues[..] {
+            [] if self.holds_ms == 0 => Vec::new(),
+            [] => vec![line(self.holds_ms, &self.exchange)],
+            [level] if self.lead_ms > 0 => {
+                let lead = shown(self.lead_ms);
+                let line = line(self.holds_ms.saturating_add(self.lead_ms), &level.queue);
+                vec![format!("{line}, lets go {lead} early")]
+            }
+            queues => queues.iter().map(|wait| line(wait.holds_ms, &wait.queue)).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(order) = &self.order {
+            write!(f, "order {}: {}", order.id, order.means)?;
+            writeln!(f, "{}", order.due_at.map(|at| format!("; due at {at}")).unwrap_or_default())?;
+        }
+        self.way.as_ref().map_or(Ok(()), |way| way.fmt(f, self.strategy))
+    }
+}
+
+impl Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>, strategy: &str) -> fmt::Result {
+        let delay = shown(self.delay_ms);
+        writeln!(f, "{delay} for `{}`, strategy `{strategy}`", self.timeout)?;
+        for (index, publish) in self.publishes.iter().enumerate() {
+            let who = if index == 0 { "publish to" } else { "sent on to" };
+            writeln!(f, "  {who}   {}, routing key {}", publish.exchange, publish.routing_key)?;
+            for (name, value) in &publish.headers {
+                writeln!(f, "  header       {name}: {value}")?;
+            }
+            for wait in publish.waits() {
+                writeln!(f, "  waits        {wait}")?;
+            }
+        }
+        let hops = counted(self.hops, "hop");
+        writeln!(f, "  comes out    of {}, after {hops}", self.queue)?;
+        if self.rest_ms > 0 {
+            writeln!(f, "  held         {} by the worker", shown(self.rest_ms))?;
+        }
+        let late = if self.late_ms > 0 {
+            format!(", {} late: nothing shorter is there", shown(self.late_ms))
+        } else {
+            String::new()
+        };
+        writeln!(f, "  due          {}{late}", self.due_at)
+    }
+}
+
+fn shown(ms: u64) -> String {
+    length(Duration::from_millis(ms))
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

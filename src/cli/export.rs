@@ -22,7 +22,7 @@ pub(super) struct Export {
     vhost: Option<String>,
     /// Write to a file instead
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    save: Option<PathBuf>,
     /// definitions: create the virtual host too, for a broker that boots empty; one that exists loses its
     /// description, tags and default queue type
     #[arg(long)]
@@ -55,7 +55,7 @@ impl Export {
         self.check()?;
         let topology = setup::topology(settings)?;
         let text = self.render(&topology, settings)?;
-        match &self.out {
+        match &self.save {
             None => print(text),
             Some(path) => fs::write(path, text).map_err(|error| {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))

@@ -1,17 +1,18 @@
 //! `overdue health`: asks a running worker whether it is ready, for checks of containers.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use clap::Args;
+use serde::Serialize;
 
-use super::{exit::Failure, output::print};
+use super::{exit::Failure, output::Output};
 use crate::{
     config::{Listen, Settings},
     listen::ask::ask,
 };
 
 /// Docker waits 30 s by default, compose files often less.
-const PATIENCE: Duration = Duration::from_secs(4);
+const ASK_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Ask the worker of this machine whether it is ready: exit code 0, or 1 and one line
 #[derive(Debug, Args)]
@@ -22,6 +23,22 @@ pub(super) struct Health {
     /// Ask whether its tasks go on, not whether it is ready
     #[arg(long)]
     live: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What the worker says.
+#[derive(Serialize)]
+struct Answer {
+    version: u32,
+    ok: bool,
+    text: String,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl Health {
@@ -33,9 +50,17 @@ impl Health {
             ));
         };
         let path = if self.live { "/livez" } else { "/readyz" };
-        let answer = ask(address, path, PATIENCE).await;
-        let (status, text) = answer.map_err(|error| Failure::failed(error.to_string()))?;
-        let first = text.lines().next().unwrap_or_default();
-        if status == 200 { print(first) } else { Err(Failure::failed(first)) }
+        let answer = match ask(address, path, ASK_TIMEOUT).await {
+            Ok((status, text)) => Answer {
+                version: 1,
+                ok: status == 200,
+                text: text.lines().next().unwrap_or_default().to_owned(),
+            },
+            Err(error) => Answer { version: 1, ok: false, text: error.to_string() },
+        };
+        if answer.ok || self.output.is_json() {
+            self.output.print(&answer)?;
+        }
+        if answer.ok { Ok(()) } else { Err(Failure::failed(answer.text)) }
     }
 }

@@ -1,32 +1,129 @@
-//! How a command answers: a table for people, or JSON for programs.
+//! How a command answers: text for people or JSON for programs, and the question before a change.
 
 use std::{
     fmt::Display,
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
 };
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::exit::Failure;
 use crate::text::{printable, printable_json};
 
-/// The form of the answer on standard output.
+/// Of every command that reports.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(super) struct Output {
+    /// The form of the answer
+    #[arg(short = 'o', long = "output", value_name = "FORM", value_enum, default_value_t)]
+    form: Form,
+}
+
+/// Forms of an answer on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// A table
+enum Form {
+    /// For people
     #[default]
     Text,
-    /// One JSON object
+    /// One JSON object, for programs
     Json,
 }
 
 impl Output {
+    /// Whether it is for programs.
+    pub(super) fn is_json(self) -> bool {
+        self.form == Form::Json
+    }
+
+    /// Prints the answer.
     pub(super) fn print<T: Serialize + Display>(self, answer: &T) -> Result<(), Failure> {
-        match self {
-            Self::Text => print(answer.to_string().trim_end()),
-            Self::Json => print_json(answer),
+        match self.form {
+            Form::Text => print(answer.to_string().trim_end()),
+            Form::Json => print_json(answer),
         }
+    }
+
+    /// Shows what an answer is going to be about: a program waits for the answer.
+    pub(super) fn preview(self, text: impl Display) -> Result<(), Failure> {
+        match self.form {
+            Form::Text => print(text),
+            Form::Json => {
+                report(text);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Of every command that shows first what it would change.
+#[derive(Debug, Args)]
+pub(super) struct Confirm {
+    /// Do not ask; without a terminal nothing is done unless this is set
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+impl Confirm {
+    /// Asks whether to go on.
+    ///
+    /// # Errors
+    /// `USAGE` when there is no terminal to ask at, `FAILED` when the answer is not yes.
+    pub(super) fn ask(&self, question: &str) -> Result<(), Failure> {
+        if self.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() {
+            return Err(Failure::usage(
+                "nothing was changed: without a terminal nobody can be asked; add --yes to do what is printed above",
+            ));
+        }
+        let unreadable =
+            |error: io::Error| Failure::failed(format!("cannot read the answer: {error}"));
+        let mut stderr = io::stderr();
+        write!(stderr, "{} [y/N] ", printable(question)).map_err(unreadable)?;
+        stderr.flush().map_err(unreadable)?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map_err(unreadable)?;
+        if matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(());
+        }
+        Err(Failure::failed("nothing was changed"))
+    }
+}
+
+/// A JSON object with a list that may be long: it is written entry by entry.
+pub(super) struct JsonList {
+    is_empty: bool,
+}
+
+impl JsonList {
+    /// Writes the version and the name of the list.
+    ///
+    /// # Errors
+    /// As [`print`].
+    pub(super) fn begin(name: &str) -> Result<Self, Failure> {
+        print_part(&format!("{{\n\"version\": 1,\n\"{name}\": ["))?;
+        Ok(Self { is_empty: true })
+    }
+
+    /// Writes an entry, in a line of its own.
+    ///
+    /// # Errors
+    /// As [`print`].
+    pub(super) fn entry(&mut self, entry: &impl Serialize) -> Result<(), Failure> {
+        let separator = if self.is_empty { "\n" } else { ",\n" };
+        self.is_empty = false;
+        print_part(&format!("{separator}{}", in_one_line(entry)?))
+    }
+
+    /// Writes the fields of `rest`, which is an object with one at least.
+    ///
+    /// # Errors
+    /// As [`print`].
+    pub(super) fn end(self, rest: &impl Serialize) -> Result<(), Failure> {
+        let rest = in_one_line(rest)?;
+        let end = if self.is_empty { "]" } else { "\n]" };
+        print(format!("{end},\n{}", rest.trim_start_matches('{')))
     }
 }
 
@@ -45,11 +142,8 @@ pub(super) fn print(text: impl Display) -> Result<(), Failure> {
     print_part(&text)
 }
 
-/// The same without a line break at the end, for an answer that comes piece by piece.
-///
-/// # Errors
-/// As [`print`].
-pub(super) fn print_part(text: &str) -> Result<(), Failure> {
+/// The same without a line break at the end.
+fn print_part(text: &str) -> Result<(), Failure> {
     write_control(&printable(text))
 }
 
@@ -72,9 +166,7 @@ pub(super) fn write_control(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// As [`print`].
 pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(answer)
-        .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-    print(printable_json(&json))
+    print(printable_json(&serde_json::to_string_pretty(answer).map_err(not_json)?))
 }
 
 /// The same in one line, for one answer after the other.
@@ -82,9 +174,16 @@ pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
 /// # Errors
 /// As [`print`].
 pub(super) fn print_line(answer: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(answer)
-        .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-    print(printable_json(&json))
+    print(in_one_line(answer)?)
+}
+
+fn in_one_line(answer: &impl Serialize) -> Result<String, Failure> {
+    Ok(printable_json(&serde_json::to_string(answer).map_err(not_json)?).into_owned())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn not_json(error: serde_json::Error) -> Failure {
+    Failure::failed(format!("cannot write JSON: {error}"))
 }
 
 /// Writes a line to standard error, safe for a terminal: progress, notes. A line that cannot be written there is dropped.

@@ -1,11 +1,11 @@
 //! `overdue permissions`: the least rights of everyone who uses the topology; asks no broker.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     exit::Failure,
     export,
-    output::{print, report},
+    output::{Output, print, report},
     setup,
 };
 use crate::{
@@ -13,15 +13,15 @@ use crate::{
     permissions::{Request, Role, definitions, rabbitmqctl},
 };
 
-/// Print the least rights of publisher, worker and topology administrator
+/// Print the least rights of publisher, worker and topology administrator: rabbitmqctl commands with reasons, or as JSON
+/// the definitions for `rabbitmqctl import_definitions`
 #[derive(Debug, Args)]
 pub(super) struct Permissions {
     /// What the names of the users begin with
     #[arg(long, value_name = "PREFIX", default_value = "overdue-")]
     user_prefix: String,
-    /// How they are printed
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    output: Output,
     /// The virtual host [default: the one of broker.url]
     #[arg(long, value_name = "VHOST")]
     vhost: Option<String>,
@@ -31,16 +31,6 @@ pub(super) struct Permissions {
     /// Limit the publisher to the routing keys of the topology; they have to be renewed with every new level
     #[arg(long)]
     routing_keys: bool,
-}
-
-/// Forms of the rights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Commands, with reasons.
-    #[default]
-    Rabbitmqctl,
-    /// Definitions JSON, for `rabbitmqctl import_definitions`.
-    Definitions,
 }
 
 impl Permissions {
@@ -59,14 +49,12 @@ impl Permissions {
             routing_keys: self.routing_keys,
         };
         let roles = Role::all(&topology);
-        match self.format {
-            Format::Rabbitmqctl => print(rabbitmqctl::render(&roles, &request)),
-            Format::Definitions => {
-                print(definitions::render(&roles, &request))?;
-                warn(&request);
-                Ok(())
-            }
+        if !self.output.is_json() {
+            return print(rabbitmqctl::render(&roles, &request));
         }
+        print(definitions::render(&roles, &request))?;
+        warn(&request);
+        Ok(())
     }
 }
 

@@ -22,13 +22,12 @@ pub(super) struct PlanArgs {
     discard: Discard,
     /// Save the plan, for `overdue apply FILE`
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// How the plan is printed
-    #[arg(short, long, value_enum, default_value_t)]
+    save: Option<PathBuf>,
+    #[command(flatten)]
     output: Output,
-    /// Exit with 2 where there are changes to make
+    /// Exit with 2 if there are changes to make
     #[arg(long)]
-    detailed_exitcode: bool,
+    check: bool,
 }
 
 /// Queues that may be deleted with their messages.
@@ -60,15 +59,15 @@ impl Discard {
 
 impl PlanArgs {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
-        let management = setup::management(settings)?;
+        let (topology, management) = setup::broker(settings)?;
         let (plan, observed) = apply::plan(&management, &topology, &self.discard.names()).await?;
         let saved = SavedPlan::new(&topology, management.identity().await?, plan, &observed);
-        match self.output {
-            Output::Text => print(format!("{}\n{}", saved.broker.heading(&topology), saved.plan))?,
-            Output::Json => print_json(&saved)?,
+        if self.output.is_json() {
+            print_json(&saved)?;
+        } else {
+            print(format!("{}\n{}", saved.broker.heading(&topology), saved.plan))?;
         }
-        if let Some(path) = &self.out {
+        if let Some(path) = &self.save {
             let json = serde_json::to_string_pretty(&saved)
                 .map_err(|error| Failure::failed(error.to_string()))?;
             fs::write(path, json + "\n").map_err(|error| {
@@ -76,16 +75,16 @@ impl PlanArgs {
             })?;
         }
         self.discard.note(&saved.plan);
-        verdict(&saved.plan, self.detailed_exitcode)
+        verdict(&saved.plan, self.check)
     }
 }
 
-fn verdict(plan: &Plan, detailed: bool) -> Result<(), Failure> {
+fn verdict(plan: &Plan, check: bool) -> Result<(), Failure> {
     if !plan.refusals.is_empty() {
         return Err(Failure::failed("the plan is refused: see above"));
     }
-    if detailed && !plan.is_empty() {
-        return Err(Failure { code: exit::CHANGES, text: "changes are pending".to_owned() });
+    if check && !plan.is_empty() {
+        return Err(Failure { code: exit::FINDINGS, text: "changes are pending".to_owned() });
     }
     Ok(())
 }

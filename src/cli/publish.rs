@@ -1,35 +1,39 @@
 //! `overdue publish`: due notices from the command line, or many as JSON lines.
 
-mod input;
 pub(super) mod line;
-pub(super) mod routes;
 
-use std::{fs::File, io::IsTerminal};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write},
+};
 
 use clap::Args;
 use futures_util::{StreamExt, stream};
-use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::{exit::Failure, output::print, setup};
-use input::InputLine;
-use line::{Line, Ready, Wish, now};
-use routes::{LevelRoutes, Ways};
-
+use super::{
+    exit::Failure,
+    output::{JsonList, Output, print},
+    pace::Progress,
+    setup::{self, now},
+};
 use crate::{
-    broker::Publisher,
+    broker::{Link, Management, ManagementError, Publisher, routes::probed_level_routes},
     config::Settings,
     text::printable_json,
-    topology::{
-        Topology,
-        route::{Delay, Route},
-    },
+    topology::{Topology, level_routes::LevelRoutes, route::Route},
     wire::Message,
 };
+use line::{Line, Ready, Wish};
 
 /// Messages on their way at once; the publisher's own window is smaller than two of these.
 const IN_FLIGHT: usize = 1_024;
 /// Findings shown of an input with more of them.
 const SHOWN: usize = 20;
+/// A due notice has a hundred bytes; a longer line is not one.
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 /// Of each line on standard input.
 const LINES: &str = "Without an order, JSON lines from standard input:\n  \
@@ -47,6 +51,15 @@ pub(super) struct Publish {
     /// Publish the bare order id as text, not JSON
     #[arg(long)]
     text: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// How many were confirmed; the lines of the others stand before it.
+#[derive(Serialize)]
+struct Published {
+    total: usize,
+    confirmed: usize,
 }
 
 /// A message, and its way.
@@ -61,16 +74,17 @@ impl Publish {
         let address = setup::address(settings)?;
         if let Some(order_id) = &self.order_id {
             let prepared = self.single(&topology, order_id)?;
-            let routes = routes::look(settings, &topology).await?;
+            let routes = level_routes(settings, &topology).await?;
             Ways::of(&prepared.route).check(&routes)?;
             let publisher = Publisher::connect(&address, "overdue publish").await?;
             publisher.publish(prepared.message).await?;
-            return print("published 1, all confirmed");
+            let list = self.list()?;
+            return confirmed(list, 1);
         }
-        let file = input::keep(std::io::stdin().lock()).map_err(unreadable)?;
+        let file = keep(io::stdin().lock()).map_err(unreadable)?;
         // All of the input is checked before anything is sent.
         let (total, ways) = self.check(&topology, &file)?;
-        let routes = routes::look(settings, &topology).await?;
+        let routes = level_routes(settings, &topology).await?;
         ways.check(&routes)?;
         let publisher = Publisher::connect(&address, "overdue publish").await?;
         self.send_all(&Target { topology, routes, publisher }, &file, total).await
@@ -85,7 +99,7 @@ impl Publish {
         let (mut total, mut bad) = (0, 0);
         let mut ways = Ways::default();
         let mut findings = Vec::new();
-        for line in input::lines(file).map_err(unreadable)? {
+        for line in lines(file).map_err(unreadable)? {
             let InputLine { number, text } = line.map_err(unreadable)?;
             match text.and_then(|text| self.parse(topology, &text)) {
                 Ok(prepared) => {
@@ -113,33 +127,43 @@ impl Publish {
         self.prepare(topology, Line::read(text)?)
     }
 
+    /// Of the lines that are not confirmed; people get them as they are.
+    fn list(&self) -> Result<Option<JsonList>, Failure> {
+        self.output.is_json().then(|| JsonList::begin("not_confirmed")).transpose()
+    }
+
     /// Prints each line that was not confirmed, so that it can be sent again.
     async fn send_all(&self, target: &Target, file: &File, total: usize) -> Result<(), Failure> {
-        let bar = progress(total);
-        let lines = input::lines(file).map_err(unreadable)?;
+        let mut progress = Progress::new("confirmed", u64::try_from(total).ok());
+        let mut list = self.list()?;
+        let lines = lines(file).map_err(unreadable)?;
         let mut results = stream::iter(lines)
             .map(async |line| {
-                let text = line?.text.map_err(std::io::Error::other)?;
+                let text = line?.text.map_err(io::Error::other)?;
                 // Again, because what is left until `due_at` has become less.
-                let prepared =
-                    self.parse(&target.topology, &text).map_err(std::io::Error::other)?;
+                let prepared = self.parse(&target.topology, &text).map_err(io::Error::other)?;
                 Ok((text, target.send(prepared).await))
             })
             .buffer_unordered(IN_FLIGHT);
         let (mut failed, mut first) = (0_usize, None);
         while let Some(result) = results.next().await {
             let (line, result) = result.map_err(unreadable)?;
-            bar.inc(1);
-            if let Err(failure) = result {
-                failed += 1;
-                first.get_or_insert(failure);
-                print(printable_json(&line))?;
+            progress.add(1);
+            let Err(failure) = result else { continue };
+            failed += 1;
+            first.get_or_insert(failure);
+            match &mut list {
+                Some(list) => {
+                    list.entry(&serde_json::from_str::<Value>(&line).unwrap_or_default())?;
+                }
+                None => print(printable_json(&line))?,
             }
         }
-        bar.finish_and_clear();
-        let Some(mut failure) = first else {
-            return print(format!("published {total}, all confirmed"));
-        };
+        drop(progress);
+        let Some(mut failure) = first else { return confirmed(list, total) };
+        if let Some(list) = list {
+            list.end(&Published { total, confirmed: total - failed })?;
+        }
         failure.text = format!(
             "{failed} of {total} were not confirmed; their lines are on standard output, to be published again; \
              the first: {}",
@@ -150,7 +174,8 @@ impl Publish {
 
     fn prepare(&self, topology: &Topology, line: Line) -> Result<Prepared, String> {
         let Ready { timeout, delay, notice } = self.wish.with(line, now())?;
-        let route = route(topology, timeout.as_deref(), &delay)?;
+        let timeout = one_timeout(topology, timeout.as_deref())?;
+        let route = topology.route(timeout, &delay).map_err(|error| error.to_string())?;
         let message = if self.text { Message::bare_order_id } else { Message::notice };
         Ok(Prepared { message: message(route.clone(), &notice), route })
     }
@@ -173,13 +198,12 @@ impl Target {
     }
 }
 
-pub(super) fn route(
-    topology: &Topology,
-    timeout: Option<&str>,
-    delay: &Delay,
-) -> Result<Route, String> {
-    let timeout = one_timeout(topology, timeout)?;
-    topology.route(timeout, delay).map_err(|error| error.to_string())
+/// The answer if all of them are confirmed.
+fn confirmed(list: Option<JsonList>, total: usize) -> Result<(), Failure> {
+    match list {
+        Some(list) => list.end(&Published { total, confirmed: total }),
+        None => print(format!("published {total}, all confirmed")),
+    }
 }
 
 /// The timeout that is named, or the only one.
@@ -195,17 +219,135 @@ pub(super) fn one_timeout<'a>(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn unreadable(error: std::io::Error) -> Failure {
+fn unreadable(error: io::Error) -> Failure {
     Failure::configuration(format!("cannot read standard input: {error}"))
 }
 
-/// A bar where a person watches and there is something to watch.
-fn progress(total: usize) -> ProgressBar {
-    if total < 100 || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+/// One line that is not empty.
+struct InputLine {
+    /// From 1.
+    number: usize,
+    /// Without the line break; or why it cannot be used.
+    text: Result<String, String>,
+}
+
+/// Copies the input to a file without a name, which is gone with the process.
+fn keep(mut input: impl Read) -> io::Result<File> {
+    let mut file = BufWriter::new(tempfile::tempfile()?);
+    io::copy(&mut input, &mut file)?;
+    file.flush()?;
+    file.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+/// The lines of a file, from its beginning.
+fn lines(file: &File) -> io::Result<impl Iterator<Item = io::Result<InputLine>>> {
+    let mut reader = BufReader::new(file);
+    reader.rewind()?;
+    let mut number = 0;
+    Ok(std::iter::from_fn(move || {
+        loop {
+            number += 1;
+            match line(&mut reader) {
+                Ok(None) => return None,
+                Ok(Some(Ok(text))) if text.trim().is_empty() => {}
+                Ok(Some(text)) => return Some(Ok(InputLine { number, text })),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }))
+}
+
+/// The next line; none at the end.
+fn line(reader: &mut impl BufRead) -> io::Result<Option<Result<String, String>>> {
+    let mut bytes = Vec::new();
+    if reader.take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
+        return Ok(None);
     }
-    let style =
-        ProgressStyle::with_template("{bar:40} {pos}/{len} confirmed, {per_sec}, {eta} left");
-    let bar = ProgressBar::new(u64::try_from(total).unwrap_or(u64::MAX));
-    style.map_or_else(|_| ProgressBar::hidden(), |style| bar.with_style(style))
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    } else if bytes.len() as u64 == MAX_LINE_BYTES {
+        reader.skip_until(b'\n')?;
+        return Ok(Some(Err(format!("it has more than {} KiB", MAX_LINE_BYTES / 1024))));
+    }
+    Ok(Some(String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())))
+}
+
+/// Which levels the broker routes to: a message for one that it does not have is confirmed and parked by the alternate
+/// exchange, and AMQP does not say so.
+///
+/// Looks at the bindings, and where the user may not read them asks for the queues. What can be found out neither way
+/// is published: the broker answers for it.
+pub(super) async fn level_routes(
+    settings: &Settings,
+    topology: &Topology,
+) -> Result<LevelRoutes, Failure> {
+    let management = setup::management(settings)?;
+    if let Ok(routes) = management.level_routes(topology).await {
+        if routes.absent().next().is_some() {
+            can_be_there(&management, topology).await?;
+        }
+        return Ok(routes);
+    }
+    let link = Link::open(management.address(), "overdue publish: routes").await?;
+    let routes = probed_level_routes(&link, topology).await;
+    link.close().await;
+    Ok(routes)
+}
+
+/// An exchange that is not there may be one that this broker cannot have: `overdue apply` would not help.
+async fn can_be_there(management: &Management, topology: &Topology) -> Result<(), Failure> {
+    match management.has_exchange_types(topology).await {
+        Err(error @ ManagementError::NoExchangeType { .. }) => Err(error.into()),
+        // Who may not ask hears it from the broker.
+        _ => Ok(()),
+    }
+}
+
+/// The ways of many messages, in the memory of a few: as many as there are queues, and routing keys to one queue.
+#[derive(Debug, Default)]
+struct Ways {
+    keys: BTreeSet<String>,
+    queues: BTreeSet<String>,
+}
+
+impl Ways {
+    fn of(route: &Route) -> Self {
+        let mut ways = Self::default();
+        ways.add(route);
+        ways
+    }
+
+    fn add(&mut self, route: &Route) {
+        if route.queues.len() <= 1 && !self.keys.contains(&route.routing_key) {
+            self.keys.insert(route.routing_key.clone());
+        }
+        for queue in &route.queues {
+            if !self.queues.contains(queue) {
+                self.queues.insert(queue.clone());
+            }
+        }
+    }
+
+    /// What the broker lacks, so that a message would be parked.
+    fn missing(&self, routes: &LevelRoutes) -> Option<String> {
+        if let Some(queue) = self.queues.iter().find(|queue| !routes.leads_to(queue)) {
+            return Some(format!(
+                "the broker routes nothing to `{queue}`, a message would be parked"
+            ));
+        }
+        let key = self.keys.iter().find(|key| !routes.leads_by(key))?;
+        let level = key.split('.').next().unwrap_or(key);
+        Some(format!(
+            "the broker has no level `{level}` that takes `{key}`, a message would be parked"
+        ))
+    }
+
+    /// Whether all of them would wait on the broker.
+    fn check(&self, routes: &LevelRoutes) -> Result<(), Failure> {
+        self.missing(routes).map_or(Ok(()), |missing| {
+            Err(Failure::configuration(format!(
+                "{missing}; nothing was sent: run `overdue apply`, or publish with another delay"
+            )))
+        })
+    }
 }

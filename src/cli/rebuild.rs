@@ -2,34 +2,33 @@
 //! harm: the database decides.
 
 mod notices;
-mod part;
-mod place;
-mod preview;
 
-use std::{collections::BTreeMap, num::NonZeroU32};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+    num::NonZeroU32,
+    str::FromStr,
+    time::Duration,
+};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::{
-    confirm::Confirm,
     exit::Failure,
-    output::{print, report},
-    pace::Pace,
-    publish::routes,
-    setup,
+    output::{Confirm, Output, print, print_json, report},
+    publish::level_routes,
+    setup::Services,
 };
 use crate::{
-    broker::command_lock::CommandLock,
+    broker::{Management, command_lock::CommandLock},
     config::Settings,
     plan::generation::number_of,
-    store::{orders::Effect, overdue::OverdueKey},
-    text::{counted, shell::option},
+    store::{Store, open::OpenOrders, orders::Effect, overdue::OverdueKey},
+    text::{about, counted, shell::option},
     topology::{Timeout, Topology, level_routes::LevelRoutes},
 };
 use notices::Notices;
-use part::Part;
-use place::Place;
-use preview::Preview;
 
 /// The name of the connection in the management UI.
 const LOCK_PURPOSE: &str = "overdue rebuild: holds its lock";
@@ -48,33 +47,97 @@ pub(super) struct Rebuild {
     /// Notices per second, at the most
     #[arg(long, default_value = "5000", value_name = "N")]
     rate: NonZeroU32,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Orders of one effect, which are read together: a notice of any of its timeouts is enough for each.
+struct Part<'a> {
+    /// Through which they are published.
+    timeout: &'a Timeout,
+    effect: &'a Effect,
+    overdue_sql: &'a str,
+    /// Behind which order it begins.
+    after: OverdueKey,
+}
+
+/// What was done, for programs.
+#[derive(Serialize)]
+struct Rebuilt<'a> {
+    version: u32,
+    timeouts: Vec<Open<'a>>,
+    /// Notices that are confirmed.
+    published: u64,
+    /// Rows whose id no message can carry.
+    left_out: u64,
+    /// Where `--from` goes on, if it ended before the end.
+    from: Option<String>,
+}
+
+/// The open orders of a part.
+#[derive(Serialize)]
+struct Open<'a> {
+    timeout: &'a str,
+    open: u64,
+    overdue: u64,
+    first_due: Option<String>,
+    last_due: Option<String>,
 }
 
 impl Rebuild {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
-        let effects = setup::effects(settings, &topology)?;
-        let parts = self.parts(&topology, &effects)?;
-        let store = setup::store(settings)?;
-        let preview = Preview::read(&store, &parts).await?;
-        let address = setup::address(settings)?;
-        let routes = routes::look(settings, &topology).await?;
+        let services = Services::open(settings)?;
+        let Services { topology, effects, address, store, management } = &services;
+        let parts = self.parts(topology, effects)?;
+        let preview = Preview::read(store, &parts).await?;
+        let routes = level_routes(settings, topology).await?;
         complete(&routes)?;
-        print(preview.text(self.rate))?;
+        self.output.preview(preview.text(self.rate))?;
+        if preview.orders() == 0 {
+            return self.answer(&preview, 0, 0, None);
+        }
+        warn_of_waiting(management, topology).await;
+        self.confirm
+            .ask(&format!("publish {} to {address}?", counted(preview.orders(), "notice")))?;
+        let queue = topology.rebuild_lock_queue();
+        let lock = CommandLock::acquire(address, &queue, LOCK_PURPOSE).await?;
+        let lock = lock.ok_or_else(|| taken(&queue))?;
+        let mut notices = Notices::new(store, topology, &routes, self.rate);
+        let ended = notices.publish(address, &parts, preview.orders()).await;
+        lock.release().await;
+        let Notices { confirmed, refused, .. } = notices;
+        let place = ended.is_err().then(|| notices.reached.map(|it| it.to_string())).flatten();
+        if ended.is_ok() || self.output.is_json() {
+            self.answer(&preview, confirmed, refused, place.clone())?;
+        }
+        match (ended, place) {
+            (Err(Failure { code, text }), Some(place)) => {
+                let from = option(" --from", &place);
+                let go_on = format!("overdue rebuild{from}{}", self.options());
+                let confirmed = counted(confirmed, "notice");
+                let text = format!("{text}\n{confirmed} are confirmed; go on with: {go_on}");
+                Err(Failure { code, text })
+            }
+            (ended, _) => ended,
+        }
+    }
+
+    fn answer(
+        &self,
+        preview: &Preview<'_>,
+        published: u64,
+        left_out: u64,
+        from: Option<String>,
+    ) -> Result<(), Failure> {
+        if self.output.is_json() {
+            let timeouts = preview.0.iter().map(Open::of).collect();
+            return print_json(&Rebuilt { version: 1, timeouts, published, left_out, from });
+        }
+        // Without an open order the preview has said so.
         if preview.orders() == 0 {
             return Ok(());
         }
-        warn_of_waiting(settings, &topology).await?;
-        let question = format!("publish {} to {address}?", counted(preview.orders(), "notice"));
-        self.confirm.ask(&question)?;
-        let queue = topology.rebuild_lock_queue();
-        let lock = CommandLock::acquire(&address, &queue, LOCK_PURPOSE).await?;
-        let lock = lock.ok_or_else(|| taken(&queue))?;
-        let notices =
-            Notices::new(&store, &topology, &routes, Pace::new(self.rate), self.options());
-        let done = notices.publish(&address, &parts, preview.orders()).await;
-        lock.release().await;
-        done
+        print(format!("published {}, all confirmed", counted(published, "notice")))
     }
 
     /// One per effect, in the order of the file; without those that an earlier rebuild has finished.
@@ -144,26 +207,22 @@ fn complete(routes: &LevelRoutes) -> Result<(), Failure> {
 }
 
 /// Messages that the broker has, up to ten seconds ago.
-async fn warn_of_waiting(settings: &Settings, topology: &Topology) -> Result<(), Failure> {
-    // Who may not ask does without.
-    let Ok(stats) = setup::management(settings)?.queue_stats().await else { return Ok(()) };
+async fn warn_of_waiting(management: &Management, topology: &Topology) {
+    // A user who may not ask does without.
+    let Ok(stats) = management.queue_stats().await else { return };
     let parked = topology.parked_queue();
     let prefix = format!("{}.", topology.name);
     let ours = stats.values().filter(|it| it.name.starts_with(&prefix));
     let waiting = ours.filter(|it| number_of(&parked, &it.name).is_none());
     let waiting: u64 = waiting.filter_map(|it| it.messages).sum();
     if waiting > 0 {
+        let are = if waiting == 1 { "is" } else { "are" };
         report(format!(
-            "note: {} of this topology on the broker already. A second notice for an order does no harm: its message is \
-             acked when it comes",
-            if waiting == 1 {
-                "1 message is".to_owned()
-            } else {
-                format!("{waiting} messages are")
-            }
+            "note: {} {are} of this topology on the broker already. A second notice for an order does no harm: its \
+             message is acked when it comes",
+            counted(waiting, "message")
         ));
     }
-    Ok(())
 }
 
 fn taken(queue: &str) -> Failure {
@@ -171,4 +230,123 @@ fn taken(queue: &str) -> Failure {
         "another `overdue rebuild` is publishing: it holds the exclusive queue {queue}. Nothing was published; run this again \
          when it has finished"
     ))
+}
+
+/// The last order whose notice is confirmed, with all before it: `unpaid/2026-11-22T10:00:00Z/4711`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    timeout: String,
+    key: OverdueKey,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.timeout, self.key)
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = |why: &str| {
+            format!("{why}: write it as it was printed, like unpaid/2026-11-22T10:00:00Z/4711")
+        };
+        let (timeout, key) = text.split_once('/').ok_or_else(|| wanted("it has no `/`"))?;
+        let key = key.parse().map_err(|error: String| wanted(&error))?;
+        Ok(Self { timeout: timeout.to_owned(), key })
+    }
+}
+
+/// What would be published: the open orders of each part.
+struct Preview<'a>(Vec<(&'a str, OpenOrders)>);
+
+impl<'a> Preview<'a> {
+    async fn read(store: &Store, parts: &[Part<'a>]) -> Result<Self, Failure> {
+        let mut read = Vec::new();
+        for Part { timeout, effect, overdue_sql, after } in parts {
+            let open = store.open_orders(effect, overdue_sql, after).await?;
+            read.push((timeout.name.as_str(), open));
+        }
+        Ok(Self(read))
+    }
+
+    fn orders(&self) -> u64 {
+        self.0.iter().map(|(_, open)| open.orders).sum()
+    }
+
+    fn text(&self, rate: NonZeroU32) -> String {
+        let width = self.0.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(7);
+        let mut text = format!(
+            "{:<width$}  {:>10}  {:>10}  {:<20}  last due\n",
+            "timeout", "open", "overdue", "first due"
+        );
+        for open in self.0.iter().map(Open::of) {
+            let Open { timeout, open, overdue, first_due, last_due } = open;
+            let (first, last) = (first_due.as_deref(), last_due.as_deref());
+            // Writing to a String cannot fail.
+            let _infallible = writeln!(
+                text,
+                "{timeout:<width$}  {open:>10}  {overdue:>10}  {:<20}  {}",
+                first.unwrap_or("-"),
+                last.unwrap_or("-")
+            );
+        }
+        let left_out = self.left_out();
+        text.push_str(&left_out);
+        let orders = self.orders();
+        let time = match orders / u64::from(rate.get()) {
+            0 => "a moment".to_owned(),
+            seconds => format!("about {}", about(Duration::from_secs(seconds))),
+        };
+        if orders == 0 {
+            let other = if left_out.is_empty() { "" } else { "other " };
+            return text + &format!("no {other}order is open: there is nothing to publish");
+        }
+        text + &format!("{}, at {rate}/s: {time}", counted(orders, "notice"))
+    }
+
+    /// A line for each kind of orders that get no notice.
+    fn left_out(&self) -> String {
+        let sum = |of: fn(&OpenOrders) -> u64| self.0.iter().map(|(_, open)| of(open)).sum();
+        let kinds: [(u64, &str); 2] = [
+            (
+                sum(|open| open.unusable),
+                "whose id no message can carry: empty, over 200 bytes, or with white space",
+            ),
+            (sum(|open| open.far), "due in more than 100 years"),
+        ];
+        let line = |(count, why)| format!("left out: {} {why}\n", counted(count, "order"));
+        kinds.into_iter().filter(|(count, _)| *count > 0).map(line).collect()
+    }
+}
+
+impl<'a> Open<'a> {
+    fn of((timeout, orders): &(&'a str, OpenOrders)) -> Self {
+        Self {
+            timeout,
+            open: orders.orders,
+            overdue: orders.overdue,
+            first_due: orders.due.map(|(first, _)| first.to_second()),
+            last_due: orders.due.map(|(_, last)| last.to_second()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        for text in
+            ["unpaid/2026-11-22T10:00:00.123456Z/a/b:c", "t/-infinity/o", "t/2026-11-22T10:00:00Z/"]
+        {
+            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+        }
+        for text in ["", "unpaid", "unpaid/soon/o", "unpaid/2026-11-22T10:00:00Z"] {
+            let error = text.parse::<Place>().unwrap_err();
+            assert!(error.contains("as it was printed"), "{text}: {error}");
+        }
+    }
 }

@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use clap::Args;
+use jiff::Timestamp;
+
 use super::{
     exit::{self, Failure},
-    output::print,
+    output::{Output, print, print_json},
 };
 use crate::{
     broker::{BrokerAddress, Management},
@@ -16,6 +19,43 @@ use crate::{
     text::{counted, did_you_mean},
     topology::{Topology, file::BUILT_IN_EFFECTS, report},
 };
+
+/// What the commands work with that ask broker and database.
+pub(super) struct Services {
+    pub(super) topology: Topology,
+    pub(super) effects: BTreeMap<String, Effect>,
+    pub(super) address: BrokerAddress,
+    pub(super) management: Management,
+    pub(super) store: Store,
+}
+
+impl Services {
+    /// Reads topology, SQL and certificates; asks nobody.
+    pub(super) fn open(settings: &Settings) -> Result<Self, Failure> {
+        let topology = topology(settings)?;
+        Ok(Self {
+            effects: effects(settings, &topology)?,
+            address: address(settings)?,
+            management: management(settings)?,
+            store: store(settings)?,
+            topology,
+        })
+    }
+}
+
+/// The topology, and the broker that it is for.
+pub(super) fn broker(settings: &Settings) -> Result<(Topology, Management), Failure> {
+    Ok((topology(settings)?, management(settings)?))
+}
+
+/// The present, for what waits until a time, and to compare clocks.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it says how long to wait; the database says whether it is due"
+)]
+pub(super) fn now() -> Timestamp {
+    Timestamp::now()
+}
 
 /// Reads and checks the topology file; the failure shows every finding with its place.
 pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
@@ -124,8 +164,19 @@ fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The settings in effect, without passwords.
-pub(super) fn show(settings: &Settings) -> Result<(), Failure> {
-    let text = toml::to_string(settings).map_err(|error| Failure::failed(error.to_string()))?;
-    print(text.trim_end())
+/// Show the settings in effect, without passwords: as TOML, or as JSON
+#[derive(Debug, Args)]
+pub(super) struct Config {
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Config {
+    pub(super) fn run(&self, settings: &Settings) -> Result<(), Failure> {
+        if self.output.is_json() {
+            return print_json(settings);
+        }
+        let text = toml::to_string(settings).map_err(|error| Failure::failed(error.to_string()))?;
+        print(text.trim_end())
+    }
 }

@@ -1,47 +1,61 @@
 //! `overdue status`: one screen for whoever is on call. Asks database and broker, and no worker.
 
-mod broker;
-mod redraw;
-
-use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fmt::{self, Display},
+    io::{self, IsTerminal},
+    time::Duration,
+};
 
 use clap::Args;
 use serde::Serialize;
 
 use super::{
-    exit::Failure,
-    output::{Output, print, print_json, print_line},
-    parked, setup,
+    exit::{self, Failure},
+    output::{Output, print, print_line, write_control},
+    parked,
+    setup::{self, Services},
 };
 use crate::{
-    broker::Management,
+    broker::{Management, ManagementError},
     config::Settings,
+    plan::{
+        own_queues::{Hold, Kind, kind, message_ttl},
+        snapshot::QueueStats,
+    },
     shutdown::Stop,
-    status::{Known, Reading, State},
-    store::{Store, orders::Effect},
-    text::{error_chain, one_line},
+    status::{BrokerReading, BusinessQueue, Known, Level, Reading, State, Word},
+    text::{error_chain, one_line, printable},
     topology::{Topology, level::Ttl},
 };
-use redraw::Screen;
+
+/// Parking lots with more messages are not looked into: `overdue parked list` does.
+const LOOKED_INTO: u64 = 2_000;
+/// Reasons that are shown.
+const REASONS: usize = 5;
+/// The alternate screen, without a cursor (ECMA-48 and xterm); what was there before comes back.
+const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
+const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
+const HOME: &str = "\x1b[H";
+const END_OF_LINE: &str = "\x1b[K";
+const BELOW: &str = "\x1b[J";
 
 /// One screen: are orders closed on time, if not why, and what to type
 #[derive(Debug, Args)]
 pub(super) struct Status {
+    /// Exit with 2 if the first word is not OK
+    #[arg(long, conflicts_with = "watch")]
+    check: bool,
     /// Again and again, until Ctrl-C
     #[arg(long)]
     watch: bool,
     /// With --watch: how often
     #[arg(long, value_name = "DURATION", default_value = "2s", requires = "watch")]
     every: Ttl,
-    /// How it is shown; with --watch an object per line
-    #[arg(short, long, value_enum, default_value_t)]
+    #[command(flatten)]
     output: Output,
 }
-
-/// Parking lots with more messages are not looked into: `overdue parked list` does.
-const LOOKED_INTO: u64 = 2_000;
-/// Reasons that are shown.
-const REASONS: usize = 5;
 
 /// Reasons and their messages, and how many messages lay there.
 type ParkedReasons = (u64, Vec<(String, u64)>);
@@ -49,12 +63,9 @@ type ParkedReasons = (u64, Vec<(String, u64)>);
 /// Whom to ask.
 struct Asked<'a> {
     settings: &'a Settings,
+    services: Services,
     /// As they were when the count of parked messages last changed: to look takes them out of sight for a moment.
     parked: RefCell<Option<ParkedReasons>>,
-    topology: Topology,
-    effects: BTreeMap<String, Effect>,
-    store: Store,
-    management: Management,
     late_after: Duration,
 }
 
@@ -73,26 +84,30 @@ impl<'a> Answer<'a> {
     }
 }
 
+impl Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reading.fmt(f)
+    }
+}
+
 impl Status {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
         let asked = Asked {
             settings,
+            services: Services::open(settings)?,
             parked: RefCell::default(),
-            effects: setup::effects(settings, &topology)?,
-            store: setup::store(settings)?,
-            management: setup::management(settings)?,
             late_after: settings.worker.sweep_grace.as_duration(),
-            topology,
         };
         if self.watch {
             return self.watch(&asked).await;
         }
         let reading = asked.read().await;
-        match self.output {
-            Output::Text => print(&reading),
-            Output::Json => print_json(&Answer::of(&reading)),
+        let answer = Answer::of(&reading);
+        self.output.print(&answer)?;
+        if self.check && answer.state.word != Word::Ok {
+            return Err(Failure { code: exit::FINDINGS, text: answer.state.reason });
         }
+        Ok(())
     }
 
     async fn watch(&self, asked: &Asked<'_>) -> Result<(), Failure> {
@@ -110,9 +125,10 @@ impl Status {
                 () = stop.requested() => return Ok(()),
                 reading = asked.read() => reading,
             };
-            match self.output {
-                Output::Text => screen.draw(&reading)?,
-                Output::Json => print_line(&Answer::of(&reading))?,
+            if self.output.is_json() {
+                print_line(&Answer::of(&reading))?;
+            } else {
+                screen.draw(&reading)?;
             }
             tokio::select! {
                 biased;
@@ -126,20 +142,19 @@ impl Status {
 impl Asked<'_> {
     /// One that is unavailable does not keep the other from being shown.
     async fn read(&self) -> Reading {
-        let (database, broker) = tokio::join!(
-            self.store.lately(self.effects.values()),
-            broker::read(&self.topology, &self.management),
-        );
+        let Services { topology, effects, store, management, .. } = &self.services;
+        let (database, broker) =
+            tokio::join!(store.lately(effects.values()), read_broker(topology, management));
         let mut broker = broker;
         if let Ok(broker) = &mut broker {
             broker.parked_reasons = self.parked_reasons(broker.parked.unwrap_or(0)).await;
         }
         let why = |error: &dyn std::error::Error| one_line(error_chain(error));
         Reading {
-            topology: self.topology.name.clone(),
+            topology: topology.name.clone(),
             database: database.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
             broker: broker.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
-            counts_age_s: self.management.statistics_interval().oldest_count().as_secs(),
+            counts_age_s: management.statistics_interval().oldest_count().as_secs(),
             late_after_s: self.late_after.as_secs(),
         }
     }
@@ -161,5 +176,107 @@ impl Asked<'_> {
             reasons.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect();
         self.parked.replace(Some((parked, reasons.clone())));
         reasons
+    }
+}
+
+/// What the broker says, by its management API.
+async fn read_broker(
+    topology: &Topology,
+    management: &Management,
+) -> Result<BrokerReading, ManagementError> {
+    let observed = management.observe().await?;
+    let stats = management.queue_stats().await?;
+    let mut reading = BrokerReading::default();
+    let mut levels = Vec::new();
+    for queue in observed.objects.queues.values() {
+        let Some(kind) = kind(topology, &observed.objects, queue) else { continue };
+        let counts = stats.get(&queue.name);
+        match kind {
+            Kind::Delay(hold) => {
+                let level = level(topology, &queue.name, hold, counts);
+                levels.push((message_ttl(queue), level));
+            }
+            Kind::Business => reading.business.push(business(&queue.name, counts)),
+            Kind::Parked => {
+                let more = counts.and_then(|counts| counts.messages);
+                reading.parked = reading.parked.into_iter().chain(more).reduce(u64::saturating_add);
+            }
+        }
+    }
+    levels.sort_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
+    reading.levels = levels.into_iter().map(|(_, level)| level).collect();
+    reading.levels.extend(plugin(topology, &observed.delayed));
+    Ok(reading)
+}
+
+fn level(topology: &Topology, queue: &str, hold: Hold<'_>, counts: Option<&QueueStats>) -> Level {
+    let waiting = counts.and_then(|counts| counts.messages);
+    match hold {
+        Hold::Level(name) => {
+            let is_retry = topology.retry.iter().any(|level| level.name() == name);
+            let is_first = topology.timeouts.iter().any(|timeout| {
+                let mut levels =
+                    timeout.after_by_category.values().chain(std::iter::once(&timeout.after));
+                levels.any(|level| level.name() == name)
+            });
+            let generation = queue.rsplit('.').next().filter(|last| *last != name);
+            let generation = generation.map_or_else(String::new, |last| format!(" ({last})"));
+            Level { name: format!("{name}{generation}"), retry: is_retry && !is_first, waiting }
+        }
+        Hold::Digit(name) => Level { name: name.to_owned(), retry: false, waiting },
+    }
+}
+
+fn business(queue: &str, counts: Option<&QueueStats>) -> BusinessQueue {
+    BusinessQueue {
+        name: queue.to_owned(),
+        ready: counts.and_then(|counts| counts.messages_ready),
+        in_hand: counts.and_then(|counts| counts.messages_unacknowledged),
+        consumers: counts.and_then(|counts| counts.consumers),
+    }
+}
+
+/// What the delayed message plugin holds, on the node that answered.
+fn plugin(topology: &Topology, delayed: &BTreeMap<String, u64>) -> Option<Level> {
+    let waiting = delayed.get(&topology.delayed_exchange()).copied()?;
+    Some(Level { name: "plugin".to_owned(), retry: false, waiting: Some(waiting) })
+}
+
+/// A screen that is drawn over itself, so that nothing flickers: each line is written over the one that was there.
+///
+/// One screen follows the other if standard output is not a terminal.
+struct Screen {
+    terminal: bool,
+}
+
+impl Screen {
+    fn open() -> Result<Self, Failure> {
+        let terminal = io::stdout().is_terminal();
+        if terminal {
+            write_control(OPEN)?;
+        }
+        Ok(Self { terminal })
+    }
+
+    fn draw(&self, shown: &impl Display) -> Result<(), Failure> {
+        let text = shown.to_string();
+        if !self.terminal {
+            return print(format!("{text}\n"));
+        }
+        let mut drawn = HOME.to_owned();
+        for line in text.lines() {
+            drawn.push_str(&printable(line));
+            drawn.push_str(END_OF_LINE);
+            drawn.push_str("\r\n");
+        }
+        drawn.push_str(BELOW);
+        write_control(&drawn)
+    }
+
+    fn close(self) {
+        if self.terminal {
+            // Where it cannot be written, nobody looks any more.
+            let _closed = write_control(CLOSE);
+        }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     time::{Duration, Instant},
 };
 
 use clap::Args;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     exit::{self, Failure},
-    output::print,
+    output::Output,
     setup,
 };
 use crate::{
@@ -30,32 +32,50 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(super) struct Unblock {
     /// The queue that holds them, e.g. orders.delay.30m
     queue: String,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What became of the dead letters.
+#[derive(Serialize)]
+struct Unblocked<'a> {
+    version: u32,
+    queue: &'a str,
+    held: u64,
+    freed: u64,
+    #[serde(skip)]
+    age: Duration,
+}
+
+impl fmt::Display for Unblocked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { queue, held, freed, age, .. } = self;
+        match held {
+            0 => write!(f, "{queue} holds no dead letters (the count is up to {age:?} old)"),
+            _ => write!(f, "freed {freed} of {held} dead letters of {queue}"),
+        }
+    }
 }
 
 impl Unblock {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
-        let management = setup::management(settings)?;
+        let (topology, management) = setup::broker(settings)?;
         let observed = management.observe().await?;
         let queue = self.ours(&topology, &observed)?;
         let stats = management.stats_and_policies().await?;
         let numbers = stats.get(&self.queue).cloned().unwrap_or_default();
         let held = numbers.dead_letters().unwrap_or_default();
         let name = format!("{}.unblock.{}", topology.name, self.queue);
+        let (queue_name, age) = (&self.queue, management.statistics_interval().oldest_count());
+        let answer = |freed| {
+            self.output.print(&Unblocked { version: 1, queue: queue_name, held, freed, age })
+        };
         if held == 0 && numbers.policy.as_deref() != Some(&name) {
-            let age = management.statistics_interval().oldest_count();
-            return print(format!(
-                "{} holds no dead letters (the count is up to {age:?} old)",
-                self.queue
-            ));
+            return answer(0);
         }
         nudge(&management, &name, queue, &numbers).await?;
         let left = self.left(&management).await?;
-        print(format!(
-            "freed {} of {held} dead letters of {}",
-            held.saturating_sub(left),
-            self.queue
-        ))?;
+        answer(held.saturating_sub(left))?;
         if left == 0 {
             return Ok(());
         }

@@ -31,11 +31,11 @@ use crate::{
     },
 };
 
-/// Look for differences from the topology, policies that override it, and dead letters that are stuck
+/// Look for differences from the topology, policies that override it, and dead letters that are stuck; exits with 2 if
+/// it finds any
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// How the findings are printed
-    #[arg(short, long, value_enum, default_value_t)]
+    #[command(flatten)]
     output: Output,
     /// Also send a message through every level, every other exchange that delays, and every timeout
     #[arg(long)]
@@ -47,9 +47,7 @@ pub(super) struct Verify {
 
 impl Verify {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
-        let address = setup::address(settings)?;
-        let management = setup::management(settings)?;
+        let (topology, management) = setup::broker(settings)?;
         let (_, observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
         let stats = management.stats_and_policies().await?;
         let mut found = verify::findings(&topology, &observed, &stats);
@@ -58,7 +56,10 @@ impl Verify {
         let slots = settings.broker.dead_letter_slots;
         found.extend(dead_letters(&management, &topology, &observed, &stats, slots).await?);
         let probe = if self.probe {
-            Some(canaries(&address, &topology, &observed, self.within.as_duration()).await?)
+            Some(
+                canaries(management.address(), &topology, &observed, self.within.as_duration())
+                    .await?,
+            )
         } else {
             None
         };
@@ -69,7 +70,7 @@ impl Verify {
             return Ok(());
         }
         Err(Failure {
-            code: exit::CHANGES,
+            code: exit::FINDINGS,
             text: "the broker is not as it should be: see above".to_owned(),
         })
     }

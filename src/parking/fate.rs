@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::{
     order::Outcome,
     topology::{Topology, level_routes::LevelRoutes, route::Route},
@@ -21,7 +23,8 @@ pub enum Fate {
 }
 
 /// Why a message cannot be put back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stays {
     /// Nobody knows which order it is about.
     Unreadable,
@@ -41,7 +44,7 @@ impl fmt::Display for Stays {
             Self::Unreadable => "the body cannot be read",
             Self::NoTimeout => "the topology does not have the timeout",
             Self::UnknownOrder => "the database does not know the order",
-            Self::EffectFails => "the effect fails for the order, see `overdue parked show`",
+            Self::EffectFails => "the effect fails for the order, see `overdue parked list --full`",
             Self::NoLevel => "the broker routes to nothing that delays: run `overdue apply`",
         })
     }

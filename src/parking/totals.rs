@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use serde::Serialize;
+
 use super::fate::{Fate, Stays};
 use crate::text::noun;
 
 /// Messages by what becomes of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Straight to the business queue.
     pub overdue: u64,

@@ -64,7 +64,7 @@ pub struct SavedPlan {
 pub enum StalePlan {
     /// Written by another version of the program.
     #[error(
-        "the plan has version {0}, this program writes {VERSION}; make it again with `overdue plan --out`"
+        "the plan has version {0}, this program writes {VERSION}; make it again with `overdue plan --save`"
     )]
     Version(u32),
     /// It is another topology's.
@@ -85,18 +85,18 @@ pub enum StalePlan {
     },
     /// The topology file says something else by now.
     #[error(
-        "the topology file has changed since the plan was made; make it again with `overdue plan --out`"
+        "the topology file has changed since the plan was made; make it again with `overdue plan --save`"
     )]
     Edited,
     /// The broker has other objects by now.
     #[error(
-        "the broker has changed since the plan was made ({0}); make it again with `overdue plan --out`"
+        "the broker has changed since the plan was made ({0}); make it again with `overdue plan --save`"
     )]
     Changed(String),
     /// Somebody else reads what the plan takes out of use.
     #[error(
         "somebody else consumes from queue {queue} by now, and the plan takes it out of use; make it again with \
-         `overdue plan --out`"
+         `overdue plan --save`"
     )]
     Consumed {
         /// The queue.
@@ -104,7 +104,7 @@ pub enum StalePlan {
     },
     /// More would be lost than was agreed to.
     #[error(
-        "queue {queue} holds {} by now, and the plan gives up {}; make it again with `overdue plan --out`",
+        "queue {queue} holds {} by now, and the plan gives up {}; make it again with `overdue plan --save`",
         count_of(Some(*now)),
         count_of(Some(*lost))
     )]
@@ -125,7 +125,7 @@ pub enum PlanFileError {
     #[error(transparent)]
     Version(StalePlan),
     /// It is something else.
-    #[error("it is not a plan that `overdue plan --out` wrote ({0})")]
+    #[error("it is not a plan that `overdue plan --save` wrote ({0})")]
     NotAPlan(#[from] serde_json::Error),
 }
 
@@ -136,7 +136,7 @@ struct Versioned {
 }
 
 impl SavedPlan {
-    /// Reads what `overdue plan --out` wrote.
+    /// Reads what `overdue plan --save` wrote.
     ///
     /// # Errors
     /// See [`PlanFileError`]; one of another version is not read any further.

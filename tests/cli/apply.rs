@@ -28,17 +28,6 @@ async fn applying_prints_the_plan_and_the_second_time_that_there_is_nothing_to_d
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dry_run_prints_the_plan_and_changes_nothing() {
-    let world = World::empty().await;
-    let dry = world.overdue(&["apply", "--dry-run"]);
-    assert_eq!(dry.code, Some(0), "{dry}");
-    assert!(dry.stdout.contains("+ queue     orders.unpaid"), "{dry}");
-    assert!(queues(&world).await.is_empty());
-    let applied = world.overdue(&["apply", "--yes"]);
-    assert!(applied.stdout.starts_with(dry.stdout.trim_end()), "{applied}");
-}
-
 /// A worker only adds: it names what differs and the commands; `apply` makes the second generation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
@@ -59,13 +48,13 @@ async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
     let before = queues(&world).await;
     let planned = world.overdue(&["plan"]);
     insta::assert_snapshot!("replaced_plan", world.shown(&planned));
-    let detailed = world.overdue(&["plan", "--detailed-exitcode"]);
+    let detailed = world.overdue(&["plan", "--check"]);
     assert_eq!((detailed.code, detailed.stdout), (Some(2), planned.stdout.clone()));
     let refused = world.overdue(&["run"]);
     insta::assert_snapshot!("replaced_run", world.shown(&refused));
     assert_eq!(refused.code, Some(78));
-    let dry = world.overdue_with(&["apply", "--dry-run"], &[]);
-    assert_eq!((dry.code, &dry.stdout), (Some(0), &planned.stdout), "{dry}");
+    let shown = world.overdue(&["apply"]);
+    assert_eq!((shown.code, &shown.stdout), (Some(64), &planned.stdout), "{shown}");
     assert_eq!(queues(&world).await, before);
 
     let applied = world.overdue(&["apply", "--yes"]);
@@ -76,7 +65,7 @@ async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
         assert!(after.contains(&format!("{base}.2")), "{after:?}");
         assert!(!after.contains(&base.to_owned()), "{after:?}");
     }
-    let again = world.overdue(&["plan", "--detailed-exitcode"]);
+    let again = world.overdue(&["plan", "--check"]);
     assert_eq!(again.code, Some(0), "{again}");
     let _worker = world.started(|_| {}).await;
 }
@@ -213,10 +202,8 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_options_that_make_no_sense_together_are_refused() {
     let world = World::empty().await;
-    for arguments in [&["apply", "--within", "1m"][..], &["apply", "--wait", "--dry-run"]] {
-        let refused = world.overdue(arguments);
-        assert_eq!(refused.code, Some(64), "{refused}");
-    }
+    let refused = world.overdue(&["apply", "--within", "1m"]);
+    assert_eq!(refused.code, Some(64), "{refused}");
 }
 
 /// `overdue` at a terminal, where somebody answers.
@@ -255,15 +242,15 @@ async fn at_a_terminal_it_asks_and_only_yes_is_yes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_terminal_nothing_is_applied_unless_yes_is_said() {
     let world = World::empty().await;
-    assert_eq!(world.overdue(&["plan", "--out", "plan.json"]).code, Some(0));
+    assert_eq!(world.overdue(&["plan", "--save", "plan.json"]).code, Some(0));
     for arguments in [&["apply"][..], &["apply", "plan.json"]] {
         let refused = world.overdue_with_input(arguments, "y\n");
         assert_eq!(refused.code, Some(64), "{refused}");
         assert!(refused.stderr.contains("nothing was changed: without a terminal"), "{refused}");
         assert!(queues(&world).await.is_empty());
     }
-    let applied = world.overdue(&["apply", "plan.json", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue(&["apply", "plan.json", "--yes", "-o", "json"]);
+    assert_eq!((applied.code, &applied.json()["applied"]), (Some(0), &23.into()), "{applied}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

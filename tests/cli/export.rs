@@ -29,7 +29,7 @@ fn a_file_gets_what_standard_output_would() {
     let path = dir.path().join("main.tf");
     let (code, printed, _) = overdue(&["export", "--format", "terraform"]);
     assert_eq!(code, 0);
-    let out = ["export", "--format", "terraform", "--out", path.to_str().unwrap()];
+    let out = ["export", "--format", "terraform", "--save", path.to_str().unwrap()];
     assert_eq!(overdue(&out), (0, String::new(), String::new()));
     assert_eq!(fs::read_to_string(path).unwrap(), printed);
 }
@@ -39,8 +39,7 @@ fn a_warning_about_passwords_is_not_part_of_the_definitions() {
     for (flags, warning) in
         [(&[][..], "have to exist"), (&["--create-users"][..], "takes the password")]
     {
-        let (code, text, note) =
-            overdue(&[&["permissions", "--format", "definitions"][..], flags].concat());
+        let (code, text, note) = overdue(&[&["permissions", "-o", "json"][..], flags].concat());
         assert_eq!(code, 0);
         assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
         assert!(note.starts_with("note: ") && note.contains(warning), "{note}");

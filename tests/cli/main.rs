@@ -11,7 +11,7 @@ mod alerts;
 mod apply;
 mod broker_errors;
 mod check;
-mod completions;
+mod commands;
 mod database_errors;
 mod documented;
 mod explain;

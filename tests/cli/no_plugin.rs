@@ -67,7 +67,7 @@ async fn commands_that_look_say_what_is_missing() {
         "{run}"
     );
     let run = world.overdue(&["doctor"]);
-    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(run.code, Some(2), "{run}");
     let line = run.stdout.lines().find(|line| line.contains("plugins")).unwrap();
     assert!(line.contains("error") && line.contains("rabbitmq_delayed_message_exchange"), "{run}");
     assert!(run.stdout.contains("or take another strategy"), "{run}");

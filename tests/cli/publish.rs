@@ -298,6 +298,10 @@ async fn what_the_broker_refuses_is_counted_and_the_command_fails() {
     let mut again: Vec<&str> = run.stdout.lines().collect();
     again.sort_unstable();
     assert_eq!(again, lines, "{run}");
+    let run = world.overdue_with_input(&["publish", "--level", "30m", "-o", "json"], &input);
+    let json = run.json();
+    assert_eq!((run.code, &json["total"], &json["confirmed"]), (Some(1), &10.into(), &0.into()));
+    assert_eq!(json["not_confirmed"].as_array().unwrap().len(), 10, "{run}");
 }
 
 /// The most memory that a command had, in KiB.

@@ -66,3 +66,17 @@ fn the_help_of_publish_has_no_long_lines() {
     assert!(run.code == Some(0) && long.is_empty(), "{long:?}");
     assert!(run.stdout.contains(r#"{"order_id": "4711"}, and optionally "timeout""#), "{run}");
 }
+
+#[test]
+fn completions_manual_pages_and_schemas_are_generated() {
+    let folder = Folder::with(&[]);
+    for (arguments, begins) in [
+        (&["generate", "completions", "bash"][..], "_overdue()"),
+        (&["generate", "schema"], "{"),
+        (&["generate", "man", "share/man1"], "the manual pages are in share/man1"),
+    ] {
+        let run = folder.run(arguments, &[]);
+        assert!(run.code == Some(0) && run.stdout.starts_with(begins), "{run}");
+    }
+    assert!(folder.path("share/man1/overdue-parked-replay.1").is_file());
+}

@@ -149,7 +149,7 @@ async fn exit_plugin_guides_the_switch() {
 
     let out = world.dir.path().join("compat.toml");
     let out = out.to_str().unwrap();
-    let run = world.overdue(&["exit-plugin", "reminders", "--out", out]);
+    let run = world.overdue(&["exit-plugin", "reminders", "--save", out]);
     assert_eq!(run.code, Some(0), "{run}");
     for wanted in [
         "x-delayed-type direct",

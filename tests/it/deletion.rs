@@ -208,7 +208,7 @@ async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made()
     wire.publish_all("", "orders.unshipped", &["one".to_owned()]).await;
     world.until_one_counted("orders.unshipped").await;
     world.mean(BEFORE);
-    let planned = world.overdue(&["plan", "--discard", "orders.unshipped", "--out", "saved.json"]);
+    let planned = world.overdue(&["plan", "--discard", "orders.unshipped", "--save", "saved.json"]);
     assert_eq!(planned.code, Some(0), "{planned}");
     // Confirmed, and most likely not yet in the statistics.
     wire.publish_all("", "orders.unshipped", &["two".to_owned()]).await;

@@ -47,7 +47,7 @@ async fn everything_but_a_worker() {
 async fn nothing_applied_and_no_tables() {
     let world = empty().await;
     let run = world.overdue(&["doctor", "-o", "json"]);
-    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(run.code, Some(2), "{run}");
     assert_eq!(
         not_ok(&run),
         [
@@ -75,7 +75,7 @@ async fn neither_broker_nor_database_nor_topology() {
         .env("OVERDUE_DATABASE__URL", "postgres://127.0.0.1:1/nowhere")
         .env("OVERDUE_TOPOLOGY", "nowhere.toml");
     let run = finish(command, None);
-    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(run.code, Some(2), "{run}");
     let checks = checks(&run);
     assert_eq!(checks.len(), 37);
     let errors = checks.iter().filter(|(_, (severity, _))| severity == "error");
@@ -95,7 +95,7 @@ async fn urls_that_are_none() {
     let mut command = world.command(&["doctor", "-o", "json"]);
     command.env("OVERDUE_BROKER__URL", "mq").env("OVERDUE_DATABASE__URL", "db://");
     let run = finish(command, None);
-    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(run.code, Some(2), "{run}");
     let checks = checks(&run);
     assert_eq!(checks["Broker reachable"].0, "error");
     assert_eq!(checks["Database reachable"].0, "error");
@@ -172,7 +172,7 @@ async fn a_user_who_may_not_use_the_virtual_host() {
     let world = prepared().await;
     let user = world.user("management").await;
     let run = world.overdue_as(&["doctor", "-o", "json"], &user);
-    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(run.code, Some(2), "{run}");
     let checks = checks(&run);
     assert_eq!(checks["Broker management-api"].0, "ok", "{run}");
     let (severity, finding) = &checks["Broker virtual-host"];

@@ -35,8 +35,8 @@ async fn a_worker_that_works_is_ready_and_live() {
     let asked = world.overdue(&["health", "--live", "--listen", &listen]);
     assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), "live\n"), "{asked}");
     process.kill();
-    let asked = world.overdue(&["health", "--listen", &listen]);
-    assert_eq!(asked.code, Some(1), "{asked}");
+    let asked = world.overdue(&["health", "--listen", &listen, "-o", "json"]);
+    assert_eq!((asked.code, &asked.json()["ok"]), (Some(1), &false.into()), "{asked}");
     let nobody = format!("error: no worker answers at {listen}: ");
     assert!(asked.stderr.starts_with(&nobody), "{asked}");
     let asked = world.overdue(&["health"]);

@@ -32,7 +32,7 @@ after = ["1s"]
 async fn closes_its_orders(publish: impl Fn(&World, &Path, &str, &[String]) -> Option<Run>) {
     let world = World::of(LADDER).await;
     let ladder = world.dir.path().join("ladder.json");
-    let run = world.overdue(&["export", "--format", "ladder", "--out", ladder.to_str().unwrap()]);
+    let run = world.overdue(&["export", "--format", "ladder", "--save", ladder.to_str().unwrap()]);
     assert_eq!(run.code, Some(0), "{run}");
     let orders = world.orders("o", 10, 1_500).await;
     let Some(run) = publish(&world, &ladder, "1500", &orders) else { return };

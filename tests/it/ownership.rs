@@ -82,7 +82,7 @@ async fn a_topology_whose_name_begins_with_ours_makes_no_saved_plan_stale() {
     let theirs = TWO_TIMEOUTS.replace("\"orders\"", "\"orders.eu\"");
     world.apply(&Topology::parse(&theirs).unwrap()).await;
     world.rewrite("30m", "40m");
-    let saved = world.overdue(&["plan", "--out", "plan.json"]);
+    let saved = world.overdue(&["plan", "--save", "plan.json"]);
     assert_eq!(saved.code, Some(0), "{saved}");
     let theirs = Topology::parse(&theirs.replace("30m", "50m")).unwrap();
     world.apply(&theirs).await;
@@ -112,7 +112,7 @@ async fn what_an_older_version_made_is_adopted_with_what_waits_in_it() {
     assert_eq!(applied.code, Some(0), "{applied}");
     assert_eq!(world.marks().await, marked);
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
-    assert_eq!(world.overdue(&["plan", "--detailed-exitcode"]).code, Some(0));
+    assert_eq!(world.overdue(&["plan", "--check"]).code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -276,7 +276,7 @@ async fn a_timeout_is_removed_without_loss() {
     assert!(!objects.queues.contains_key("orders.unshipped"), "{last}");
     assert!(!objects.bindings.iter().any(|it| it.destination == "orders.unshipped"));
     assert_eq!(wire.ready("orders.parked").await, 0);
-    assert_eq!(world.overdue(&["plan", "--detailed-exitcode"]).code, Some(0));
+    assert_eq!(world.overdue(&["plan", "--check"]).code, Some(0));
 }
 
 /// Neither what waits in the queue of the timeout nor what is to be unbound is a worker's business.

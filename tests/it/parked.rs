@@ -100,7 +100,7 @@ async fn a_list_says_why_and_what_the_orders_are_now_and_takes_nothing_out() {
         all_back(&world, 7).await;
     }
     due_in_40m(&world).await;
-    let run = world.overdue(&["parked", "show", "--order", "early-0"]);
+    let run = world.overdue(&["parked", "list", "--full", "--order", "early-0"]);
     let at = regex_like(&run.stdout, "x-parked-at: ");
     let text = shown(&world, &run).replace(&at, "<three days ago>");
     insta::assert_snapshot!("show", text);
@@ -137,7 +137,7 @@ async fn a_parking_lot_with_a_delivery_limit_is_not_read() {
     let policy = json!({ "delivery-limit": 5 });
     world.policy("policies", "limit", "^orders.parked$", policy).await;
     world.until_policy(LOT, "limit").await;
-    for command in [&["list"][..], &["show"], &["replay", "--yes"]] {
+    for command in [&["list"][..], &["replay", "--yes"]] {
         let run = world.overdue(&[&["parked"], command].concat());
         assert_eq!(run.code, Some(78), "{run}");
         assert!(run.stderr.contains("orders.parked has a delivery limit"), "{run}");

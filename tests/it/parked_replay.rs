@@ -64,8 +64,8 @@ async fn an_order_that_came_too_late_is_closed_after_a_replay() {
     }
     all_back(&world, 3).await;
     world.orders("o", 3, -1_000).await;
-    let run = world.overdue(&["parked", "replay", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["parked", "replay", "--yes", "-o", "json"]);
+    assert_eq!((run.code, &run.json()["overdue"]), (Some(0), &3.into()), "{run}");
     world.until_closed(3).await;
     world.assert_invariants().await;
     assert_eq!(worker.stop().await.parked, 3);
@@ -222,7 +222,7 @@ async fn an_order_whose_effect_still_fails_stays_and_the_others_go() {
     world.until_closed(58).await;
     assert_eq!(worker.stop().await.parked, 0);
     all_back(&world, 2).await;
-    let run = world.overdue(&["parked", "show", "--order", "o-7"]);
+    let run = world.overdue(&["parked", "list", "--full", "--order", "o-7"]);
     assert!(
         run.stdout.contains("its effect fails: SQLSTATE P0001: db error: ERROR: not this one"),
         "{run}"

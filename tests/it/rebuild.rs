@@ -136,9 +136,10 @@ async fn what_would_be_published_is_shown_and_nothing_is_done() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_open_order_has_one_notice_through_a_timeout_of_its_effect() {
     let world = states().await;
-    let run = world.overdue(&["rebuild", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    assert!(run.stdout.contains("published 7 notices, all confirmed"), "{run}");
+    let run = world.overdue(&["rebuild", "--yes", "-o", "json"]);
+    let json = run.json();
+    assert_eq!((run.code, &json["published"]), (Some(0), &7.into()), "{run}");
+    assert_eq!(json["timeouts"][0]["open"], 5, "{run}");
     let waiting = world.wire().await.take_all(LAST_LEVEL).await;
     let mut found: Vec<(String, String, Option<String>)> =
         waiting.into_iter().map(|it| (it.text(), it.key, it.message_id)).collect();

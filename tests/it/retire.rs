@@ -162,15 +162,15 @@ async fn a_saved_plan_is_carried_out_exactly_or_refused_after_the_broker_changed
     world.until_all_counted().await;
     world.change(&after());
     for name in ["one.json", "two.json"] {
-        let planned = world.overdue(&["plan", "--out", name]);
+        let planned = world.overdue(&["plan", "--save", name]);
         assert_eq!(planned.code, Some(0), "{planned}");
     }
     // What is not ours may come and go, and so may messages.
     let wire = world.wire().await;
     wire.queue("theirs", &[]).await;
     wire.bind("theirs", "orders.events", "#").await;
-    let shown = world.overdue(&["apply", "one.json", "--dry-run"]);
-    assert_eq!(shown.code, Some(0), "{shown}");
+    let shown = world.overdue(&["apply", "one.json"]);
+    assert_eq!(shown.code, Some(64), "it would be carried out: {shown}");
     wire.bind("orders.parked", "orders.in", "by.hand").await;
     let before = world.own_objects().await;
     let refused = world.overdue(&["apply", "one.json", "--yes"]);
@@ -244,7 +244,7 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     assert_eq!(left, [delete]);
     // It waits for somebody, and nothing else waits for it: not another change, not `--wait`.
     world.until_counted("orders.unshipped", 1).await;
-    let planned = world.overdue(&["plan", "--detailed-exitcode"]);
+    let planned = world.overdue(&["plan", "--check"]);
     assert_eq!(planned.code, Some(0), "{planned}");
     let said = "orders.unshipped  1 message that no worker with this topology consumes";
     assert!(planned.stdout.contains(said), "{planned}");

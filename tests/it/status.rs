@@ -46,7 +46,8 @@ async fn what_was_closed_and_what_comes_due() {
     assert_eq!((minutes.len(), minutes.iter().sum::<u64>()), (60, 23), "{due}");
     assert!(minutes[0] + minutes[1] == 3 && minutes[29] + minutes[30] == 20, "{due}");
     assert_eq!((due["overdue"].as_u64(), due["more"].as_bool()), (Some(0), Some(false)));
-    let screen = world.overdue(&["status"]);
+    let screen = world.overdue(&["status", "--check"]);
+    assert_eq!(screen.code, Some(0), "{screen}");
     assert!(screen.stdout.contains("next hour   23 orders"), "{screen}");
     assert!(screen.stdout.contains("waiting on the broker (counted up to"), "{screen}");
     assert!(screen.stdout.lines().all(|line| line.chars().count() <= 80), "{screen}");
@@ -62,6 +63,9 @@ async fn nobody_closes() {
     })
     .await;
     assert_eq!(json["state"]["word"], "late");
+    let checked = world.overdue(&["status", "--check"]);
+    assert_eq!(checked.code, Some(2), "{checked}");
+    assert!(checked.stdout.contains("\nLATE  12 orders"), "{checked}");
     let reason = json["state"]["reason"].as_str().unwrap();
     assert!(reason.starts_with("12 orders are overdue, by up to 60m"), "{reason}");
     assert!(reason.ends_with("no worker consumes orders.unpaid"), "{reason}");

@@ -58,7 +58,7 @@ async fn names_on_a_broker_clear_no_screen_and_forge_no_line() {
     let commands: &[&[&str]] = &[
         &["plan"],
         &["plan", "-o", "json"],
-        &["apply", "--dry-run"],
+        &["apply"],
         &["verify"],
         &["verify", "-o", "json"],
         &["doctor"],
@@ -88,7 +88,7 @@ async fn a_plan_begins_with_where_it_is_carried_out() {
     let cluster = world.management().identity().await.unwrap().cluster;
     let place =
         format!("topology `orders` in virtual host `{}` of cluster `{cluster}`\n", world.vhost);
-    for command in [&["plan"][..], &["apply"], &["apply", "--dry-run"]] {
+    for command in [&["plan"], &["apply"]] {
         let run = world.overdue(command);
         assert!(run.stdout.starts_with(&place), "{run}");
     }

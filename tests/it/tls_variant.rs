@@ -185,7 +185,7 @@ async fn doctor_finds_nothing_encrypted_that_is_refused() {
     let mut secure = Secure::of(&world);
     secure.broker = with(&secure.broker, &[("certfile", ""), ("keyfile", "")]);
     let doctor = secure.run(&world, &["doctor"]);
-    assert_eq!(doctor.code, Some(1), "{doctor}");
+    assert_eq!(doctor.code, Some(2), "{doctor}");
     // Of the database alone.
     assert_eq!(
         doctor.stdout.matches("in use, and the certificate is verified").count(),

@@ -123,11 +123,11 @@ fn the_first_change_is_named() {
         }),
     ];
     insta::assert_snapshot!(texts.join("\n"), @r"
-    the broker has changed since the plan was made (exchange orders.in); make it again with `overdue plan --out`
-    the broker has changed since the plan was made (queue orders.unpaid); make it again with `overdue plan --out`
-    the broker has changed since the plan was made (queue orders.unpaid.2); make it again with `overdue plan --out`
-    the broker has changed since the plan was made (binding orders.in -> orders.parked); make it again with `overdue plan --out`
-    the broker has changed since the plan was made (binding shop -> orders.parked); make it again with `overdue plan --out`
+    the broker has changed since the plan was made (exchange orders.in); make it again with `overdue plan --save`
+    the broker has changed since the plan was made (queue orders.unpaid); make it again with `overdue plan --save`
+    the broker has changed since the plan was made (queue orders.unpaid.2); make it again with `overdue plan --save`
+    the broker has changed since the plan was made (binding orders.in -> orders.parked); make it again with `overdue plan --save`
+    the broker has changed since the plan was made (binding shop -> orders.parked); make it again with `overdue plan --save`
     ");
 }
 
@@ -196,7 +196,7 @@ fn it_is_refused_when_more_would_be_lost_than_was_said() {
     assert_eq!(
         refused,
         format!(
-            "queue {name} holds 507 messages by now, and the plan gives up 7 messages; make it again with `overdue plan --out`"
+            "queue {name} holds 507 messages by now, and the plan gives up 7 messages; make it again with `overdue plan --save`"
         )
     );
     // Empty when it was planned: not to be unbound with something in it.
@@ -211,7 +211,7 @@ fn a_plan_of_the_first_version_is_refused_with_what_to_do() {
     let first = r#"{ "version": 1, "topology": "orders", "place": {}, "plan": { "steps": [] } }"#;
     let error = SavedPlan::parse(first).expect_err("another version");
     assert!(matches!(error, PlanFileError::Version(StalePlan::Version(1))), "{error:?}");
-    insta::assert_snapshot!(error, @"the plan has version 1, this program writes 2; make it again with `overdue plan --out`");
+    insta::assert_snapshot!(error, @"the plan has version 1, this program writes 2; make it again with `overdue plan --save`");
     for text in ["", "{}", "[]", "no plan", r#"{ "version": 2 }"#] {
         let error = SavedPlan::parse(text).expect_err("not a plan");
         assert!(matches!(error, PlanFileError::NotAPlan(_)), "{text}: {error:?}");
@@ -223,7 +223,7 @@ fn the_schema_that_is_committed_is_the_one_of_the_types() {
     let generated = serde_json::to_string_pretty(&schema()).expect("JSON") + "\n";
     assert!(
         generated == include_str!("../../docs/plan.schema.json"),
-        "docs/plan.schema.json is not as generated: overdue schema plan > docs/plan.schema.json"
+        "docs/plan.schema.json is not as generated: overdue generate schema plan > docs/plan.schema.json"
     );
 }
 

@@ -50,8 +50,7 @@ pub(in crate::cli) struct RunOptions {
     /// Leave the rows of the run in the database
     #[arg(long)]
     keep: bool,
-    /// Form of the result
-    #[arg(short, long, value_enum, default_value = "text")]
+    #[command(flatten)]
     output: Output,
 }
 

@@ -119,15 +119,6 @@ impl Line {
     }
 }
 
-/// The present, for what waits until a time.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it says how long to wait; the database says whether it is due"
-)]
-pub(in crate::cli) fn now() -> Timestamp {
-    Timestamp::now()
-}
-
 impl Wish {
     /// What a line says beats what the flags say.
     pub(super) fn with(&self, mut line: Line, now: Timestamp) -> Result<Ready, String> {

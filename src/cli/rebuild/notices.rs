@@ -1,6 +1,6 @@
 //! Publishing the notices, page by page: what a page began with is where the next rebuild goes on, if this one ends in it.
 
-use std::cell::Cell;
+use std::{cell::Cell, num::NonZeroU32};
 
 use futures_util::{
     future,
@@ -10,20 +10,18 @@ use futures_util::{
 use super::{
     super::{
         exit::Failure,
-        output::{print, report},
-        pace::Pace,
-        progress::Progress,
+        output::report,
+        pace::{Pace, Progress},
         setup,
     },
-    part::Part,
-    place::Place,
+    Part, Place,
 };
 use crate::{
     broker::{BrokerAddress, PublishError, Publisher},
     order::OrderId,
     shutdown::Stop,
     store::{Store, database_time::DatabaseTime, open::OpenPage},
-    text::{counted, shell::option},
+    text::counted,
     topology::{Timeout, Topology, level_routes::LevelRoutes},
     wire::{DueNotice, Message},
 };
@@ -39,31 +37,21 @@ pub(super) struct Notices<'a> {
     topology: &'a Topology,
     routes: &'a LevelRoutes,
     pace: Pace,
-    confirmed: u64,
-    /// Rows whose id no message can carry, and why the first one cannot.
-    refused: (u64, Option<String>),
+    pub(super) confirmed: u64,
+    /// Rows whose id no message can carry.
+    pub(super) refused: u64,
     /// Everything up to here is confirmed; none before it has begun.
-    reached: Option<Place>,
-    /// What follows the place in the command that goes on.
-    options: String,
-}
-
-/// Why it ended before the end.
-enum Ended {
-    Stopped,
-    Failed(Failure),
+    pub(super) reached: Option<Place>,
 }
 
 /// Why a notice is not confirmed.
 enum Unpublished {
-    Ended(Ended),
+    Ended(Failure),
     Refused(PublishError),
 }
 
-impl<E: Into<Failure>> From<E> for Ended {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
+fn stopped() -> Failure {
+    Failure::failed("stopped")
 }
 
 impl<'a> Notices<'a> {
@@ -71,43 +59,38 @@ impl<'a> Notices<'a> {
         store: &'a Store,
         topology: &'a Topology,
         routes: &'a LevelRoutes,
-        pace: Pace,
-        options: String,
+        rate: NonZeroU32,
     ) -> Self {
-        let (confirmed, refused, reached) = (0, (0, None), None);
-        Self { store, topology, routes, pace, confirmed, refused, reached, options }
+        let pace = Pace::new(rate);
+        Self { store, topology, routes, pace, confirmed: 0, refused: 0, reached: None }
     }
 
     /// All parts, one after the other.
     pub(super) async fn publish(
-        mut self,
+        &mut self,
         address: &BrokerAddress,
         parts: &[Part<'_>],
         expected: u64,
     ) -> Result<(), Failure> {
         let stop = setup::stop_on_signals()?;
         let publisher = Publisher::connect(address, "overdue rebuild").await?;
-        let mut progress = Progress::new("published", Some(expected));
+        let mut progress = Progress::new("messages published", Some(expected));
+        let mut example = None;
         let ended = async {
             for part in parts {
-                self.part(part, &publisher, &stop, &mut progress).await?;
+                self.part(part, &publisher, &stop, &mut progress, &mut example).await?;
             }
             Ok(())
         };
         let ended = ended.await;
         drop(progress);
-        if let (count @ 1.., Some(example)) = &self.refused {
-            let count = counted(*count, "order");
+        if let Some(example) = example {
+            let count = counted(self.refused, "order");
             report(format!(
                 "warning: no notice for {count}, which the sweep passes over as well: {example}"
             ));
         }
-        match ended {
-            Ok(()) => {
-                print(format!("published {}, all confirmed", counted(self.confirmed, "notice")))
-            }
-            Err(ended) => Err(self.unfinished(ended)),
-        }
+        ended
     }
 
     async fn part(
@@ -116,21 +99,22 @@ impl<'a> Notices<'a> {
         publisher: &Publisher,
         stop: &Stop,
         progress: &mut Progress,
-    ) -> Result<(), Ended> {
+        example: &mut Option<String>,
+    ) -> Result<(), Failure> {
         let mut key = part.after.clone();
         loop {
             let timeout = part.timeout.name.clone();
             self.reached = Some(Place { timeout, key: key.clone() });
             let page = tokio::select! {
                 biased;
-                () = stop.requested() => return Err(Ended::Stopped),
+                () = stop.requested() => return Err(stopped()),
                 page = self.store.open_page(part.effect, part.overdue_sql, &key, PAGE) => page?,
             };
             let confirmed = self.page(part.timeout, &page, publisher, stop).await?;
             self.confirmed += confirmed;
             progress.add(confirmed);
-            self.refused.0 += u64::try_from(page.refused.len()).unwrap_or(u64::MAX);
-            self.refused.1 = self.refused.1.take().or_else(|| page.refused.first().cloned());
+            self.refused += u64::try_from(page.refused.len()).unwrap_or(u64::MAX);
+            *example = example.take().or_else(|| page.refused.first().cloned());
             if page.is_last {
                 return Ok(());
             }
@@ -145,16 +129,16 @@ impl<'a> Notices<'a> {
         page: &OpenPage,
         publisher: &Publisher,
         stop: &Stop,
-    ) -> Result<u64, Ended> {
+    ) -> Result<u64, Failure> {
         let is_over = Cell::new(false);
         let mut results = stream::iter(&page.orders)
             .take_while(|_| future::ready(!is_over.get()))
             .map(async |(order_id, due_at)| {
                 if !self.pace.wait(stop).await {
-                    return Err(Unpublished::Ended(Ended::Stopped));
+                    return Err(Unpublished::Ended(stopped()));
                 }
                 let message = self.notice(timeout, order_id, *due_at, page.now());
-                let message = message.map_err(|error| Unpublished::Ended(Ended::Failed(error)))?;
+                let message = message.map_err(Unpublished::Ended)?;
                 publisher.publish(message).await.map_err(Unpublished::Refused)
             })
             .buffer_unordered(IN_FLIGHT);
@@ -183,16 +167,5 @@ impl<'a> Notices<'a> {
         let route = self.routes.until_due(self.topology, timeout, now.until(due_at))?;
         let notice = DueNotice { order_id: order_id.clone(), due_at: due_at.timestamp() };
         Ok(Message::notice(route, &notice))
-    }
-
-    fn unfinished(&self, ended: Ended) -> Failure {
-        let Failure { code, text } = match ended {
-            Ended::Stopped => Failure::failed("stopped"),
-            Ended::Failed(failure) => failure,
-        };
-        let confirmed = counted(self.confirmed, "notice");
-        let place = self.reached.as_ref().map(|place| option(" --from", &place.to_string()));
-        let go_on = format!("overdue rebuild{}{}", place.unwrap_or_default(), self.options);
-        Failure { code, text: format!("{text}\n{confirmed} are confirmed; go on with: {go_on}") }
     }
 }
