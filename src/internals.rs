@@ -263,22 +263,14 @@ pub mod topology {
     }
 }
 pub mod verify {
-    pub use crate::verify::{VerifyReport, findings, is_wrong};
-    pub mod blockers {
-        pub use crate::verify::blockers::blockers;
-    }
-    pub mod exchange_policies {
-        pub use crate::verify::exchange_policies::findings;
-    }
-    pub mod probe {
-        pub use crate::verify::probe::{Canaries, Canary, Fate, Tried, judge};
-    }
-    pub mod rules {
-        pub use crate::verify::rules::{RULES, check};
-    }
-    pub mod stuck {
-        pub use crate::verify::stuck::{findings, suspects};
-    }
+    pub use crate::verify::{
+        VerifyReport,
+        dead_letters::{blockers, stuck, suspects},
+        findings, is_wrong,
+        policies::exchange_policies,
+        probe::{Canaries, Canary, Fate, Tried, judge},
+        rules::{RULES, check},
+    };
 }
 pub mod wire {
     pub use crate::wire::{

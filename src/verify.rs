@@ -2,19 +2,14 @@
 //!
 //! Readings come in, diagnostics go out. `cli/verify` and `cli/unblock` take the readings and print.
 
-mod bindings;
-pub(crate) mod blockers;
 pub(crate) mod dead_letters;
-pub(crate) mod exchange_policies;
-mod held;
-pub(crate) mod limits;
-mod policies;
+pub(crate) mod effective_settings;
+mod foreign_bindings;
+mod plan_findings;
+pub(crate) mod policies;
 pub(crate) mod probe;
-mod queues;
 mod report;
 pub(crate) mod rules;
-mod shape;
-pub(crate) mod stuck;
 
 use std::{
     cmp::Reverse,
@@ -22,21 +17,21 @@ use std::{
 };
 
 use crate::{
-    diagnostic::{Diagnostic, Severity},
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     plan::{
+        count_of,
         diff::diff,
         generation::resolve,
         snapshot::{QueueStats, Snapshot},
     },
-    topology::Topology,
+    topology::{Topology, strategy::Strategy},
 };
 
-pub(crate) use queues::queues_of;
 pub use report::VerifyReport;
 
 /// Everything that is wrong in one reading, worst first.
 ///
-/// Dead letters are looked at in [`stuck`], because that takes two readings.
+/// Dead letters are looked at in [`dead_letters`], because that takes two readings.
 #[must_use]
 pub fn findings(
     topology: &Topology,
@@ -45,11 +40,11 @@ pub fn findings(
 ) -> Vec<Diagnostic> {
     let resolved = resolve(topology, &observed.objects);
     let plan = diff(topology, observed, &BTreeSet::new());
-    let mut found = shape::findings(topology, &plan, &resolved);
-    found.extend(bindings::findings(topology, observed, &resolved));
+    let mut found = plan_findings::findings(topology, &plan, &resolved);
+    found.extend(foreign_bindings::findings(topology, observed, &resolved));
     found.extend(rules::findings(topology, observed, &plan, &resolved));
     found.extend(policies::findings(topology, observed, stats));
-    found.extend(held::findings(topology, observed));
+    found.extend(held_in_memory(topology, observed));
     found.sort_by_key(|finding| Reverse(finding.severity));
     found
 }
@@ -58,4 +53,18 @@ pub fn findings(
 #[must_use]
 pub fn is_wrong(found: &[Diagnostic]) -> bool {
     found.iter().any(|finding| finding.severity > Severity::Note)
+}
+
+/// How many there are, where that is known, and what that is worth.
+fn held_in_memory(topology: &Topology, observed: &Snapshot) -> Option<Diagnostic> {
+    let name = topology.delayed_exchange();
+    let there = observed.objects.exchanges.contains_key(&name);
+    let message = match observed.delayed.get(&name) {
+        Some(held) => format!("it holds {}", count_of(Some(*held))),
+        None => "how many messages it holds is not known: each node counts its own".to_owned(),
+    };
+    (there && topology.strategy == Strategy::DelayedExchange).then(|| Diagnostic::new("held-in-memory", Severity::Note, Subject::Exchange(name), message).because("they are in memory of one node, in one copy, and cannot be listed: where that node is lost, only the \
+             sweep finds their orders").fix(Fix::Text(
+            "nothing, if that is meant; a ladder keeps messages in queues (docs/topology.md)".to_owned(),
+        )))
 }

@@ -28,7 +28,7 @@ use crate::{
     shutdown::Stop,
     store::StoreError,
     topology::{level::Ttl, level_routes::LevelRoutes},
-    verify::limits::delivery_limit,
+    verify::effective_settings::delivery_limit,
     wire::Received,
 };
 

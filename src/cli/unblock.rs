@@ -19,9 +19,12 @@ use crate::{
     broker::{Management, ManagementError},
     config::Settings,
     objects::Queue,
-    plan::snapshot::{QueueStats, Snapshot},
+    plan::{
+        own_queues::queues_of,
+        snapshot::{QueueStats, Snapshot},
+    },
     topology::Topology,
-    verify::{blockers::blockers, queues_of},
+    verify::dead_letters::blockers,
 };
 
 /// How often the counts are looked at meanwhile.
@@ -85,7 +88,7 @@ impl Unblock {
     }
 
     fn ours<'a>(&self, topology: &Topology, observed: &'a Snapshot) -> Result<&'a Queue, Failure> {
-        let ours = queues_of(topology, observed);
+        let ours = queues_of(topology, &observed.objects);
         let queue = observed.objects.queues.get(&self.queue);
         let queue = queue.filter(|queue| ours.contains(&queue.name)).ok_or_else(|| {
             Failure::failed(format!(

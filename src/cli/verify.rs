@@ -25,9 +25,8 @@ use crate::{
         level::{Level, Ttl},
     },
     verify::{
-        self, VerifyReport,
+        self, VerifyReport, dead_letters,
         probe::{Canaries, Probe},
-        stuck,
     },
 };
 
@@ -52,7 +51,7 @@ impl Verify {
         let stats = management.stats_and_policies().await?;
         let mut found = verify::findings(&topology, &observed, &stats);
         let policies = management.exchange_policies().await?;
-        found.extend(verify::exchange_policies::findings(&topology, &observed, &policies));
+        found.extend(verify::policies::exchange_policies(&topology, &observed, &policies));
         let slots = settings.broker.dead_letter_slots;
         found.extend(dead_letters(&management, &topology, &observed, &stats, slots).await?);
         let probe = if self.probe {
@@ -84,14 +83,14 @@ async fn dead_letters(
     first: &BTreeMap<String, QueueStats>,
     slots: u64,
 ) -> Result<Vec<Diagnostic>, ManagementError> {
-    if stuck::suspects(topology, observed, first).is_empty() {
+    if dead_letters::suspects(topology, observed, first).is_empty() {
         return Ok(Vec::new());
     }
     // Two readings so far apart are of different counts.
     let apart = management.statistics_interval().counts_settle();
     tokio::time::sleep(apart).await;
     let second = management.stats_and_policies().await?;
-    Ok(stuck::findings(topology, observed, first, &second, apart, slots))
+    Ok(dead_letters::stuck(topology, observed, first, &second, apart, slots))
 }
 
 async fn canaries(

@@ -120,6 +120,26 @@ pub(crate) fn kind<'a>(
     (in_place(topology, &queue.name) || ours()).then_some(kind)
 }
 
+/// What a queue is to the topology, retired generations and queues of another shape included; `None` is foreign.
+pub(crate) fn role<'a>(
+    topology: &Topology,
+    objects: &Objects,
+    queue: &'a Queue,
+) -> Option<Kind<'a>> {
+    kind(topology, objects, queue).or_else(|| {
+        let mut bases = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
+        bases.any(|base| number_of(&base, &queue.name).is_some()).then_some(Kind::Business)
+    })
+}
+
+/// Names of the queues of `topology` that are there, retired ones included.
+#[must_use]
+pub(crate) fn queues_of(topology: &Topology, objects: &Objects) -> Vec<String> {
+    let queues = objects.queues.values();
+    let ours = queues.filter(|queue| role(topology, objects, queue).is_some());
+    ours.map(|queue| queue.name.clone()).collect()
+}
+
 /// Every parking lot of the topology that is there: the one in use, and those that it has replaced.
 #[must_use]
 pub(crate) fn parking_lots(topology: &Topology, objects: &Objects) -> Vec<String> {

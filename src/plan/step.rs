@@ -56,6 +56,18 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The queue that it is about; empty where it is about none.
+    pub(crate) fn queue(&self) -> &str {
+        match self {
+            Self::CreateQueue(queue) => &queue.name,
+            Self::Bind(it) | Self::Leave(it) | Self::Unbind(it) if it.to_queue => &it.destination,
+            Self::DeleteQueue { queue, .. } => queue,
+            _ => "",
+        }
+    }
+}
+
 impl Step {
     /// Whether it only says whose the topology's queues are.
     #[must_use]

@@ -97,7 +97,7 @@ impl Order {
     /// The stage of a change and, within it, the TTL of its delay queue; zero where it has to do with none.
     pub(super) fn place(&self, change: &Change) -> (Stage, i64, Stage) {
         let stage = self.stage(change);
-        let retired = self.retired.get(queue_of(change));
+        let retired = self.retired.get(change.queue());
         match retired.filter(|_| matches!(stage, Stage::Unbind | Stage::Delete)) {
             Some(ttl) => (Stage::Ladder, -ttl, stage),
             None => (stage, self.ttl_of(change), stage),
@@ -114,7 +114,7 @@ impl Order {
             Change::Bind(Binding { source, to_queue: false, .. }) => {
                 self.delaying.get(source).copied().unwrap_or_default()
             }
-            change => self.ttl_ms(queue_of(change)),
+            change => self.ttl_ms(change.queue()),
         }
     }
 
@@ -205,17 +205,6 @@ fn retired_places(
         (queue.name.clone(), place.copied().unwrap_or_default())
     };
     queues.map(place).collect()
-}
-
-fn queue_of(change: &Change) -> &str {
-    match change {
-        Change::CreateExchange(_) | Change::DeleteExchange { .. } => "",
-        Change::CreateQueue(Queue { name, .. }) => name,
-        Change::Bind(binding) | Change::Leave(binding) | Change::Unbind(binding) => {
-            &binding.destination
-        }
-        Change::DeleteQueue { queue, .. } => queue,
-    }
 }
 /// Deletions of one plan that were not carried out.
 ///

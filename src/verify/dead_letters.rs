@@ -1,13 +1,25 @@
-//! How a queue hands on its dead letters, and with which routing keys.
+//! Dead letters: with which routing keys a queue hands them on, what blocks them, and which are stuck.
+//!
+//! The broker hands dead letters on 32 at a time per queue, unless it is set otherwise. One that cannot go on keeps its
+//! slot and is tried again every three minutes; when all slots are held, nothing leaves the queue any more
+//! (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
+use super::effective_settings::Effective;
 use crate::{
-    objects::{Objects, Queue},
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
+    objects::{Objects, Queue, routing::route},
     plan::{
         generation::number_of,
-        own_queues::{Hold, Kind},
+        own_queues::{Hold, Kind, role},
+        snapshot::{QueueStats, Snapshot},
     },
+    text::counted,
     topology::{Timeout, Topology},
 };
 
@@ -57,4 +69,210 @@ fn key_out_of(
         Kind::Delay(Hold::Digit(_)) => Some(topology.key_through_the_ladder(objects, timeout)),
         Kind::Business | Kind::Parked => None,
     }
+}
+
+/// A destination that takes no dead letters, or the lack of one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Blocker {
+    /// The dead letter exchange does not exist.
+    NoExchange {
+        /// The exchange that is missing.
+        exchange: String,
+    },
+    /// Messages with this routing key reach no queue.
+    NoRoute {
+        /// The exchange.
+        exchange: String,
+        /// The key, or its pattern.
+        key: String,
+    },
+    /// The exchange has no alternate exchange: whatever has another key than the topology's stays.
+    NoAlternate {
+        /// The exchange.
+        exchange: String,
+    },
+    /// A queue that refuses messages when it is full is full. What it refused is tried again three minutes after
+    /// its last try, whatever is done (`rabbit_fifo_dlx_worker:redeliver_messages/1`).
+    Full {
+        /// The queue.
+        queue: String,
+        /// Which limit.
+        limit: String,
+    },
+    /// The routing leads back to the queue itself.
+    Cycle {
+        /// The exchange.
+        exchange: String,
+        /// The key.
+        key: String,
+    },
+}
+
+impl fmt::Display for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoExchange { exchange } => write!(f, "exchange {exchange} does not exist"),
+            Self::NoRoute { exchange, key } => {
+                write!(
+                    f,
+                    "exchange {exchange} has no queue for {key}, and no alternate exchange takes it"
+                )
+            }
+            Self::NoAlternate { exchange } => write!(
+                f,
+                "exchange {exchange} has no alternate exchange: messages of a timeout that is not bound stay for ever"
+            ),
+            Self::Full { queue, limit } => {
+                write!(f, "queue {queue} is full ({limit}) and refuses more")
+            }
+            Self::Cycle { exchange, key } => {
+                write!(
+                    f,
+                    "exchange {exchange} leads {key} back to the queue it comes from: a cycle"
+                )
+            }
+        }
+    }
+}
+
+/// Everything in this reading that can block the dead letters of `queue`.
+#[must_use]
+pub fn blockers(
+    topology: &Topology,
+    observed: &Snapshot,
+    stats: &BTreeMap<String, QueueStats>,
+    queue: &Queue,
+) -> BTreeSet<Blocker> {
+    let effective = |queue| Effective { queue, stats: stats.get(&queue.name) };
+    let Some(exchange) = effective(queue).own_first("dead-letter-exchange") else {
+        return BTreeSet::new();
+    };
+    let exchange = exchange.to_owned();
+    let objects = &observed.objects;
+    let Some(dlx) = objects.exchanges.get(&exchange) else {
+        return BTreeSet::from([Blocker::NoExchange { exchange }]);
+    };
+    let mut found = BTreeSet::new();
+    for key in keys(topology, objects, queue, effective(queue)) {
+        let routed = route(objects, &exchange, &key);
+        let missing = routed.missing.iter().cloned();
+        found.extend(missing.map(|exchange| Blocker::NoExchange { exchange }));
+        if routed.queues.is_empty() {
+            found.insert(Blocker::NoRoute { exchange: exchange.clone(), key: key.clone() });
+        }
+        if routed.queues.contains(&queue.name) {
+            found.insert(Blocker::Cycle { exchange: exchange.clone(), key });
+        }
+        let targets = routed.queues.iter().filter_map(|name| objects.queues.get(name));
+        found.extend(targets.filter_map(|target| full(effective(target))));
+    }
+    let reported = found.iter().any(|blocker| matches!(blocker, Blocker::NoRoute { .. }));
+    if !reported && dlx.kind != "fanout" && dlx.alternate().is_none() {
+        found.insert(Blocker::NoAlternate { exchange });
+    }
+    found
+}
+
+/// Routing keys that come out of a queue; a policy may set one.
+fn keys(
+    topology: &Topology,
+    objects: &Objects,
+    queue: &Queue,
+    effective: Effective<'_>,
+) -> Vec<String> {
+    if let Some(key) = effective.own_first("dead-letter-routing-key") {
+        return vec![key.to_owned()];
+    }
+    let Some(role) = role(topology, objects, queue) else { return Vec::new() };
+    dead_letter_keys(topology, objects, queue, role).into_iter().map(|key| key.text).collect()
+}
+
+/// A full queue that drops its oldest messages takes new ones.
+fn full(target: Effective<'_>) -> Option<Blocker> {
+    let limit = target.full().filter(|_| target.rejects_when_full())?;
+    Some(Blocker::Full { queue: target.queue.name.clone(), limit })
+}
+
+/// Queues of ours that have dead letters under way. In one reading that is nothing to worry about.
+#[must_use]
+pub fn suspects(
+    topology: &Topology,
+    observed: &Snapshot,
+    stats: &BTreeMap<String, QueueStats>,
+) -> BTreeSet<String> {
+    let queues = observed.objects.queues.values();
+    queues
+        .filter(|queue| {
+            role(topology, &observed.objects, queue).is_some() && held(stats, queue) > 0
+        })
+        .map(|queue| queue.name.clone())
+        .collect()
+}
+
+/// What has dead letters in both readings. Counts are late, so they have to be so far apart that these are
+/// different ones ([`counts_settle`](crate::plan::counts::StatisticsInterval::counts_settle)). `slots`: how many a queue hands
+/// on at once.
+#[must_use]
+pub fn stuck(
+    topology: &Topology,
+    observed: &Snapshot,
+    first: &BTreeMap<String, QueueStats>,
+    second: &BTreeMap<String, QueueStats>,
+    apart: Duration,
+    slots: u64,
+) -> Vec<Diagnostic> {
+    let queues = observed
+        .objects
+        .queues
+        .values()
+        .filter(|queue| role(topology, &observed.objects, queue).is_some());
+    let found = queues.filter_map(|queue| {
+        let (before, now) = (held(first, queue), held(second, queue));
+        (before > 0 && now > 0).then(|| {
+            let blocked = blockers(topology, observed, second, queue);
+            finding(queue, before, now, apart, slots, &blocked)
+        })
+    });
+    found.collect()
+}
+
+fn held(stats: &BTreeMap<String, QueueStats>, queue: &Queue) -> u64 {
+    stats.get(&queue.name).and_then(QueueStats::dead_letters).unwrap_or_default()
+}
+
+fn finding(
+    queue: &Queue,
+    before: u64,
+    now: u64,
+    apart: Duration,
+    slots: u64,
+    blocked: &BTreeSet<Blocker>,
+) -> Diagnostic {
+    let all_held = before >= slots && now >= slots;
+    let severity = match (blocked.is_empty(), all_held) {
+        (false, _) => Severity::Error,
+        (true, true) => Severity::Warning,
+        (true, false) => Severity::Note,
+    };
+    let reason = if blocked.is_empty() {
+        "nothing blocks them any more, or there are more than the broker hands on at once; what was held is tried \
+         again within three minutes"
+            .to_owned()
+    } else {
+        let list: Vec<String> = blocked.iter().map(ToString::to_string).collect();
+        let rest = if all_held { ". Nothing leaves this queue any more" } else { "" };
+        format!("{}{rest}", list.join("; "))
+    };
+    Diagnostic::new(
+        "stuck-dead-letters",
+        severity,
+        Subject::Queue(queue.name.clone()),
+        format!(
+            "{} {} due and not handed on ({apart:?} earlier: {before})",
+            counted(now, "message"),
+            if now == 1 { "is" } else { "are" }
+        ),
+    )
+    .because(reason)
+    .fix(Fix::Unblock(queue.name.clone()))
 }

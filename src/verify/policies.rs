@@ -1,14 +1,14 @@
-//! Policies that override or limit what the topology gave a queue.
+//! Policies that override or limit what the topology gave its queues and exchanges.
 
 use std::collections::BTreeMap;
 
-use super::{limits::Effective, queues::role};
+use super::effective_settings::Effective;
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
-    objects::Queue,
+    objects::{DELAYED_MESSAGE, Queue},
     plan::{
-        own_queues::Kind,
-        snapshot::{QueueStats, Snapshot},
+        own_queues::{Kind, role},
+        snapshot::{AppliedPolicy, QueueStats, Snapshot},
     },
     text::noun,
     topology::Topology,
@@ -95,35 +95,30 @@ impl Hit<'_> {
         let with = with.map(|name| format!("with operator policy {name}, it ")).unwrap_or_default();
         let noun = noun(queues.len(), "queue");
         let Effect { severity, reason } = self.effect;
-        Diagnostic {
-            rule: "policy",
+        Diagnostic::new(
+            "policy",
             severity,
             subject,
-            message: format!(
-                "{with}sets {} to {} on {noun} {}",
-                self.key,
-                self.value,
-                queues.join(", ")
-            ),
-            reason: Some(reason),
-            fix: Some(Fix::Policies {
-                policy: self.policy.map(str::to_owned),
-                operator: self.operator.map(str::to_owned),
-            }),
-        }
+            format!("{with}sets {} to {} on {noun} {}", self.key, self.value, queues.join(", ")),
+        )
+        .because(reason)
+        .fix(Fix::Policies {
+            policy: self.policy.map(str::to_owned),
+            operator: self.operator.map(str::to_owned),
+        })
     }
 }
 
 /// `overdue unblock` was ended before it could delete its policy, which is a copy of what applied before.
 fn left_over(queue: &Queue, policy: &str) -> Diagnostic {
-    Diagnostic {
-        rule: "left-over-policy",
-        severity: Severity::Warning,
-        subject: Subject::Queue(queue.name.clone()),
-        message: format!("policy {policy} of an interrupted `overdue unblock` is still there"),
-        reason: Some("changes of the policy it was copied from do not reach the queue".to_owned()),
-        fix: Some(Fix::Text(format!("overdue unblock {}", queue.name))),
-    }
+    Diagnostic::new(
+        "left-over-policy",
+        Severity::Warning,
+        Subject::Queue(queue.name.clone()),
+        format!("policy {policy} of an interrupted `overdue unblock` is still there"),
+    )
+    .because("changes of the policy it was copied from do not reach the queue")
+    .fix(Fix::Text(format!("overdue unblock {}", queue.name)))
 }
 
 /// What a policy key does to a queue; the order is that of the report.
@@ -244,4 +239,34 @@ impl Applied<'_> {
             note("what a worker gives back, also at its end, comes again only after the delay")
         })
     }
+}
+
+const ALTERNATE: &str = "alternate-exchange";
+
+/// An alternate exchange gets at once what the plugin is to hold, and when it is due it comes again.
+#[must_use]
+pub fn exchange_policies(
+    topology: &Topology,
+    observed: &Snapshot,
+    policies: &BTreeMap<String, AppliedPolicy>,
+) -> Vec<Diagnostic> {
+    let name = topology.delayed_exchange();
+    let there = observed.objects.exchanges.get(&name);
+    let holds = there.is_some_and(|exchange| exchange.kind == DELAYED_MESSAGE);
+    let applied = policies.get(&name).filter(|_| holds);
+    let found = applied.and_then(|AppliedPolicy { policy, definition }| {
+        let value = definition.get(ALTERNATE)?;
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some(
+            Diagnostic::new(
+                "policy",
+                Severity::Error,
+                Subject::Policy(policy.clone()),
+                format!("sets {ALTERNATE} to {value} on exchange {name}"),
+            )
+            .because("the plugin sends each notice there at once, and keeps it as well")
+            .fix(Fix::Policies { policy: Some(policy.clone()), operator: None }),
+        )
+    });
+    found.into_iter().collect()
 }

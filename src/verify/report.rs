@@ -4,10 +4,10 @@ use std::{cmp::Reverse, fmt};
 
 use serde::Serialize;
 
-use super::{probe::Probe, queues::queues_of};
+use super::probe::Probe;
 use crate::{
     diagnostic::{Diagnostic, Rendered, Severity, Target, counts_by_severity},
-    plan::snapshot::Snapshot,
+    plan::{own_queues::queues_of, snapshot::Snapshot},
     text::{counted, one_line},
     topology::Topology,
 };
@@ -67,7 +67,7 @@ fn summary(topology: &Topology, observed: &Snapshot, found: &[Diagnostic], ok: b
     if !ok {
         return format!("NOT OK: topology `{name}` on this broker has {counts}");
     }
-    let queues = counted(queues_of(topology, observed).len(), "queue");
+    let queues = counted(queues_of(topology, &observed.objects).len(), "queue");
     let notes = if counts.is_empty() { counts } else { format!("; {counts}") };
     format!("OK: topology `{name}` matches the broker, {queues}{notes}")
 }

@@ -1,20 +1,22 @@
 //! Rules about exchanges, queues and bindings taken together. Whatever a topology becomes keeps them all, which a test
 //! shows for any topology; what is on a broker may not.
 
-mod alternate;
-mod at_least_once;
-mod cycle;
-mod examined;
-mod nowhere;
-mod overlap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use examined::Examined;
-
-use super::queues::role;
+use super::dead_letters::{SLOTS, dead_letter_keys};
 use crate::{
-    diagnostic::{Diagnostic, Draft, Severity, Subject},
-    objects::Objects,
-    plan::{Change, Plan, generation::Resolved, snapshot::Snapshot},
+    diagnostic::{Diagnostic, Draft, Fix, Severity, Subject},
+    objects::{
+        Argument, Binding, DELAYED_MESSAGE, Exchange, Objects, Queue,
+        routing::{dead_letters, route},
+        topic::overlap,
+    },
+    plan::{
+        Change, Plan,
+        generation::{Resolved, number_of},
+        own_queues::{Kind, role},
+        snapshot::Snapshot,
+    },
     topology::Topology,
 };
 
@@ -38,11 +40,11 @@ const fn rule(
 
 /// Every rule about objects, in the order in which they are reported.
 pub const RULES: &[Rule] = &[
-    rule(Severity::Error, "dead-letter-cycle", cycle::dead_letter),
-    rule(Severity::Error, "alternate-exchange", alternate::incomplete),
-    rule(Severity::Error, "routing-nowhere", nowhere::dead_letters),
-    rule(Severity::Warning, "routing-overlap", overlap::several_queues),
-    rule(Severity::Warning, "at-least-once", at_least_once::incomplete),
+    rule(Severity::Error, "dead-letter-cycle", dead_letter_cycles),
+    rule(Severity::Error, "alternate-exchange", incomplete_alternates),
+    rule(Severity::Error, "routing-nowhere", lost_dead_letters),
+    rule(Severity::Warning, "routing-overlap", several_queues),
+    rule(Severity::Warning, "at-least-once", at_most_once),
 ];
 
 /// Runs every rule on the queues and exchanges of `topology` among `objects`. They see arguments, not policies.
@@ -95,4 +97,326 @@ fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Re
     objects.queues.extend(queues);
     objects.bindings.extend(bindings);
     objects
+}
+
+/// A topology, and objects of which some are its own.
+struct Examined<'a> {
+    topology: &'a Topology,
+    objects: &'a Objects,
+}
+
+impl<'a> Examined<'a> {
+    /// The queues of the topology that are there, with what they are for.
+    fn queues(&self) -> impl Iterator<Item = (&'a Queue, Kind<'a>)> {
+        let Self { topology, objects } = *self;
+        let role = move |queue| Some((queue, role(topology, objects, queue)?));
+        objects.queues.values().filter_map(role)
+    }
+
+    /// The role of a queue; `None` where it is not the topology's.
+    fn role(&self, queue: &str) -> Option<Kind<'a>> {
+        role(self.topology, self.objects, self.objects.queues.get(queue)?)
+    }
+
+    /// What publishers may send to an exchange, or come out of the due exchange: routing keys.
+    fn keys(&self, exchange: &str) -> impl Iterator<Item = String> {
+        let due = exchange == self.topology.due_exchange();
+        let sent = self.topology.publications();
+        sent.filter(move |(entry, _)| due || entry == exchange).map(|(_, key)| key)
+    }
+}
+
+/// Whether messages come out of a queue by themselves.
+fn expires(queue: &Queue) -> bool {
+    queue.message_ttl_ms().is_some()
+}
+
+/// Cycles of queues that all have a TTL. A queue without one waits for a consumer, which is a way out, and a
+/// rejection there is what RabbitMQ allows a cycle for (<https://www.rabbitmq.com/docs/dlx#dead-letter-cycle>).
+fn dead_letter_cycles(examined: &Examined<'_>) -> Vec<Draft> {
+    let mut on_a_cycle: BTreeSet<&str> = BTreeSet::new();
+    // One binding that leads back makes a cycle of every level, so those through one exchange are one finding.
+    let mut through: BTreeMap<Option<&str>, Vec<Vec<&str>>> = BTreeMap::new();
+    for (queue, _) in examined.queues() {
+        let Some(found) = way_back(examined.objects, queue) else { continue };
+        if !found.iter().any(|name| on_a_cycle.contains(name)) {
+            through.entry(queue.dead_letter_exchange()).or_default().push(found.clone());
+        }
+        on_a_cycle.extend(found);
+    }
+    through.values().filter_map(|cycles| cycle(cycles)).collect()
+}
+
+fn cycle(cycles: &[Vec<&str>]) -> Option<Draft> {
+    let (cycle, others) = cycles.split_first()?;
+    let start = cycle.first().copied()?;
+    let path = [cycle.as_slice(), &[start]].concat().join(" -> ");
+    let others: Vec<&str> = others.iter().filter_map(|cycle| cycle.first().copied()).collect();
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; so can those of {}", others.join(", "))
+    };
+    let message = format!("its messages can go round for ever: {path}{others}");
+    let reason = format!(
+        "RabbitMQ drops them there, or, with at-least-once, keeps each in one of {SLOTS} slots; when all are taken \
+         nothing leaves the queue"
+    );
+    let fix = "delete the binding, or change the dead letter exchange, that leads back";
+    let draft = Draft::about(Subject::Queue(start.to_owned()), message);
+    Some(draft.because(reason).fix(Fix::Text(fix.to_owned())))
+}
+
+/// The queues that a message passes from `start` until it is there again, `start` first; the shortest way.
+fn way_back<'a>(objects: &'a Objects, start: &'a Queue) -> Option<Vec<&'a str>> {
+    let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut next = VecDeque::from([start]);
+    while let Some(queue) = next.pop_front() {
+        for target in targets(objects, queue) {
+            if target.name == start.name {
+                return Some(path_to(&came_from, &start.name, &queue.name));
+            }
+            if !came_from.contains_key(target.name.as_str()) {
+                came_from.insert(&target.name, &queue.name);
+                next.push_back(target);
+            }
+        }
+    }
+    None
+}
+
+fn path_to<'a>(
+    came_from: &BTreeMap<&'a str, &'a str>,
+    start: &'a str,
+    last: &'a str,
+) -> Vec<&'a str> {
+    let mut names = vec![last];
+    let mut at = last;
+    while at != start {
+        let Some(before) = came_from.get(at) else { break };
+        names.push(before);
+        at = before;
+    }
+    names.reverse();
+    names
+}
+
+/// Queues with a TTL that what expires in `queue` may get to.
+fn targets<'a>(objects: &'a Objects, queue: &Queue) -> Vec<&'a Queue> {
+    let routed = dead_letters(objects, queue).filter(|_| expires(queue)).unwrap_or_default();
+    let queues = routed.queues.iter().filter_map(|name| objects.queues.get(name));
+    queues.filter(|queue| expires(queue)).collect()
+}
+
+/// What publishers send and what comes due has to reach a queue, whatever its routing key is. The exchange of the
+/// delayed message plugin can have no alternate exchange: it would get everything at once.
+fn incomplete_alternates(examined: &Examined<'_>) -> Vec<Draft> {
+    let Examined { topology, objects } = examined;
+    let unrouted_due = format!(
+        "a message that is due and has no route keeps one of the {SLOTS} slots of its queue; when all are taken \
+         nothing leaves that queue"
+    );
+    let unrouted_notice = "a notice without a route is returned, or lost where its publisher does not ask for returns";
+    let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+    let mut names = vec![topology.entry_exchange()];
+    names.extend(entries.filter(|name| *name != topology.entry_exchange()));
+    names.push(topology.due_exchange());
+    let drafts = names.into_iter().filter_map(|name| {
+        let exchange = objects.exchanges.get(&name).filter(|it| it.kind != DELAYED_MESSAGE)?;
+        let mut queues = examined.queues();
+        let leads_there = queues.any(|(queue, _)| queue.dead_letter_exchange() == Some(&name));
+        let reason = if leads_there { unrouted_due.as_str() } else { unrouted_notice };
+        Some(incomplete(objects, exchange)?.because(reason))
+    });
+    drafts.collect()
+}
+
+fn incomplete(objects: &Objects, exchange: &Exchange) -> Option<Draft> {
+    let name = &exchange.name;
+    let key = lost_key(objects, name)?;
+    let about = |message: String| Draft::about(Subject::Exchange(name.clone()), message);
+    let Some(alternate) = exchange.alternate() else {
+        let fix = format!(
+            "the arguments of an exchange cannot be changed: stop the publishers, delete {name}, and run overdue apply"
+        );
+        return Some(about("it has no alternate exchange".to_owned()).fix(Fix::Text(fix)));
+    };
+    if let Some(binding) = hiding(objects, name, &key) {
+        let message = format!(
+            "exchange {} takes messages with the routing key {key} from it and has no queue for them, so they do not \
+             go to the alternate exchange {alternate}",
+            binding.destination
+        );
+        return Some(about(message).fix(Fix::Unbind(binding.clone())));
+    }
+    let what = match objects.exchanges.get(alternate) {
+        None => "does not exist",
+        Some(_) => "has no queue for them",
+    };
+    let message = format!(
+        "messages with the routing key {key} go to its alternate exchange {alternate}, which {what}"
+    );
+    Some(about(message).fix(Fix::Apply))
+}
+
+/// A routing key of messages that reach no queue from `exchange`.
+fn lost_key(objects: &Objects, exchange: &str) -> Option<String> {
+    let bindings = objects.bindings.iter().filter(|binding| binding.source == exchange);
+    let keys = bindings.map(|binding| example(&binding.routing_key));
+    let mut keys = std::iter::once("any.key".to_owned()).chain(keys);
+    keys.find(|key| route(objects, exchange, key).queues.is_empty())
+}
+
+/// The binding to another exchange that takes such messages.
+fn hiding<'a>(objects: &'a Objects, exchange: &str, key: &str) -> Option<&'a Binding> {
+    let mut bindings = objects.bindings.iter().filter(|b| b.source == exchange && !b.to_queue);
+    bindings.find(|b| overlap(&b.routing_key, key))
+}
+
+/// A routing key that a pattern matches.
+fn example(pattern: &str) -> String {
+    pattern.replace(['*', '#'], "any")
+}
+
+fn lost_dead_letters(examined: &Examined<'_>) -> Vec<Draft> {
+    let queues = examined.queues();
+    queues
+        .filter_map(|(queue, role)| {
+            let exchange = queue.dead_letter_exchange()?;
+            let draft = missing(examined, queue, exchange)
+                .or_else(|| misdirected(examined, queue, role, exchange))?;
+            Some(draft.because(reason(queue)))
+        })
+        .collect()
+}
+
+fn reason(queue: &Queue) -> &'static str {
+    match queue.kind.as_str() {
+        "quorum" => "what comes out of it is stuck or lost, and no worker gets it",
+        _ => "what comes out of it is lost",
+    }
+}
+
+fn missing(examined: &Examined<'_>, queue: &Queue, exchange: &str) -> Option<Draft> {
+    if exchange.is_empty() || examined.objects.exchanges.contains_key(exchange) {
+        return None;
+    }
+    let message = format!("it dead-letters to exchange {exchange}, which does not exist");
+    let fix = format!(
+        "until it is empty: create a fanout exchange {exchange}, and bind exchange {} to it",
+        examined.topology.due_exchange()
+    );
+    Some(Draft::about(Subject::Queue(queue.name.clone()), message).fix(Fix::Text(fix)))
+}
+
+/// What comes due in a level belongs into the queue of its timeout; other dead letters into any queue.
+fn misdirected(
+    examined: &Examined<'_>,
+    queue: &Queue,
+    role: Kind<'_>,
+    exchange: &str,
+) -> Option<Draft> {
+    // Who listens there is not of this topology; what nobody wants is parked.
+    if exchange == examined.topology.compat_due_exchange() {
+        return None;
+    }
+    let keys = dead_letter_keys(examined.topology, examined.objects, queue, role);
+    let lost = keys.into_iter().find_map(|key| {
+        let routed = route(examined.objects, exchange, &key.text);
+        let arrives = routed.queues.iter().any(|target| match &key.queue {
+            Some(base) => number_of(base, target).is_some(),
+            // A level may set one routing key for all that is due.
+            None if role != Kind::Business => examined.role(target) == Some(Kind::Business),
+            None => true,
+        });
+        (!arrives).then_some((key, routed.queues))
+    });
+    let (key, reached) = lost?;
+    let wanted = key.queue.map(|queue| format!(", not to queue {queue}")).unwrap_or_default();
+    let to = match reached.into_iter().collect::<Vec<_>>() {
+        none if none.is_empty() => "no queue".to_owned(),
+        reached => format!("{}{wanted}", reached.join(", ")),
+    };
+    let message = format!(
+        "exchange {exchange} leads what comes out of it with the routing key {} to {to}",
+        key.text
+    );
+    let fix = format!(
+        "until it is empty: bind exchange {} to exchange {exchange}",
+        examined.topology.due_exchange()
+    );
+    Some(Draft::about(Subject::Queue(queue.name.clone()), message).fix(Fix::Text(fix)))
+}
+
+fn several_queues(examined: &Examined<'_>) -> Vec<Draft> {
+    let topology = examined.topology;
+    let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+    let exchanges: Vec<String> = entries.chain([topology.due_exchange()]).collect();
+    exchanges.iter().filter_map(|exchange| of_exchange(examined, exchange)).collect()
+}
+
+/// One finding, with one routing key for each set of queues.
+fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Option<Draft> {
+    let due = exchange == examined.topology.due_exchange();
+    let counts = |queue: &String| match examined.role(queue) {
+        // What is due and goes back into a level is a cycle, which has a rule of its own.
+        Some(Kind::Delay(_)) => !due,
+        role => role.is_some(),
+    };
+    let mut found: BTreeMap<BTreeSet<String>, String> = BTreeMap::new();
+    for key in examined.keys(exchange) {
+        let mut queues = route(examined.objects, exchange, &key).queues;
+        queues.retain(counts);
+        if queues.len() > 1 {
+            found.entry(queues).or_insert(key);
+        }
+    }
+    let mut cases = found.into_iter().map(|(queues, key)| {
+        format!("{key} to {}", queues.into_iter().collect::<Vec<_>>().join(" and "))
+    });
+    let first = cases.next()?;
+    let others: Vec<String> = cases.map(|case| format!("; {case}")).collect();
+    Some(several(examined, exchange, &format!("{first}{}", others.concat())))
+}
+
+fn several(examined: &Examined<'_>, exchange: &str, cases: &str) -> Draft {
+    let message = format!("it sends one message to several queues, by routing key: {cases}");
+    let reason = if exchange == examined.topology.due_exchange() {
+        "the worker of each queue treats the order"
+    } else {
+        "the order comes due more than once, or before its delay"
+    };
+    let mut bindings = examined.objects.bindings.iter();
+    let through = bindings.find(|binding| binding.source == exchange && !binding.to_queue);
+    let fix = through.map_or_else(
+        || Fix::Text("delete or narrow the binding that is too many".to_owned()),
+        |binding| Fix::Unbind(binding.clone()),
+    );
+    Draft::about(Subject::Exchange(exchange.to_owned()), message).because(reason).fix(fix)
+}
+
+/// Both are needed; without reject-publish the broker silently falls back to at-most-once
+/// (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>).
+const NEEDED: [(&str, &str); 2] =
+    [("x-dead-letter-strategy", "at-least-once"), ("x-overflow", "reject-publish")];
+
+fn at_most_once(examined: &Examined<'_>) -> Vec<Draft> {
+    let quorum = examined.queues().filter(|(queue, _)| queue.kind == "quorum");
+    quorum.filter_map(|(queue, _)| lacks(queue, queue.dead_letter_exchange()?)).collect()
+}
+
+fn lacks(queue: &Queue, exchange: &str) -> Option<Draft> {
+    let has = |key: &str| queue.arguments.get(key).and_then(Argument::text);
+    let missing = NEEDED.iter().filter(|(key, value)| has(key) != Some(value));
+    let missing: Vec<String> = missing.map(|(key, value)| format!("{key} = {value}")).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let message = format!("it dead-letters at most once: it lacks {}", missing.join(" and "));
+    let draft = Draft::about(Subject::Queue(queue.name.clone()), message)
+        .because("a message that is due is lost where the queue it goes to is unavailable")
+        .fix(Fix::Text(format!(
+            "keep exchange {exchange} and its queues as they are until this queue is empty"
+        )));
+    Some(draft)
 }

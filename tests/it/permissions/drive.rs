@@ -11,7 +11,7 @@ use overdue::internals::{
     objects::mark,
     plan::{Change, Plan, Snapshot, diff, name_of},
     topology::{Topology, file::QueueType},
-    verify::probe::{Canaries, Fate},
+    verify::{Canaries, Fate},
     wire::Message,
 };
 use reqwest::Method;

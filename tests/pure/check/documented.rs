@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use overdue::internals::{
     diagnostic::Severity,
     topology::{check::RULES, file::schema},
-    verify::rules,
+    verify,
 };
 use serde_json::Value;
 
@@ -32,13 +32,14 @@ fn every_rule_is_documented() {
     let of_files: BTreeMap<&str, String> =
         of_files.chain([("syntax", "error".to_owned())]).collect();
     assert_eq!(documented(OF_FILES), of_files);
-    let of_objects = rules::RULES.iter().map(|rule| (rule.name, rule.severity.to_string()));
+    let of_objects = verify::RULES.iter().map(|rule| (rule.name, rule.severity.to_string()));
     assert_eq!(documented(OF_OBJECTS), of_objects.collect());
 }
 
 #[test]
 fn names_are_unique_and_plain() {
-    let names = RULES.iter().map(|rule| rule.name).chain(rules::RULES.iter().map(|rule| rule.name));
+    let names =
+        RULES.iter().map(|rule| rule.name).chain(verify::RULES.iter().map(|rule| rule.name));
     let names: Vec<&str> = names.collect();
     let mut sorted = names.clone();
     sorted.sort_unstable();

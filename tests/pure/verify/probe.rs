@@ -6,10 +6,7 @@ use overdue::internals::{
     objects::Binding,
     plan::Snapshot,
     topology::Topology,
-    verify::{
-        VerifyReport,
-        probe::{Canaries, Canary, Fate, Tried, judge},
-    },
+    verify::{Canaries, Canary, Fate, Tried, VerifyReport, judge},
 };
 
 use crate::samples::{DELAYED, LADDER, dotted_compat, two_timeouts};

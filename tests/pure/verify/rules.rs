@@ -7,7 +7,7 @@ use overdue::internals::{
     objects::{Argument, Binding, Exchange, Objects, Queue},
     plan::Snapshot,
     topology::{Topology, file::QueueType},
-    verify::{findings, rules},
+    verify::{self, findings},
 };
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn good() -> Objects {
 }
 
 fn check(objects: &Objects) -> Vec<Diagnostic> {
-    rules::check(&topology(), objects)
+    verify::check(&topology(), objects)
 }
 
 fn queue<'a>(objects: &'a mut Objects, name: &str) -> &'a mut Queue {
@@ -92,7 +92,7 @@ proptest! {
     /// No file leads to a cycle, an exchange without an alternate, a key that leads nowhere or to several queues.
     #[test]
     fn every_topology_keeps_every_rule(topology in generate::topology()) {
-        prop_assert_eq!(rules::check(&topology, &topology.objects()), []);
+        prop_assert_eq!(verify::check(&topology, &topology.objects()), []);
     }
 
     /// Whichever level due messages are led back into, it is found.
@@ -101,7 +101,7 @@ proptest! {
         let mut objects = topology.objects();
         let level = topology.delay_queue(level.get(&topology.levels));
         bind(&mut objects, &topology.due_exchange(), &level, "#");
-        let found = about(&rules::check(&topology, &objects));
+        let found = about(&verify::check(&topology, &objects));
         let cycle = format!("dead-letter-cycle queue {level}");
         prop_assert!(found.contains(&cycle), "{:#?}", found);
     }
@@ -237,7 +237,7 @@ fn at_least_once_without_a_condition() {
 fn classic_queues_have_no_conditions() {
     let mut topology = topology();
     topology.queue_type = QueueType::Classic;
-    assert_eq!(rules::check(&topology, &topology.objects()), []);
+    assert_eq!(verify::check(&topology, &topology.objects()), []);
 }
 
 #[test]

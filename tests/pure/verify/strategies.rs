@@ -165,7 +165,7 @@ fn a_policy_that_gives_the_plugins_exchange_an_alternate_exchange() {
     };
     let found = |topology: &Topology, exchange: &str, key: &str| {
         let policies = BTreeMap::from([(exchange.to_owned(), set(key))]);
-        exchange_policies::findings(topology, &Snapshot::of(topology), &policies)
+        exchange_policies(topology, &Snapshot::of(topology), &policies)
     };
     let topology = delayed();
     let text = VerifyReport::new(

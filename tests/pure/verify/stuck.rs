@@ -7,10 +7,7 @@ use overdue::internals::{
     diagnostic::Severity,
     objects::{Argument, routing::route},
     plan::{QueueStats, Snapshot},
-    verify::{
-        blockers::blockers,
-        stuck::{findings, suspects},
-    },
+    verify::{blockers, stuck, suspects},
 };
 use serde_json::json;
 
@@ -32,7 +29,7 @@ fn held(count: u64) -> BTreeMap<String, QueueStats> {
 
 fn severities(before: u64, now: u64, observed: &Snapshot) -> Vec<Severity> {
     let found =
-        findings(&two_timeouts(), observed, &held(before), &held(now), Duration::from_secs(11), 32);
+        stuck(&two_timeouts(), observed, &held(before), &held(now), Duration::from_secs(11), 32);
     found.into_iter().map(|found| found.severity).collect()
 }
 

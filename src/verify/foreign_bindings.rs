@@ -1,10 +1,13 @@
 //! Bindings that the topology does not have, on its exchanges and queues.
 
-use super::queues::{is_probe, role};
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::Binding,
-    plan::{generation::Resolved, own_queues::Kind, snapshot::Snapshot},
+    plan::{
+        generation::Resolved,
+        own_queues::{Kind, role},
+        snapshot::Snapshot,
+    },
     topology::Topology,
 };
 
@@ -89,48 +92,37 @@ impl Foreign<'_> {
             }
             (false, false) => "it also gets messages that are not for it",
         };
-        Diagnostic {
-            rule: "additional-binding",
-            severity: Severity::Error,
-            subject: destination(binding),
-            message: format!("it is bound to exchange {}{}", binding.source, by(binding)),
-            reason: Some(reason.to_owned()),
-            fix: Some(Fix::Unbind(binding.clone())),
-        }
+        Diagnostic::new(
+            "additional-binding",
+            Severity::Error,
+            destination(binding),
+            format!("it is bound to exchange {}{}", binding.source, by(binding)),
+        )
+        .because(reason)
+        .fix(Fix::Unbind(binding.clone()))
     }
 
     /// A consumer binds its queue to the name that it knows; messages are not due there.
     fn early(&self, binding: &Binding) -> Diagnostic {
         let due = self.topology.compat_due_exchange();
-        Diagnostic {
-            rule: "early-binding",
-            severity: Severity::Error,
-            subject: destination(binding),
-            message: format!("it is bound to exchange {}{}", binding.source, by(binding)),
-            reason: Some(format!(
+        Diagnostic::new("early-binding", Severity::Error, destination(binding), format!("it is bound to exchange {}{}", binding.source, by(binding))).because(format!(
                 "it gets messages at once, without their delay; when they are due they come to {due}"
-            )),
-            fix: Some(Fix::Text(format!(
+            )).fix(Fix::Text(format!(
                 "a worker moves it to {due} within seconds, if it may; or run `overdue exit-plugin --bind`"
-            ))),
-        }
+            )))
     }
 
     /// Somebody else takes messages from an exchange of ours.
     fn subscriber(&self, binding: &Binding) -> Diagnostic {
         let (severity, reason) = self.taken_by_a_subscriber(&binding.source);
-        Diagnostic {
-            rule: "foreign-subscriber",
+        Diagnostic::new(
+            "foreign-subscriber",
             severity,
-            subject: Subject::Exchange(binding.source.clone()),
-            message: format!(
-                "{}, not of this topology, is bound{}",
-                destination(binding),
-                by(binding)
-            ),
-            reason: Some(reason.to_owned()),
-            fix: Some(Fix::Unbind(binding.clone())),
-        }
+            Subject::Exchange(binding.source.clone()),
+            format!("{}, not of this topology, is bound{}", destination(binding), by(binding)),
+        )
+        .because(reason)
+        .fix(Fix::Unbind(binding.clone()))
     }
 
     fn taken_by_a_subscriber(&self, exchange: &str) -> (Severity, &'static str) {
@@ -170,18 +162,18 @@ impl Foreign<'_> {
             let reason = "messages bypass the entry exchange, and the queue can never be retired";
             (Severity::Warning, reason, Fix::Unbind(binding.clone()))
         };
-        Diagnostic {
-            rule: "foreign-publisher",
+        Diagnostic::new(
+            "foreign-publisher",
             severity,
-            subject: destination(binding),
-            message: format!(
+            destination(binding),
+            format!(
                 "it is bound to exchange {}, not of this topology{}",
                 binding.source,
                 by(binding)
             ),
-            reason: Some(reason.to_owned()),
-            fix: Some(fix),
-        }
+        )
+        .because(reason)
+        .fix(fix)
     }
 }
 
@@ -196,4 +188,12 @@ fn by(binding: &Binding) -> String {
         ("", false) => ", by headers".to_owned(),
         (key, _) => format!(", by {key}"),
     }
+}
+
+/// Whether this is the queue of a probe that runs: its name is one, and it is exclusive to a connection. One that has
+/// come since the queues were listed passes for one; the next reading shows what it is.
+fn is_probe(topology: &Topology, observed: &Snapshot, queue: &str) -> bool {
+    let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix(".probe."));
+    let exclusive = |name| observed.objects.queues.get(name).is_none_or(|queue| queue.exclusive);
+    rest.is_some_and(|rest| !rest.is_empty()) && exclusive(queue)
 }

@@ -1,7 +1,5 @@
 //! What a plan would do, as findings: objects that are missing or have another shape.
 
-mod compat;
-
 use std::collections::BTreeSet;
 
 use super::dead_letters::SLOTS;
@@ -9,40 +7,24 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, DELAYED_MESSAGE, Queue},
     plan::{
-        Change, Difference, Draining, Note, Plan, Refusal, count_of,
-        generation::Resolved,
+        Change, Difference, Draining, Note, Plan, Refusal, Step, count_of,
+        generation::{Resolved, number_of},
         own_queues::{Hold, Kind, kind},
     },
     text::counted,
     topology::{Topology, file::QueueType, strategy::Strategy},
 };
 
+/// What becomes of messages until the plan is carried out, worst case; one finding per thing to do.
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
     let shape = Shape { topology, plan, resolved, created: created(plan) };
-    let steps = plan.steps.iter().filter_map(|step| match &step.change {
-        // The marks are reported by their queues.
-        Change::CreateExchange(exchange) if exchange.name == topology.mark_exchange() => None,
-        Change::CreateExchange(exchange) => Some(shape.exchange(&exchange.name)),
-        Change::CreateQueue(queue) => Some(shape.queue(queue)),
-        Change::Bind(binding) => shape.binding(binding),
-        Change::Leave(mark) => Some(leaving(&mark.destination, &step.reason.to_string())),
-        Change::Unbind(binding) if binding.mark_of().is_some() => {
-            Some(leaving(&binding.destination, &step.reason.to_string()))
-        }
-        Change::Unbind(binding) => shape.retired(binding, &step.reason.to_string()),
-        Change::DeleteQueue { queue, .. } => shape.empty(queue),
-        Change::DeleteExchange { exchange } => Some(retired_exchange(
-            exchange,
-            "it delayed with another strategy, and nothing comes to it any more",
-        )),
-    });
-    let exchanges = plan
-        .retired_exchanges
-        .iter()
-        .map(|it| retired_exchange(&it.exchange, &it.needed.to_string()));
-    let draining = plan.draining.iter().filter_map(|queue| shape.draining(queue));
-    let refusals = plan.refusals.iter().filter_map(|refusal| shape.refusal(refusal));
     // A queue that is being replaced is reported as changed, and no more.
+    let steps = plan.steps.iter().filter(|step| !shape.is_replaced(step.change.queue()));
+    let steps = steps.filter_map(|step| shape.step(step));
+    let refusals = plan.refusals.iter().filter_map(|refusal| shape.refusal(refusal));
+    let draining = plan.draining.iter().filter(|it| !shape.is_replaced(&it.queue)).map(draining);
+    let exchanges = plan.retired_exchanges.iter();
+    let exchanges = exchanges.map(|it| retired_exchange(&it.exchange, &it.needed.to_string()));
     let replaced =
         |it: &&Note| matches!(it, Note::Unmarked { queue, .. } if shape.is_replaced(queue));
     let notes = plan.notes.iter().filter(|note| !replaced(note)).map(note);
@@ -51,7 +33,7 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
 
 /// Exchanges and queues that the plan creates: what belongs to them is not reported again.
 fn created(plan: &Plan) -> BTreeSet<&str> {
-    let names = plan.steps.iter().filter_map(|step| match &step.change {
+    let names = plan.changes().filter_map(|change| match change {
         Change::CreateExchange(exchange) => Some(exchange.name.as_str()),
         Change::CreateQueue(queue) => Some(queue.name.as_str()),
         _ => None,
@@ -60,8 +42,12 @@ fn created(plan: &Plan) -> BTreeSet<&str> {
 }
 
 fn note(note: &Note) -> Diagnostic {
-    let (rule, subject, message, reason) = match note {
-        Note::Unmarked { queue, exchange, mark } => (
+    let note_on = |rule, subject, message: String, reason: String| {
+        let fix = Fix::Text("nothing, if that is meant".to_owned());
+        Diagnostic::new(rule, Severity::Note, subject, message).because(reason).fix(fix)
+    };
+    match note {
+        Note::Unmarked { queue, exchange, mark } => note_on(
             "unmarked-queue",
             on(queue),
             "it has the name of a queue of this topology and not its mark: it is left alone"
@@ -70,55 +56,30 @@ fn note(note: &Note) -> Diagnostic {
                 "nothing says that overdue made it; one that it made is bound to {exchange} by {mark}"
             ),
         ),
-        Note::Consumed { queue, consumers } => (
+        Note::Consumed { queue, consumers } => note_on(
             "foreign-consumer",
             on(queue),
             format!("it is retired, and {} of somebody else", counted(*consumers, "consumer")),
             "what somebody reads is not taken out of use".to_owned(),
         ),
-        Note::Unused { topology, queues, messages } => (
+        Note::Unused { topology, queues, messages } => note_on(
             "unused-topology",
             Subject::Area("Topology"),
             format!("{topology} has {} here that nobody consumes", counted(*queues, "queue")),
             format!("{} in them", counted(*messages, "message")),
         ),
-    };
-    let (severity, fix) = (Severity::Note, Some(Fix::Text("nothing, if that is meant".to_owned())));
-    Diagnostic { rule, severity, subject, message, reason: Some(reason), fix }
-}
-
-/// The mark of what leaves is missing, or has to go.
-fn leaving(queue: &str, reason: &str) -> Diagnostic {
-    Diagnostic {
-        rule: "retired-queue",
-        severity: Severity::Note,
-        subject: on(queue),
-        message: "it is not marked as the topology says".to_owned(),
-        reason: Some(reason.to_owned()),
-        fix: Some(Fix::Apply),
     }
 }
 
-fn unmarked_exchange(name: &str) -> Diagnostic {
-    Diagnostic {
-        rule: "unmarked-exchange",
-        severity: Severity::Note,
-        subject: exchange(name),
-        message: "it is not marked as an exchange of this topology".to_owned(),
-        reason: Some("an exchange without a mark is not retired later".to_owned()),
-        fix: Some(Fix::Apply),
-    }
+fn draining(Draining { queue, messages, drains }: &Draining) -> Diagnostic {
+    let message = format!("it is retired and holds {} {drains}", count_of(*messages));
+    Diagnostic::new("draining", Severity::Note, on(queue), message)
+        .because("it is kept until it is empty, so that no message is lost")
+        .fix(Fix::Text("nothing now; overdue apply deletes it once it is empty".to_owned()))
 }
 
 fn retired_exchange(name: &str, reason: &str) -> Diagnostic {
-    Diagnostic {
-        rule: "retired-exchange",
-        severity: Severity::Note,
-        subject: exchange(name),
-        message: "it is no longer in the topology".to_owned(),
-        reason: Some(reason.to_owned()),
-        fix: Some(Fix::Apply),
-    }
+    apply_note("retired-exchange", exchange(name), "it is no longer in the topology", reason)
 }
 
 struct Shape<'a> {
@@ -129,6 +90,42 @@ struct Shape<'a> {
 }
 
 impl Shape<'_> {
+    fn step(&self, Step { change, reason }: &Step) -> Option<Diagnostic> {
+        let leaving = |mark: &Binding| {
+            let message = "it is not marked as the topology says";
+            apply_note("retired-queue", on(&mark.destination), message, &reason.to_string())
+        };
+        Some(match change {
+            // The marks are reported by their queues.
+            Change::CreateExchange(it) if it.name == self.topology.mark_exchange() => return None,
+            Change::CreateExchange(exchange) => self.exchange(&exchange.name),
+            Change::CreateQueue(queue) => self.queue(queue),
+            Change::Bind(mark) if mark.mark_of().is_some() => unmarked(mark),
+            Change::Bind(binding) => return self.binding(binding),
+            Change::Leave(mark) => leaving(mark),
+            Change::Unbind(mark) if mark.mark_of().is_some() => leaving(mark),
+            Change::Unbind(binding) => retired(binding, &reason.to_string()),
+            // One that is still bound is reported as that.
+            Change::DeleteQueue { queue, .. } if self.is_unbound(queue) => return None,
+            Change::DeleteQueue { queue, .. } => apply_note(
+                "retired-queue",
+                on(queue),
+                "it is retired and empty",
+                "nothing is bound to it, so it can be deleted",
+            ),
+            Change::DeleteExchange { exchange } => retired_exchange(
+                exchange,
+                "it delayed with another strategy, and nothing comes to it any more",
+            ),
+        })
+    }
+
+    /// Whether the plan takes a binding of it away.
+    fn is_unbound(&self, queue: &str) -> bool {
+        let mut changes = self.plan.changes();
+        changes.any(|it| matches!(it, Change::Unbind(binding) if binding.destination == queue))
+    }
+
     fn exchange(&self, name: &str) -> Diagnostic {
         let quorum = self.topology.queue_type == QueueType::Quorum;
         let entry = self.topology.entries().iter().any(|entry| entry.exchange == name);
@@ -196,13 +193,6 @@ impl Shape<'_> {
 
     fn binding(&self, binding: &Binding) -> Option<Diagnostic> {
         let Binding { source, destination, routing_key, .. } = binding;
-        if binding.mark_of().is_some() {
-            return if binding.to_queue {
-                self.unmarked(destination)
-            } else {
-                Some(unmarked_exchange(destination))
-            };
-        }
         if self.created.contains(source.as_str()) || self.created.contains(destination.as_str()) {
             return None;
         }
@@ -236,62 +226,6 @@ impl Shape<'_> {
         kind == Some(Kind::Business)
     }
 
-    /// Where another reason is given to apply, that adopts it as well.
-    fn unmarked(&self, queue: &str) -> Option<Diagnostic> {
-        (!self.is_replaced(queue)).then(|| Diagnostic {
-            rule: "unmarked-queue",
-            severity: Severity::Note,
-            subject: on(queue),
-            message: "it is not marked as a queue of this topology".to_owned(),
-            reason: Some("a queue without a mark is not retired later".to_owned()),
-            fix: Some(Fix::Apply),
-        })
-    }
-
-    fn retired(&self, binding: &Binding, reason: &str) -> Option<Diagnostic> {
-        (!self.is_replaced(&binding.destination)).then(|| Diagnostic {
-            rule: "retired-queue",
-            severity: Severity::Warning,
-            subject: if binding.to_queue {
-                on(&binding.destination)
-            } else {
-                exchange(&binding.destination)
-            },
-            message: format!("it is still bound to exchange {}", binding.source),
-            reason: Some(reason.to_owned()),
-            fix: Some(Fix::Apply),
-        })
-    }
-
-    /// Where it is still bound, that is what is reported.
-    fn empty(&self, queue: &str) -> Option<Diagnostic> {
-        let bound = self.plan.steps.iter().any(
-            |step| matches!(&step.change, Change::Unbind(binding) if binding.destination == queue),
-        );
-        (!bound && !self.is_replaced(queue)).then(|| Diagnostic {
-            rule: "retired-queue",
-            severity: Severity::Note,
-            subject: on(queue),
-            message: "it is retired and empty".to_owned(),
-            reason: Some("nothing is bound to it, so it can be deleted".to_owned()),
-            fix: Some(Fix::Apply),
-        })
-    }
-
-    fn draining(&self, Draining { queue, messages, drains }: &Draining) -> Option<Diagnostic> {
-        (!self.is_replaced(queue)).then(|| Diagnostic {
-            rule: "draining",
-            severity: Severity::Note,
-            subject: on(queue),
-            message: format!("it is retired and holds {} {drains}", count_of(*messages)),
-            reason: Some("it is kept until it is empty, so that no message is lost".to_owned()),
-            fix: Some(Fix::Text(
-                "nothing now; overdue apply deletes it once it is empty".to_owned(),
-            )),
-        })
-    }
-
-    /// A queue that is being replaced is reported as changed, and no more.
     fn is_replaced(&self, queue: &str) -> bool {
         self.resolved.replaces.values().any(|old| old.queue == queue)
     }
@@ -303,30 +237,26 @@ impl Shape<'_> {
             }
             // Of the command line, not of the broker.
             Refusal::Kept { .. } => None,
-            Refusal::Occupied { queue, messages } => Some(Diagnostic {
-                rule: "occupied-queue",
-                severity: Severity::Warning,
-                subject: on(queue),
-                message: format!(
-                    "it is no longer in the topology and holds {}",
-                    count_of(*messages)
-                ),
-                reason: Some("no worker with this topology takes them".to_owned()),
-                fix: Some(Fix::Text(format!(
+            Refusal::Occupied { queue, messages } => {
+                let message =
+                    format!("it is no longer in the topology and holds {}", count_of(*messages));
+                let fix = format!(
                     "let a worker with the old topology finish them, or lose them: overdue apply --discard {queue}"
-                ))),
-            }),
+                );
+                let found =
+                    Diagnostic::new("occupied-queue", Severity::Warning, on(queue), message);
+                Some(found.because("no worker with this topology takes them").fix(Fix::Text(fix)))
+            }
         }
     }
 
     fn changed_exchange(&self, name: &str, differences: &[Difference]) -> Diagnostic {
         let park = self.topology.park_exchange();
         let desired = self.resolved.objects.exchanges.get(name);
-        let reason = if desired.is_some_and(|it| it.kind == DELAYED_MESSAGE)
-            && differences.iter().any(|it| it.property == "alternate-exchange")
-        {
+        let alternate = differences.iter().any(|it| it.property == "alternate-exchange");
+        let reason = if alternate && desired.is_some_and(|it| it.kind == DELAYED_MESSAGE) {
             "the plugin sends each notice to the alternate exchange at once".to_owned()
-        } else if differences.iter().any(|d| d.property == "alternate-exchange") {
+        } else if alternate {
             format!(
                 "without {park} as its alternate exchange, messages without a route are lost or, once there are \
                  {SLOTS} of them, block their level"
@@ -335,11 +265,73 @@ impl Shape<'_> {
             "messages are not routed as the topology says".to_owned()
         };
         let fix = "RabbitMQ cannot change an exchange: stop the publishers, delete it, and run overdue apply";
-        Diagnostic {
-            fix: Some(Fix::Text(fix.to_owned())),
-            ..error("changed-exchange", exchange(name), list(differences), &reason)
+        error("changed-exchange", exchange(name), list(differences), &reason)
+            .fix(Fix::Text(fix.to_owned()))
+    }
+
+    /// What becomes of messages without an exchange of `[compat.x-delay]`.
+    fn compat_exchange(&self, name: &str) -> Option<&'static str> {
+        let compat = self.topology.compat.as_ref()?;
+        let old_name = name == compat.exchange;
+        if old_name || name == self.topology.compat_in_exchange() {
+            return Some(if old_name {
+                "programs that were written for the plugin get 404 for each publish and lose their channel"
+            } else {
+                "what is published to the old name is dropped"
+            });
+        }
+        if name == self.topology.compat_rest_exchange() {
+            return Some("what has an `x-delay` that is not a level is dropped");
+        }
+        let due = name == self.topology.compat_due_exchange();
+        due.then_some("what comes due there is stuck in its level, or waits for the worker")
+    }
+
+    /// What becomes of messages without a queue of `[compat.x-delay]`.
+    fn without_compat(&self, queue: &str) -> Option<&'static str> {
+        self.topology.compat.as_ref()?;
+        if number_of(&self.topology.compat_queue(), queue).is_some() {
+            return Some("what has an `x-delay` that is not a level is parked");
+        }
+        let delays = |level| number_of(&self.topology.compat_delay_queue(level), queue).is_some();
+        let level = self.topology.compat_levels().any(delays);
+        level.then_some("what has this `x-delay` goes through a worker")
+    }
+
+    /// What is on its way for `[compat.x-delay]` comes back to its queue where levels or the ladder let it out.
+    fn compat_way_back(&self, binding: &Binding) -> Option<&'static str> {
+        self.topology.compat.as_ref()?;
+        let to_it = number_of(&self.topology.compat_queue(), &binding.destination).is_some();
+        let back = to_it && binding.source == self.topology.due_exchange();
+        let rest = to_it && binding.source == self.topology.compat_rest_exchange();
+        match (back, rest) {
+            (true, _) => Some(
+                "what waits in the levels or the ladder with an `x-delay` is parked when it comes out",
+            ),
+            (_, true) => Some("what has an `x-delay` that is not a level is parked"),
+            _ => None,
         }
     }
+}
+
+/// It has to get its mark.
+fn unmarked(mark: &Binding) -> Diagnostic {
+    let (what, rule, subject) = if mark.to_queue {
+        ("a queue", "unmarked-queue", on(&mark.destination))
+    } else {
+        ("an exchange", "unmarked-exchange", exchange(&mark.destination))
+    };
+    let message = format!("it is not marked as {what} of this topology");
+    apply_note(rule, subject, message, &format!("{what} without a mark is not retired later"))
+}
+
+fn retired(binding: &Binding, reason: &str) -> Diagnostic {
+    let name = &binding.destination;
+    let subject = if binding.to_queue { on(name) } else { exchange(name) };
+    let message = format!("it is still bound to exchange {}", binding.source);
+    Diagnostic::new("retired-queue", Severity::Warning, subject, message)
+        .because(reason)
+        .fix(Fix::Apply)
 }
 
 /// An error that `overdue apply` fixes.
@@ -349,14 +341,17 @@ fn error(
     message: impl Into<String>,
     reason: &str,
 ) -> Diagnostic {
-    Diagnostic {
-        rule,
-        severity: Severity::Error,
-        subject,
-        message: message.into(),
-        reason: Some(reason.to_owned()),
-        fix: Some(Fix::Apply),
-    }
+    Diagnostic::new(rule, Severity::Error, subject, message).because(reason).fix(Fix::Apply)
+}
+
+/// What `overdue apply` puts in order, and does no harm until then.
+fn apply_note(
+    rule: &'static str,
+    subject: Subject,
+    message: impl Into<String>,
+    reason: &str,
+) -> Diagnostic {
+    Diagnostic::new(rule, Severity::Note, subject, message).because(reason).fix(Fix::Apply)
 }
 
 fn exchange(name: &str) -> Subject {
