@@ -132,7 +132,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 /// The map, the entry, and the list of what tests see name every room, and belong to none.
-fn is_in_a_room(source: &&Source) -> bool {
+fn is_in_a_room(source: &Source) -> bool {
     !["lib", "main", "internals"].contains(&source.room())
 }
 
@@ -143,7 +143,8 @@ fn assert_none(wrong: &[String], advice: &str) {
 #[test]
 fn every_room_has_a_row_and_every_row_a_room() {
     let sources = sources();
-    let in_src: BTreeSet<&str> = sources.iter().filter(is_in_a_room).map(Source::room).collect();
+    let in_src: BTreeSet<&str> =
+        sources.iter().filter(|it| is_in_a_room(it)).map(Source::room).collect();
     let rooms = rooms();
     let in_table: BTreeSet<&str> = rooms.iter().map(|room| room.name.as_str()).collect();
     assert_eq!(in_src, in_table, "src (left) and the table of ARCHITECTURE.md (right)");
@@ -155,7 +156,7 @@ fn rooms_import_only_rooms_above_them() {
     let rooms = rooms();
     let place = |name: &str| rooms.iter().position(|room| room.name == name);
     let mut wrong = Vec::new();
-    for source in sources().iter().filter(is_in_a_room) {
+    for source in sources().iter().filter(|it| is_in_a_room(it)) {
         let Some(own) = place(source.room()) else { continue };
         for import in source.imports() {
             let Some(other) = place(import) else { continue };
