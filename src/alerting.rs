@@ -1,13 +1,237 @@
-//! Alerts without a monitoring system: when something has been wrong for long enough to say so, what is said, and in which
-//! form a webhook wants it. Data in, data out; [`crate::notify`] sends it.
+//! Alerts without a monitoring system: each `[[alert]]` sends one message when a condition begins and one when it is over, to
+//! a webhook or by mail.
+//!
+//! Each alert has a task of its own and one message at a time. A message that is not taken is made again from what is known
+//! then, so nothing queues up, and no order waits for any of it.
 
-pub(crate) mod answer;
-pub(crate) mod facts;
-pub(crate) mod format;
-pub(crate) mod kind;
-pub(crate) mod lot;
-pub(crate) mod mail;
-pub(crate) mod notice;
-pub(crate) mod request;
-mod signature;
-pub(crate) mod watcher;
+pub(crate) mod channel;
+pub(crate) mod message;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    condition::{Condition, Facts, Judgement},
+    config::AlertSettings,
+    shutdown::Stop,
+    telemetry,
+};
+use channel::{Channel, Refused, pause};
+use message::{Message, Sender};
+
+/// How often the facts are read, or after `worker.watch_every` if that is shorter.
+const READ_EVERY: Duration = Duration::from_secs(5);
+
+/// One `[[alert]]`, ready to send.
+pub(crate) struct Alert {
+    name: String,
+    topology: String,
+    host: String,
+    channel: Channel,
+    episodes: Mutex<Episodes>,
+    /// There are new facts.
+    observed: Notify,
+}
+
+impl Alert {
+    /// Reads its files and checks everything that can be checked without sending.
+    ///
+    /// # Errors
+    /// What is wrong. No URL and no body is quoted.
+    pub(crate) fn new(settings: &AlertSettings, topology: &str) -> Result<Self, String> {
+        let name = settings.name.clone();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let channel = Channel::new(settings, &host)?;
+        let episodes = Mutex::new(Episodes::new(Rule {
+            on: settings.on.clone(),
+            not_ready_for: settings.not_ready_for.as_duration(),
+            over_after: settings.over_after.as_duration(),
+            again_after: settings.again_after.as_duration(),
+        }));
+        let topology = topology.to_owned();
+        Ok(Self { name, topology, host, channel, episodes, observed: Notify::new() })
+    }
+
+    /// As the settings call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its messages go: scheme, host and port, and nothing that is secret.
+    pub(crate) fn destination(&self) -> String {
+        self.channel.destination()
+    }
+
+    /// Sends one message; what the other side answered.
+    pub(crate) async fn send(&self, message: &Message) -> Result<String, Refused> {
+        let Self { name, topology, host, .. } = self;
+        self.channel.send(message, &Sender { alert: name, topology, host }).await
+    }
+
+    fn episodes(&self) -> MutexGuard<'_, Episodes> {
+        self.episodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn due(&self) -> Option<Message> {
+        self.episodes().due(Instant::now())
+    }
+
+    /// Sends what is due, for ever.
+    async fn speak(&self) {
+        let mut failures = 0;
+        loop {
+            self.observed.notified().await;
+            while let Some(message) = self.due() {
+                match self.send(&message).await {
+                    Ok(answer) => {
+                        self.episodes().sent(Instant::now(), &message);
+                        telemetry::alerts::sent(&self.name, &message.about(), &answer);
+                        failures = 0;
+                    }
+                    Err(Refused { reason, retry_after }) => {
+                        failures += 1;
+                        let pause = pause(failures, retry_after);
+                        telemetry::alerts::failed(&self.name, failures == 1, &reason, pause);
+                        tokio::time::sleep(pause).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reads `facts` and sends what the alerts are about, until a stop is asked for: a worker that stops has nothing more to say.
+pub(crate) async fn watch(
+    alerts: Vec<Alert>,
+    read_every: Duration,
+    facts: impl Fn() -> Facts,
+    stop: Stop,
+) {
+    let alerts: Vec<Arc<Alert>> = alerts.into_iter().map(Arc::new).collect();
+    for alert in &alerts {
+        let (alert, stop) = (Arc::clone(alert), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = stop.requested() => {}
+                () = alert.speak() => {}
+            }
+        });
+    }
+    while !stop.is_requested() {
+        let facts = facts();
+        for alert in &alerts {
+            alert.episodes().observe(Instant::now(), &facts);
+            alert.observed.notify_one();
+        }
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            () = tokio::time::sleep(read_every.min(READ_EVERY)) => {}
+        }
+    }
+}
+
+/// When one alert has something to say.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What it is on.
+    pub on: BTreeSet<Condition>,
+    /// A worker that is not ready for this long is worth a message.
+    pub not_ready_for: Duration,
+    /// A condition that has not been seen for this long is over.
+    pub over_after: Duration,
+    /// A condition that is still wrong is reported again after this long.
+    pub again_after: Duration,
+}
+
+/// What one alert has seen, and reported.
+#[derive(Debug)]
+pub struct Episodes {
+    rule: Rule,
+    open: BTreeMap<Condition, Episode>,
+}
+
+/// A condition from its beginning until its end is reported.
+#[derive(Debug)]
+struct Episode {
+    began: Instant,
+    seen: Instant,
+    is_over: bool,
+    sent: Option<Instant>,
+    text: String,
+}
+
+impl Episodes {
+    /// Nothing is seen yet.
+    #[must_use]
+    pub const fn new(rule: Rule) -> Self {
+        Self { rule, open: BTreeMap::new() }
+    }
+
+    /// Takes a reading. None may be left out: some facts say what was since the one before.
+    pub fn observe(&mut self, now: Instant, facts: &Facts) {
+        for condition in &self.rule.on {
+            match facts.judge(*condition) {
+                Judgement::Wrong(text) => {
+                    let (is_over, sent) = (false, None);
+                    let new = Episode { began: now, seen: now, is_over, sent, text: String::new() };
+                    let episode = self.open.entry(*condition).or_insert(new);
+                    (episode.seen, episode.is_over, episode.text) = (now, false, text);
+                }
+                Judgement::Right => {
+                    let Some(episode) = self.open.get_mut(condition) else { continue };
+                    episode.is_over =
+                        now.saturating_duration_since(episode.seen) >= self.rule.over_after;
+                    if episode.sent.is_none() && !self.rule.is_long_enough(*condition, episode) {
+                        self.open.remove(condition);
+                    }
+                }
+                Judgement::Unknown => {}
+            }
+        }
+    }
+
+    /// The message that is due now; it stays due until [`Episodes::sent`].
+    #[must_use]
+    pub fn due(&self, now: Instant) -> Option<Message> {
+        let is_due = |(condition, episode): &(&Condition, &Episode)| match episode.sent {
+            None => self.rule.is_long_enough(**condition, episode),
+            Some(sent) => {
+                let since = now.saturating_duration_since(sent);
+                episode.is_over || since >= self.rule.again_after
+            }
+        };
+        let (condition, episode) = self.open.iter().find(is_due)?;
+        Some(Message {
+            condition: Some(*condition),
+            is_over: episode.is_over,
+            text: episode.text.clone(),
+            lasted: now.saturating_duration_since(episode.began),
+        })
+    }
+
+    /// The other side has taken this message.
+    pub fn sent(&mut self, now: Instant, message: &Message) {
+        let Some(condition) = message.condition else { return };
+        let Some(episode) = self.open.get_mut(&condition) else { return };
+        match (message.is_over, episode.is_over) {
+            (true, true) => _ = self.open.remove(&condition),
+            // It came again while its end was sent.
+            (true, false) => episode.sent = None,
+            (false, _) => episode.sent = Some(now),
+        }
+    }
+}
+
+impl Rule {
+    fn is_long_enough(&self, condition: Condition, episode: &Episode) -> bool {
+        let lasted = episode.seen.saturating_duration_since(episode.began);
+        condition != Condition::NotReady || lasted >= self.not_ready_for
+    }
+}

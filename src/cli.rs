@@ -1,7 +1,6 @@
 //! The program: its command line, one match, the runtime and the exit code. Data on standard output, everything else on
 //! standard error.
 
-mod alert;
 mod apply;
 mod check;
 mod database;
@@ -82,9 +81,6 @@ enum Command {
     Parked(parked::Parked),
     /// Publish a notice for every open order: the broker has lost them, or is a new one; shows them first, and asks
     Rebuild(rebuild::Rebuild),
-    /// Messages about what is wrong, to webhooks and by mail
-    #[command(subcommand)]
-    Alert(alert::Alert),
     /// Publish due notices: one, or many as JSON lines from standard input
     Publish(publish::Publish),
     /// Show the way of a notice: exchange, routing key, queues, and when it is due; without a broker
@@ -147,7 +143,6 @@ impl Cli {
             Command::Status(status) => status.run(&settings).await,
             Command::Parked(parked) => parked.run(&settings).await,
             Command::Rebuild(rebuild) => rebuild.run(&settings).await,
-            Command::Alert(alert) => alert.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
             Command::Explain(explain) => explain.run(&settings).await,
             Command::Effect(effect) => effect.run(&settings).await,

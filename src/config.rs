@@ -1,7 +1,6 @@
 //! Settings in layers: defaults < `overdue.toml` < environment (`OVERDUE_…`, `__` between parts) < flags.
 
 mod alert;
-mod alert_keys;
 #[allow(dead_code, unused_imports, reason = "replaced with the settings")]
 mod document;
 mod environment;
@@ -21,7 +20,6 @@ pub(crate) use alert::AlertSettings;
 pub(crate) use error::SettingsError;
 pub(crate) use listen::Listen;
 pub use millis::Millis;
-pub(crate) use secret_text::SecretText;
 pub use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, LogFormat, LogSettings};
 pub use settings::{EventsSettings, PublishScheduled, ScheduleSettings, Settings, WorkerSettings};

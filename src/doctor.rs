@@ -23,7 +23,7 @@ use crate::diagnostic::{
     Diagnostic, Draft, Rendered, Severity, Subject, Target, counts_by_severity,
 };
 use crate::text::one_line;
-use facts::Facts;
+use facts::{Facts, SentAlert};
 
 /// Version of `doctor -o json`.
 const VERSION: u32 = 2;
@@ -107,7 +107,8 @@ pub fn diagnose(facts: &Facts) -> DoctorReport {
     let run = |check: &Check| -> Diagnostic {
         (check.judge)(facts).complete(check.name, Severity::Ok, Subject::Area(check.area))
     };
-    let checks: Vec<Diagnostic> = CHECKS.iter().map(run).collect();
+    let mut checks: Vec<Diagnostic> = CHECKS.iter().map(run).collect();
+    checks.extend(facts.alerts.iter().map(sent));
     let severities = || checks.iter().map(|check| check.severity);
     // No check has a fix that needs them.
     let target = Target { topology: "", virtual_host: &facts.broker.virtual_host };
@@ -117,6 +118,18 @@ pub fn diagnose(facts: &Facts) -> DoctorReport {
         summary: format!("{} checks: {}", checks.len(), counts_by_severity(severities())),
         checks: checks.iter().map(|check| check.rendered(&target)).collect(),
     }
+}
+
+/// A test message is a check like the others.
+fn sent(SentAlert { alert, to, answer }: &SentAlert) -> Diagnostic {
+    let draft = match answer {
+        Ok(answer) => Draft::ok(format!("{alert} ({to}) is taken: {answer}")),
+        Err(reason) => Draft::error(
+            format!("{alert} ({to}) is not taken: {reason}"),
+            "docs/alerts.md says what each of them needs",
+        ),
+    };
+    draft.complete("sent", Severity::Ok, Subject::Area("Alerts"))
 }
 
 impl fmt::Display for DoctorReport {

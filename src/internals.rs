@@ -4,16 +4,11 @@
 
 pub mod alerting {
     pub use crate::alerting::{
-        answer::{answer, retry_after},
-        facts::Facts,
-        format::Format,
-        kind::Kind,
-        lot::Lot,
-        mail::mail,
-        notice::{Condition, Item, Notice, Sender},
-        request::{Request, request, text},
-        watcher::{Rule, Watcher},
+        Episodes, Rule,
+        channel::{pause, retry_after},
+        message::{Message, PLACEHOLDERS, Sender, Template},
     };
+    pub use crate::condition::{Condition, Facts, Unpublished};
 }
 pub mod broker {
     pub use crate::broker::{
@@ -315,7 +310,7 @@ pub mod worker {
         pub use crate::decisions::progress::{Progress, Suspect};
     }
     pub mod readiness {
-        pub use crate::decisions::readiness::{Answer, Condition, Session, WorkerState};
+        pub use crate::decisions::readiness::{Answer, ReadyCondition, Session, WorkerState};
     }
     pub mod schedule {
         pub use crate::decisions::schedule::Schedule;

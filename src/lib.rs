@@ -170,6 +170,7 @@ mod broker;
     reason = "doc comments of arguments are help texts, shown as they are"
 )]
 mod cli;
+mod condition;
 mod config;
 mod decisions;
 mod demo;
@@ -183,7 +184,6 @@ mod graph;
 pub mod internals;
 mod ladder;
 mod listen;
-mod notify;
 mod objects;
 mod order;
 mod order_service;

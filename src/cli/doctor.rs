@@ -10,13 +10,14 @@ use super::{
     setup::{self, now},
 };
 use crate::{
+    alerting::{Alert, message::Message},
     broker::health,
-    config::Settings,
+    config::{AlertSettings, Settings},
     doctor::{
         self,
         facts::{
             AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
-            MachineFacts, Session,
+            MachineFacts, SentAlert, Session,
         },
     },
     store::orders::Effect,
@@ -28,11 +29,24 @@ use crate::{
 pub(super) struct Doctor {
     #[command(flatten)]
     output: Output,
+    /// Send a test message for each [[alert]] of the settings, and show what the other side answers
+    #[arg(long)]
+    send_alert: bool,
 }
 
 impl Doctor {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let report = doctor::diagnose(&facts(settings).await);
+        if self.send_alert && settings.alert.is_empty() {
+            return Err(Failure::configuration(
+                "the settings have no alert: write one below [[alert]] in overdue.toml (docs/alerts.md)",
+            ));
+        }
+        let mut facts = facts(settings).await;
+        if self.send_alert {
+            let topology = facts.topology.as_ref().map_or("?", |topology| &topology.name);
+            facts.alerts = send_alerts(&settings.alert, topology).await;
+        }
+        let report = doctor::diagnose(&facts);
         self.output.print(&report)?;
         if report.ok {
             return Ok(());
@@ -40,6 +54,21 @@ impl Doctor {
         let text = format!("there are errors: {}", report.summary);
         Err(Failure { code: exit::FINDINGS, text })
     }
+}
+
+async fn send_alerts(alerts: &[AlertSettings], topology: &str) -> Vec<SentAlert> {
+    let mut sent = Vec::new();
+    for settings in alerts {
+        let (to, answer) = match Alert::new(settings, topology) {
+            Ok(alert) => {
+                let answer = alert.send(&Message::test()).await;
+                (alert.destination(), answer.map_err(|refused| refused.reason))
+            }
+            Err(reason) => ("?".to_owned(), Err(reason)),
+        };
+        sent.push(SentAlert { alert: settings.name.clone(), to, answer });
+    }
+    sent
 }
 
 async fn facts(settings: &Settings) -> Facts {
@@ -57,6 +86,7 @@ async fn facts(settings: &Settings) -> Facts {
         broker,
         database,
         machine: machine(),
+        alerts: Vec::new(),
     }
 }
 

@@ -11,12 +11,11 @@ use clap::Args;
 
 use super::{exit::Failure, setup};
 use crate::{
-    alerting::facts::Facts,
+    alerting::{self, Alert},
+    condition::Facts,
     config::{AlertSettings, Listen, Settings},
-    decisions::readiness::Condition,
+    decisions::readiness::ReadyCondition,
     listen::{self, page::Page},
-    notify::{alerts::Alerts, deliver},
-    shutdown::Stop,
     telemetry::{exposition, labels, lately, observed},
     worker::{self, Worker, health::Health, watch},
 };
@@ -36,9 +35,9 @@ pub(super) struct Run {
 impl Run {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
-        check_alerts(&settings.alert).await?;
-        let worker = prepare(settings, Inputs::read(settings)?, declaring).await?;
-        let worker = Arc::new(worker);
+        let inputs = Inputs::read(settings)?;
+        let alerts = alerts(&settings.alert, &inputs.topology.name)?;
+        let worker = Arc::new(prepare(settings, inputs, declaring).await?);
         let stop = setup::stop_on_signals()?;
         // Pages, watch and alerts end with the process: while it drains, it says so.
         let address = self.listen.unwrap_or(settings.worker.listen).address();
@@ -49,34 +48,30 @@ impl Run {
             worker.prepare_metrics();
             tokio::spawn(watch::watch(Arc::clone(&worker), stop.clone()));
         }
-        start_alerts(&settings.alert, Arc::clone(&worker), &stop);
+        labels::prepare_alerts(alerts.iter().map(Alert::name));
+        let every = worker.settings.watch_every.as_duration();
+        let (watched, facts) = (stop.clone(), Arc::clone(&worker));
+        tokio::spawn(alerting::watch(alerts, every, move || self::facts(&facts), watched));
         Ok(worker::run(&worker, &stop).await?)
     }
 }
 
-/// Whether every alert has what it needs: at the start somebody is there to correct it.
-async fn check_alerts(alerts: &[AlertSettings]) -> Result<(), Failure> {
-    for alert in alerts {
-        deliver::check(alert).await.map_err(|reason| {
-            Failure::configuration(format!("alert `{}`: {reason}", alert.name))
-        })?;
-    }
-    Ok(())
+/// The alerts of the settings, checked: at the start somebody is there to correct them.
+fn alerts(settings: &[AlertSettings], topology: &str) -> Result<Vec<Alert>, Failure> {
+    let alert = |settings: &AlertSettings| {
+        Alert::new(settings, topology).map_err(|reason| {
+            Failure::configuration(format!("alert `{}`: {reason}", settings.name))
+        })
+    };
+    settings.iter().map(alert).collect()
 }
 
-/// Watches the worker, and sends messages beside everything else.
-fn start_alerts(settings: &[AlertSettings], worker: Arc<Worker>, stop: &Stop) {
-    let alerts = Alerts::new(&worker.topology.name, stop);
-    labels::prepare_alerts(settings.iter().map(|alert| alert.name.as_str()));
-    alerts.set(settings);
-    let every = worker.settings.watch_every.as_duration();
-    tokio::spawn(alerts.watch(move || every, move || facts(&worker)));
-}
-
+/// What alerts are decided by.
 fn facts(worker: &Worker) -> Facts {
     let conditions = worker.health.conditions(Instant::now(), silent(worker));
-    let failed = conditions.into_iter().filter_map(|it| Some((it.name.to_owned(), it.failure?)));
-    lately::take(failed.collect())
+    let mut failed = conditions.into_iter().filter_map(|it| Some((it.name, it.failure?)));
+    let failed = failed.next().map(|(name, failure)| format!("{name}: {failure}"));
+    lately::take(failed, worker.settings.sweep_grace.as_duration())
 }
 
 /// An answer of the database that is missing three times in a row, with time for it to fail.
@@ -103,9 +98,10 @@ fn pages(worker: Arc<Worker>) -> impl Fn(&str) -> Option<Page> + Send + Sync {
 }
 
 /// The first line is for those who read no more.
-fn ready(conditions: &[Condition]) -> Page {
-    let line =
-        |it: &Condition| format!("{:<10} {}\n", it.name, it.failure.as_deref().unwrap_or("ok"));
+fn ready(conditions: &[ReadyCondition]) -> Page {
+    let line = |it: &ReadyCondition| {
+        format!("{:<10} {}\n", it.name, it.failure.as_deref().unwrap_or("ok"))
+    };
     let lines: String = conditions.iter().map(line).collect();
     let failed = conditions.iter().find_map(|it| Some((it.name, it.failure.as_ref()?)));
     match failed {

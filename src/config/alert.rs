@@ -1,4 +1,4 @@
-//! `[[alert]]`: what is said, to whom, and when.
+//! `[[alert]]`: what is reported, to whom, and when.
 
 use std::{
     collections::BTreeSet,
@@ -7,10 +7,14 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use url::Url;
 
-use super::{millis::Millis, secret_text::SecretText};
-use crate::alerting::{format::Format, kind::Kind, watcher::Rule};
+use super::{
+    document::keys::{Choice, Key, Kind, Presence, Section},
+    millis::Millis,
+    secret_text::SecretText,
+    texts::{ANY_TEXT, DURATION, INTERVAL, URL, key},
+};
+use crate::condition::Condition;
 
 /// One `[[alert]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -18,58 +22,46 @@ use crate::alerting::{format::Format, kind::Kind, watcher::Rule};
 pub struct AlertSettings {
     /// What messages and metrics call it.
     pub name: String,
-    /// What the other side takes.
-    pub format: Format,
     /// URL of the webhook, or of the mail server; it is a secret as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<SecretText>,
     /// A file with that URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_file: Option<PathBuf>,
-    /// What messages are signed with.
+    /// What is sent, with placeholders; it may hold a key of the other side.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret: Option<SecretText>,
+    pub body: Option<SecretText>,
     /// A file with it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret_file: Option<PathBuf>,
+    pub body_file: Option<PathBuf>,
+    /// A webhook has taken a message if its answer contains this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_contains: Option<String>,
     /// The CAs that are trusted, PEM; otherwise those of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// The sender of mails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Who gets mails.
+    /// Who gets mails; without it the URL is a webhook.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// What it is about.
-    #[serde(default = "everything")]
-    pub on: BTreeSet<Kind>,
-    /// Orders that are closed later than that are late.
-    #[serde(default = "ten_seconds")]
-    pub late_after: Millis,
-    /// A worker that is not ready for so long is worth a message.
+    /// The conditions that it is on.
+    #[serde(default = "all_conditions")]
+    pub on: BTreeSet<Condition>,
+    /// A worker that is not ready for this long is worth a message.
     #[serde(default = "one_minute")]
     pub not_ready_for: Millis,
-    /// What was not seen for so long is over.
+    /// A condition that was not seen for this long is over.
     #[serde(default = "five_minutes")]
     pub over_after: Millis,
-    /// The shortest time between two messages.
-    #[serde(default = "one_minute")]
-    pub at_most_every: Millis,
-    /// What is still wrong after so long is said again.
+    /// A condition that is still wrong after this long is reported again.
     #[serde(default = "four_hours")]
     pub again_after: Millis,
-    /// Where the runbooks are.
-    #[serde(default = "runbooks")]
-    pub runbooks: String,
 }
 
-fn everything() -> BTreeSet<Kind> {
-    Kind::ALL.into()
-}
-
-const fn ten_seconds() -> Millis {
-    Millis(10_000)
+fn all_conditions() -> BTreeSet<Condition> {
+    Condition::ALL.into()
 }
 
 const fn one_minute() -> Millis {
@@ -84,95 +76,58 @@ const fn four_hours() -> Millis {
     Millis(14_400_000)
 }
 
-fn runbooks() -> String {
-    "docs/runbooks.md".to_owned()
-}
-
 impl AlertSettings {
-    /// When it speaks.
-    #[must_use]
-    pub fn rule(&self) -> Rule {
-        Rule {
-            kinds: self.on.clone(),
-            late_after: self.late_after.as_duration(),
-            not_ready_for: self.not_ready_for.as_duration(),
-            over_after: self.over_after.as_duration(),
-            at_most_every: self.at_most_every.as_duration(),
-            again_after: self.again_after.as_duration(),
-        }
+    /// Whether it sends mails, and no requests to a webhook.
+    pub(crate) fn is_mail(&self) -> bool {
+        !self.to.is_empty()
     }
 
-    /// Where messages go. A file is read each time, so a new URL needs no restart.
+    /// Where messages go.
     ///
     /// # Errors
-    /// The file cannot be read, or what it says is not a URL for this format. No message quotes it.
-    pub fn url(&self) -> Result<Url, String> {
-        let text = match &self.url_file {
-            Some(path) => line_of("url_file", path)?,
-            None => self.url.clone().ok_or("url is missing")?,
-        };
-        self.parsed(&text)
+    /// The file cannot be read. No message quotes it.
+    pub(crate) fn url(&self) -> Result<SecretText, String> {
+        let url = text("url_file", self.url.as_ref(), self.url_file.as_deref())?;
+        let url = url.ok_or("url is missing")?.expose().trim().to_owned();
+        Ok(url.into())
     }
 
-    fn parsed(&self, text: &SecretText) -> Result<Url, String> {
-        let [usual, other] = self.format.schemes();
-        let url = Url::parse(text.expose()).ok();
-        let is_right = |url: &Url| [usual, other].contains(&url.scheme()) && url.has_host();
-        url.filter(is_right).ok_or_else(|| {
-            format!("its URL cannot be used: for format = \"{}\" it begins with {usual}:// or {other}:// and a host", self.format.name())
-        })
-    }
-
-    /// What messages are signed with, if they are.
+    /// What is sent, if it is not the usual text.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub fn secret(&self) -> Result<Option<SecretText>, String> {
-        match &self.secret_file {
-            Some(path) => line_of("secret_file", path).map(Some),
-            None => Ok(self.secret.clone()),
-        }
+    /// The file cannot be read. No message quotes it.
+    pub(crate) fn body(&self) -> Result<Option<SecretText>, String> {
+        text("body_file", self.body.as_ref(), self.body_file.as_deref())
     }
 
     /// What the table of keys cannot see.
-    fn mistakes(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
-        let mut unless = |right: bool, what: &str| {
-            if !right {
-                wrong.push(what.to_owned());
-            }
-        };
-        let is_mail = self.format == Format::Mail;
-        let has_secret = self.secret.is_some() || self.secret_file.is_some();
-        unless(!self.name.is_empty(), "its name is empty: write name = \"on-call\"");
-        unless(
-            self.url.is_some() != self.url_file.is_some(),
-            "it needs one of url and url_file: write url_file = \"webhook.url\"",
-        );
-        unless(
-            self.secret.is_none() || self.secret_file.is_none(),
-            "secret and secret_file are both there: keep one of them",
-        );
-        unless(
-            !has_secret || self.format.is_signed(),
-            "a secret is for json, dingtalk and feishu: take it out",
-        );
-        unless(
-            !is_mail || (self.from.is_some() && !self.to.is_empty()),
-            "mail needs from and to: write from = \"overdue@example.com\" and to = [\"on-call@example.com\"]",
-        );
-        unless(
-            is_mail || (self.from.is_none() && self.to.is_empty()),
-            "from and to are for mail: take them out, or write format = \"mail\"",
-        );
-        unless(
-            !self.on.is_empty(),
-            "on is empty, so it would never speak: name something, or take the alert out",
-        );
-        if let Some(Err(what)) = self.url.as_ref().map(|url| self.parsed(url)) {
-            wrong.push(what);
-        }
-        wrong
+    fn mistakes(&self) -> Vec<&'static str> {
+        let is_mail = self.is_mail();
+        let rules = [
+            (!self.name.is_empty(), "its name is empty: write name = \"on-call\""),
+            (
+                self.url.is_some() != self.url_file.is_some(),
+                "it needs one of url and url_file: write url_file = \"webhook.url\"",
+            ),
+            (
+                self.body.is_none() || self.body_file.is_none(),
+                "body and body_file are both there: keep one of them",
+            ),
+            (
+                is_mail == self.from.is_some(),
+                "mail needs from and to, a webhook has neither: write from = \"overdue@example.com\" and \
+                 to = [\"on-call@example.com\"]",
+            ),
+            (
+                !is_mail || self.answer_contains.is_none(),
+                "answer_contains is for a webhook: take it out",
+            ),
+            (
+                !self.on.is_empty(),
+                "on is empty, so it would never say anything: name a condition, or take the alert out",
+            ),
+        ];
+        rules.into_iter().filter(|(holds, _)| !holds).map(|(_, what)| what).collect()
     }
 }
 
@@ -190,14 +145,94 @@ pub(super) fn mistakes(alerts: &[AlertSettings]) -> Vec<String> {
     found
 }
 
-/// The one line of a file; no message quotes it.
-fn line_of(key: &str, path: &Path) -> Result<SecretText, String> {
-    let shown = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|error| format!("cannot read {key} {shown}: {error}"))?;
-    match text.trim() {
-        "" => Err(format!("{key} {shown} is empty")),
-        line if line.lines().count() > 1 => Err(format!("{key} {shown} has to be one line")),
-        line => Ok(line.to_owned().into()),
-    }
+/// A text that stands in the settings or in a file.
+fn text(
+    key: &str,
+    text: Option<&SecretText>,
+    file: Option<&Path>,
+) -> Result<Option<SecretText>, String> {
+    let Some(path) = file else { return Ok(text.cloned()) };
+    let read = fs::read_to_string(path);
+    let read = read.map_err(|error| format!("cannot read {key} {}: {error}", path.display()))?;
+    Ok(Some(read.into()))
 }
+
+/// The keys of an `[[alert]]`.
+pub(super) static ALERT: Section = Section {
+    about: "Messages about what is wrong, to a webhook or by mail.",
+    keys: &[
+        Key {
+            name: "name",
+            about: "What messages and metrics call it.",
+            kind: Kind::Text(&ANY_TEXT),
+            presence: Presence::Required,
+            example: "\"on-call\"",
+        },
+        key(
+            "url",
+            "URL of the webhook, or of the mail server.",
+            Kind::Text(&URL),
+            "\"https://example.com/hook\"",
+        ),
+        key("url_file", "A file with that URL.", Kind::Text(&ANY_TEXT), "\"webhook.url\""),
+        key("body", "What is sent.", Kind::Text(&URL), "'{\"text\": \"{text}\"}'"),
+        key("body_file", "A file with it.", Kind::Text(&ANY_TEXT), "\"webhook.json\""),
+        key(
+            "answer_contains",
+            "A webhook has taken a message if its answer contains this.",
+            Kind::Text(&ANY_TEXT),
+            "'\"errcode\":0'",
+        ),
+        key(
+            "ca_file",
+            "The CAs that are trusted, PEM; otherwise those of the machine.",
+            Kind::Text(&ANY_TEXT),
+            "\"ca.pem\"",
+        ),
+        key("from", "The sender of mails.", Kind::Text(&ANY_TEXT), "\"overdue@example.com\""),
+        key(
+            "to",
+            "Who gets mails; without it the URL is a webhook.",
+            Kind::List { of: &Kind::Text(&ANY_TEXT), min_items: 1, unique: true },
+            "[\"on-call@example.com\"]",
+        ),
+        key(
+            "on",
+            "The conditions that it is on.",
+            Kind::List { of: &Kind::Choice(&CONDITIONS), min_items: 1, unique: true },
+            "[\"not-ready\", \"late\"]",
+        ),
+        key(
+            "not_ready_for",
+            "A worker that is not ready for this long is worth a message.",
+            Kind::Text(&DURATION),
+            "\"1m\"",
+        ),
+        key(
+            "over_after",
+            "A condition that was not seen for this long is over.",
+            Kind::Text(&DURATION),
+            "\"5m\"",
+        ),
+        key(
+            "again_after",
+            "A condition that is still wrong after this long is reported again.",
+            Kind::Text(&INTERVAL),
+            "\"4h\"",
+        ),
+    ],
+};
+
+static CONDITIONS: Choice = Choice {
+    about: "What an alert can be on.",
+    words: &[
+        ("not-ready", "A condition of /readyz does not hold."),
+        ("late", "Orders are closed late, or are overdue and open."),
+        ("parked", "Messages are in the parking lot."),
+        ("outbox", "Events wait in the outbox for long, or are refused."),
+        ("scheduled", "The same for notices of schedule()."),
+        ("sweep", "The sweep closes orders that no message came for."),
+        ("drift", "The broker differs from the topology file."),
+    ],
+    refused: &[],
+};

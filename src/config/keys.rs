@@ -2,7 +2,7 @@
 
 use super::document::keys::{ANY, Choice, Kind, Section, Text};
 use super::{
-    alert_keys::ALERT,
+    alert::ALERT,
     listen::Listen,
     millis::Millis,
     texts::{ANY_TEXT, DURATION, INTERVAL, URL, key},
@@ -49,7 +49,7 @@ pub(super) static SETTINGS: Section = Section {
             "alert",
             "Messages about what is wrong, to a webhook or by mail.",
             Kind::Sections(&ALERT),
-            "[{ name = \"on-call\", format = \"slack\", url_file = \"slack.url\" }]",
+            "[{ name = \"on-call\", url_file = \"slack.url\" }]",
         ),
     ],
 };

@@ -22,7 +22,7 @@ const SETTINGS_FILE: &str = "overdue.toml";
 /// The settings of an effect that name files.
 const SQL_FILES: [&str; 3] = ["sql", "overdue_sql", "due_sql"];
 /// Those of an alert.
-const ALERT_FILES: [&str; 3] = ["url_file", "secret_file", "ca_file"];
+const ALERT_FILES: [&str; 3] = ["url_file", "body_file", "ca_file"];
 const BROKER_URL: &str = "broker.url";
 const MANAGEMENT_URL: &str = "broker.management_url";
 const DATABASE_URL: &str = "database.url";

@@ -54,7 +54,7 @@ pub struct WorkerState {
 
 /// A condition of `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct ReadyCondition {
     /// `database`, `broker`, `consuming`, `closing`.
     pub name: &'static str,
     /// Why it does not hold.
@@ -64,14 +64,14 @@ pub struct Condition {
 impl WorkerState {
     /// Whether each condition holds. `silent` is how long the last answer of the database counts.
     #[must_use]
-    pub fn conditions(&self, now: Instant, silent: Duration) -> Vec<Condition> {
+    pub fn conditions(&self, now: Instant, silent: Duration) -> Vec<ReadyCondition> {
         let broker =
             if self.stopping { Some("the worker is stopping".to_owned()) } else { self.broker() };
         vec![
-            Condition { name: "database", failure: self.database(now, silent) },
-            Condition { name: "broker", failure: broker },
-            Condition { name: "consuming", failure: self.consuming() },
-            Condition { name: "closing", failure: self.closing() },
+            ReadyCondition { name: "database", failure: self.database(now, silent) },
+            ReadyCondition { name: "broker", failure: broker },
+            ReadyCondition { name: "consuming", failure: self.consuming() },
+            ReadyCondition { name: "closing", failure: self.closing() },
         ]
     }
 

@@ -29,6 +29,19 @@ pub struct Facts {
     pub database: DatabaseFacts,
     /// This process and its machine.
     pub machine: MachineFacts,
+    /// What became of the test messages of `--send-alert`.
+    pub alerts: Vec<SentAlert>,
+}
+
+/// A test message of one alert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentAlert {
+    /// The name of the alert in the settings.
+    pub alert: String,
+    /// Scheme, host and port.
+    pub to: String,
+    /// What the other side answered, or why it has not taken the message.
+    pub answer: Result<String, String>,
 }
 
 impl Facts {

@@ -1,10 +1,10 @@
 //! What order services write with `schedule()`.
 
-use super::facts::{Facts, Scheduled, known};
-use crate::{diagnostic::Draft, text::counted};
-
-/// A worker publishes a notice within milliseconds.
-const AGE_MS: i64 = 60_000;
+use super::{
+    facts::{Facts, Scheduled, known},
+    tables::millis,
+};
+use crate::{condition, diagnostic::Draft, text::counted};
 
 /// Are scheduled notices published?
 pub(crate) fn notices(facts: &Facts) -> Draft {
@@ -36,7 +36,7 @@ pub fn judge_scheduled(scheduled: &Scheduled) -> Draft {
     let (counted, seconds) = (counted(*notices, "notice"), oldest_ms / 1_000);
     match *notices {
         0 => Draft::ok("nothing waits"),
-        _ if *oldest_ms > AGE_MS => Draft::warning(
+        _ if condition::is_old(millis(*oldest_ms)) => Draft::warning(
             format!("{counted} waiting to be published, the oldest for {seconds} s"),
             "start a worker, or look in its log for `scheduled notices`",
         ),

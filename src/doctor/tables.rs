@@ -7,12 +7,10 @@ use super::{
     facts::{Asked, Facts, Outbox, RefusedName, Sweep, Table, known},
 };
 use crate::{
+    condition,
     diagnostic::Draft,
     text::{about, counted},
 };
-
-/// An event that waits for longer has no worker that publishes it.
-const OUTBOX_AGE_MS: i64 = 60_000;
 
 /// Are the tables of overdue there, with the rights to use them?
 pub(crate) fn ours(facts: &Facts) -> Draft {
@@ -130,9 +128,14 @@ pub(crate) fn outbox(facts: &Facts) -> Draft {
     known(&facts.database.outbox, judge_outbox)
 }
 
+/// An age by the database's clock, which may be behind.
+pub(super) fn millis(age_ms: i64) -> Duration {
+    Duration::from_millis(age_ms.max(0).unsigned_abs())
+}
+
 fn longest_refused(name: &RefusedName) -> String {
     let RefusedName { event, lasts_ms, order_id, reason } = name;
-    let lasts = about(Duration::from_millis(u64::try_from(*lasts_ms).unwrap_or_default()));
+    let lasts = about(millis(*lasts_ms));
     let first = match (order_id, reason) {
         (Some(order_id), Some(reason)) => format!(", the oldest of order {order_id}: {reason}"),
         _ => String::new(),
@@ -167,7 +170,7 @@ pub fn judge_outbox(outbox: &Outbox) -> Draft {
     let (counted, seconds) = (counted(*events, "event"), oldest_ms / 1_000);
     match *events {
         0 => Draft::ok("empty"),
-        _ if *oldest_ms > OUTBOX_AGE_MS => Draft::warning(
+        _ if condition::is_old(millis(*oldest_ms)) => Draft::warning(
             format!("{counted} waiting, the oldest for {seconds} s"),
             "start a worker, or look in its log for `relay failed`",
         ),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{Facts, Gap, known};
 use crate::{
+    condition,
     diagnostic::Draft,
     plan::{
         diff::diff,
@@ -144,9 +145,9 @@ pub(crate) fn parked(facts: &Facts) -> Draft {
 pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
     let base = topology.parked_queue();
     let lots = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
-    match lots.filter_map(|queue| queue.messages).sum::<u64>() {
-        0 => Draft::ok("nothing"),
-        parked => Draft::warning(
+    match condition::parked(lots.filter_map(|queue| queue.messages).sum()) {
+        None => Draft::ok("nothing"),
+        Some(parked) => Draft::warning(
             format!("{parked} in {base}; each says why in x-park-reason"),
             "overdue parked list says why; overdue parked replay publishes again what was given up too soon",
         ),

@@ -1,6 +1,10 @@
 //! What database and broker say at one moment.
 
+use std::time::Duration;
+
 use serde::Serialize;
+
+use crate::condition::Unpublished;
 
 /// Minutes that are looked ahead.
 pub const MINUTES: usize = 60;
@@ -153,6 +157,12 @@ pub struct WaitingEvents {
     pub refused: u64,
 }
 
+impl From<WaitingEvents> for Unpublished {
+    fn from(WaitingEvents { events, oldest_s, refused }: WaitingEvents) -> Self {
+        Self { waiting: events, oldest: Duration::from_secs(oldest_s), refused }
+    }
+}
+
 /// Notices that order services have written with `schedule()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WaitingNotices {
@@ -162,6 +172,12 @@ pub struct WaitingNotices {
     pub oldest_s: u64,
     /// Notices that were set aside: they cannot be published.
     pub refused: u64,
+}
+
+impl From<WaitingNotices> for Unpublished {
+    fn from(WaitingNotices { notices, oldest_s, refused }: WaitingNotices) -> Self {
+        Self { waiting: notices, oldest: Duration::from_secs(oldest_s), refused }
+    }
 }
 
 /// What the broker says: counts that are some seconds old.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::reading::{BrokerReading, DatabaseReading, Due, Known, Reading};
-use crate::text::{about, counted, noun};
-
-/// Events and notices that wait for longer than this are not being published.
-const OUTBOX_S: u64 = 30;
+use crate::{
+    condition::{self, Unpublished},
+    text::{counted, noun},
+};
 
 /// How things are, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -50,12 +50,12 @@ impl State {
         };
         let unattended = unattended(broker);
         if let Some(due) = database.due.get()
-            && due.oldest_s > reading.late_after_s
+            && let Some(orders) = overdue(due, reading.late_after_s)
         {
-            return late(due, broker, unattended);
+            return late(&orders, broker, unattended.as_deref());
         }
-        if let Some(queue) = unattended {
-            let reason = format!("no worker consumes {queue}, and no order is late yet");
+        if let Some(unattended) = unattended {
+            let reason = format!("{unattended}, and no order is late yet");
             return Self::new(Word::Look, reason, "start `overdue run`, or look at its log");
         }
         look(database, broker).unwrap_or_else(|| Self {
@@ -75,25 +75,23 @@ fn without_broker(database: &DatabaseReading, late_after_s: u64, why: &str) -> S
     let Some(due) = database.due.get() else {
         return State::new(Word::Down, why.to_owned(), "overdue doctor");
     };
-    let (word, orders) = if due.oldest_s > late_after_s {
-        (Word::Late, overdue(due))
-    } else {
-        (Word::Look, well(database))
+    let (word, orders) = match overdue(due, late_after_s) {
+        Some(orders) => (Word::Late, orders),
+        None => (Word::Look, well(database)),
     };
     let reason = format!("{orders}; of the broker nothing is known: {why}");
     State::new(word, reason, "overdue doctor")
 }
 
 /// A queue that surely nobody consumes.
-fn unattended(broker: &BrokerReading) -> Option<&str> {
+fn unattended(broker: &BrokerReading) -> Option<String> {
     let mut queues = broker.business.iter();
-    queues.find(|queue| queue.consumers == Some(0)).map(|queue| queue.name.as_str())
+    queues.find_map(|queue| condition::unconsumed(&queue.name, queue.consumers?))
 }
 
-fn late(due: &Due, broker: &BrokerReading, unattended: Option<&str>) -> State {
-    let orders = overdue(due);
-    if let Some(queue) = unattended {
-        let reason = format!("{orders}: no worker consumes {queue}");
+fn late(orders: &str, broker: &BrokerReading, unattended: Option<&str>) -> State {
+    if let Some(unattended) = unattended {
+        let reason = format!("{orders}: {unattended}");
         return State::new(Word::Late, reason, "start `overdue run`, or look at its log");
     }
     let ready: u64 = broker.business.iter().filter_map(|queue| queue.ready).sum();
@@ -130,10 +128,9 @@ fn tried(broker: &BrokerReading) -> u64 {
     in_hand + retries.filter_map(|level| level.waiting).sum::<u64>()
 }
 
-fn overdue(due: &Due) -> String {
-    let (orders, age) = (due.overdue, about(Duration::from_secs(due.oldest_s)));
-    let are = if orders == 1 { "is" } else { "are" };
-    format!("{} {are} overdue, by up to {age}", counted(orders, "order"))
+fn overdue(due: &Due, late_after_s: u64) -> Option<String> {
+    let [oldest, late_after] = [due.oldest_s, late_after_s].map(Duration::from_secs);
+    condition::overdue(due.overdue, oldest, late_after)
 }
 
 fn waits(messages: u64) -> String {
@@ -143,41 +140,20 @@ fn waits(messages: u64) -> String {
 
 /// What wants to be looked at although no order is late.
 fn look(database: &DatabaseReading, broker: &BrokerReading) -> Option<State> {
-    let look = |reason: String, next: &str| Some(State::new(Word::Look, reason, next));
-    let outbox = database.outbox;
-    if outbox.refused > 0 {
-        let events = counted(outbox.refused, "event");
-        return look(format!("the broker refuses or does not confirm {events}"), "overdue doctor");
-    }
-    if outbox.oldest_s > OUTBOX_S {
-        let events = counted(outbox.events, "event");
-        let age = about(Duration::from_secs(outbox.oldest_s));
-        return look(format!("{events} not published, for up to {age}"), "overdue doctor");
-    }
+    let outbox = Unpublished::from(database.outbox).of_outbox();
     let scheduled = database.scheduled.unwrap_or_default();
-    if scheduled.refused > 0 {
-        let notices = counted(scheduled.refused, "scheduled notice");
-        return look(format!("{notices} cannot be published"), "overdue doctor");
-    }
-    if scheduled.notices > 0 && scheduled.oldest_s > OUTBOX_S {
-        let notices = counted(scheduled.notices, "scheduled notice");
-        let age = about(Duration::from_secs(scheduled.oldest_s));
-        return look(format!("{notices} not published, for up to {age}"), "overdue doctor");
-    }
-    if let Some(parked @ 1..) = broker.parked {
-        let are = if parked == 1 { "is" } else { "are" };
-        let messages = counted(parked, "message");
-        return look(format!("{messages} {are} parked"), "overdue parked list");
-    }
-    let found = database.closings.by_sweep;
-    if found > 0 {
-        let orders = counted(found, "order");
-        return look(
-            format!("the sweep found {orders} that no message came for"),
-            "look at the order service's publish; overdue verify --probe",
-        );
-    }
-    None
+    let scheduled = Unpublished::from(scheduled).of_schedule();
+    let parked = broker.parked.and_then(condition::parked);
+    let swept = condition::swept(database.closings.by_sweep);
+    let sweep_next = "look at the order service's publish; overdue verify --probe";
+    let all = [
+        (outbox, "overdue doctor"),
+        (scheduled, "overdue doctor"),
+        (parked, "overdue parked list"),
+        (swept, sweep_next),
+    ];
+    let found = all.into_iter().find_map(|(wrong, next)| Some((wrong?, next)));
+    found.map(|(wrong, next)| State::new(Word::Look, wrong, next))
 }
 
 fn well(database: &DatabaseReading) -> String {

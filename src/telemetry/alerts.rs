@@ -20,8 +20,8 @@ pub(crate) fn failed(alert: &str, first: bool, reason: &str, retry_in: Duration)
             alert,
             reason,
             retry_in_ms = millis(retry_in),
-            "the message of an alert was not taken: it is tried again until it is, and closing goes on; `overdue alert test` \
-             tries it at once"
+            "the message of an alert was not taken: it is tried again until it is, and closing goes on; `overdue doctor \
+             --send-alert` tries it at once"
         );
     }
 }

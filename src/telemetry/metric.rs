@@ -139,16 +139,22 @@ impl<const N: usize> Gauge<N> {
         self.read().into_iter().map(|(labels, _)| labels).collect()
     }
 
-    /// Every value with its labels, in the order of their names' declaration.
-    pub(super) fn read(&self) -> Vec<(Vec<String>, f64)> {
+    fn read(&self) -> Vec<(Vec<String>, f64)> {
         series(self, |metric| metric.get_gauge().get_value())
+    }
+
+    /// Of the series whose labels are like that.
+    pub(super) fn values_of(&self, is: impl Fn(&[String]) -> bool) -> Vec<f64> {
+        let rows = self.read().into_iter().filter(|(labels, _)| is(labels));
+        rows.map(|(_, value)| value).collect()
     }
 }
 
 impl<const N: usize> Counter<N> {
-    /// Every count with its labels, in the order of their names' declaration.
-    pub(super) fn read(&self) -> Vec<(Vec<String>, f64)> {
-        series(self, |metric| metric.get_counter().get_value())
+    /// Of the series whose labels are like that.
+    pub(super) fn values_of(&self, is: impl Fn(&[String]) -> bool) -> Vec<f64> {
+        let rows = series(self, |metric| metric.get_counter().get_value()).into_iter();
+        rows.filter(|(labels, _)| is(labels)).map(|(_, value)| value).collect()
     }
 }
 

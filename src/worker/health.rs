@@ -8,7 +8,7 @@ use std::{
 
 use crate::decisions::{
     progress::Progress,
-    readiness::{Answer, Condition, Session, WorkerState},
+    readiness::{Answer, ReadyCondition, Session, WorkerState},
 };
 
 /// Written by the tasks of a worker, read by `/readyz` and `/livez`.
@@ -66,7 +66,7 @@ impl Health {
     }
 
     /// Whether each condition of `/readyz` holds. `silent` is how long the last answer of the database counts.
-    pub(crate) fn conditions(&self, now: Instant, silent: Duration) -> Vec<Condition> {
+    pub(crate) fn conditions(&self, now: Instant, silent: Duration) -> Vec<ReadyCondition> {
         lock(&self.state).conditions(now, silent)
     }
 

@@ -1,4 +1,4 @@
-//! `[[alert]]` in the settings, and `overdue alert test` where nothing is to be sent.
+//! `[[alert]]` in the settings, and `overdue doctor --send-alert` if nothing is to be sent.
 
 use crate::support::Folder;
 
@@ -8,36 +8,36 @@ fn folder(settings: &str) -> Folder {
     Folder::with(&[("topology.toml", TOPOLOGY), ("overdue.toml", settings)])
 }
 
-/// The example of docs/alerts.md, with every key; what is secret is not shown.
+/// The examples of docs/alerts.md; what is secret is not shown.
 #[test]
-fn the_example_of_the_page_can_be_used_and_shows_no_secret() {
+fn the_examples_of_the_page_can_be_used_and_show_no_secret() {
     let page = include_str!("../../docs/alerts.md");
-    let (_, example) = page.split_once("```toml\n").unwrap();
-    let (example, _) = example.split_once("```").unwrap();
-    let run = folder(example).run(&["config"], &[]);
-    assert_eq!(run.code, Some(0), "{run}");
-    let secret = format!(
-        "{example}\nsecret = \"s3cret\"\n[[alert]]\nname = \"x\"\nformat = \"slack\"\nurl = \"https://hooks.example.com/s3cret\"\n"
-    );
-    let secret = secret.replace("format = \"mail\"", "format = \"mail\"\n# mail");
-    let run = folder(&secret).run(&["config"], &[]);
-    assert!(!run.to_string().contains("s3cret"), "{run}");
-    let shown = folder(&secret.replace("secret = \"s3cret\"\n", "")).run(&["config"], &[]);
-    assert_eq!(shown.code, Some(0), "{shown}");
-    assert!(shown.stdout.contains("url = \"***\"") && !shown.stdout.contains("s3cret"), "{shown}");
+    let examples: Vec<&str> =
+        page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(examples.len(), 6, "the first example, and five services");
+    for example in examples {
+        let run = folder(example).run(&["config"], &[]);
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(!run.stdout.contains("routing_key"), "{run}");
+    }
+    let secret =
+        "[[alert]]\nname = \"x\"\nurl = \"https://hooks.example.com/s3cret\"\nbody = \"s3cret\"\n";
+    let shown = folder(secret).run(&["config"], &[]);
+    assert!(shown.stdout.contains("url = \"***\""), "{shown}");
+    assert!(!shown.to_string().contains("s3cret"), "{shown}");
 }
 
-/// All at once, each with the name of its alert, and no secret in any of them.
+/// All at once, each with the name of its alert or its place, and no secret in any of them.
 #[test]
 fn mistakes_in_alerts() {
-    let settings = "[[alert]]\nname = \"a\"\nformat = \"slack\"\nurl = \"ftp://s3cret\"\nsecret = \"s3cret\"\n\
-                    [[alert]]\nname = \"a\"\nformat = \"mail\"\nurl = \"smtp://localhost\"\nurl_file = \"x\"\non = []\n\
-                    [[alert]]\nname = \"\"\nformat = \"json\"\nto = [\"me@example.com\"]\nsecret = \"s3cret\"\nsecret_file = \"x\"\n";
+    let settings = "[[alert]]\nname = \"a\"\nurl = \"https://s3cret\"\nbody = \"s3cret\"\nbody_file = \"x\"\n\
+                    [[alert]]\nname = \"a\"\nurl = \"smtp://localhost\"\nurl_file = \"x\"\non = []\nfrom = \"x\"\n\
+                    [[alert]]\nname = \"\"\nto = [\"me@example.com\"]\nanswer_contains = \"x\"\n";
     let run = folder(settings).run(&["config"], &[]);
     assert_eq!(run.code, Some(78), "{run}");
     assert!(!run.to_string().contains("s3cret"), "{run}");
     insta::assert_snapshot!(run);
-    let settings = "[[alert]]\nname = \"a\"\nformat = \"slak\"\nurl = 5\non = [\"lat\"]\nlate_after = \"soon\"\nurll = \"s3cret\"\n";
+    let settings = "[[alert]]\nname = \"a\"\nurl = 5\non = [\"lat\"]\nover_after = \"soon\"\nurll = \"s3cret\"\n";
     let folder = folder(settings);
     let run = folder.run(&["config"], &[]);
     assert_eq!(run.code, Some(78), "{run}");
@@ -48,49 +48,41 @@ fn mistakes_in_alerts() {
 }
 
 #[test]
-fn there_is_nothing_to_test() {
-    let none = folder("").run(&["alert", "test"], &[]);
+fn there_is_nothing_to_send() {
+    let none = folder("").run(&["doctor", "--send-alert"], &[]);
     assert_eq!(none.code, Some(78), "{none}");
-    assert!(
-        none.stderr.contains("the settings have no alert: write one below [[alert]]"),
-        "{none}"
-    );
-    let one = "[[alert]]\nname = \"on-call\"\nformat = \"slack\"\nurl_file = \"slack.url\"\n";
-    let folder = folder(one);
-    let other = folder.run(&["alert", "test", "night"], &[]);
-    assert_eq!(other.code, Some(78), "{other}");
-    assert!(
-        other.stderr.contains("there is no alert `night`: the settings have `on-call`"),
-        "{other}"
-    );
-    let unread = folder.run(&["alert", "test"], &[]);
-    assert_eq!(unread.code, Some(1), "{unread}");
-    assert!(
-        unread.stdout.starts_with(
-            "FAILED  on-call (slack, ?): cannot read url_file slack.url: No such file"
-        ),
-        "{unread}"
-    );
-    std::fs::write(folder.path("slack.url"), "s3cret\ns3cret\n").unwrap();
-    let two = folder.run(&["alert", "test"], &[]);
-    assert!(two.stdout.contains("url_file slack.url has to be one line"), "{two}");
-    std::fs::write(folder.path("slack.url"), "s3cret\n").unwrap();
-    let not_a_url = folder.run(&["alert", "test"], &[]);
-    assert!(not_a_url.stdout.contains("its URL cannot be used"), "{not_a_url}");
-    for run in [two, not_a_url] {
-        assert!(!run.to_string().contains("s3cret"), "{run}");
-    }
+    assert!(none.stderr.contains("the settings have no alert: write one below"), "{none}");
 }
 
 /// Somebody is there to correct it.
 #[test]
-fn a_worker_does_not_start_with_an_alert_that_cannot_speak() {
-    let one = "[[alert]]\nname = \"on-call\"\nformat = \"slack\"\nurl_file = \"slack.url\"\n";
-    let run = folder(one).run(&["run"], &[]);
-    assert_eq!(run.code, Some(78), "{run}");
-    assert!(run.stderr.contains("alert `on-call`: cannot read url_file slack.url"), "{run}");
-    let mail = "[[alert]]\nname = \"m\"\nformat = \"mail\"\nurl = \"smtp://localhost\"\nfrom = \"x\"\nto = [\"me@example.com\"]\n";
-    let run = folder(mail).run(&["run"], &[]);
-    assert_eq!(run.code, Some(78), "{run}");
-    assert!(run.stderr.contains("alert `m`: from has `x`, which is not an address"), "{run}");
+fn a_worker_does_not_start_with_an_alert_that_cannot_send() {
+    let mail = "from = \"x\"\nto = [\"me@example.com\"]\nurl";
+    let cases = [
+        ("url_file = \"gone.url\"", "cannot read url_file gone.url: No such file"),
+        ("url = \"ftp://s3cret\"", "its URL cannot be used: it begins with https:// or http://"),
+        (
+            "url = \"http://localhost\"\nbody = '{\"s3cret\": \"{tekst}\"}'",
+            "body has the unknown placeholder {tekst} at line 1, column 13; did you mean {text}?",
+        ),
+        (
+            &format!("{mail} = \"https://s3cret\""),
+            "its URL cannot be used: with `to` it begins with smtps://",
+        ),
+        (&format!("{mail} = \"smtp://localhost\""), "from has `x`, which is not an address"),
+        (
+            &format!(
+                "{} = \"smtps://localhost?tls=none\"",
+                mail.replace("\"x\"", "\"x@y.example\"")
+            ),
+            "its URL cannot be used: tls can be required or none, after smtp://",
+        ),
+        ("url = \"https://localhost\"\nca_file = \"gone.pem\"", "cannot read ca_file gone.pem"),
+    ];
+    for (keys, reason) in cases {
+        let run = folder(&format!("[[alert]]\nname = \"a\"\n{keys}\n")).run(&["run"], &[]);
+        assert_eq!(run.code, Some(78), "{run}");
+        assert!(run.stderr.contains(&format!("alert `a`: {reason}")), "{reason}: {run}");
+        assert!(!run.to_string().contains("s3cret"), "{run}");
+    }
 }

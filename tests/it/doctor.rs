@@ -210,7 +210,9 @@ async fn parked_messages_are_counted() {
     world.publish_to("orders.in", "7m.unpaid", 3).await;
     let look =
         async || checks(&world.overdue(&["doctor", "-o", "json"]))["Topology parked"].clone();
-    let all = |(_, finding): &(String, String)| finding.starts_with("3 in orders.parked");
+    let all = |(_, finding): &(String, String)| {
+        finding.starts_with("3 messages are parked in orders.parked")
+    };
     let (severity, _) = crate::support::until("all that is parked", look, all).await;
     assert_eq!(severity, "warning");
 }

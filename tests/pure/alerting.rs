@@ -1,331 +1,274 @@
-//! When an alert speaks.
+//! When an alert says something, and what.
 
 use std::{
-    collections::BTreeMap,
+    fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
-use overdue::internals::alerting::{Condition, Facts, Kind, Lot, Notice, Rule, Sender, Watcher};
-use proptest::prelude::*;
+use jiff::Timestamp;
+use overdue::internals::alerting::{
+    Condition, Episodes, Facts, Message, PLACEHOLDERS, Rule, Sender, Template, Unpublished, pause,
+    retry_after,
+};
+use serde_json::{Value, json};
 
-pub(super) const SENDER: Sender<'_> =
-    Sender { alert: "on-call", topology: "orders", host: "shop-1", runbooks: "docs/runbooks.md" };
+const SENDER: Sender<'_> = Sender { alert: "on-call", topology: "orders", host: "shop-1" };
 
-fn rule() -> Rule {
-    Rule {
-        kinds: Kind::ALL.into(),
-        late_after: Duration::from_secs(10),
-        not_ready_for: Duration::from_mins(1),
-        over_after: Duration::from_mins(5),
-        at_most_every: Duration::from_mins(1),
-        again_after: Duration::from_hours(1),
-    }
+/// An alert on everything, and a clock that the test sets.
+struct World {
+    began: Instant,
+    episodes: Episodes,
 }
 
-/// A clock that the tests set.
-struct Clock(Instant);
-
-impl Clock {
+impl World {
     fn new() -> Self {
-        Self(Instant::now())
+        let rule = Rule {
+            on: Condition::ALL.into(),
+            not_ready_for: Duration::from_mins(1),
+            over_after: Duration::from_mins(5),
+            again_after: Duration::from_hours(1),
+        };
+        Self { began: Instant::now(), episodes: Episodes::new(rule) }
     }
 
     fn at(&self, s: u64) -> Instant {
-        self.0 + Duration::from_secs(s)
+        self.began + Duration::from_secs(s)
+    }
+
+    /// What is due after a reading; it is not taken.
+    fn due(&mut self, s: u64, facts: &Facts) -> Option<Message> {
+        let now = self.at(s);
+        self.episodes.observe(now, facts);
+        self.episodes.due(now)
+    }
+
+    /// The lines of everything that is due after a reading; all of it is taken.
+    fn sent(&mut self, s: u64, facts: &Facts) -> Vec<String> {
+        let (now, mut lines) = (self.at(s), Vec::new());
+        self.episodes.observe(now, facts);
+        while let Some(message) = self.episodes.due(now) {
+            lines.push(message.line(&SENDER));
+            self.episodes.sent(now, &message);
+        }
+        lines
+    }
+}
+
+fn right() -> Facts {
+    Facts {
+        parked: Some(0),
+        overdue: Some((0, Duration::ZERO)),
+        drift: Some(0),
+        ..Facts::default()
     }
 }
 
 fn parked(messages: u64) -> Facts {
-    let key = ("unpaid".to_owned(), "failed".to_owned());
-    Facts { parked: BTreeMap::from([(key, messages)]), ..Facts::default() }
-}
-
-fn texts(notice: &Notice) -> Vec<String> {
-    notice.lines(&SENDER)
+    Facts { parked: Some(messages), ..right() }
 }
 
 #[test]
-fn what_is_parked_is_said_once_then_that_it_is_over_and_how_much_it_was() {
-    let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-    watcher.observe(clock.at(0), &parked(0));
-    assert_eq!(watcher.due(clock.at(0)), None);
-    watcher.observe(clock.at(5), &parked(3));
-    let notice = watcher.due(clock.at(7)).expect("a message");
-    assert_eq!(
-        texts(&notice),
-        [
-            "parked: 3 messages put into the parking lot (unpaid, failed: 3); since 2 s; docs/runbooks.md#overdueparked"
-        ]
-    );
-    watcher.sent(clock.at(8), &notice);
-    // More of the same is no news.
-    watcher.observe(clock.at(100), &parked(5));
-    assert_eq!(watcher.due(clock.at(200)), None);
-    watcher.observe(clock.at(399), &parked(5));
-    assert_eq!(watcher.due(clock.at(399)), None);
-    watcher.observe(clock.at(400), &parked(5));
-    let notice = watcher.due(clock.at(400)).expect("that it is over");
-    assert_eq!(notice.condition(), Condition::Over);
-    assert_eq!(
-        texts(&notice),
-        [
-            "over: parked: 5 messages put into the parking lot (unpaid, failed: 5); it began 6 min 35 s ago"
-        ]
-    );
-    watcher.sent(clock.at(401), &notice);
-    watcher.observe(clock.at(9_000), &parked(5));
-    assert_eq!(watcher.due(clock.at(9_000)), None);
-}
-
-/// One is an accident, thousands are not: the message that said 1 is not the last one.
-#[test]
-fn ten_times_what_was_said_is_news() {
-    let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-    watcher.observe(clock.at(0), &parked(1));
-    let notice = watcher.due(clock.at(0)).expect("a message");
-    watcher.sent(clock.at(0), &notice);
-    watcher.observe(clock.at(70), &parked(9));
-    assert_eq!(watcher.due(clock.at(70)), None);
-    watcher.observe(clock.at(80), &parked(10));
-    assert_eq!(watcher.due(clock.at(80)).expect("a message").items[0].count, 10);
+fn a_condition_is_told_once_then_again_after_a_while_and_then_its_end() {
+    let mut world = World::new();
+    let nothing: Vec<String> = Vec::new();
+    assert_eq!(world.sent(0, &right()), nothing);
+    let line = |text: &str| format!("[overdue orders] {text}");
+    let wrong = "parked on shop-1: 3 messages are parked; since 0s; docs/runbooks.md#overdueparked";
+    assert_eq!(world.sent(5, &parked(3)), [line(wrong)]);
+    assert_eq!(world.sent(3_604, &parked(4)), nothing);
+    let again =
+        "parked on shop-1: 4 messages are parked; since 60m; docs/runbooks.md#overdueparked";
+    assert_eq!(world.sent(3_605, &parked(4)), [line(again)]);
+    // Not known is neither wrong nor right.
+    assert_eq!(world.sent(4_000, &Facts { parked: None, ..right() }), nothing);
+    let over = "parked is over on shop-1: 4 messages are parked; it began 66m ago";
+    assert_eq!(world.sent(4_001, &right()), [line(over)]);
+    assert_eq!(world.sent(90_000, &right()), nothing);
 }
 
 #[test]
-fn what_happens_soon_after_a_message_is_grouped_in_the_next_one() {
-    let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-    watcher.observe(clock.at(0), &parked(1));
-    let notice = watcher.due(clock.at(0)).expect("a message");
-    watcher.sent(clock.at(0), &notice);
-    let late = Facts { latest: Duration::from_secs(45), ..parked(1) };
-    watcher.observe(clock.at(5), &late);
-    let swept = BTreeMap::from([("unpaid".to_owned(), 12)]);
-    watcher.observe(clock.at(10), &Facts { drift: 2, swept, ..parked(1) });
-    assert_eq!(watcher.due(clock.at(59)), None);
-    let notice = watcher.due(clock.at(60)).expect("all of it");
-    assert_eq!(notice.headline(&SENDER), "[overdue orders] late, parked, sweep, drift (shop-1)");
-    insta::assert_snapshot!(texts(&notice).join("\n"));
+fn a_condition_that_comes_and_goes_is_one_condition() {
+    let mut world = World::new();
+    assert_eq!(world.sent(0, &parked(1)).len(), 1);
+    assert_eq!(world.sent(299, &right()).len(), 0);
+    assert_eq!(world.sent(400, &parked(1)).len(), 0);
+    assert_eq!(world.sent(699, &right()).len(), 0);
+    assert_eq!(world.sent(700, &right()).len(), 1);
 }
 
 #[test]
-fn not_ready_is_said_after_a_while_and_not_of_a_moment() {
-    let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-    let reason = ("broker".to_owned(), "not connected: refused".to_owned());
-    let not_ready = Facts { not_ready: vec![reason], ..Facts::default() };
-    watcher.observe(clock.at(0), &not_ready);
-    watcher.observe(clock.at(59), &not_ready);
-    watcher.observe(clock.at(61), &Facts::default());
-    assert_eq!(watcher.due(clock.at(61)), None);
-    watcher.observe(clock.at(70), &not_ready);
-    watcher.observe(clock.at(130), &not_ready);
-    let notice = watcher.due(clock.at(130)).expect("a message");
-    assert_eq!(
-        texts(&notice),
-        [
-            "not-ready: broker: not connected: refused; since 1 min 0 s; docs/runbooks.md#overdueworkernotready"
-        ]
-    );
+fn a_message_that_is_not_taken_is_made_again_from_what_is_known_then() {
+    let mut world = World::new();
+    assert_eq!(world.due(0, &parked(1)).unwrap().text, "1 message is parked");
+    let later = world.due(60, &parked(2)).unwrap();
+    assert_eq!(later.text, "2 messages are parked");
+    // It is over before anybody has heard of it: one message says both.
+    let over = world.due(360, &right()).unwrap();
+    assert!(over.is_over);
+    // It comes again while its end is told: that is news.
+    world.episodes.observe(world.at(361), &parked(3));
+    world.episodes.sent(world.at(362), &over);
+    assert!(!world.due(363, &parked(3)).unwrap().is_over);
 }
 
 #[test]
-fn what_stays_wrong_is_said_again() {
-    let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-    let drift = Facts { drift: 1, ..Facts::default() };
-    watcher.observe(clock.at(0), &drift);
-    let notice = watcher.due(clock.at(0)).expect("a message");
-    watcher.sent(clock.at(0), &notice);
-    watcher.observe(clock.at(3_599), &drift);
-    assert_eq!(watcher.due(clock.at(3_599)), None);
-    watcher.observe(clock.at(3_600), &drift);
-    assert!(watcher.due(clock.at(3_600)).is_some());
+fn not_ready_is_told_after_a_while_and_not_of_a_moment() {
+    let mut world = World::new();
+    let not_ready =
+        Facts { not_ready: Some("broker: not connected: refused".to_owned()), ..right() };
+    assert_eq!(world.due(0, &not_ready), None);
+    assert_eq!(world.due(59, &not_ready), None);
+    assert_eq!(world.due(61, &right()), None);
+    assert_eq!(world.due(70, &not_ready), None);
+    assert_eq!(world.due(1_000, &right()), None, "it was over before it was worth a message");
+    assert_eq!(world.due(2_000, &not_ready), None);
+    assert_eq!(world.due(2_060, &not_ready).unwrap().condition, Some(Condition::NotReady));
 }
 
-/// An order that nobody closes is late although none was closed late.
+/// Each condition at its limit and above it.
 #[test]
-fn an_order_that_is_overdue_and_not_closed_is_late() {
-    let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-    let overdue = |s| BTreeMap::from([("close".to_owned(), Duration::from_secs(s))]);
-    watcher.observe(clock.at(0), &Facts { overdue: overdue(10), ..Facts::default() });
-    assert_eq!(watcher.due(clock.at(0)), None);
-    let latest = Duration::from_secs(70);
-    watcher.observe(clock.at(5), &Facts { latest, overdue: overdue(11), ..Facts::default() });
-    let notice = watcher.due(clock.at(5)).expect("a message");
-    assert_eq!(
-        notice.items[0].text,
-        "an order of effect close has been overdue for 11 s and is not closed; orders were closed up to 70.0 s after their \
-         deadline (late_after is 10 s)"
-    );
+fn every_condition_has_its_limit_and_its_words() {
+    let minute = Duration::from_mins(1);
+    let more = minute + Duration::from_secs(1);
+    let unpublished = |waiting, oldest, refused| Some(Unpublished { waiting, oldest, refused });
+    let overdue = |oldest| Facts { overdue: Some((2, oldest)), late_after: minute, ..right() };
+    let closed = |closed_late| Facts { closed_late, late_after: minute, ..right() };
+    let outbox = |outbox| Facts { outbox, ..right() };
+    let scheduled = |scheduled| Facts { scheduled, ..right() };
+    let at_limit = [
+        overdue(minute),
+        closed(minute),
+        outbox(unpublished(9, minute, 0)),
+        scheduled(unpublished(9, minute, 0)),
+        Facts { swept: (0, 7), ..right() },
+    ];
+    for facts in at_limit {
+        assert_eq!(World::new().due(0, &facts), None, "{facts:?}");
+    }
+    let above = [
+        overdue(more),
+        closed(more),
+        outbox(unpublished(1, more, 0)),
+        outbox(unpublished(0, Duration::ZERO, 2)),
+        scheduled(unpublished(3, more, 0)),
+        scheduled(unpublished(0, Duration::ZERO, 1)),
+        Facts { swept: (20, 27), ..right() },
+        Facts { drift: Some(1), ..right() },
+    ];
+    let texts = above.map(|facts| {
+        let message = World::new().due(0, &facts).unwrap_or_else(|| panic!("{facts:?}"));
+        format!("{}: {}", message.about(), message.text)
+    });
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    late: 2 orders are overdue, by up to 61s
+    late: orders were closed up to 61s after their deadline
+    outbox: 1 event not published, for up to 61s
+    outbox: the broker refuses or does not confirm 2 events
+    scheduled: 3 scheduled notices not published, for up to 61s
+    scheduled: 1 scheduled notice cannot be published
+    sweep: the sweep found 27 orders that no message came for, since the worker started
+    drift: the broker differs from the topology file: 1 finding of `overdue verify`
+    ");
 }
 
-/// What the worker knows at one look, and whether the other side takes a message then.
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one thing that may be so or not")]
-struct Look {
-    parked: u64,
-    swept: u64,
-    late: bool,
-    drift: bool,
-    not_ready: bool,
-    taken: bool,
-    pause_s: u64,
-}
-
-fn look() -> impl Strategy<Value = Look> {
-    let few = || prop_oneof![5 => Just(0), 1 => 1_u64..50];
-    let rarely = || prop::bool::weighted(0.1);
-    (few(), few(), rarely(), rarely(), prop::bool::weighted(0.3), prop::bool::ANY, 1_u64..200)
-        .prop_map(|(parked, swept, late, drift, not_ready, taken, pause_s)| Look {
-            parked,
-            swept,
-            late,
-            drift,
-            not_ready,
-            taken,
-            pause_s,
-        })
-}
-
-const QUIET: Look = Look {
-    parked: 0,
-    swept: 0,
-    late: false,
-    drift: false,
-    not_ready: false,
-    taken: true,
-    pause_s: 61,
-};
-
-proptest! {
-    /// Whatever happens, and however often messages are not taken: they keep their distance, everything that was seen is
-    /// said in the end, with how often it was seen, and nothing is said to be wrong for ever.
-    #[test]
-    fn everything_is_said_in_the_end_and_nothing_too_often(looks in prop::collection::vec(look(), 1..60)) {
-        let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-        let (mut now, mut last) = (0, None::<u64>);
-        let (mut totals, mut said) = ((0, 0), (0, 0));
-        let mut open: BTreeMap<Kind, bool> = BTreeMap::new();
-        let after = std::iter::repeat_n(QUIET, 12);
-        for look in looks.into_iter().chain(after) {
-            now += look.pause_s;
-            totals = (totals.0 + look.parked, totals.1 + look.swept);
-            let facts = Facts {
-                latest: if look.late { Duration::from_secs(30) } else { Duration::ZERO },
-                swept: BTreeMap::from([("unpaid".to_owned(), totals.1)]),
-                drift: u64::from(look.drift),
-                not_ready: look.not_ready.then(|| ("broker".to_owned(), "x".to_owned())).into_iter().collect(),
-                ..parked(totals.0)
-            };
-            let is_drift = look.drift;
-            watcher.observe(clock.at(now), &facts);
-            let mut seen: Vec<Kind> = Vec::new();
-            seen.extend((look.parked > 0).then_some(Kind::Parked));
-            seen.extend((look.swept > 0).then_some(Kind::Sweep));
-            seen.extend(look.late.then_some(Kind::Late));
-            seen.extend(is_drift.then_some(Kind::Drift));
-            for kind in seen {
-                open.insert(kind, true);
-            }
-            let Some(notice) = watcher.due(clock.at(now)) else { continue };
-            prop_assert!(last.is_none_or(|last| now - last >= 60), "{now} after {last:?}");
-            prop_assert!(!notice.items.is_empty());
-            if !look.taken {
-                continue;
-            }
-            last = Some(now);
-            for item in notice.items.iter().filter(|item| item.over) {
-                open.insert(item.kind, false);
-                match item.kind {
-                    Kind::Parked => said.0 += item.count,
-                    Kind::Sweep => said.1 += item.count,
-                    _ => {}
-                }
-            }
-            watcher.sent(clock.at(now), &notice);
-        }
-        prop_assert_eq!(said, totals);
-        prop_assert!(open.values().all(|open| !open), "{:?}", open);
-        prop_assert_eq!(watcher.due(clock.at(now + 100_000)), None);
+/// The tables of docs/alerts.md, and the runbooks that messages name.
+#[test]
+fn the_documented_conditions_and_placeholders_are_those_of_the_program() {
+    let read =
+        |file: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let (page, runbooks) = (read("docs/alerts.md"), read("docs/runbooks.md"));
+    for condition in Condition::ALL {
+        let runbook = condition.runbook();
+        let (_, heading) = runbook.split_once('#').unwrap();
+        let heading = runbooks
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .find(|it| it.to_lowercase() == heading)
+            .unwrap_or_else(|| panic!("{runbook}"));
+        let link = runbook.trim_start_matches("docs/");
+        let row =
+            format!("| `{}` | {} | [{heading}]({link}) |", condition.name(), condition.limit());
+        assert!(page.contains(&row), "{row}");
+    }
+    for (name, about) in PLACEHOLDERS {
+        let row = format!("| `{{{name}}}` | {about} |");
+        assert!(page.contains(&row), "{row}");
     }
 }
 
-/// What the broker parks is said like what workers park, and what a worker has parked is said once.
+fn message() -> Message {
+    let text = "3 messages: \"a\\b\"\n<!channel> <at user_id=\"all\">".to_owned();
+    let condition = Some(Condition::Parked);
+    Message { condition, is_over: false, text, lasted: Duration::from_mins(125) }
+}
+
+/// The examples of docs/alerts.md, as they arrive. What is in the message stays in its string, and notifies nobody.
 #[test]
-fn what_others_park_is_told_from_what_was_parked_here() {
-    let (clock, mut watcher) = (Clock::new(), Watcher::new(rule()));
-    let facts = |lot, own| Facts { lot: Some(lot), ..parked(own) };
-    watcher.observe(clock.at(0), &facts(40, 0));
-    // Parked here; the broker's counts show it later.
-    watcher.observe(clock.at(5), &facts(40, 3));
-    watcher.observe(clock.at(10), &facts(43, 3));
-    watcher.observe(clock.at(15), &facts(43, 3));
-    let notice = watcher.due(clock.at(15)).expect("a message");
-    assert_eq!(notice.items[0].count, 3);
-    watcher.observe(clock.at(20), &facts(45, 3));
-    watcher.observe(clock.at(25), &facts(45, 3));
+fn the_documented_bodies_are_filled_in() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/alerts.md");
+    let page = fs::read_to_string(page).unwrap();
+    let parts: Vec<&str> = page.split("'''").collect();
+    let bodies: Vec<&str> = parts.into_iter().skip(1).step_by(2).collect();
+    assert_eq!(bodies.len(), 5, "Slack, DingTalk, Feishu, Teams, PagerDuty");
+    let over = Message { is_over: true, ..message() };
+    let shown = bodies.into_iter().map(|body| {
+        let template = Template::parse(body).unwrap();
+        assert!(template.is_json());
+        let rendered = template.render(&message(), &SENDER);
+        assert!(!rendered.contains(['<', '>']), "{rendered}");
+        let value: Value = serde_json::from_str(&rendered).unwrap();
+        assert!(serde_json::from_str::<Value>(&template.render(&over, &SENDER)).is_ok());
+        serde_json::to_string_pretty(&value).unwrap()
+    });
+    insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_template_is_text_or_json() {
+    let rendered =
+        |text: &str, message: &Message| Template::parse(text).unwrap().render(message, &SENDER);
+    let all = "{topology} {host} {alert} {condition} {state} {action} {title} {runbook} { } {{x";
+    let test = Message::test();
     assert_eq!(
-        watcher.due(clock.at(25)).expect("a message").items[0].text,
-        "5 messages put into the parking lot (by the broker or another worker: 2; unpaid, failed: 3)"
+        rendered(all, &test),
+        "orders shop-1 on-call test firing trigger [overdue orders] test on shop-1  { } {{x"
     );
-    // After a restart the broker does not know them for a moment.
-    let readings = [(30, Some(0)), (35, None), (40, Some(45)), (45, Some(45)), (50, Some(45))];
-    for (s, lot) in readings {
-        watcher.observe(clock.at(s), &Facts { lot, ..parked(3) });
-    }
-    assert_eq!(watcher.due(clock.at(50)).expect("a message").items[0].count, 5);
+    let over = Message { is_over: true, ..message() };
+    assert_eq!(rendered("{state} {action}", &over), "resolved resolve");
+    let json: Value = serde_json::from_str(&rendered("{\"text\": \"{text}\"}", &test)).unwrap();
+    let line = test.line(&SENDER);
+    assert_eq!(json, json!({ "text": line }));
+    let long = Message { text: "ü".repeat(100_000), ..message() };
+    assert!(rendered("{text}", &long).len() < 2_000);
+    let mistakes = [
+        "{\n  \"text\": \"{tekst} {text}\", \"x\": \"{TEXT}\"\n}",
+        "{\"text\": \"{text}\",}",
+        "{\"text\": {text}}",
+        "in words: {everything}",
+    ];
+    let mistakes = mistakes.map(|text| Template::parse(text).unwrap_err());
+    insta::assert_snapshot!(mistakes.join("\n"), @r"
+    body has the unknown placeholder {tekst} at line 2, column 12; did you mean {text}?; body has the unknown placeholder {TEXT} at line 2, column 35; there are text, title, condition, state, action, topology, host, alert, runbook
+    body begins like JSON and is not JSON at line 1, column 19
+    body begins like JSON and is not JSON at line 1, column 11
+    body has the unknown placeholder {everything} at line 1, column 11; there are text, title, condition, state, action, topology, host, alert, runbook
+    ");
 }
 
-/// An alert that a reload has brought: what was parked before is not new, also where the broker counts it only now.
 #[test]
-fn a_later_alert_begins_with_what_is_so_then() {
-    let clock = Clock::new();
-    let facts = |lot, own| Facts { lot, ..parked(own) };
-    let mut watcher = Watcher::beginning(rule(), clock.at(0), &facts(None, 2));
-    for (s, lot) in [(5, 0), (10, 2), (15, 2)] {
-        watcher.observe(clock.at(s), &facts(Some(lot), 2));
-    }
-    assert_eq!(watcher.due(clock.at(15)), None);
-    watcher.observe(clock.at(20), &facts(Some(3), 3));
-    watcher.observe(clock.at(25), &facts(Some(3), 3));
-    assert_eq!(watcher.due(clock.at(25)).expect("a message").items[0].count, 1);
-}
-
-proptest! {
-    /// However late the broker's counts are, which may show a message before or after it is counted here: what others have
-    /// put there is counted once.
-    #[test]
-    fn what_others_park_is_counted_once(
-        looks in prop::collection::vec((0_u64..3, 0_u64..3, 0_usize..4, any::<bool>()), 1..80),
-    ) {
-        let (clock, mut lot) = (Clock::new(), Lot::default());
-        let (mut own, mut others, mut found) = (0, 0, 0);
-        let mut truth = vec![0];
-        let mut shown = 0;
-        prop_assert_eq!(lot.observe(clock.at(0), Some(0), 0), 0);
-        let quiet = std::iter::repeat_n((0, 0, 0, false), 12);
-        for (look, (here, there, late, early)) in (1..).zip(looks.into_iter().chain(quiet)) {
-            others += there;
-            truth.push(own + here + others);
-            shown = shown.max(truth.len().saturating_sub(1 + late));
-            let counted_here = if early { own } else { own + here };
-            found += lot.observe(clock.at(5 * look), Some(truth[shown]), counted_here);
-            own += here;
-        }
-        prop_assert_eq!(found, others);
-    }
-
-    /// Messages that are taken out, and counts that the broker has lost for a moment, make none.
-    #[test]
-    fn what_was_there_before_is_not_new(
-        looks in prop::collection::vec((0_u64..3, 0_u64..3, any::<bool>()), 1..80),
-    ) {
-        let (clock, mut lot) = (Clock::new(), Lot::default());
-        let (mut own, mut there) = (0, 50);
-        lot.observe(clock.at(0), Some(there), 0);
-        for (look, (here, taken, lost)) in (1_u64..).zip(looks) {
-            own += here;
-            there = (there + here).saturating_sub(taken);
-            // For less than a minute.
-            let shown = if lost && look % 4 > 0 { 0 } else { there };
-            prop_assert_eq!(lot.observe(clock.at(5 * look), Some(shown), own), 0);
-        }
+fn pauses_grow_and_the_other_side_may_ask_for_a_longer_one() {
+    let s = Duration::from_secs;
+    let pauses: Vec<Duration> = (1..9).map(|failures| pause(failures, None)).collect();
+    assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 120, 120].map(s));
+    assert_eq!(pause(u32::MAX, Some(s(1))), s(120));
+    assert_eq!(pause(1, Some(s(300))), s(300));
+    assert_eq!(pause(1, Some(s(1_000_000))), s(3_600));
+    let now: Timestamp = "2026-11-22T10:00:00Z".parse().unwrap();
+    assert_eq!(retry_after(" 120 ", now), Some(s(120)));
+    assert_eq!(retry_after("Sun, 22 Nov 2026 10:01:30 GMT", now), Some(s(90)));
+    assert_eq!(retry_after("Sun, 22 Nov 2026 09:59:00 GMT", now), Some(s(0)));
+    for neither in ["", "-1", "soon", "1.5", "Sun, 99 Nov 2026 10:01:30 GMT"] {
+        assert_eq!(retry_after(neither, now), None, "{neither}");
     }
 }

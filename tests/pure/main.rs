@@ -6,7 +6,6 @@
     reason = "a test that cannot go on is to fail, and to say where"
 )]
 
-mod alert_forms;
 mod alerting;
 mod allocator;
 mod architecture;

@@ -137,7 +137,7 @@ fn the_first_line_says_why_and_what_to_do() {
             it.broker = Known::Unknown("cannot reach the management API".to_owned());
         }),
         changed(|it| {
-            database(it).scheduled = Some(WaitingNotices { notices: 7, oldest_s: 31, refused: 0 });
+            database(it).scheduled = Some(WaitingNotices { notices: 7, oldest_s: 61, refused: 0 });
         }),
         changed(|it| {
             database(it).scheduled = Some(WaitingNotices { notices: 0, oldest_s: 0, refused: 1 });

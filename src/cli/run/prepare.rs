@@ -24,7 +24,7 @@ pub(in crate::cli) enum Declaring {
 
 /// What the files say: all of it is read before anybody is asked.
 pub(in crate::cli) struct Inputs {
-    topology: Topology,
+    pub(super) topology: Topology,
     effects: BTreeMap<String, Effect>,
     address: BrokerAddress,
     store: Store,

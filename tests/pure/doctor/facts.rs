@@ -45,6 +45,7 @@ pub(crate) fn well() -> Facts {
             clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),
         },
         machine: MachineFacts { open_files: Ok(65_536), cores: 4 },
+        alerts: Vec::new(),
     }
 }
 

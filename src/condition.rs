@@ -1,0 +1,253 @@
+//! What can be wrong while orders are closed: each condition with its limit and its words. `doctor`, `status` and alerts judge
+//! by these, so that none of them calls wrong what another one calls right.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::{about, counted, duration};
+
+/// An event or a notice that has waited for longer is not being published: a worker needs milliseconds.
+const UNPUBLISHED_AFTER: Duration = Duration::from_mins(1);
+
+/// What an alert can be on, in the order of `docs/alerts.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// A condition of `/readyz` does not hold.
+    NotReady,
+    /// Orders are closed late, or are overdue and open.
+    Late,
+    /// Messages are in the parking lot.
+    Parked,
+    /// Events wait in the outbox for long, or are refused.
+    Outbox,
+    /// The same for notices of `schedule()`.
+    Scheduled,
+    /// The sweep closes orders that no message came for.
+    Sweep,
+    /// The broker differs from the topology file.
+    Drift,
+}
+
+impl Condition {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::NotReady,
+        Self::Late,
+        Self::Parked,
+        Self::Outbox,
+        Self::Scheduled,
+        Self::Sweep,
+        Self::Drift,
+    ];
+
+    /// As settings and messages have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotReady => "not-ready",
+            Self::Late => "late",
+            Self::Parked => "parked",
+            Self::Outbox => "outbox",
+            Self::Scheduled => "scheduled",
+            Self::Sweep => "sweep",
+            Self::Drift => "drift",
+        }
+    }
+
+    /// Where its runbook is.
+    #[must_use]
+    pub fn runbook(self) -> String {
+        let alert = match self {
+            Self::NotReady => "OverdueWorkerNotReady",
+            Self::Late => "OverdueClosedLate",
+            Self::Parked => "OverdueParked",
+            Self::Outbox | Self::Scheduled => "OverdueOutboxOld",
+            Self::Sweep => "OverdueSweepFinds",
+            Self::Drift => "OverdueDrift",
+        };
+        format!("docs/runbooks.md#{}", alert.to_lowercase())
+    }
+
+    /// When it is wrong; the table of `docs/alerts.md`.
+    #[must_use]
+    pub fn limit(self) -> String {
+        let unpublished = duration_of(UNPUBLISHED_AFTER);
+        match self {
+            Self::NotReady => {
+                "a condition of `/readyz` does not hold, for `not_ready_for`".to_owned()
+            }
+            Self::Late => "an order is closed, or is overdue and open, more than \
+                           `worker.sweep_grace` after its deadline"
+                .to_owned(),
+            Self::Parked => "messages are in the parking lot".to_owned(),
+            Self::Outbox => format!(
+                "an event has waited in the outbox for more than {unpublished}, or the broker \
+                 refuses or does not confirm some"
+            ),
+            Self::Scheduled => format!(
+                "a notice of `schedule()` has waited for more than {unpublished}, or some cannot \
+                 be published"
+            ),
+            Self::Sweep => "the sweep closes orders that no message came for".to_owned(),
+            Self::Drift => {
+                "the broker differs from the topology file, which is compared every 5m".to_owned()
+            }
+        }
+    }
+}
+
+fn duration_of(limit: Duration) -> String {
+    duration(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Events of the outbox, or notices of `schedule()`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unpublished {
+    /// How many wait.
+    pub waiting: u64,
+    /// How long the oldest has.
+    pub oldest: Duration,
+    /// How many the broker refuses or does not confirm, and those that can never be published.
+    pub refused: u64,
+}
+
+impl Unpublished {
+    /// What is wrong with the outbox, if anything is.
+    #[must_use]
+    pub fn of_outbox(&self) -> Option<String> {
+        let refused =
+            || format!("the broker refuses or does not confirm {}", counted(self.refused, "event"));
+        (self.refused > 0).then(refused).or_else(|| self.old("event"))
+    }
+
+    /// What is wrong with the notices of `schedule()`, if anything is.
+    #[must_use]
+    pub fn of_schedule(&self) -> Option<String> {
+        let refused =
+            || format!("{} cannot be published", counted(self.refused, "scheduled notice"));
+        (self.refused > 0).then(refused).or_else(|| self.old("scheduled notice"))
+    }
+
+    fn old(&self, what: &str) -> Option<String> {
+        let waiting = || {
+            format!(
+                "{} not published, for up to {}",
+                counted(self.waiting, what),
+                about(self.oldest)
+            )
+        };
+        (self.waiting > 0 && is_old(self.oldest)).then(waiting)
+    }
+}
+
+/// Whether something that waits to be published has waited for too long.
+pub(crate) fn is_old(oldest: Duration) -> bool {
+    oldest > UNPUBLISHED_AFTER
+}
+
+/// What is wrong with this many messages in the parking lot, if anything is.
+#[must_use]
+pub(crate) fn parked(messages: u64) -> Option<String> {
+    let are = if messages == 1 { "is" } else { "are" };
+    (messages > 0).then(|| format!("{} {are} parked", counted(messages, "message")))
+}
+
+/// What is wrong with this many open orders past their deadline, the oldest of them for `oldest`, if anything is.
+#[must_use]
+pub(crate) fn overdue(orders: u64, oldest: Duration, late_after: Duration) -> Option<String> {
+    (orders > 0 && oldest > late_after).then(|| {
+        let are = if orders == 1 { "is" } else { "are" };
+        format!("{} {are} overdue, by up to {}", counted(orders, "order"), about(oldest))
+    })
+}
+
+/// What is wrong with this many consumers on a queue that workers consume, if anything is.
+#[must_use]
+pub(crate) fn unconsumed(queue: &str, consumers: u64) -> Option<String> {
+    (consumers == 0).then(|| format!("no worker consumes {queue}"))
+}
+
+/// What is wrong if the sweep has closed this many orders, if anything is.
+#[must_use]
+pub(crate) fn swept(orders: u64) -> Option<String> {
+    let found = || format!("the sweep found {} that no message came for", counted(orders, "order"));
+    (orders > 0).then(found)
+}
+
+/// What a worker knows at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The first condition of `/readyz` that does not hold, with its reason.
+    pub not_ready: Option<String>,
+    /// The longest from a deadline to its closing, of the orders closed since the last reading.
+    pub closed_late: Duration,
+    /// Open orders past their deadline, and how long the oldest has been; `None` if the database does not say.
+    pub overdue: Option<(u64, Duration)>,
+    /// Orders are late from here on.
+    pub late_after: Duration,
+    /// Messages in the parking lot; `None` if the management API does not say.
+    pub parked: Option<u64>,
+    /// `None` if the database does not say.
+    pub outbox: Option<Unpublished>,
+    /// `None` if `schedule()` is not in use, or the database does not say.
+    pub scheduled: Option<Unpublished>,
+    /// Orders that the sweep has closed since the last reading, and since the worker started.
+    pub swept: (u64, u64),
+    /// Errors and warnings of the last comparison with the topology file; `None` before the first.
+    pub drift: Option<u64>,
+}
+
+/// What facts come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nobody knows.
+    Unknown,
+    /// As it should be.
+    Right,
+    /// What is wrong, in one line.
+    Wrong(String),
+}
+
+impl Facts {
+    /// What they come to for one condition.
+    #[must_use]
+    pub fn judge(&self, condition: Condition) -> Judgement {
+        let known = |wrong: Option<String>| wrong.map_or(Judgement::Right, Judgement::Wrong);
+        let asked = |asked: Option<Option<String>>| asked.map_or(Judgement::Unknown, known);
+        match condition {
+            Condition::NotReady => known(self.not_ready.clone()),
+            Condition::Late => self.late(),
+            Condition::Parked => asked(self.parked.map(parked)),
+            Condition::Outbox => asked(self.outbox.map(|it| it.of_outbox())),
+            Condition::Scheduled => asked(self.scheduled.map(|it| it.of_schedule())),
+            Condition::Sweep => {
+                let (new, all) = self.swept;
+                let since_start = |found| format!("{found}, since the worker started");
+                known(swept(all).filter(|_| new > 0).map(since_start))
+            }
+            Condition::Drift => asked(self.drift.map(|findings| {
+                let findings = (findings > 0).then(|| counted(findings, "finding"))?;
+                Some(format!(
+                    "the broker differs from the topology file: {findings} of `overdue verify`"
+                ))
+            })),
+        }
+    }
+
+    fn late(&self) -> Judgement {
+        if self.closed_late > self.late_after {
+            let late = about(self.closed_late);
+            return Judgement::Wrong(format!(
+                "orders were closed up to {late} after their deadline"
+            ));
+        }
+        match self.overdue {
+            None => Judgement::Unknown,
+            Some((orders, oldest)) => {
+                overdue(orders, oldest, self.late_after).map_or(Judgement::Right, Judgement::Wrong)
+            }
+        }
+    }
+}
