@@ -225,6 +225,9 @@ pub mod telemetry {
 pub mod text {
     pub use crate::text::{one_line, printable, printable_json};
 }
+pub mod timing {
+    pub use crate::timing::Timing;
+}
 pub mod topology {
     pub use crate::topology::{Timeout, Topology, file::BUILT_IN_EFFECTS, lint};
     pub mod check {

@@ -197,6 +197,7 @@ mod status;
 mod store;
 mod telemetry;
 mod text;
+mod timing;
 mod tls;
 mod topology;
 mod verify;

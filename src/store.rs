@@ -47,6 +47,7 @@ use tls_parameters::TlsParameters;
 
 use crate::{
     doctor::facts::{Encryption, is_loopback},
+    timing::Timing,
     tls,
 };
 
@@ -78,6 +79,7 @@ pub struct Store {
     encryption: Encryption,
     /// For connections beside the pool.
     config: Arc<tokio_postgres::Config>,
+    timing: Arc<Timing>,
 }
 
 /// What can make TLS of a connection, or leaves it in plain text.
@@ -168,7 +170,19 @@ impl Store {
             .create_timeout(Some(CREATE_TIMEOUT))
             .build()
             .map_err(|error| StoreError::Address(error.to_string()))?;
-        Ok(Self { pool, address: address.into(), tls, encryption, config: Arc::new(config) })
+        let (address, config) = (address.into(), Arc::new(config));
+        Ok(Self { pool, address, tls, encryption, config, timing: Arc::default() })
+    }
+
+    /// The same database, waited for by other time-outs.
+    #[must_use]
+    pub fn with_timing(self, timing: Arc<Timing>) -> Self {
+        Self { timing, ..self }
+    }
+
+    /// How long it is waited for.
+    pub(crate) fn timing(&self) -> &Timing {
+        &self.timing
     }
 
     /// Where the database is, without the password, for messages.

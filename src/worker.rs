@@ -41,10 +41,7 @@ pub(crate) mod sweep;
 mod unpublished;
 pub(crate) mod watch;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use crate::{
     shutdown::{DrainOverrun, Stop},
@@ -55,9 +52,6 @@ use backoff::Backoff;
 pub use context::Worker;
 pub use counters::{Counters, Counts};
 pub(crate) use session_end::SessionEnd;
-
-/// A session that lasted so long was a good one: the next back-off starts small again.
-const GOOD_SESSION: Duration = Duration::from_secs(10);
 
 /// Works until a stop is asked for; sessions that end before are followed by others.
 ///
@@ -74,7 +68,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> 
 
 /// The safety net needs no broker.
 async fn sweep(worker: &Arc<Worker>, stop: &Stop) {
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::new(&worker.timing);
     while let Err(panic) = sweep::sweep(Arc::clone(worker), stop.clone()).await {
         let pause = backoff.pause();
         telemetry::sweep::ended(&error_chain(&panic), pause);
@@ -86,12 +80,12 @@ async fn sweep(worker: &Arc<Worker>, stop: &Stop) {
 }
 
 async fn sessions(worker: &Arc<Worker>, stop: &Stop) {
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::new(&worker.timing);
     while !stop.is_requested() {
         let began = Instant::now();
         let Err(end) = session::run(worker, stop).await else { break };
-        if began.elapsed() >= GOOD_SESSION {
-            backoff = Backoff::default();
+        if began.elapsed() >= worker.timing.good_session {
+            backoff = Backoff::new(&worker.timing);
         }
         if matches!(end, SessionEnd::Store(_)) {
             worker.store.drop_connections();

@@ -1,12 +1,12 @@
 //! Where the broker is: the AMQP URI and the management API that belongs to it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use lapin::uri::{AMQPScheme, AMQPUri};
 use url::Url;
 
 use super::{nodes::each_host, tls_parameters::TlsParameters};
-use crate::{secret::Secret, tls::Tls};
+use crate::{secret::Secret, timing::Timing, tls::Tls};
 
 /// Seconds between heartbeats: a dead peer is noticed within ten.
 const HEARTBEAT_SECONDS: u16 = 5;
@@ -27,6 +27,8 @@ pub struct BrokerAddress {
     /// At least one, and those of one cluster too.
     pub(super) management: Secret<Vec<Url>>,
     pub(super) management_tls: Option<Tls>,
+    /// How long it is waited for.
+    pub(crate) timing: Arc<Timing>,
 }
 
 /// Why a URL is not a broker address.
@@ -78,6 +80,7 @@ impl BrokerAddress {
             tls,
             management: Secret::new(management),
             management_tls,
+            timing: Arc::default(),
         })
     }
 
@@ -86,6 +89,12 @@ impl BrokerAddress {
     #[must_use]
     pub fn with_small_frames(self) -> Self {
         Self { frame_max: SMALL_FRAME_MAX_BYTES, ..self }
+    }
+
+    /// The same broker, waited for by other time-outs.
+    #[must_use]
+    pub fn with_timing(self, timing: Arc<Timing>) -> Self {
+        Self { timing, ..self }
     }
 
     /// What a connection to `node` asks for.

@@ -67,7 +67,7 @@ pub async fn plan(
     let mut counted = leaving;
     if plan.removes_timeouts() {
         counted.extend(levels(topology, &observed));
-        let settles = management.statistics_interval().surely_settle();
+        let settles = management.surely_settle();
         let now_s = management.now_s().await?;
         observed.clock = Some(Clock { now_s, counts_settle_s: settles.as_secs() });
     }

@@ -24,12 +24,11 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
 use super::{BrokerAddress, gathering::Gathering, stream};
-use crate::tls::{self, Tls};
+use crate::{
+    text::length,
+    tls::{self, Tls},
+};
 
-/// TCP connect; a broker on the same continent answers in a tenth of it.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// TCP, TLS, login and opening the virtual host together.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A polite close; after it the socket is shut down.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Unacknowledged bytes for so long mean that the peer is gone (nearly two heartbeats).
@@ -47,8 +46,8 @@ pub enum ConnectError {
     #[error("cannot reach the broker at {address}; is it running, and is broker.url right?")]
     Unreachable { address: String, source: lapin::Error },
     /// Somebody accepts the connection and says nothing.
-    #[error("the broker at {address} did not finish the AMQP handshake within {} s", HANDSHAKE_TIMEOUT.as_secs())]
-    Silent { address: String },
+    #[error("the broker at {address} did not finish the AMQP handshake within {}", length(*within))]
+    Silent { address: String, within: Duration },
     /// Who answers speaks something else, TLS for example.
     #[error(
         "what answers at {address} does not speak AMQP: correct the port in broker.url, or write amqps:// where it expects TLS"
@@ -75,6 +74,11 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// Nobody has said anything for as long as a handshake may take.
+    fn silent(address: &BrokerAddress) -> Self {
+        Self::Silent { address: address.to_string(), within: address.timing.handshake }
+    }
+
     /// Whether the cluster has answered: another node would say the same.
     const fn is_answer(&self) -> bool {
         matches!(self, Self::Login { .. } | Self::NoVirtualHost { .. } | Self::NotAllowed { .. })
@@ -132,7 +136,7 @@ impl Link {
                 Err(_silent) => {}
             }
         }
-        Err(first.unwrap_or_else(|| ConnectError::Silent { address: address.to_string() }))
+        Err(first.unwrap_or_else(|| ConnectError::silent(address)))
     }
 
     async fn open_node(
@@ -146,19 +150,19 @@ impl Link {
         // Ends the socket also where somebody else was quicker and this attempt is dropped.
         let attempt = Attempt(Some(socket.clone()));
         let gathering = Gathering::default();
-        let kept = (socket.clone(), gathering.clone());
+        let kept = (socket.clone(), gathering.clone(), address.timing.connect);
         let open = async move |uri: AMQPUri, _runtime| {
             open_stream(&uri, tls.clone(), &kept).await.map_err(lapin::Error::from)
         };
         let properties = ConnectionProperties::default().with_connection_name(purpose.into());
         let connecting = Connection::connector(node, stream::runtime(), open, properties);
-        match timeout(HANDSHAKE_TIMEOUT, connecting).await {
+        match timeout(address.timing.handshake, connecting).await {
             Ok(Ok(connection)) => {
                 attempt.succeeded();
                 Ok(Self { connection, socket, gathering })
             }
             Ok(Err(error)) => Err(refusal(address, error)),
-            Err(_elapsed) => Err(ConnectError::Silent { address: address.to_string() }),
+            Err(_elapsed) => Err(ConnectError::silent(address)),
         }
     }
 
@@ -238,11 +242,11 @@ fn client(address: &BrokerAddress, tls: &Tls) -> Result<Arc<ClientConfig>, Conne
 async fn open_stream(
     uri: &AMQPUri,
     tls: Option<Arc<ClientConfig>>,
-    (socket, gathering): &(Socket, Gathering),
+    (socket, gathering, within): &(Socket, Gathering, Duration),
 ) -> io::Result<stream::ReadableStream> {
     let host = uri.authority.host.as_str();
     let target = (host.trim_start_matches('[').trim_end_matches(']'), uri.authority.port);
-    let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(target)).await??;
+    let stream = timeout(*within, TcpStream::connect(target)).await??;
     stream.set_nodelay(true)?;
     let options = SockRef::from(&stream);
     #[cfg(target_os = "linux")]

@@ -14,12 +14,10 @@ use lapin::{
 use tokio::time::timeout;
 
 use super::{BrokerAddress, ConnectError, Link};
-use crate::topology::Topology;
+use crate::{text::length, topology::Topology};
 
 /// The name of the connection in the management UI.
 pub const PURPOSE: &str = "overdue: holds the lock of a topology";
-/// How long to wait until another one has finished; carrying a plan out takes seconds.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The broker answers in milliseconds; later than this it is unavailable.
@@ -34,12 +32,14 @@ pub enum LockError {
     /// Another program holds it for longer than a change takes.
     #[error(
         "another `overdue apply` or `overdue run` is changing this topology: it has held the exclusive queue {lock} for \
-         longer than {} s. Nothing was changed; run this again when the other one has finished",
-        PATIENCE.as_secs()
+         longer than {}. Nothing was changed; run this again when the other one has finished",
+        length(*held)
     )]
     Taken {
         /// The lock queue.
         lock: String,
+        /// For how long.
+        held: Duration,
     },
     /// The user may not declare the lock.
     #[error(
@@ -102,8 +102,9 @@ impl TopologyLock {
             if let Some(channel) = declared(&link, &lock).await? {
                 return Ok(Self { lock, channel, link });
             }
-            if began.elapsed() > PATIENCE {
-                return Err(LockError::Taken { lock });
+            let held = address.timing.topology_lock;
+            if began.elapsed() > held {
+                return Err(LockError::Taken { lock, held });
             }
             if let Some(on_wait) = on_wait.take() {
                 on_wait();

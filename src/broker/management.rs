@@ -9,7 +9,7 @@ mod each;
 mod error;
 mod nodes;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use futures_util::future::BoxFuture;
 use rabbitmq_http_client::error::Error as ApiError;
@@ -62,7 +62,8 @@ impl Management {
             step: "set up the HTTP client".to_owned(),
             reason,
         };
-        let http = http_client(address.management_tls.as_ref()).map_err(unbuilt)?;
+        let http =
+            http_client(address.management_tls.as_ref(), &address.timing).map_err(unbuilt)?;
         let urls = address.management.expose();
         let credentials = urls.first().map(|url| (url.username(), url.password()));
         let (user, password) = credentials.unwrap_or_default();
@@ -104,6 +105,11 @@ impl Management {
     #[must_use]
     pub fn statistics_interval(&self) -> StatisticsInterval {
         self.statistics_interval
+    }
+
+    /// What is read this long after an event has surely counted everything before it: enough to delete something.
+    pub(super) fn surely_settle(&self) -> Duration {
+        self.statistics_interval.surely_settle(self.address.timing.least_statistics_interval)
     }
 
     /// Where the broker is.

@@ -19,7 +19,6 @@ pub use error::PublishError;
 
 use super::{BrokerAddress, ConnectError, Link};
 use crate::wire::Message;
-use sent::CONFIRM_TIMEOUT;
 use task::{Request, WhileBlocked};
 
 /// A handle to the task that publishes; cheap to clone, usable from many tasks.
@@ -37,7 +36,7 @@ impl Publisher {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
-        Self::open(address, purpose, WhileBlocked::Fail, CONFIRM_TIMEOUT).await
+        Self::open(address, purpose, WhileBlocked::Fail, address.timing.confirm).await
     }
 
     /// Like [`Publisher::connect`]; a confirm that has not come is given up after `confirm_within`.
@@ -61,7 +60,7 @@ impl Publisher {
         address: &BrokerAddress,
         purpose: &str,
     ) -> Result<Self, ConnectError> {
-        Self::open(address, purpose, WhileBlocked::Wait, CONFIRM_TIMEOUT).await
+        Self::open(address, purpose, WhileBlocked::Wait, address.timing.confirm).await
     }
 
     async fn open(
@@ -78,7 +77,8 @@ impl Publisher {
         link.answered(confirming).await.map_err(unreachable)?;
         let (requests, inbox) = mpsc::channel(task::WINDOW);
         let status = link.status();
-        tokio::spawn(task::serve(link, channel, inbox, while_blocked, confirm_within));
+        let limits = task::Limits { hand_over: address.timing.hand_over, confirm: confirm_within };
+        tokio::spawn(task::serve(link, channel, inbox, while_blocked, limits));
         Ok(Self { requests, status })
     }
 

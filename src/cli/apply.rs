@@ -30,8 +30,6 @@ use crate::{
     topology::{Topology, level::Ttl},
 };
 
-/// How often `--wait` looks; the broker's counts are older than that.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it says how far it is if nobody looks at a bar: a pipeline takes silence for a hang.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 
@@ -177,6 +175,7 @@ impl Apply {
     ) -> Result<(), Failure> {
         let (began, within) = (Instant::now(), self.within.map(Ttl::as_duration));
         let mut waiting = DrainWait::new(within, change.management.statistics_interval());
+        let look_every = change.management.address().timing.draining_every;
         let mut bar = DrainBar::new();
         let mut done: Option<Plan> = None;
         loop {
@@ -199,12 +198,12 @@ impl Apply {
                     bar.aside(at_most(left, made)).await?;
                     // What could not be done is not tried again at once.
                     if done.replace(plan.clone()).as_ref() == Some(&plan) {
-                        tokio::time::sleep(LOOK_EVERY).await;
+                        tokio::time::sleep(look_every).await;
                     }
                 }
                 Next::Look(progress) => {
                     bar.show(&progress);
-                    tokio::time::sleep(LOOK_EVERY).await;
+                    tokio::time::sleep(look_every).await;
                 }
             }
         }

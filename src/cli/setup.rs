@@ -1,6 +1,6 @@
 //! From settings to what the commands work with.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use crate::{
     store::{Store, orders::Effect},
     telemetry,
     text::{counted, did_you_mean},
+    timing::Timing,
     topology::{Topology, file::BUILT_IN_EFFECTS, report},
 };
 
@@ -74,10 +75,21 @@ pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
 }
 
 pub(super) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
-    Ok(BrokerAddress::parse(
-        settings.broker.url.expose(),
-        settings.broker.management_url.as_ref().map(SecretUrl::expose),
-    )?)
+    let management = settings.broker.management_url.as_ref().map(SecretUrl::expose);
+    let address = BrokerAddress::parse(settings.broker.url.expose(), management)?;
+    Ok(address.with_timing(timing()))
+}
+
+/// Tests shorten it in debug builds.
+#[cfg_attr(debug_assertions, expect(clippy::disallowed_methods, reason = "it is no setting"))]
+fn timing() -> Arc<Timing> {
+    #[cfg(debug_assertions)]
+    match std::env::var("OVERDUE_TEST_TIMING").as_deref() {
+        Ok("often") => return Arc::new(Timing::often()),
+        Ok("tenth") => return Arc::new(Timing::tenth()),
+        _ => {}
+    }
+    Arc::default()
 }
 
 /// The management API, with the age that its counts have at the most.
@@ -89,7 +101,8 @@ pub(super) fn management(settings: &Settings) -> Result<Management, Failure> {
 pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
     let database = &settings.database;
     let open = if settings.events.publish { Store::new } else { Store::without_events };
-    Ok(open(database.url.expose(), &database.search_path, database.connections)?)
+    let store = open(database.url.expose(), &database.search_path, database.connections)?;
+    Ok(store.with_timing(timing()))
 }
 
 /// A stop that the first SIGTERM, SIGINT or SIGHUP requests; a second SIGTERM or SIGINT ends the process.

@@ -41,10 +41,10 @@ impl StatisticsInterval {
         self.oldest_count() + READING
     }
 
-    /// The same for a decision that cannot be taken back: an interval shorter than the default may be a mistake.
+    /// The same for a decision that cannot be taken back: an interval shorter than `least` may be a mistake.
     #[must_use]
-    pub fn surely_settle(self) -> Duration {
-        Self(self.0.max(Self::default().0)).counts_settle()
+    pub fn surely_settle(self, least: Duration) -> Duration {
+        Self(self.0.max(least)).counts_settle()
     }
 
     /// A queue that has not been counted for so long is one that cannot be counted: statistics are off, or it has no

@@ -1,16 +1,11 @@
 //! A server that has stopped answering without closing its connections.
 
-use std::{pin::pin, time::Duration};
+use std::pin::pin;
 
 use tokio::time::timeout;
 use tokio_postgres::{NoTls, Row, types::ToSql};
 
 use super::{Store, StoreError, TlsConnect};
-
-/// How long a statement takes before the server is asked whether it is there at all.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// A connection of its own and an answer; together with the time before less than ten seconds.
-const PROBE: Duration = Duration::from_secs(4);
 
 impl Store {
     /// Waits for `work` as long as the server answers to others: a slow statement ends by its own time-out, a silent
@@ -21,7 +16,7 @@ impl Store {
     ) -> Result<T, StoreError> {
         let mut work = pin!(work);
         loop {
-            if let Ok(result) = timeout(PATIENCE, &mut work).await {
+            if let Ok(result) = timeout(self.timing.database_silence, &mut work).await {
                 return result;
             }
             tokio::select! {
@@ -61,7 +56,7 @@ impl Store {
                 None => ask(&self.config, NoTls).await,
             }
         };
-        timeout(PROBE, asking).await.is_ok()
+        timeout(self.timing.database_probe, asking).await.is_ok()
     }
 }
 

@@ -5,8 +5,6 @@ use std::{sync::Arc, time::Duration};
 use super::{context::Worker, jitter, session_end::SessionEnd};
 use crate::shutdown::Stop;
 
-/// In that time two clocks run apart by a quarter of a millisecond at the most, and five readings cost nothing.
-const EVERY: Duration = Duration::from_secs(5);
 /// A worker that is behind with its work doubts the clock, too, and for nothing.
 const AFTER_DOUBT: Duration = Duration::from_millis(500);
 
@@ -26,7 +24,7 @@ pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
             biased;
             () = stop.requested() => return Ok(()),
             () = doubted => {}
-            () = tokio::time::sleep(jitter::up_to(EVERY)) => {}
+            () = tokio::time::sleep(jitter::up_to(worker.timing.clock_every)) => {}
         }
     }
 }

@@ -35,8 +35,6 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Orders that fail alone, each after the statement time-out, before others are looked for that do not.
 const SLOW: usize = 3;
-/// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
-const PART: Duration = Duration::from_secs(3);
 /// For each lock, of a statement that closes ahead of the messages. No message waits for it, and others like it hold the
 /// stock of many orders until they commit.
 const AHEAD: Duration = Duration::from_millis(300);
@@ -116,7 +114,7 @@ impl Closer {
                 works_without_orders = true;
             }
             if is_cancelled(&error) {
-                limit = Some(PART);
+                limit = Some(self.store.timing().slow_part);
             }
             let alone = of_one(&error);
             if part.len() == 1 && path == ClosingPath::Message {
@@ -139,7 +137,7 @@ impl Closer {
         failure: &StoreError,
         path: ClosingPath,
     ) -> Result<(), StoreError> {
-        match self.attempt(&[], path, Some(PART)).await {
+        match self.attempt(&[], path, Some(self.store.timing().slow_part)).await {
             Err(error) if !error.is_answer() || error.code() == failure.code() => Err(error),
             _ => Ok(()),
         }

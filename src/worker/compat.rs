@@ -19,7 +19,6 @@ use futures_util::{
 };
 
 use super::{
-    backoff,
     channels::{Channels, Source},
     context::ConsumerContext,
     copy_publisher::CopyError,
@@ -186,7 +185,9 @@ impl Delaying {
             telemetry::parked_by_broker(&self.context.timeout.name, ParkReason::Unreadable, 1);
             return Ok(self.channels.dead_letter(copy.source).await?);
         }
-        let pause = FIRST_PAUSE.saturating_mul(1 << copy.failures.min(10)).min(backoff::LONGEST);
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << copy.failures.min(10))
+            .min(self.context.worker.timing.backoff_longest);
         copy.failures += 1;
         self.later.add(Instant::now() + pause, copy);
         Ok(())

@@ -31,8 +31,6 @@ use crate::{
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// A look takes milliseconds, and where the management API is silent some seconds.
 const ALIVE_WITHIN: Duration = Duration::from_mins(5);
-/// A consumer that lasted so long was a good one.
-const GOOD: Duration = Duration::from_secs(10);
 
 type Ended = Result<(Id, Result<(), SessionEnd>), JoinError>;
 
@@ -180,7 +178,7 @@ impl Consumers {
             return Ok(());
         };
         self.running.remove(&queue);
-        if began.elapsed() >= GOOD {
+        if began.elapsed() >= self.worker.timing.good_session {
             self.troubled.remove(&queue);
         }
         match result {
@@ -197,7 +195,7 @@ impl Consumers {
         }
         let (mut backoff, _) = self.troubled.remove(queue).unwrap_or_else(|| {
             telemetry::queue_lost(queue, &error_chain(&error));
-            (Backoff::default(), Instant::now())
+            (Backoff::new(&self.worker.timing), Instant::now())
         });
         let next = Instant::now() + backoff.pause_after(SHORTEST_PAUSE);
         self.troubled.insert(queue.to_owned(), (backoff, next));

@@ -13,6 +13,7 @@ use crate::{
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
     store::{Store, database_clock::DatabaseClock, orders::Effect},
     telemetry,
+    timing::Timing,
     topology::{Timeout, Topology},
 };
 
@@ -48,6 +49,8 @@ pub struct Worker {
     pub(crate) health: Health,
     /// Notified when a batch wrote events, so that the relay need not poll for them.
     pub events: Notify,
+    /// How long it waits for others, and how often it looks: that of its broker's address.
+    pub(crate) timing: Arc<Timing>,
 }
 
 impl Worker {
@@ -62,6 +65,7 @@ impl Worker {
         settings: WorkerSettings,
     ) -> Self {
         let (counters, events) = (Counters::default(), Notify::new());
+        let timing = Arc::clone(&address.timing);
         let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone());
         let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
         let ahead = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
@@ -85,6 +89,7 @@ impl Worker {
             counters,
             health: Health::default(),
             events,
+            timing,
         }
     }
 

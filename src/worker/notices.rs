@@ -16,15 +16,11 @@ use std::{
 };
 
 use super::{
-    backoff::{self, Backoff},
-    context::Worker,
-    jitter,
-    session_end::SessionEnd,
-    unpublished::Unpublished,
+    backoff::Backoff, context::Worker, jitter, session_end::SessionEnd, unpublished::Unpublished,
 };
 use crate::{
     config::PublishScheduled, shutdown::Stop, store::schedule::ScheduleSession, telemetry,
-    text::error_chain,
+    text::error_chain, timing::Timing,
 };
 use pass::{Left, Outgoing, Passed};
 
@@ -33,8 +29,6 @@ const PACE: Duration = Duration::from_millis(50);
 /// The longest pause while a transaction that does not notify is open, and before what the broker does not take is tried
 /// again.
 const LONGEST_PACE: Duration = Duration::from_secs(1);
-/// Rows that nobody notified of (written past the functions, or with `overdue.notify` off) are found by looking.
-const POLL: Duration = backoff::LONGEST;
 
 /// Publishes what `schedule()` writes until a stop is asked for, where the tables are there.
 ///
@@ -47,7 +41,7 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
         if let Err(error) = in_one_session(&worker, &stop).await {
             telemetry::notices::failed(&error_chain(&error));
         }
-        pause(&stop, jitter::up_to(POLL)).await;
+        pause(&stop, jitter::up_to(worker.timing.backoff_longest)).await;
     }
     Ok(())
 }
@@ -61,12 +55,13 @@ async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished>
     let timeouts: Vec<&str> =
         worker.topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
     worker.store.register_timeouts(&timeouts).await?;
-    if !leads(&session, &timeouts, stop).await? {
+    let poll = worker.timing.backoff_longest;
+    if !leads(&session, &timeouts, poll, stop).await? {
         return Ok(());
     }
     session.take_back(&timeouts).await?;
     let outgoing = Outgoing::new(worker);
-    Leader { session, outgoing, stop, left: None }.publish().await
+    Leader { session, outgoing, stop, timing: &worker.timing, left: None }.publish().await
 }
 
 /// Waits until this session is the one that publishes; false where a stop was asked for before.
@@ -76,6 +71,7 @@ async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished>
 async fn leads(
     session: &ScheduleSession,
     timeouts: &[&str],
+    poll: Duration,
     stop: &Stop,
 ) -> Result<bool, Unpublished> {
     let mut wants = false;
@@ -87,7 +83,7 @@ async fn leads(
             return Ok(true);
         }
         wants = wants || session.want(timeouts).await?;
-        pause(stop, if wants { LONGEST_PACE } else { jitter::up_to(POLL) }).await;
+        pause(stop, if wants { LONGEST_PACE } else { jitter::up_to(poll) }).await;
     }
     Ok(false)
 }
@@ -97,6 +93,7 @@ struct Leader<'a> {
     session: ScheduleSession,
     outgoing: Outgoing<'a>,
     stop: &'a Stop,
+    timing: &'a Timing,
     /// Why some were not taken the last time.
     left: Option<String>,
 }
@@ -104,15 +101,17 @@ struct Leader<'a> {
 impl Leader<'_> {
     /// Ends also where another session is to publish.
     async fn publish(mut self) -> Result<(), Unpublished> {
-        let (mut backoff, mut quiet) = (Backoff::default(), PACE);
-        let mut ask_at = Instant::now() + POLL;
+        let (mut backoff, mut quiet) = (Backoff::new(self.timing), PACE);
+        // Also rows that nobody notified of (written past the functions, or with `overdue.notify` off) are found then.
+        let poll = self.timing.backoff_longest;
+        let mut ask_at = Instant::now() + poll;
         while !self.stop.is_requested() {
             if Instant::now() >= ask_at {
                 if self.session.is_wanted().await? {
                     telemetry::notices::left_to_another();
                     return Ok(());
                 }
-                ask_at = Instant::now() + POLL;
+                ask_at = Instant::now() + poll;
             }
             match self.pass().await {
                 Ok(Passed { published: 0, left: None }) => {
@@ -125,7 +124,7 @@ impl Leader<'_> {
                 }
                 Ok(Passed { left: Some(_), .. }) => pause(self.stop, LONGEST_PACE).await,
                 Ok(_) => {
-                    (backoff, quiet) = (Backoff::default(), PACE);
+                    (backoff, quiet) = (Backoff::new(self.timing), PACE);
                     pause(self.stop, PACE).await;
                 }
                 // Without the database there is no lock.
@@ -161,7 +160,7 @@ impl Leader<'_> {
             tokio::select! {
                 () = self.stop.requested() => {}
                 () = self.session.rung() => {}
-                () = tokio::time::sleep(POLL) => {}
+                () = tokio::time::sleep(self.timing.backoff_longest) => {}
             }
         }
         self.session.awake().await?;

@@ -9,11 +9,6 @@ use crate::{
     topology::Timeout,
 };
 
-/// How soon a worker consumes from a queue that `overdue apply` has put in the place of another, at the latest.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The same without the management API: each look that finds nothing is a line in the broker's log.
-const PROBE_EVERY: Duration = Duration::from_secs(15);
-
 /// The names of the queues of each timeout.
 pub(super) type ByTimeout<'a> = Vec<(&'a Timeout, BTreeSet<String>)>;
 
@@ -88,7 +83,9 @@ async fn probed_new(link: &Link, base: &str, mut consumed: BTreeSet<String>) -> 
 /// Twice before `overdue apply` deletes the old queue, so that its consumer is not cancelled.
 pub(super) fn look_every(worker: &Worker) -> Duration {
     let settles = |management: &Management| management.statistics_interval().counts_settle() / 2;
-    worker.management.as_ref().map_or(PROBE_EVERY, |api| LOOK_EVERY.min(settles(api)))
+    let timing = &worker.timing;
+    let listed = |api| timing.queues_every.min(settles(api));
+    worker.management.as_ref().map_or(timing.queues_probed_every, listed)
 }
 
 /// The name that the queue of the next `overdue apply` would have.

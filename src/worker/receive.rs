@@ -22,7 +22,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
-    channels::Channels, context::ConsumerContext, counters::count, health::Task,
+    backoff::Backoff, channels::Channels, context::ConsumerContext, counters::count, health::Task,
     kept_bytes::KeptBytes, limits, session_end::SessionEnd,
 };
 use crate::{
@@ -76,8 +76,10 @@ pub(super) async fn receive(
     channels: Channels,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let copies = Copies::new(Arc::clone(&context.copies), Arc::clone(&context.levels));
+    let timing = &context.worker.timing;
+    let copies = Copies::new(Arc::clone(&context.copies), Arc::clone(&context.levels), timing);
     let alive = context.worker.health.task("consume", channels.queue(), ALIVE_WITHIN);
+    let outage = Outage::new(Backoff::new(timing));
     let batch = Batch::new(limits::batch(&context.worker.settings));
     let delivery_limit = context.worker.topology.delivery_limit;
     let quarantine = Quarantine::new(delivery_limit, u32::from(context.prefetch));
@@ -92,7 +94,7 @@ pub(super) async fn receive(
         behind,
         held: Schedule::default(),
         copies,
-        outage: Outage::default(),
+        outage,
         parked: Parked::default(),
         quarantine,
         kept: KeptBytes::default(),

@@ -17,7 +17,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use super::{backoff, context::Worker, jitter, session_end::SessionEnd, unpublished::Unpublished};
+use super::{context::Worker, jitter, session_end::SessionEnd, unpublished::Unpublished};
 use crate::{
     broker::{PublishError, Publisher},
     shutdown::Stop,
@@ -27,14 +27,11 @@ use crate::{
 };
 use chains::{Fate, Refused};
 use doubt::Left;
-use silence::PATIENCE;
+use silence::Limits;
 use undeleted::Undeleted;
 
 /// Events of one transaction: its cost is shared by all of them.
 const CLAIM: i64 = 2_000;
-/// The batches of this process notify; events of other processes that died are found by polling. After a failure it is
-/// a back-off as well.
-const POLL: Duration = backoff::LONGEST;
 
 /// A broker that restarts ends some channels in a row.
 const MOST_LOST: u32 = 2;
@@ -54,13 +51,13 @@ pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
 /// Publishes events for the first time; `refused` is notified where some were set aside.
 async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
     let exchange = worker.topology.events_exchange();
-    let undeleted = Undeleted::default();
+    let undeleted = Undeleted::new(worker.timing.undeleted_again);
     let mut relay = Relay {
         worker,
         publisher: None,
         exchange,
         refused,
-        patience: PATIENCE,
+        patience: worker.timing.events_silence,
         lost: 0,
         undeleted,
     };
@@ -76,7 +73,8 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
                 gather::gather(worker, stop).await;
                 polls = false;
             }
-            () = tokio::time::sleep(jitter::up_to(POLL)) => polls = true,
+            // The batches of this process notify; this finds events of other processes that died, and is the back-off.
+            () = tokio::time::sleep(jitter::up_to(worker.timing.backoff_longest)) => polls = true,
         }
     }
 }
@@ -120,7 +118,8 @@ impl Relay<'_> {
             if let Some(claim) = claim {
                 more = claim.is_full;
                 left = self.publish_claimed(&publisher, claim).await?;
-                self.patience = silence::next(self.patience, left == Left::Late);
+                self.patience =
+                    silence::next(self.patience, left == Left::Late, &self.worker.timing);
             }
             if left == Left::Nothing {
                 self.publisher = Some(publisher);
@@ -131,6 +130,10 @@ impl Relay<'_> {
             }
         }
         Ok(())
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { silence: self.patience, claim: self.worker.timing.events_claim }
     }
 
     /// One event may end the channel of all others each time.
@@ -151,7 +154,7 @@ impl Relay<'_> {
         let waiting = std::mem::take(&mut claim.waiting);
         let events = std::mem::take(&mut claim.events);
         let mut sorted = Sorted { refusals, ..Sorted::default() };
-        let mut fates = chains::publish(publisher, &self.exchange, events, self.patience).await;
+        let mut fates = chains::publish(publisher, &self.exchange, events, self.limits()).await;
         self.doubt(&mut fates);
         let judged = doubt::judge(self.worker, publisher, &self.exchange, &mut fates).await;
         sorted.refusals.extend(chains::set_aside(waiting, &fates));

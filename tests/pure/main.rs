@@ -54,6 +54,7 @@ mod splitting;
 mod sqlstate;
 mod stages;
 mod status;
+mod timing;
 mod topology_objects;
 mod topology_properties;
 mod topology_route;

@@ -8,6 +8,7 @@ use overdue::internals::{
         Change, DrainWait, Draining, Drains, GaveUp, Next, Plan, Reason, Refusal,
         StatisticsInterval, Step,
     },
+    timing::Timing,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -206,7 +207,8 @@ fn the_waits_follow_from_the_interval_of_the_statistics() {
     assert_eq!(waits(StatisticsInterval::new(SECOND)), [2, 3, 6]);
     assert_eq!(waits(StatisticsInterval::new(60 * SECOND)), [120, 121, 360]);
     // What cannot be taken back does not believe an interval that is shorter than the default.
-    let surely = |interval: u32| StatisticsInterval::new(interval * SECOND).surely_settle();
+    let least = Timing::default().least_statistics_interval;
+    let surely = |interval: u32| StatisticsInterval::new(interval * SECOND).surely_settle(least);
     assert_eq!([1, 5, 60].map(surely), [11, 11, 121].map(|seconds| seconds * SECOND));
     // A queue may be without a leader for a while, however often the statistics are taken.
     for (interval, at_most) in [(1, 60), (5, 60), (60, 720)] {

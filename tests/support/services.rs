@@ -1,11 +1,12 @@
 //! Where the services are: what `docker/services.sh env` exports, or the same ports by default.
 
-use std::{env, thread, time::Duration};
+use std::{env, sync::Arc, thread, time::Duration};
 
 use overdue::internals::{
     broker::{BrokerAddress, Management},
     config::{Millis, Settings},
     plan::StatisticsInterval,
+    timing::Timing,
 };
 use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
@@ -28,6 +29,8 @@ pub struct Services {
     pub dead_letter_slots: String,
     /// The command that starts them.
     pub start: &'static str,
+    /// How long whoever uses them waits for them.
+    pub timing: Arc<Timing>,
 }
 
 /// Of the brokers that `docker/services.sh` starts.
@@ -53,6 +56,7 @@ impl Services {
             statistics_interval: statistics_interval(),
             dead_letter_slots: dead_letter_slots(),
             start: "make services",
+            timing: Timing::often().into(),
         }
     }
 
@@ -97,6 +101,7 @@ impl Services {
             statistics_interval: STATISTICS_INTERVAL.to_owned(),
             dead_letter_slots: DEAD_LETTER_SLOTS.to_owned(),
             start: "docker/services.sh up chaos",
+            timing: Timing::often().into(),
         }
     }
 
@@ -124,7 +129,20 @@ impl Services {
             statistics_interval: STATISTICS_INTERVAL.to_owned(),
             dead_letter_slots: DEAD_LETTER_SLOTS.to_owned(),
             start: "docker/services.sh up delayed",
+            timing: Timing::often().into(),
         })
+    }
+
+    /// The same services, given up after a tenth of the time: for tests in which they say nothing.
+    pub fn given_up_soon(self) -> Self {
+        Self { timing: Timing::tenth().into(), ..self }
+    }
+
+    /// The variable that gives a process of the program the same time.
+    pub fn timing_variable(&self) -> (&'static str, &'static str) {
+        let known = [("often", Timing::often()), ("tenth", Timing::tenth())];
+        let word = known.into_iter().find(|(_, timing)| *timing == *self.timing);
+        ("OVERDUE_TEST_TIMING", word.expect("a timing that a process knows").0)
     }
 
     /// The broker of the second pair, with the database that all tests share: for who stops nothing but a broker.
@@ -161,7 +179,9 @@ impl Services {
 
     /// The address of a virtual host.
     pub fn address(&self, vhost: &str, port: Option<u16>) -> BrokerAddress {
-        BrokerAddress::parse(&self.broker_url(vhost, port), Some(self.management.as_str())).unwrap()
+        let url = self.broker_url(vhost, port);
+        let address = BrokerAddress::parse(&url, Some(self.management.as_str())).unwrap();
+        address.with_timing(self.timing.clone())
     }
 
     /// The management API of a virtual host, as the program uses it.

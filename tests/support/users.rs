@@ -60,7 +60,8 @@ impl World {
     /// The broker's address as `user`, or as administrator.
     pub fn address_of(&self, user: Option<&str>) -> BrokerAddress {
         let [broker, management] = self.urls_of(user);
-        BrokerAddress::parse(&broker, Some(&management)).unwrap()
+        let address = BrokerAddress::parse(&broker, Some(&management)).unwrap();
+        address.with_timing(self.services.timing.clone())
     }
 
     /// The management API as `user`, as the program uses it.

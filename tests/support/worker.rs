@@ -135,7 +135,7 @@ impl World {
         let worker = Worker::new(
             address.clone(),
             Some(self.services.management_of(address)),
-            store,
+            store.with_timing(self.services.timing.clone()),
             self.topology.clone(),
             effects.collect(),
             settings,

@@ -64,7 +64,7 @@ impl<'a> Deletion<'a> {
         Ok(match reported {
             Some(reports) if reports.are_newer() => Counted::Yes,
             Some(_) if waited > statistics.uncounted_at_most() => Counted::Never,
-            None if waited >= statistics.surely_settle() => Counted::Yes,
+            None if waited >= self.management.surely_settle() => Counted::Yes,
             Some(_) | None => Counted::NotYet,
         })
     }

@@ -12,12 +12,8 @@ use rabbitmq_http_client::{
 use url::Url;
 
 use super::error::ApiFailure;
-use crate::tls::Tls;
+use crate::{timing::Timing, tls::Tls};
 
-/// TCP and TLS to the management API.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// One call; declaring a quorum queue on a busy cluster takes a second or two.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// RabbitMQ closes a connection that was idle for five seconds (Cowboy's `request_timeout`), and with it a request
 /// that comes at this moment. So none is used again that was idle for nearly as long.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -124,7 +120,7 @@ pub(super) fn is_unreached(error: &ApiFailure) -> bool {
     matches!(error, ApiError::RequestError { error, .. } if error.is_connect())
 }
 
-pub(super) fn http_client(tls: Option<&Tls>) -> Result<reqwest::Client, String> {
+pub(super) fn http_client(tls: Option<&Tls>, timing: &Timing) -> Result<reqwest::Client, String> {
     let http = match tls {
         Some(tls) => {
             let config = tls.client().map_err(|error| error.to_string())?;
@@ -133,8 +129,8 @@ pub(super) fn http_client(tls: Option<&Tls>) -> Result<reqwest::Client, String> 
         // The roots of this machine take a while to read, and nothing asks for them.
         None => reqwest::Client::builder().tls_certs_only([]),
     };
-    http.connect_timeout(CONNECT_TIMEOUT)
-        .timeout(REQUEST_TIMEOUT)
+    http.connect_timeout(timing.connect)
+        .timeout(timing.api_call)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .tcp_keepalive(KEEPALIVE)
         .build()

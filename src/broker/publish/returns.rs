@@ -8,6 +8,7 @@ use super::{
     error::PublishError,
     sent::{Confirm, Confirmed, Key, Sent},
 };
+use crate::text::length;
 
 /// Returned messages whose confirm has not been passed on yet.
 #[derive(Default)]
@@ -58,7 +59,7 @@ impl Returns {
             Err(_elapsed) if blocked => Err(sent.unknown(
                 "the broker has blocked the connection (memory or disk alarm)".to_owned(),
             )),
-            Err(waited) => Err(sent.unknown(format!("no confirm within {} s", waited.as_secs()))),
+            Err(waited) => Err(sent.unknown(format!("no confirm within {}", length(waited)))),
         }
     }
 }

@@ -6,10 +6,11 @@ use lapin::{BasicProperties, Channel, ConnectionStatus, options::BasicPublishOpt
 use tokio::time::timeout;
 
 use super::{error::PublishError, sent::Sent};
-use crate::wire::{Message, Properties};
+use crate::{
+    text::length,
+    wire::{Message, Properties},
+};
 
-/// Handing one message to the connection; longer means that the broker has blocked it.
-const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
 const PERSISTENT: u8 = 2;
 
@@ -20,7 +21,7 @@ pub(super) async fn send(
     status: &ConnectionStatus,
     message: Box<Message>,
     sent: &Sent,
-    waits: bool,
+    (waits, within): (bool, Duration),
 ) -> Result<lapin::PublisherConfirm, PublishError> {
     let Message {
         exchange,
@@ -50,7 +51,7 @@ pub(super) async fn send(
         properties
     ));
     let handed = loop {
-        let handed = timeout(PUBLISH_TIMEOUT, &mut publishing).await;
+        let handed = timeout(within, &mut publishing).await;
         if handed.is_ok() || !(waits && status.blocked() && status.connected()) {
             break handed;
         }
@@ -65,8 +66,7 @@ pub(super) async fn send(
         }),
         Err(_elapsed) if status.blocked() => Err(PublishError::Blocked { message_id }),
         Err(_elapsed) => {
-            let reason =
-                format!("the connection took no frame for {} s", PUBLISH_TIMEOUT.as_secs());
+            let reason = format!("the connection took no frame for {}", length(within));
             Err(sent.unknown(reason))
         }
     }

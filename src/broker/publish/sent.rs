@@ -11,9 +11,6 @@ use tokio::sync::oneshot;
 use super::error::PublishError;
 use crate::wire::Message;
 
-/// From publish to confirm. Under an alarm confirms simply stop coming.
-pub(super) const CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
-
 pub(super) type Answer = oneshot::Sender<Result<(), PublishError>>;
 
 /// What came for a message: a confirm, an error of the channel, or nothing for so long.

@@ -37,6 +37,15 @@ pub(super) enum WhileBlocked {
     Wait,
 }
 
+/// How long a message may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Until the connection has taken it.
+    pub(super) hand_over: Duration,
+    /// From then on, until its confirm.
+    pub(super) confirm: Duration,
+}
+
 /// What became of a message.
 #[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 enum Outcome {
@@ -55,14 +64,14 @@ pub(super) async fn serve(
     channel: Channel,
     mut inbox: mpsc::Receiver<Request>,
     while_blocked: WhileBlocked,
-    confirm_within: Duration,
+    limits: Limits,
 ) {
     let mut pending = FuturesUnordered::new();
     let mut returns = Returns::default();
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let waits = while_blocked == WhileBlocked::Wait;
-    let way = Arc::new(Way { channel, status: link.status(), waits, confirm_within });
+    let way = Arc::new(Way { channel, status: link.status(), waits, limits });
     let alive = loop {
         let is_held_up = waits && link.is_blocked();
         tokio::select! {
@@ -131,13 +140,13 @@ struct Way {
     channel: Channel,
     status: ConnectionStatus,
     waits: bool,
-    confirm_within: Duration,
+    limits: Limits,
 }
 
 /// Hands over a message when it is polled for the first time, which is in the order in which they came.
 async fn publish(way: Arc<Way>, Request { message, answer }: Request) -> Outcome {
     let sent = Sent::of(&message, answer);
-    match send(&way.channel, &way.status, message, &sent, way.waits).await {
+    match send(&way.channel, &way.status, message, &sent, (way.waits, way.limits.hand_over)).await {
         Ok(confirm) => Outcome::Sent((sent, confirmed(confirm, &way).await)),
         Err(error) => Outcome::NotSent(sent, error),
     }
@@ -145,12 +154,12 @@ async fn publish(way: Arc<Way>, Request { message, answer }: Request) -> Outcome
 
 /// Waits for a confirm; with `waits` longer, for as long as the broker blocks the connection.
 async fn confirmed(confirm: PublisherConfirm, way: &Way) -> Confirm {
-    let Way { status, waits, confirm_within, .. } = way;
+    let Way { status, waits, limits: Limits { confirm: within, .. }, .. } = way;
     let mut confirm = pin!(confirm);
     loop {
-        let confirmed = timeout(*confirm_within, &mut confirm).await;
+        let confirmed = timeout(*within, &mut confirm).await;
         if confirmed.is_ok() || !(*waits && status.connected() && status.blocked()) {
-            return confirmed.map_err(|_elapsed| *confirm_within);
+            return confirmed.map_err(|_elapsed| *within);
         }
     }
 }

@@ -6,14 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the first message without a confirm keeps back the others of its place.
-const FIRST: Duration = Duration::from_secs(5);
-/// Each further one keeps them back twice as long, up to this: each attempt can become one more copy.
-const LONGEST: Duration = Duration::from_mins(1);
+use crate::timing::Timing;
 
 /// The places in doubt.
-#[derive(Debug, Default)]
-pub(super) struct Doubts(BTreeMap<String, Doubt>);
+#[derive(Debug)]
+pub(super) struct Doubts {
+    places: BTreeMap<String, Doubt>,
+    first_pause: Duration,
+    longest_pause: Duration,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
@@ -26,9 +27,15 @@ struct Doubt {
 }
 
 impl Doubts {
+    pub(super) const fn new(timing: &Timing) -> Self {
+        let (first_pause, longest_pause) =
+            (timing.level_doubted_first, timing.level_doubted_longest);
+        Self { places: BTreeMap::new(), first_pause, longest_pause }
+    }
+
     /// Whether a message may be published there. In doubt one may after each pause; it is given up at `end`.
     pub(super) fn may_try(&mut self, place: &str, now: Instant, end: Instant) -> bool {
-        let Some(doubt) = self.0.get_mut(place) else { return true };
+        let Some(doubt) = self.places.get_mut(place) else { return true };
         let may = now >= doubt.until;
         if may {
             (doubt.until, doubt.is_out) = (end, true);
@@ -38,23 +45,23 @@ impl Doubts {
 
     /// A message has had no confirm for a while, and is given up at `end`.
     pub(super) fn waits(&mut self, place: &str, end: Instant) {
-        let doubt = Doubt { until: end, is_out: true, pause: FIRST };
-        self.0.entry(place.to_owned()).or_insert(doubt);
+        let doubt = Doubt { until: end, is_out: true, pause: self.first_pause };
+        self.places.entry(place.to_owned()).or_insert(doubt);
     }
 
     /// Messages were given up. Those that were on their way together count as one.
     pub(super) fn failed(&mut self, place: &str, now: Instant) {
         self.waits(place, now);
-        let Some(doubt) = self.0.get_mut(place) else { return };
+        let Some(doubt) = self.places.get_mut(place) else { return };
         if std::mem::take(&mut doubt.is_out) {
             doubt.until = now + doubt.pause;
-            doubt.pause = (doubt.pause * 2).min(LONGEST);
+            doubt.pause = (doubt.pause * 2).min(self.longest_pause);
         }
     }
 
     /// A message was confirmed, or refused: there is an answer.
     pub(super) fn answered(&mut self, place: &str) {
-        self.0.remove(place);
+        self.places.remove(place);
     }
 }
 
@@ -67,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_place_that_answers_takes_any_number() {
-        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        let (mut doubts, now) = (Doubts::new(&Timing::default()), Instant::now());
         assert!((0..3).all(|_| doubts.may_try("a", now, now + GIVEN_UP)));
         doubts.waits("b", now + GIVEN_UP);
         assert!(doubts.may_try("a", now, now + GIVEN_UP));
@@ -79,7 +86,7 @@ mod tests {
     /// So many copies an outage of a queue makes of each notice that is tried, at the most.
     #[test]
     fn a_place_in_doubt_is_tried_about_once_a_minute_and_with_one_message() {
-        let (mut doubts, begin) = (Doubts::default(), Instant::now());
+        let (mut doubts, begin) = (Doubts::new(&Timing::default()), Instant::now());
         doubts.waits("a", begin + GIVEN_UP);
         let (mut tries, mut given_up) = (Vec::new(), Some(begin + GIVEN_UP));
         for now in (1..3_600).map(|seconds| begin + SECOND * seconds) {

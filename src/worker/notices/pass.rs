@@ -23,8 +23,6 @@ use crate::{
 
 /// Rows of one look: its cost is shared by all of them.
 const CLAIM: i64 = 2_000;
-/// How long a timeout is passed over whose routing key may not be published: each attempt closes the channel.
-const FORBIDDEN: Duration = Duration::from_mins(1);
 
 /// What a pass came to.
 #[derive(Debug, Default)]
@@ -81,7 +79,7 @@ pub(super) struct Outgoing<'a> {
 impl<'a> Outgoing<'a> {
     pub(super) fn new(worker: &'a Worker) -> Self {
         let (routes, floor) = (Routes::default(), Floor::default());
-        let (forbidden, sending) = (BTreeMap::new(), Sending::default());
+        let (forbidden, sending) = (BTreeMap::new(), Sending::new(&worker.timing));
         Self { worker, publisher: None, routes, floor, forbidden, sending }
     }
 
@@ -113,7 +111,8 @@ impl<'a> Outgoing<'a> {
             passed.add(&sorted);
             before = sorted;
             for timeout in std::mem::take(&mut before.forbidden) {
-                self.forbidden.insert(timeout, Instant::now() + FORBIDDEN);
+                self.forbidden
+                    .insert(timeout, Instant::now() + self.worker.timing.timeout_forbidden);
             }
             let failure = before.failure.take();
             if failure.is_none() && !before.is_held_up {

@@ -8,8 +8,6 @@ use crate::{
     worker::context::Worker,
 };
 
-/// Somebody applies another topology.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Without the management API a look is a connection, and lines in the broker's log for levels that are not there.
 const PROBE_EVERY: Duration = Duration::from_mins(5);
 
@@ -40,7 +38,8 @@ impl Routes {
         if let Some(management) = &worker.management
             && let Ok(routes) = management.level_routes(topology).await
         {
-            (self.known, self.look_at) = (routes, Some(Instant::now() + LOOK_EVERY));
+            (self.known, self.look_at) =
+                (routes, Some(Instant::now() + worker.timing.levels_every));
             return Ok(());
         }
         let link = Link::open(&worker.address, "overdue worker: levels").await?;

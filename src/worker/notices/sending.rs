@@ -17,19 +17,15 @@ use super::doubts::Doubts;
 use crate::{
     broker::{PublishError, Publisher},
     store::schedule::ScheduledNotice,
+    timing::Timing,
     topology::route::Route,
     wire::{DueNotice, Message},
 };
 
-/// So long the others wait for a confirm. It comes within milliseconds, as a rule.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// A message without a confirm is given up then: it is not known whether it arrived.
-const LONGEST: Duration = Duration::from_secs(10);
-
 /// What was heard of a notice.
 pub(super) struct Heard {
     pub(super) notice: ScheduledNotice,
-    /// Nothing, for [`LONGEST`]: why.
+    /// Nothing, for as long as it was waited for: why.
     pub(super) answer: Result<Result<(), PublishError>, String>,
 }
 
@@ -45,12 +41,15 @@ struct Sent {
 }
 
 /// Everything on its way.
-#[derive(Default)]
 pub(super) struct Sending {
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     /// By row.
     sent: BTreeMap<i64, Sent>,
     doubts: Doubts,
+    /// How long a page waits for its confirms.
+    silence: Duration,
+    /// After this long nothing more is expected of a message.
+    given_up: Duration,
 }
 
 /// The word before the last of a routing key chooses the queue: that of a level, or of a digit where a ladder is entered.
@@ -64,6 +63,12 @@ fn unconfirmed(place: &str) -> String {
 }
 
 impl Sending {
+    pub(super) fn new(timing: &Timing) -> Self {
+        let (answers, sent) = (FuturesUnordered::new(), BTreeMap::new());
+        let (silence, given_up) = (timing.notices_silence, timing.notice_given_up);
+        Self { answers, sent, doubts: Doubts::new(timing), silence, given_up }
+    }
+
     /// Publishes a notice, in the page that was begun at `page`.
     ///
     /// # Errors
@@ -75,7 +80,7 @@ impl Sending {
         route: Route,
         page: Instant,
     ) -> Result<(), String> {
-        let (place, end) = (place_of(&route), page + LONGEST);
+        let (place, end) = (place_of(&route), page + self.given_up);
         let is_free = !self.sent.contains_key(&notice.id);
         if !is_free || !self.doubts.may_try(&place, Instant::now(), end) {
             return Err(unconfirmed(&place));
@@ -94,7 +99,7 @@ impl Sending {
     pub(super) async fn heard(&mut self, page: Instant) -> (Vec<Heard>, Option<String>) {
         let mut open = self.of_page(page).count();
         let mut heard = Vec::with_capacity(open);
-        let end = tokio::time::Instant::from(page + PATIENCE);
+        let end = tokio::time::Instant::from(page + self.silence);
         loop {
             let next = if open > 0 {
                 timeout_at(end, self.answers.next()).await.ok().flatten()
@@ -109,7 +114,7 @@ impl Sending {
         }
         let places: BTreeSet<String> = self.of_page(page).cloned().collect();
         for place in &places {
-            self.doubts.waits(place, page + LONGEST);
+            self.doubts.waits(place, page + self.given_up);
         }
         (heard, places.first().map(|place| unconfirmed(place)))
     }

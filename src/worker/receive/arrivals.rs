@@ -6,8 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A look takes milliseconds. Where the management API is silent, what was confirmed is believed after so long.
-const LONGEST: Duration = Duration::from_secs(10);
 /// Their originals are unacked; more of them would only fill channels.
 const MOST: usize = 10_000;
 
@@ -25,16 +23,16 @@ pub(super) enum Arrival {
 /// In the order of their confirms.
 #[derive(Debug)]
 pub(super) struct Arrivals<T> {
+    /// It is believed then, although no look has spoken of it.
+    believed_after: Duration,
     waiting: VecDeque<(Instant, T)>,
 }
 
-impl<T> Default for Arrivals<T> {
-    fn default() -> Self {
-        Self { waiting: VecDeque::new() }
-    }
-}
-
 impl<T> Arrivals<T> {
+    pub(super) const fn new(believed_after: Duration) -> Self {
+        Self { believed_after, waiting: VecDeque::new() }
+    }
+
     /// Confirmed at `now`.
     pub(super) fn add(&mut self, now: Instant, copy: T) {
         self.waiting.push_back((now, copy));
@@ -48,7 +46,8 @@ impl<T> Arrivals<T> {
 
     /// Those that have waited for long enough, and the oldest where there are too many.
     pub(super) fn given_up(&mut self, now: Instant) -> Vec<T> {
-        let is_old = |(confirmed, _): &(Instant, T)| now.duration_since(*confirmed) >= LONGEST;
+        let is_old =
+            |(confirmed, _): &(Instant, T)| now.duration_since(*confirmed) >= self.believed_after;
         let old = self.waiting.partition_point(is_old);
         let count = old.max(self.waiting.len().saturating_sub(MOST));
         self.waiting.drain(..count).map(|(_, copy)| copy).collect()
@@ -57,7 +56,7 @@ impl<T> Arrivals<T> {
     /// When one is to be given up.
     pub(super) fn until(&self) -> Option<Instant> {
         let (oldest, _) = self.waiting.front()?;
-        Some(if self.waiting.len() > MOST { *oldest } else { *oldest + LONGEST })
+        Some(if self.waiting.len() > MOST { *oldest } else { *oldest + self.believed_after })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,9 +70,11 @@ mod tests {
 
     use super::*;
 
+    const LONGEST: Duration = Duration::from_secs(10);
+
     #[test]
     fn only_a_look_that_began_after_the_confirm_counts() {
-        let (mut arrivals, began) = (Arrivals::default(), Instant::now());
+        let (mut arrivals, began) = (Arrivals::new(LONGEST), Instant::now());
         let ms = |ms| began + Duration::from_millis(ms);
         arrivals.add(ms(1), 'a');
         arrivals.add(ms(3), 'b');
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn too_many_are_given_up_at_once() {
-        let (mut arrivals, now) = (Arrivals::default(), Instant::now());
+        let (mut arrivals, now) = (Arrivals::new(LONGEST), Instant::now());
         for n in 0..MOST + 2 {
             arrivals.add(now, n);
         }
@@ -104,7 +105,7 @@ mod tests {
         /// Each comes out once, in the order of the confirms, and none for good stays.
         #[test]
         fn none_is_lost_and_none_comes_twice(looks in prop::collection::vec((1_usize..9, 0_u64..20_000, any::<bool>()), 1..60)) {
-            let (mut arrivals, start) = (Arrivals::default(), Instant::now());
+            let (mut arrivals, start) = (Arrivals::new(LONGEST), Instant::now());
             let (mut now, mut added, mut out) = (start, 0_usize, Vec::new());
             for (more, passes, looked) in looks {
                 for _ in 0..more {

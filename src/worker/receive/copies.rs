@@ -24,10 +24,10 @@ use super::{
 };
 use crate::{
     decisions::schedule::Schedule,
+    timing::Timing,
     topology::route::Route,
     wire::Message,
     worker::{
-        backoff,
         copy_publisher::{CopyError, CopyPublisher},
         level_watch::{LevelWatch, Looked},
     },
@@ -35,8 +35,6 @@ use crate::{
 
 /// Before a copy that was refused is tried again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// A confirm takes milliseconds; after so long without any, nothing gets through.
-const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// One line in the log stands for all failures within it.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
@@ -83,19 +81,29 @@ pub(super) struct Copies {
     /// When the last one was confirmed, or the first of those that are being sent was begun.
     progress: Instant,
     reported: Option<Instant>,
+    /// Without a confirm for this long nothing gets through.
+    stuck_after: Duration,
+    /// Between two attempts at the same copy.
+    longest_pause: Duration,
 }
 
 impl Copies {
-    pub(super) fn new(publisher: Arc<CopyPublisher>, levels: Arc<LevelWatch>) -> Self {
+    pub(super) fn new(
+        publisher: Arc<CopyPublisher>,
+        levels: Arc<LevelWatch>,
+        timing: &Timing,
+    ) -> Self {
         Self {
             publisher,
             sending: FuturesUnordered::new(),
             refused: Schedule::default(),
-            arrivals: Arrivals::default(),
+            arrivals: Arrivals::new(timing.copies_believed),
             looked: levels.subscribe(),
             levels,
             progress: Instant::now(),
             reported: None,
+            stuck_after: timing.copies_stuck,
+            longest_pause: timing.backoff_longest,
         }
     }
 
@@ -215,7 +223,7 @@ impl Copies {
     }
 
     fn refuse(&mut self, mut copy: Copy) {
-        let pause = pause_after(copy.failures);
+        let pause = pause_after(copy.failures, self.longest_pause);
         copy.failures += 1;
         self.refused.add(Instant::now() + pause, copy);
     }
@@ -256,7 +264,7 @@ impl Copies {
     }
 
     fn nothing_gets_through(&self) -> bool {
-        self.is_sending() && self.progress.elapsed() > STUCK_AFTER
+        self.is_sending() && self.progress.elapsed() > self.stuck_after
     }
 }
 
@@ -266,22 +274,23 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-fn pause_after(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(backoff::LONGEST)
+fn pause_after(failures: u32, longest: Duration) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(longest)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_PAUSE, pause_after};
-    use crate::worker::backoff;
+    use super::{Duration, FIRST_PAUSE, pause_after};
 
     #[test]
-    fn a_copy_that_is_refused_for_ever_is_tried_every_five_seconds() {
+    fn the_pauses_of_a_copy_that_is_refused_for_ever_grow_up_to_the_longest() {
+        let longest = Duration::from_secs(5);
+        let pause_after = |failures| pause_after(failures, longest);
         assert_eq!(pause_after(0), FIRST_PAUSE);
         for failures in 0..1_000 {
             assert!(pause_after(failures) <= pause_after(failures + 1));
-            assert!(pause_after(failures) <= backoff::LONGEST);
+            assert!(pause_after(failures) <= longest);
         }
-        assert_eq!(pause_after(u32::MAX), backoff::LONGEST);
+        assert_eq!(pause_after(u32::MAX), longest);
     }
 }

@@ -6,12 +6,18 @@ use crate::worker::backoff::Backoff;
 
 /// While it lasts nothing is received, and one batch at a time asks whether it is over. Nothing is given back: before
 /// RabbitMQ 4.3 that counts towards the delivery limit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outage {
+    /// As it begins.
+    backoff: Backoff,
     current: Option<(Backoff, Instant)>,
 }
 
 impl Outage {
+    pub(super) const fn new(backoff: Backoff) -> Self {
+        Self { backoff, current: None }
+    }
+
     pub(super) const fn lasts(&self) -> bool {
         self.current.is_some()
     }
@@ -23,7 +29,8 @@ impl Outage {
 
     /// A batch failed. Those that were on their way with it say nothing new: `None`.
     pub(super) fn failed(&mut self, now: Instant) -> Option<Instant> {
-        let (mut backoff, until) = self.current.take().unwrap_or_else(|| (Backoff::default(), now));
+        let (mut backoff, until) =
+            self.current.take().unwrap_or_else(|| (self.backoff.clone(), now));
         if until > now {
             self.current = Some((backoff, until));
             return None;

@@ -11,7 +11,7 @@ use crate::{
     store::refused_events::Retry,
     telemetry,
     text::error_chain,
-    worker::{backoff, context::Worker, jitter},
+    worker::{context::Worker, jitter},
 };
 
 /// The shortest back-off of a refused event.
@@ -40,7 +40,7 @@ pub(super) async fn again(worker: &Worker, stop: &Stop, refused: &Notify) {
                         Vec::new()
                     }),
                 };
-                let pause = if due.is_empty() { jitter::up_to(backoff::LONGEST) } else { POLL_REFUSED };
+                let pause = if due.is_empty() { jitter::up_to(worker.timing.backoff_longest) } else { POLL_REFUSED };
                 look_at = Instant::now() + pause;
                 tries.extend(due.into_iter().map(|name| tried(worker, name, stop)));
             }

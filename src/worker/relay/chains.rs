@@ -1,10 +1,10 @@
 //! Publishing events: those of one order one after the other, those of different orders beside each other.
 
-use std::{collections::BTreeMap, pin::pin, time::Duration};
+use std::{collections::BTreeMap, pin::pin};
 
 use futures_util::future::{Either, join_all, select};
 
-use super::silence::Silence;
+use super::silence::{Limits, Silence};
 use crate::{
     broker::{PublishError, Publisher},
     store::outbox::{Event, Refusal, claim::Waiting},
@@ -38,18 +38,18 @@ pub(super) struct Refused {
 }
 
 /// Publishes events, in the order of their ids where they are of one order, until nothing was heard of any for as long as
-/// `patience`.
+/// `limits` allow.
 pub(super) async fn publish(
     publisher: &Publisher,
     exchange: &str,
     events: Vec<Event>,
-    patience: Duration,
+    limits: Limits,
 ) -> Vec<(Event, Fate)> {
     let mut orders: BTreeMap<String, Vec<Event>> = BTreeMap::new();
     for event in events {
         orders.entry(event.order_id.clone()).or_default().push(event);
     }
-    let silence = Silence::new(patience);
+    let silence = Silence::new(limits);
     let way = Way { publisher, exchange, silence: &silence };
     let chains = pin!(join_all(orders.into_values().map(|events| way.chain(events))));
     let fates = match select(chains, pin!(silence.watch(|| publisher.is_blocked()))).await {

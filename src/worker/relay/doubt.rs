@@ -5,7 +5,7 @@
 //! (Seen with 4.3.) So a missing confirm says nothing about the event itself. Nor does a channel that the broker closes with a
 //! text that names no event.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
@@ -14,14 +14,10 @@ use super::chains::{self, Fate, Refused};
 use crate::{
     broker::{PublishError, Publisher},
     store::outbox::Event,
+    text::length,
     worker::{context::Worker, unpublished::Unpublished},
 };
 
-/// For a connection; together with a confirm, and with what was waited for before, less than `sql/outbox_hold.sql` gives a
-/// relay.
-const CONNECTED: Duration = Duration::from_secs(5);
-/// For a confirm.
-const ALONE: Duration = Duration::from_secs(3);
 /// Why an event is set aside.
 pub(super) const NO_CONFIRM: &str =
     "the broker gives no confirm for it: a queue bound for it does not answer";
@@ -115,13 +111,15 @@ async fn alone(
     event: &Event,
 ) -> Result<Option<Fate>, Unpublished> {
     let purpose = "overdue worker: an event without a confirm";
+    let within = worker.timing.event_alone_connect;
     let connecting = Publisher::connect(&worker.address, purpose);
-    let Ok(connected) = timeout(CONNECTED, connecting).await else {
-        let reason = format!("no confirm, and no new connection within {} s", CONNECTED.as_secs());
+    let Ok(connected) = timeout(within, connecting).await else {
+        let reason = format!("no confirm, and no new connection within {}", length(within));
         return Err(unknown(event, reason).into());
     };
     let publisher = connected?;
-    let answer = timeout(ALONE, publisher.publish(chains::message(exchange, event))).await;
+    let publishing = publisher.publish(chains::message(exchange, event));
+    let answer = timeout(worker.timing.event_alone_confirm, publishing).await;
     if answer.is_err() && publisher.is_blocked() {
         return Err(unknown(event, BLOCKED.to_owned()).into());
     }

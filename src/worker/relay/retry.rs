@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     chains::{self, Fate},
     doubt::NO_CONFIRM,
-    silence::PATIENCE,
+    silence::Limits,
 };
 use crate::{
     broker::Publisher,
@@ -153,8 +153,10 @@ impl Name<'_> {
     /// The first of a name waits for long; where a stop is asked for, it is tried again by the next worker.
     async fn publish(&self, events: Vec<Event>) -> Vec<(Event, Fate)> {
         let waits = matches!(&events[..], [event] if event.event == self.retry.event);
-        let patience = if waits { FIRST } else { PATIENCE };
-        let publishing = chains::publish(&self.publisher, &self.exchange, events, patience);
+        let timing = &self.worker.timing;
+        let silence = if waits { FIRST } else { timing.events_silence };
+        let limits = Limits { silence, claim: timing.events_claim };
+        let publishing = chains::publish(&self.publisher, &self.exchange, events, limits);
         tokio::select! {
             biased;
             fates = publishing => fates,

@@ -11,27 +11,30 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Nothing is heard of any event for so long: then some get no confirm, and may keep back those of others.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest patience; with what follows it is less than the database gives a relay.
-const MOST_PATIENCE: Duration = Duration::from_secs(8);
-/// Other relays wait meanwhile, and the database ends the transaction after 20 s (`sql/outbox_hold.sql`). An order with
-/// hundreds of events goes on in the next one.
-const LONGEST: Duration = Duration::from_secs(10);
+use crate::timing::Timing;
+
+/// How long confirms are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// With none of any event.
+    pub(super) silence: Duration,
+    /// In all, unless the silence is longer.
+    pub(super) claim: Duration,
+}
 
 /// Whether the broker has said nothing for too long.
 pub(super) struct Silence {
     began: Instant,
-    patience: Duration,
+    limits: Limits,
     /// When the broker answered for the last time, in ms since it began.
     heard_ms: AtomicU64,
     is_there: watch::Sender<bool>,
 }
 
 impl Silence {
-    pub(super) fn new(patience: Duration) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         let (heard_ms, is_there) = (AtomicU64::new(0), watch::Sender::new(false));
-        Self { began: Instant::now(), patience, heard_ms, is_there }
+        Self { began: Instant::now(), limits, heard_ms, is_there }
     }
 
     /// There was an answer.
@@ -56,8 +59,9 @@ impl Silence {
     pub(super) async fn watch(&self, is_blocked: impl Fn() -> bool) {
         loop {
             let heard_ms = self.heard_ms.load(Ordering::Relaxed);
-            let heard = if is_blocked() { LONGEST } else { Duration::from_millis(heard_ms) };
-            let end = self.began + end(heard, self.patience);
+            let heard =
+                if is_blocked() { self.limits.claim } else { Duration::from_millis(heard_ms) };
+            let end = self.began + end(heard, self.limits);
             if Instant::now() >= end {
                 break;
             }
@@ -68,13 +72,17 @@ impl Silence {
 }
 
 /// How long after the beginning it is given up, where the last answer came `heard` after it.
-fn end(heard: Duration, patience: Duration) -> Duration {
-    (heard + patience).min(LONGEST.max(patience))
+fn end(heard: Duration, limits: Limits) -> Duration {
+    (heard + limits.silence).min(limits.claim.max(limits.silence))
 }
 
-/// The patience with the next events, after one that was too short or not.
-pub(super) fn next(patience: Duration, was_too_short: bool) -> Duration {
-    if was_too_short { (patience * 2).min(MOST_PATIENCE) } else { PATIENCE }
+/// How long the next events may be without any confirm, after a time that was too short or not.
+pub(super) fn next(silence: Duration, was_too_short: bool, timing: &Timing) -> Duration {
+    if was_too_short {
+        (silence * 2).min(timing.events_longest_silence)
+    } else {
+        timing.events_silence
+    }
 }
 
 #[cfg(test)]
@@ -84,23 +92,29 @@ mod tests {
     /// Otherwise each claim of 2,000 events would be published again and again.
     #[test]
     fn a_slow_broker_gets_more_time_until_it_confirms_again() {
-        let mut patience = PATIENCE;
+        let timing = Timing::default();
+        let mut patience = timing.events_silence;
         let each = [4, 8, 8].map(Duration::from_secs);
         for longer in each {
-            patience = next(patience, true);
+            patience = next(patience, true, &timing);
             assert_eq!(patience, longer);
         }
-        assert_eq!(next(patience, false), PATIENCE);
+        assert_eq!(next(patience, false, &timing), timing.events_silence);
     }
 
     #[test]
     fn each_answer_gives_the_others_more_time_up_to_ten_seconds() {
         let ms = Duration::from_millis;
-        let patience = PATIENCE;
-        assert_eq!(end(ms(0), patience), ms(2_000));
-        assert_eq!(end(ms(1_500), patience), ms(3_500));
-        assert_eq!(end(ms(9_000), patience), LONGEST);
-        assert_eq!(end(ms(0), ms(70_000)), ms(70_000), "where somebody wants to wait for longer");
-        assert_eq!(end(ms(69_000), ms(70_000)), ms(70_000));
+        let within = |silence| Limits { silence, claim: ms(10_000) };
+        let limits = within(ms(2_000));
+        assert_eq!(end(ms(0), limits), ms(2_000));
+        assert_eq!(end(ms(1_500), limits), ms(3_500));
+        assert_eq!(end(ms(9_000), limits), limits.claim);
+        assert_eq!(
+            end(ms(0), within(ms(70_000))),
+            ms(70_000),
+            "where somebody wants to wait for longer"
+        );
+        assert_eq!(end(ms(69_000), within(ms(70_000))), ms(70_000));
     }
 }

@@ -10,19 +10,23 @@ use crate::{
     telemetry,
 };
 
-/// Until they are tried again.
-const AGAIN: Duration = Duration::from_secs(30);
 /// Remembered at the most: each claim passes over them. What is beyond is published again and again.
 const MOST: usize = 10_000;
 
 /// What one relay has published and not deleted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Undeleted {
+    again: Duration,
     rows: BTreeSet<i64>,
     next_try: Option<Instant>,
 }
 
 impl Undeleted {
+    /// Each is tried again after `again`.
+    pub(super) const fn new(again: Duration) -> Self {
+        Self { again, rows: BTreeSet::new(), next_try: None }
+    }
+
     /// The rows that are not to be claimed.
     pub(super) fn rows(&self) -> Vec<i64> {
         self.rows.iter().copied().collect()
@@ -44,7 +48,7 @@ impl Undeleted {
             self.rows.remove(row);
         }
         self.rows.extend(left.iter().copied().take(MOST.saturating_sub(self.rows.len())));
-        self.next_try = Some(Instant::now() + AGAIN);
+        self.next_try = Some(Instant::now() + self.again);
         if let Some(first) = left.first() {
             telemetry::events::undeletable(left.len(), *first, reason);
         }
@@ -59,7 +63,7 @@ impl Undeleted {
         if self.rows.is_empty() || self.next_try.is_some_and(|next| Instant::now() < next) {
             return Ok(());
         }
-        self.next_try = Some(Instant::now() + AGAIN);
+        self.next_try = Some(Instant::now() + self.again);
         self.rows = store.forget_one_by_one(&self.rows()).await?.into_iter().collect();
         Ok(())
     }

@@ -1,0 +1,146 @@
+//! How long the program waits for others, and how often it looks: one value, so that a test can wait for less.
+//!
+//! These are no settings. Each is right for any broker and database of one continent, and some depend on others.
+
+use std::time::Duration;
+
+/// Of the brokers that tests use.
+const TEST_STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time-outs and intervals of broker, database and worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// TCP connect, also with TLS to the management API; a peer on the same continent answers in a tenth of it.
+    pub connect: Duration,
+    /// TCP, TLS, login and opening the virtual host together.
+    pub handshake: Duration,
+    /// One call of the management API; declaring a quorum queue on a busy cluster takes a second or two.
+    pub api_call: Duration,
+    /// Handing one message to a connection; longer means that the broker has blocked it.
+    pub hand_over: Duration,
+    /// From publish to confirm. Under an alarm confirms simply stop coming.
+    pub confirm: Duration,
+    /// For the lock of a topology, until another change has ended; carrying a plan out takes seconds.
+    pub topology_lock: Duration,
+    /// What a deletion takes for the interval of the broker's statistics at the least: a shorter one may be a mistake in
+    /// the settings, and deleting cannot be taken back.
+    pub least_statistics_interval: Duration,
+    /// How often `apply --wait` looks; the broker's counts are older than that.
+    pub draining_every: Duration,
+
+    /// How long a statement takes before the database is asked whether it is there at all.
+    pub database_silence: Duration,
+    /// For a connection of its own and an answer; together with the time before less than ten seconds.
+    pub database_probe: Duration,
+    /// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
+    pub slow_part: Duration,
+    /// In that time two clocks run apart by a quarter of a millisecond at the most, and five readings cost nothing.
+    pub clock_every: Duration,
+
+    /// A session that lasted this long was a good one: the next back-off starts small again.
+    pub good_session: Duration,
+    /// The bound of the first back-off.
+    pub backoff_first: Duration,
+    /// The longest back-off: work goes on this long after an outage at the latest, and the time of one attempt. Also how
+    /// often work is looked for that should have been announced.
+    pub backoff_longest: Duration,
+    /// How soon a worker consumes from a queue that `overdue apply` has put in the place of another, at the latest.
+    pub queues_every: Duration,
+    /// The same without the management API: each look that finds nothing is a line in the broker's log.
+    pub queues_probed_every: Duration,
+    /// A confirm takes milliseconds; when none has come for this long, no copy gets through.
+    pub copies_stuck: Duration,
+    /// A look at the levels takes milliseconds. If the management API is silent, a confirmed copy is believed to be in its
+    /// level after this long.
+    pub copies_believed: Duration,
+
+    /// When the broker has confirmed no event for this long, some get no confirm, and may keep back those of others.
+    pub events_silence: Duration,
+    /// The longest that silence becomes with a slow broker; with what follows it is less than the database gives a relay.
+    pub events_longest_silence: Duration,
+    /// For the events of one claim. Other relays wait meanwhile, and the database ends the transaction after 20 s
+    /// (`sql/outbox_hold.sql`). An order with hundreds of events goes on in the next one.
+    pub events_claim: Duration,
+    /// For the connection of an event that is tried alone; together with its confirm, and with what was waited for before,
+    /// less than `sql/outbox_hold.sql` gives a relay.
+    pub event_alone_connect: Duration,
+    /// For the confirm of an event that is tried alone.
+    pub event_alone_confirm: Duration,
+    /// Until published events are tried again whose rows cannot be deleted.
+    pub undeleted_again: Duration,
+
+    /// How long the other notices wait for a confirm. It comes within milliseconds, as a rule.
+    pub notices_silence: Duration,
+    /// A notice without a confirm is given up then: it is not known whether it arrived.
+    pub notice_given_up: Duration,
+    /// How long the first notice without a confirm keeps back the others of its level.
+    pub level_doubted_first: Duration,
+    /// Each further one keeps them back twice as long, up to this: each attempt can become one more copy.
+    pub level_doubted_longest: Duration,
+    /// How long a timeout is passed over if its routing key may not be published: each attempt closes the channel.
+    pub timeout_forbidden: Duration,
+    /// How often the levels are looked up, since somebody applies another topology.
+    pub levels_every: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self::divided(1, 1)
+    }
+}
+
+impl Timing {
+    /// For tests in which nothing is silent: it is looked ten times as often, and a slow machine has the time that it needs.
+    #[must_use]
+    pub fn often() -> Self {
+        Self { least_statistics_interval: TEST_STATISTICS_INTERVAL, ..Self::divided(1, 10) }
+    }
+
+    /// For tests of silence: what does not answer is given up in a tenth of the time as well.
+    #[must_use]
+    pub fn tenth() -> Self {
+        Self { least_statistics_interval: TEST_STATISTICS_INTERVAL, ..Self::divided(10, 10) }
+    }
+
+    fn divided(timeouts: u32, intervals: u32) -> Self {
+        let timeout = |seconds| Duration::from_secs(seconds) / timeouts;
+        let interval = |ms| Duration::from_millis(ms) / intervals;
+        Self {
+            connect: timeout(5),
+            handshake: timeout(10),
+            api_call: timeout(10),
+            hand_over: timeout(5),
+            confirm: timeout(15),
+            topology_lock: timeout(60),
+            least_statistics_interval: interval(5_000),
+            draining_every: interval(2_000),
+
+            database_silence: timeout(4),
+            database_probe: timeout(4),
+            slow_part: timeout(3),
+            clock_every: interval(5_000),
+
+            good_session: interval(10_000),
+            backoff_first: interval(200),
+            backoff_longest: interval(5_000),
+            queues_every: interval(5_000),
+            queues_probed_every: interval(15_000),
+            copies_stuck: timeout(2),
+            copies_believed: timeout(10),
+
+            events_silence: timeout(2),
+            events_longest_silence: timeout(8),
+            events_claim: timeout(10),
+            event_alone_connect: timeout(5),
+            event_alone_confirm: timeout(3),
+            undeleted_again: interval(30_000),
+
+            notices_silence: timeout(2),
+            notice_given_up: timeout(10),
+            level_doubted_first: interval(5_000),
+            level_doubted_longest: interval(60_000),
+            timeout_forbidden: interval(60_000),
+            levels_every: interval(30_000),
+        }
+    }
+}
