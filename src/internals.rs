@@ -131,21 +131,10 @@ pub mod graph {
 }
 pub mod ladder {
     pub use crate::ladder::{
-        Ladder, Place,
-        spec::{LadderSpec, SpecError},
+        Ends, Ladder, Place, Summary,
+        path::{DelayError, Hop, KeyError, Path, Rounding},
+        spec::{LadderSpec, MAX_MS, MAX_QUEUES, SpecError},
     };
-    pub mod objects {
-        pub use crate::ladder::objects::Ends;
-    }
-    pub mod path {
-        pub use crate::ladder::path::{DelayError, Hop, KeyError, Path, Rounding};
-    }
-    pub mod spec {
-        pub use crate::ladder::spec::MAX_MS;
-    }
-    pub mod summary {
-        pub use crate::ladder::summary::Summary;
-    }
 }
 pub mod objects {
     pub use crate::objects::{

@@ -10,21 +10,19 @@
 //! the names of a ladder whose units are not the round ones carry its digits: two ladders share names only where
 //! a message of one is right in the other.
 
-pub(crate) mod objects;
 pub(crate) mod path;
 pub(crate) mod spec;
-pub(crate) mod summary;
 
-mod fewest_hops;
-mod round;
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
-use std::{fmt::Write as _, time::Duration};
-
-use crate::text::duration;
+use crate::{
+    objects::{Exchange, Objects, Queue},
+    text::{counted, duration, length},
+};
 use spec::{LadderSpec, SpecError};
-
-/// So many times the fewest hops a round ladder may take, averaged over all delays: what people write takes fewer there.
-const ROUND_MAY_COST: f64 = 1.05;
 
 /// A compiled ladder of one topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,19 +61,57 @@ impl Place {
     }
 }
 
+/// What a ladder leads to; both are exchanges that somebody else declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends<'a> {
+    /// Where messages go after their last hold, with their routing key.
+    pub due_exchange: &'a str,
+    /// Where messages go whose routing key is not one of this ladder.
+    pub park_exchange: &'a str,
+    /// Quorum queues that dead-letter at least once; else classic queues.
+    pub quorum: bool,
+}
+
+/// What a ladder costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// How many queues it has.
+    pub queues: u32,
+    /// How many exchanges, one per place.
+    pub exchanges: usize,
+    /// The most queues that a message passes.
+    pub worst_hops: usize,
+    /// Queues that a message passes, averaged over all delays from the resolution up to the maximum.
+    pub average_hops: f64,
+    /// The longest delay.
+    pub max: Duration,
+    /// Rounding up makes a message late by less than this.
+    pub resolution: Duration,
+}
+
 impl Ladder {
-    /// The ladder of `topology`: the round one, or with a number of queues the one with the fewest hops, averaged over all
-    /// delays that the places can express. A round one within a twentieth of that is taken instead: 30 m is one hop there.
+    /// The ladder of `topology`.
+    ///
+    /// # Errors
+    /// `spec` asks for what there is not.
     pub fn compile(topology: &str, spec: &LadderSpec) -> Result<Self, SpecError> {
-        let spec::Checked { resolution_ms, max_steps } = spec.check(round::resolutions())?;
-        let round = round::digits(resolution_ms, max_steps);
-        let (digits, is_round) = match spec.max_queues {
-            Some(queues) => (fewest(max_steps, queues, resolution_ms)?, false),
-            None => (round, true),
-        };
-        let prefix = format!("{topology}.ladder{}", label(resolution_ms, &digits, is_round));
-        let places = places(resolution_ms, &digits);
-        Ok(Self { prefix, resolution_ms, max_steps, places })
+        let spec::Checked { resolution_ms, max_steps } = spec.check()?;
+        let digits = spec::digits(resolution_ms, max_steps, spec.max_queues)?;
+        let is_round = digits == spec::round_digits(resolution_ms, max_steps);
+        let label = label(resolution_ms, &digits, is_round);
+        Ok(Self {
+            prefix: format!("{topology}.ladder{label}"),
+            resolution_ms,
+            max_steps,
+            places: places(resolution_ms, &digits),
+        })
+    }
+
+    /// The ladder of `topology` with these highest digits, smallest place first; they have to express `max_steps`.
+    #[must_use]
+    pub fn with_digits(topology: &str, resolution_ms: u64, max_steps: u64, digits: &[u32]) -> Self {
+        let prefix = format!("{topology}.ladder{}", label(resolution_ms, digits, false));
+        Self { prefix, resolution_ms, max_steps, places: places(resolution_ms, digits) }
     }
 
     /// The longest delay.
@@ -118,20 +154,87 @@ impl Ladder {
     pub fn queue(&self, place: Place, digit: u32) -> String {
         format!("{}.delay.{}", self.prefix, duration(place.hold_ms(digit)))
     }
+
+    /// Its exchanges, queues and bindings.
+    ///
+    /// Each place has an exchange. It binds the queue of each digit, and with the digit 0 the exchange of the next
+    /// smaller place, so that 0 costs no hop. Each queue dead-letters there too. After the smallest comes the due exchange.
+    #[must_use]
+    pub fn objects(&self, ends: &Ends<'_>) -> Objects {
+        let mut objects = Objects::default();
+        let mut next = ends.due_exchange.to_owned();
+        for (index, place) in self.places.iter().enumerate() {
+            let exchange = self.exchange(*place);
+            let declared = Exchange::topic_with_alternate(exchange.clone(), ends.park_exchange);
+            objects.exchanges.insert(exchange.clone(), declared);
+            objects.bind_exchange(&exchange, &next, &pattern(index, 0));
+            for digit in 1..=place.highest {
+                let queue = self.delay_queue(*place, digit, &next, ends.quorum);
+                objects.bind_queue(&exchange, &queue.name, &pattern(index, digit));
+                objects.queues.insert(queue.name.clone(), queue);
+            }
+            next = exchange;
+        }
+        objects
+    }
+
+    fn delay_queue(&self, place: Place, digit: u32, next: &str, quorum: bool) -> Queue {
+        let ttl_ms = i64::try_from(place.hold_ms(digit)).unwrap_or(i64::MAX);
+        Queue::delaying(self.queue(place, digit), ttl_ms, next, quorum)
+    }
+
+    /// Counted, not measured.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            queues: self.queue_count(),
+            exchanges: self.places.len(),
+            worst_hops: self.worst_hops(),
+            average_hops: self.average_hops(),
+            max: self.max(),
+            resolution: self.resolution(),
+        }
+    }
+
+    /// All places, unless the smallest delay that needs them all is above the maximum.
+    fn worst_hops(&self) -> usize {
+        let ones: u64 = self.places.iter().map(|place| place.unit_ms).sum();
+        self.places.len() - usize::from(ones > self.max_ms())
+    }
+
+    fn average_hops(&self) -> f64 {
+        let hops: u64 = self.places.iter().map(|place| self.delays_through(*place)).sum();
+        as_float(hops) / as_float(self.max_steps)
+    }
+
+    /// How many of the delays up to the maximum have a digit above 0 at this place.
+    fn delays_through(&self, place: Place) -> u64 {
+        let delays = self.max_steps + 1;
+        let unit = place.unit_ms / self.resolution_ms;
+        let period = unit.saturating_mul(u64::from(place.highest) + 1);
+        delays - (delays / period * unit + unit.min(delays % period))
+    }
 }
 
-/// One digit per place, smallest unit first. Unless it is round the larger places are below: short delays, which are more
-/// common than long ones, then pass fewer places.
-fn fewest(max_steps: u64, max_queues: u32, resolution_ms: u64) -> Result<Vec<u32>, SpecError> {
-    let too_few = || SpecError::TooFewQueues {
-        max_queues,
-        least: fewest_hops::least_queues(max_steps),
-        max_ms: max_steps.saturating_mul(resolution_ms),
-    };
-    let fewest = fewest_hops::digits(max_steps, max_queues).ok_or_else(too_few)?;
-    let most = fewest_hops::hops(&fewest) * ROUND_MAY_COST;
-    let round = round::digits_within(resolution_ms, max_steps, max_queues);
-    Ok(round.filter(|digits| fewest_hops::hops(digits) <= most).unwrap_or(fewest))
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} and {}; delays up to {} take {:.1} hops on average and at most {}, and are rounded by less than {}",
+            counted(self.queues, "queue"),
+            counted(self.exchanges, "exchange"),
+            length(self.max),
+            self.average_hops,
+            self.worst_hops,
+            length(self.resolution)
+        )
+    }
+}
+
+/// Exact below 2⁵³.
+fn as_float(number: u64) -> f64 {
+    let half = |half: u64| f64::from(u32::try_from(half).unwrap_or(u32::MAX));
+    half(number >> 32) * 4_294_967_296.0 + half(number & 0xffff_ffff)
 }
 
 fn places(resolution_ms: u64, digits: &[u32]) -> Vec<Place> {
@@ -142,6 +245,11 @@ fn places(resolution_ms: u64, digits: &[u32]) -> Vec<Place> {
         place
     };
     digits.iter().map(place).collect()
+}
+
+/// `*.*.3.#`: the third word is 3, whatever the others are.
+fn pattern(index: usize, digit: u32) -> String {
+    format!("{}{digit}.#", "*.".repeat(index))
 }
 
 /// What the meaning of a routing key depends on, beside the unit of the exchange: the resolution, and how many digits

@@ -1,4 +1,5 @@
-//! What a ladder is compiled from.
+//! What a ladder is compiled from, and which units get a place of their own: those that people write, so that 30 m, 2 h or 14 d
+//! take one hop.
 
 use std::time::Duration;
 
@@ -8,6 +9,27 @@ use crate::text::length;
 /// (<https://www.rabbitmq.com/docs/ttl>). No ladder goes higher.
 pub const MAX_MS: u64 = 315_360_000_000;
 
+/// The most queues that a topology file may ask for: with round units up to ten years in milliseconds it has 128, and each is a quorum queue.
+pub const MAX_QUEUES: u32 = 200;
+
+/// Each divides the next. In milliseconds: 1ms, 10ms, 100ms, 1s, 10s, 1m, 10m, 1h, 1d, 30d, 360d.
+const UNITS_MS: [u64; 11] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    60_000,
+    600_000,
+    3_600_000,
+    86_400_000,
+    2_592_000_000,
+    31_104_000_000,
+];
+
+/// How many of them a resolution may be: up to a minute.
+const RESOLUTIONS: usize = 6;
+
 /// What a ladder has to do, and with how many queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LadderSpec {
@@ -15,8 +37,8 @@ pub struct LadderSpec {
     pub max: Duration,
     /// Delays are rounded to whole numbers of this; one of the round units: 1 ms, 10 ms, 100 ms, 1 s, 10 s, 1 m, …
     pub resolution: Duration,
-    /// At most so many queues, for the fewest hops. With `None` the holds are round:
-    /// 1s–9s, 10s–50s, 1m–9m, 10m–50m, 1h–23h, 1d–29d, …
+    /// At most so many queues, for the fewest hops: with 130 there may be 1m–59m in place of
+    /// 1m–9m and 10m–50m. With `None` there are the fewest: 1s–9s, 10s–50s, 1m–9m, 10m–50m, 1h–23h, 1d–29d, …
     pub max_queues: Option<u32>,
 }
 
@@ -51,7 +73,7 @@ pub enum SpecError {
         /// In milliseconds.
         resolution_ms: u64,
     },
-    /// Even with one queue per bit there are more.
+    /// Even with a place for every unit there are more.
     #[error(
         "{max_queues} queues are too few for every delay up to {}: allow at least {least}",
         length(Duration::from_millis(*max_ms))
@@ -59,7 +81,7 @@ pub enum SpecError {
     TooFewQueues {
         /// As asked for.
         max_queues: u32,
-        /// The fewest that do: one per bit of the maximum.
+        /// The fewest that do.
         least: u32,
         /// In milliseconds.
         max_ms: u64,
@@ -74,10 +96,10 @@ pub(super) struct Checked {
 }
 
 impl LadderSpec {
-    /// `units` are the resolutions that there are, in milliseconds.
-    pub(super) fn check(&self, units: &[u64]) -> Result<Checked, SpecError> {
+    pub(super) fn check(&self) -> Result<Checked, SpecError> {
         let Self { max, resolution, .. } = *self;
-        let resolution_ms = whole_ms(resolution).filter(|ms| units.contains(ms));
+        let mut resolutions = UNITS_MS.iter().take(RESOLUTIONS);
+        let resolution_ms = whole_ms(resolution).filter(|ms| resolutions.any(|unit| unit == ms));
         let resolution_ms = resolution_ms.ok_or(SpecError::Resolution { resolution })?;
         let fits = |ms: &u64| (1..=MAX_MS).contains(ms) && ms.is_multiple_of(resolution_ms);
         let max_ms = whole_ms(max).filter(fits).ok_or(SpecError::Max { max, resolution_ms })?;
@@ -88,4 +110,60 @@ impl LadderSpec {
 fn whole_ms(time: Duration) -> Option<u64> {
     let ms = u64::try_from(time.as_millis()).ok()?;
     (Duration::from_millis(ms) == time).then_some(ms)
+}
+
+/// The highest digit of each place, smallest unit first. `max_queues` as in [`LadderSpec`].
+pub(super) fn digits(
+    resolution_ms: u64,
+    max_steps: u64,
+    max_queues: Option<u32>,
+) -> Result<Vec<u32>, SpecError> {
+    let round = round_digits(resolution_ms, max_steps);
+    let Some(max_queues) = max_queues else { return Ok(round) };
+    let all = units(resolution_ms, max_steps);
+    let (smallest, larger) = all.split_first().unwrap_or((&1, &[]));
+    // Each bit is a unit that has a place of its own.
+    let ladders = (0_u32..1 << larger.len()).map(|own| {
+        let of_own = larger.iter().enumerate().filter(|(bit, _)| own >> bit & 1 == 1);
+        let units: Vec<u64> = std::iter::once(*smallest).chain(of_own.map(|it| *it.1)).collect();
+        places(&units, max_steps)
+    });
+    let enough = ladders.filter(|digits| sum(digits) <= max_queues);
+    enough.min_by(|one, other| hops(one).total_cmp(&hops(other))).ok_or_else(|| {
+        SpecError::TooFewQueues {
+            max_queues,
+            least: sum(&round),
+            max_ms: max_steps.saturating_mul(resolution_ms),
+        }
+    })
+}
+
+/// A place for every unit. The last place ends at the maximum.
+pub(super) fn round_digits(resolution_ms: u64, max_steps: u64) -> Vec<u32> {
+    places(&units(resolution_ms, max_steps), max_steps)
+}
+
+/// In steps of the resolution.
+fn units(resolution_ms: u64, max_steps: u64) -> Vec<u64> {
+    let units = UNITS_MS.iter().filter(|unit| **unit >= resolution_ms);
+    units.map(|unit| unit / resolution_ms).take_while(|unit| *unit <= max_steps).collect()
+}
+
+fn places(units: &[u64], max_steps: u64) -> Vec<u32> {
+    let ends = units.iter().skip(1).copied().chain([max_steps.saturating_add(1)]);
+    let last = units.len().saturating_sub(1);
+    let highest = units.iter().zip(ends).enumerate().map(|(place, (unit, end))| match place {
+        place if place == last => max_steps / unit,
+        _ => end / unit - 1,
+    });
+    highest.map(|digit| u32::try_from(digit).unwrap_or(u32::MAX)).collect()
+}
+
+fn sum(digits: &[u32]) -> u32 {
+    digits.iter().fold(0, |sum: u32, digit| sum.saturating_add(*digit))
+}
+
+/// Hops of a message, averaged over all delays that places with these highest digits can express.
+fn hops(digits: &[u32]) -> f64 {
+    digits.iter().map(|digit| f64::from(*digit) / (f64::from(*digit) + 1.0)).sum()
 }

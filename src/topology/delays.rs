@@ -12,8 +12,7 @@ use super::{
 };
 use crate::{
     ladder::{
-        Ladder,
-        objects::Ends,
+        Ends, Ladder,
         path::{Path, Rounding},
     },
     objects::{Argument, DELAYED_TYPE, Objects},

@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use toml::Spanned;
 
-use crate::document::{self, Document, Mistake};
+use crate::{
+    document::{self, Document, Mistake},
+    ladder::spec::MAX_QUEUES,
+};
 
 /// What happens to an order that is due, where a timeout does not say: it is built in.
 pub(crate) const DEFAULT_EFFECT: &str = "close";
@@ -101,9 +104,9 @@ pub(crate) enum StrategyName {
 pub(crate) struct LadderSection {
     /// The longest delay, whole seconds.
     pub max: LevelText,
-    /// At most so many queues, for the fewest hops; without it as many as the round delays take, e.g. 81 for 30 days.
+    /// At most so many queues, for the fewest hops; without it as few as round delays take, e.g. 81 for 30 days.
     #[serde(default)]
-    #[schemars(with = "u32", range(min = 1, max = 200), example = 40)]
+    #[schemars(with = "u32", range(min = 1, max = MAX_QUEUES), example = 130)]
     pub queues: Option<Spanned<u32>>,
 }
 

@@ -35,7 +35,7 @@ fn a_ladder_says_what_it_costs() {
         assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
         out
     };
-    let said = of("max = \"30d\"") + &of("max = \"1h\", queues = 60");
+    let said = of("max = \"30d\"") + &of("max = \"1h\", queues = 74");
     insta::assert_snapshot!(said);
 }
 

@@ -10,7 +10,7 @@ use lapin::{
 };
 use overdue::internals::{
     config::WorkerSettings,
-    ladder::path::Rounding,
+    ladder::Rounding,
     order::OrderId,
     plan::Snapshot,
     topology::{Topology, route::Delay},
@@ -116,7 +116,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
     const ORDERS: usize = 150;
-    let world = World::of(&ladder_of("10s", 5)).await;
+    let world = World::of(&ladder("20s")).await;
     let worker = world.worker();
     world.orders_after("o", &delays_ms(ORDERS, 1_000..6_000)).await;
     world.until_closed(ORDERS).await;
@@ -189,7 +189,7 @@ async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
     declaring.await.unwrap();
     let mut worker = world.worker();
     let mut went_elsewhere = 0;
-    let changes = [ladder("25s"), ladder_of("25s", 6), levels(), ladder("10s")];
+    let changes = [ladder("25s"), ladder_of("70s", 16), levels(), ladder("10s")];
     world.orders_after("first", &delays_ms(EACH, 1_000..10_000)).await;
     for (n, change) in changes.iter().enumerate() {
         world.changes_to(change).await;

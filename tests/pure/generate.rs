@@ -1,8 +1,11 @@
 //! Topologies as operations might write them: random, written down as TOML, read by the parser.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use overdue::internals::topology::{Topology, file::QueueType, report};
+use overdue::internals::{
+    ladder::{Ladder, LadderSpec},
+    topology::{Topology, file::QueueType, report},
+};
 use proptest::{collection, option, prelude::*, sample::Index};
 
 /// What a topology file says, with the references already resolved to level names.
@@ -51,7 +54,8 @@ impl Written {
                 text.push_str("\n[delay.ladder]\n");
                 line(&mut text, "max", format!("{max_s}s"));
                 if let Some(more) = queues {
-                    let least = u64::BITS - max_s.leading_zeros();
+                    let spec = LadderSpec::up_to(Duration::from_secs(max_s));
+                    let least = Ladder::compile("a", &spec).expect("a ladder").queue_count();
                     line(&mut text, "queues", least + more);
                 }
             }

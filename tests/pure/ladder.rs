@@ -3,12 +3,7 @@
 use std::time::Duration;
 
 use overdue::internals::{
-    ladder::{
-        Ladder, LadderSpec,
-        objects::Ends,
-        path::{Path, Rounding},
-        spec::MAX_MS,
-    },
+    ladder::{Ends, Ladder, LadderSpec, MAX_MS, MAX_QUEUES, Path, Rounding},
     objects::Objects,
     topology::level,
 };
@@ -51,7 +46,7 @@ fn the_usual_ladder_has_round_holds() {
     let expected =
         ["1 x 2592000s", "29 x 86400s", "23 x 3600s", "5 x 600s", "9 x 60s", "5 x 10s", "9 x 1s"];
     assert_eq!(places(&thirty_days), expected);
-    // A budget is spent on fewer hops. Where that would save hardly any, the holds stay round.
+    // A budget is spent on fewer hops.
     assert_eq!(places(&ladder(30 * DAY, Some(81)))[0], "30 x 86400s");
     assert_eq!(places(&ladder(30 * DAY, Some(81)))[1..], expected[2..]);
     let more = ladder(30 * DAY, Some(130)).summary();
@@ -79,7 +74,7 @@ fn round_delays_take_one_hop() {
 #[test]
 fn paths_read_like_this() {
     let round = ladder(30 * DAY, None);
-    let few = ladder(DAY, Some(30));
+    let few = ladder(DAY, Some(100));
     let paths = [
         (&round, 37 * 60_000, Rounding::Up),
         (&round, 1, Rounding::Up),
@@ -107,8 +102,8 @@ fn summaries_read_like_this() {
         ladder(hour, None),
         Ladder::compile("orders", &tenths).expect("a good spec"),
         ladder(30 * DAY, None),
-        ladder(30 * DAY, Some(40)),
-        ladder(30 * DAY, Some(22)),
+        ladder(30 * DAY, Some(130)),
+        ladder(30 * DAY, Some(MAX_QUEUES)),
         ladder(Duration::from_millis(MAX_MS), None),
     ];
     let lines: Vec<String> = ladders
@@ -123,7 +118,7 @@ fn summaries_read_like_this() {
 fn a_summary_counts_right() {
     for (max_s, queues) in [(1, None), (59, None), (60, None), (71, None), (4_000, None)]
         .into_iter()
-        .chain([(59, Some(6)), (71, Some(9)), (4_000, Some(12)), (4_000, Some(30))])
+        .chain([(59, Some(59)), (71, Some(16)), (4_000, Some(80)), (4_000, Some(130))])
     {
         let ladder = ladder(Duration::from_secs(max_s), queues);
         let path = |s| ladder.enter(Duration::from_secs(s), Rounding::Up, "w").expect("a path");
@@ -161,7 +156,7 @@ fn what_is_refused_reads_like_this() {
     let hour = Duration::from_hours(1);
     let spec = LadderSpec::up_to(hour);
     let specs = [
-        LadderSpec { max_queues: Some(11), ..spec },
+        LadderSpec { max_queues: Some(28), ..spec },
         LadderSpec { max_queues: Some(0), ..spec },
         LadderSpec { resolution: Duration::from_millis(250), ..spec },
         LadderSpec { resolution: Duration::ZERO, ..spec },

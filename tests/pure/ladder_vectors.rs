@@ -2,10 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use overdue::internals::ladder::{
-    Ladder, LadderSpec,
-    path::{DelayError, Rounding},
-};
+use overdue::internals::ladder::{DelayError, Ladder, LadderSpec, Rounding};
 use serde_json::{Value, json};
 
 use crate::ladder::DAY;
@@ -17,7 +14,7 @@ const HOUR: Duration = Duration::from_hours(1);
 fn ladders() -> Vec<(&'static str, LadderSpec, Vec<i64>)> {
     let round = LadderSpec::up_to(30 * DAY);
     let tenths = LadderSpec { resolution: Duration::from_millis(100), ..LadderSpec::up_to(HOUR) };
-    let few = LadderSpec { max_queues: Some(14), ..LadderSpec::up_to(HOUR) };
+    let few = LadderSpec { max_queues: Some(22), ..LadderSpec::up_to(Duration::from_secs(130)) };
     let minutes = LadderSpec { max_queues: Some(74), ..LadderSpec::up_to(HOUR) };
     let often = [300_000, 900_000, 1_800_000, 3_600_000, 7_200_000, 86_400_000, 1_209_600_000];
     let edges = [0, 1, 999, 1_000, 1_001, 9_000, 10_000, 59_999, 60_000, 61_000, 2_220_000];
@@ -30,9 +27,9 @@ fn ladders() -> Vec<(&'static str, LadderSpec, Vec<i64>)> {
             vec![0, 50, 100, 1_050, 3_599_950, 3_600_000, 3_600_001],
         ),
         (
-            "14 queues, up to an hour",
+            "22 queues, up to 130 seconds",
             few,
-            vec![0, 1_001, 2_220_000, 3_599_001, 3_600_000, -5, 3_600_001],
+            vec![0, 1_001, 9_999, 59_001, 129_001, 130_000, -5, 130_001],
         ),
         (
             "74 queues, up to an hour",

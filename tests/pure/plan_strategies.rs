@@ -69,8 +69,8 @@ fn topologies() -> Vec<Topology> {
         "strategy = \"ladder\"\nladder = { max = \"5s\" }",
         "strategy = \"ladder\"\nladder = { max = \"25s\" }",
         "strategy = \"ladder\"\nladder = { max = \"130s\" }",
-        "strategy = \"ladder\"\nladder = { max = \"130s\", queues = 9 }",
-        "strategy = \"ladder\"\nlevels = [\"3s\"]\nladder = { max = \"60s\", queues = 6 }",
+        "strategy = \"ladder\"\nladder = { max = \"130s\", queues = 22 }",
+        "strategy = \"ladder\"\nlevels = [\"3s\"]\nladder = { max = \"60s\", queues = 15 }",
     ];
     let both = ["quorum", "classic"].into_iter();
     both.flat_map(|kind| delays.iter().map(move |delay| topology(delay, kind))).collect()

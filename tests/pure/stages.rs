@@ -14,7 +14,7 @@ fn strategies() -> [Topology; 4] {
     let delays = [
         "name = \"orders\"\n[delay]\nlevels = [\"5s\", \"5m\", \"30m\"]\n",
         "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\n[delay.ladder]\nmax = \"30d\"\n",
-        "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\nlevels = [\"30m\"]\n[delay.ladder]\nmax = \"1h\"\nqueues = 14\n",
+        "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\nlevels = [\"30m\"]\n[delay.ladder]\nmax = \"1h\"\nqueues = 74\n",
         "name = \"orders\"\n[delay]\nstrategy = \"delayed-exchange\"\n",
     ];
     delays.map(|delay| Topology::parse(&format!("{delay}{REST}")).expect("a good file"))

@@ -133,9 +133,9 @@ after = "1s"
 after = ["1s"]
 "#;
 
-/// The timeouts of [`DOTTED`], as far as a ladder of two queues goes.
+/// The timeouts of [`DOTTED`], with a ladder of two places.
 pub fn dotted_ladder() -> String {
-    let delay = "delay.strategy = 'ladder'\ndelay.ladder = { max = '3s', queues = 2 }";
+    let delay = "delay.strategy = 'ladder'\ndelay.ladder = { max = '10s' }";
     format!("name = 'a.b'\n{delay}\n{DOTTED_TIMEOUTS}")
 }
 

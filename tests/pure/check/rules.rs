@@ -53,6 +53,13 @@ const CASES: &[(&str, &str, &str, usize, &str)] = &[
     ("name = \"orders\"\n", "", "syntax", 1, ""),
     ("name = \"unpaid\"\n", "", "syntax", 10, "[[timeout]]"),
     ("\"30m\"]", "\"30m\"]\nladder = { max = \"1h\", queues = 201 }", "syntax", 5, "201"),
+    (
+        "levels =",
+        "strategy = \"ladder\"\nladder = { max = \"1h\", queues = 28 }\nlevels =",
+        "ladder",
+        5,
+        "28",
+    ),
     ("\"orders\"", "\"our orders\"", "topology-name", 1, "\"our orders\""),
     ("\"orders\"", "\"amq.orders\"", "topology-name", 1, "\"amq.orders\""),
     ("\"orders\"", "\"bestellungen-für-alle\"", "topology-name", 1, "\"bestellungen-für-alle\""),

@@ -186,7 +186,7 @@ fn other_strategies_are_readable() {
     let written = |delay: &str| format!("name = 'orders'\n[delay]\n{delay}\n{timeouts}");
     let mut all = vec![written("strategy = 'delayed-exchange'"), written("levels = ['1s', '30m']")];
     for max in ["1h", "30d", "3650d"] {
-        for budget in ["", "queues = 60"] {
+        for budget in ["", "queues = 130"] {
             for levels in ["", "levels = ['30m']", "levels = ['1s', '2s', '3s', '30m', '1h']"] {
                 let ladder = format!(
                     "strategy = 'ladder'\n{levels}\n[delay.ladder]\nmax = '{max}'\n{budget}"

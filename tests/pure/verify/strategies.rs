@@ -13,7 +13,7 @@ use crate::samples::{DELAYED, LADDER, dotted_compat};
 
 /// Small, so that everything fits into one picture: three places, with a level beside them.
 fn small() -> Topology {
-    let text = LADDER.replace("max = \"30d\"", "max = \"1m\"\nqueues = 9");
+    let text = LADDER.replace("max = \"30d\"", "max = \"1m\"");
     let text = text.replace("[delay]", "[delay]\nlevels = [\"30m\"]");
     Topology::parse(&text).unwrap()
 }
