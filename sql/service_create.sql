@@ -1,8 +1,15 @@
 -- service_create: a chunk of orders with their items and reserved stock, in one statement.
--- $1 text[] order ids, $2 bigint ms to the deadline, and per item $3 text[] order id, $4 text[] SKU, $5 bigint[] quantity
+-- $1 text[] order ids, $2 bigint ms to the deadline, $3 text run, $4 bigint seed: what is in an order follows from it and from
+-- the order's name, its id without the run
 -- -> due_at timestamptz, the same for the whole chunk
 WITH items AS MATERIALIZED (
-    SELECT * FROM unnest($3::text[], $4::text[], $5::bigint[]) AS item (order_id, sku, qty)
+    -- One to four SKUs, 1 to 3 pieces of each. Half of all items are of five hot SKUs, as in a shop on a day of sales.
+    SELECT id AS order_id, 1 + (dice >> (32 + 4 * n) & 15) % 3 AS qty,
+           $3 || '-sku-' || CASE WHEN dice >> (8 + n) & 1 = 0 THEN ((dice >> 16 & 65535) + n) % 5
+                                 ELSE 5 + ((dice >> 16 & 65535) + n) % 95 END AS sku
+    FROM unnest($1::text[]) AS id
+         CROSS JOIN LATERAL hashtextextended(substr(id, length($3) + 2), $4) AS dice
+         CROSS JOIN LATERAL generate_series(0, (dice & 3)::int) AS n
 ), wanted AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM items GROUP BY sku
 ), locked_stock AS MATERIALIZED (

@@ -6,7 +6,6 @@ mod check;
 mod database;
 mod demo;
 mod doctor;
-mod drill;
 mod effect;
 pub(crate) mod exit;
 mod exit_plugin;
@@ -91,9 +90,7 @@ enum Command {
     /// Write topology.toml, overdue.toml and the SQL of an effect to start from
     Init(init::Init),
     /// Play orders, payments and deadlines against a real worker, and check every invariant
-    Demo(demo::Demo),
-    /// The same with real orders at many times their speed
-    Drill(drill::Drill),
+    Demo(demo::DemoArgs),
     /// Prepare the database
     #[command(subcommand)]
     Database(database::Database),
@@ -148,7 +145,6 @@ impl Cli {
             Command::Effect(effect) => effect.run(&settings).await,
             Command::Init(init) => init.run(),
             Command::Demo(demo) => demo.run(&settings).await,
-            Command::Drill(drill) => drill.run(&settings).await,
             Command::Database(database) => database.run(&settings).await,
             Command::Permissions(permissions) => permissions.run(&settings),
             Command::Export(export) => export.run(&settings),
@@ -161,7 +157,7 @@ impl Cli {
     /// Commands that end with a report say less on the way, unless the settings ask for something else.
     fn log(&self, settings: &Settings) -> LogSettings {
         let mut log = settings.log.clone();
-        let reports = matches!(self.command, Command::Demo(_) | Command::Drill(_));
+        let reports = matches!(self.command, Command::Demo(_));
         if reports && log.filter == Settings::default().log.filter {
             "warn".clone_into(&mut log.filter);
         }

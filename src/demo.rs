@@ -1,142 +1,224 @@
-//! Demo and drill: orders with stock and payments that come at known times, against a real worker.
-//!
-//! A run plays a [`Script`]: which orders there are, what is in them, when each is paid, and what has to become
-//! of it. Demo and drill differ only in the script:
+//! The demo: orders with stock and payments that come at known times, against a real worker.
 //!
 //! ```text
-//! Script ─create, publish─▶ orders + messages ─pay, close─▶ Evidence ─check─▶ DemoReport
+//! Script ─create, publish─▶ orders + messages ─pay, close─▶ what became of them, what must hold ─▶ DemoReport
 //! ```
 
-pub(crate) mod check;
-pub(crate) mod clock;
-mod create;
-pub(crate) mod ending;
-mod error;
-pub(crate) mod evidence;
+mod customers;
 mod parking;
-pub(crate) mod payments;
-pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod script;
-mod setup;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tokio::sync::mpsc;
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
 
-use crate::{broker::Publisher, shutdown::Stop, store::StoreError, worker};
-use clock::Clock;
-pub(crate) use error::DemoError;
-use evidence::{Evidence, Timing};
+use crate::{
+    broker::{ConnectError, PublishError, Publisher, consume::ConsumeError},
+    order_service::{
+        Open, OrderService, RunId,
+        outcome::{Invariant, per_second},
+    },
+    shutdown::Stop,
+    store::{StoreError, orders::ClosingPath},
+    topology::route::Route,
+    worker::{self, Worker},
+};
+use customers::Customers;
 use parking::ParkingWatch;
-use payments::Payments;
-use progress::Progress;
 use report::{DemoReport, Rows};
 use script::Script;
-pub(crate) use setup::DemoSetup;
 
-/// Plays a script and reports what became of it. Ends by itself, `after` + 60 s past the last order at the
-/// latest, or soon after a stop was requested.
-///
-/// # Errors
-/// See [`DemoError`]. A broken invariant is not an error, it is in the report.
-pub(crate) async fn run(
-    setup: &DemoSetup,
-    script: &Arc<Script>,
-    progress: &Arc<Progress>,
-    stop: &Stop,
-) -> Result<DemoReport, DemoError> {
-    // It works until the run has been checked, so it has a stop of its own.
-    let stop_worker = Stop::new();
-    let worker = setup.in_process.then(|| {
-        let (worker, stop) = (Arc::clone(&setup.worker), stop_worker.clone());
-        tokio::spawn(async move { worker::run(&worker, &stop).await })
-    });
-    let played = play(setup, script, progress, stop).await;
-    stop_worker.request();
-    if let Some(worker) = worker {
-        // What does not finish in time, or panicked, goes back to its queue with the process.
-        let _ended = worker.await;
-    }
-    let mut evidence = played?;
-    evidence.put_back = setup.in_process.then(|| setup.worker.counters.read().put_back);
-    let rows = remove_rows(setup, &evidence).await?;
-    Ok(DemoReport::new(script, &evidence, rows))
+/// How long past the last deadline the demo waits for orders.
+const FINAL_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often it asks the database how far the run is.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// What a run is, and works with.
+pub(crate) struct Demo {
+    /// The beginning of every id and SKU.
+    pub run: RunId,
+    /// What is in the orders follows from it.
+    pub seed: u64,
+    /// What is played.
+    pub script: Script,
+    /// Broker, database and topology; runs in this process if `in_process`, otherwise it only names them.
+    pub worker: Arc<Worker>,
+    /// Whether the worker runs in this process.
+    pub in_process: bool,
+    /// On the connections of the worker.
+    pub orders: OrderService,
+    /// On connections of its own, so that no payment waits for one.
+    pub payments: OrderService,
+    /// How many connections these are.
+    pub payment_connections: usize,
+    /// The queue of the timeout whose effect closes the orders.
+    pub queue: String,
+    /// Where the due notices are published.
+    pub route: Route,
+    /// Orders created per second.
+    pub rate: u32,
+    /// Whether the rows stay in the database.
+    pub keep: bool,
 }
 
-async fn play(
-    setup: &DemoSetup,
-    script: &Arc<Script>,
-    progress: &Arc<Progress>,
-    stop: &Stop,
-) -> Result<Evidence, DemoError> {
-    progress.enter("connecting");
-    let began = Instant::now();
-    let (address, topology) = (&setup.worker.address, &setup.worker.topology);
-    let parking = ParkingWatch::open(address, topology, &script.run).await?;
-    progress.enter("waiting for a worker");
-    parking.worker_consumes(&setup.queue, stop).await?;
-    let publisher = Publisher::connect(address, "overdue demo: publishing").await?;
-    setup.payments.prepare_payments(setup.payment_connections).await?;
-    let clock = Clock::read(&setup.worker.store).await?;
-    progress.update(|state| state.has_rows = true);
-    setup.orders.fill_stock(&script.initial_stock()).await?;
-
-    progress.enter("creating orders");
-    let (to_payments, for_payments) = mpsc::unbounded_channel();
-    let (to_ending, for_ending) = mpsc::unbounded_channel();
-    // A part that fails ends the others; a stop from outside ends all of them.
-    let parts = stop.child();
-    let payments = Payments {
-        service: setup.payments.clone(),
-        connections: setup.payment_connections,
-        script: Arc::clone(script),
-        progress: Arc::clone(progress),
-    };
-    let paying = tokio::spawn({
-        let parts = parts.clone();
-        async move { or_stop(&parts, payments.send_all(for_payments, &parts)).await }
-    });
-    let created = [to_payments, to_ending];
-    let creating = create::create_all(setup, script, progress, &publisher, clock, created, &parts);
-    let ending = ending::until_final(&setup.orders, script, progress, for_ending, &parts);
-    let (creation, ending) = tokio::join!(or_stop(&parts, creating), or_stop(&parts, ending));
-    let payments = paying.await.map_err(|panic| DemoError::Panicked(panic.to_string()))?;
-    let (creation, mut ending, payments) = (creation?, ending?, payments?);
-    ending.drained |= creation.published == 0;
-
-    progress.enter("checking");
-    let interrupted = stop.is_requested();
-    let timing = Timing { creating: creation.took, running: began.elapsed() };
-    let ids: Vec<&str> = script.ids().take(creation.orders).collect();
-    Ok(Evidence {
-        created: creation.orders,
-        facts: setup.orders.facts(&ids).await?,
-        payments,
-        parked: parking.parked(&script.run).await?,
-        put_back: None,
-        timing,
-        ending,
-        interrupted,
-    })
+/// A run at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// What is being done.
+    pub phase: &'static str,
+    /// Orders in the database whose message was confirmed.
+    pub created: u64,
+    /// Those of them that are neither paid nor closed.
+    pub unpaid: u64,
 }
 
-async fn or_stop<T, E>(stop: &Stop, part: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    let result = part.await;
-    if result.is_err() {
-        stop.request();
-    }
-    result
+/// Why there is no report. The rows of the run stay; `overdue demo --remove` removes them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DemoError {
+    /// A statement failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No connection to the broker.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A due notice was not confirmed.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// The queue of the timeout cannot be looked at.
+    #[error(transparent)]
+    Queue(#[from] ConsumeError),
+    /// The broker refused something about the queue of the run.
+    #[error("failed to watch what is parked with queue `{queue}`")]
+    Parking {
+        /// As declared on the broker.
+        queue: String,
+        /// What the client reported.
+        source: lapin::Error,
+    },
+    /// Nobody would close the orders.
+    #[error(
+        "no worker consumes queue `{queue}`: start one with `overdue run`, or leave out `--worker external`"
+    )]
+    NoWorker {
+        /// The queue of the timeout.
+        queue: String,
+    },
+    /// A payment panicked: a defect of this program.
+    #[error("a payment panicked: {0}")]
+    Panicked(#[from] tokio::task::JoinError),
 }
 
-/// A message whose order is gone would be retried and end in the parking lot: rows go only after all messages.
-async fn remove_rows(setup: &DemoSetup, evidence: &Evidence) -> Result<Rows, StoreError> {
-    if setup.keep {
-        return Ok(Rows::Kept);
+impl Demo {
+    /// Plays the script and reports what became of it. Ends `after` + 60 s past the last order at the latest, or
+    /// soon after a stop was requested.
+    ///
+    /// # Errors
+    /// See [`DemoError`]. A broken invariant is not an error, it is in the report.
+    pub(crate) async fn run(
+        &self,
+        progress: &watch::Sender<Progress>,
+        stop: &Stop,
+    ) -> Result<DemoReport, DemoError> {
+        // The worker works until the run has been checked, so it has a stop of its own.
+        let stop_worker = Stop::new();
+        let worker = self.in_process.then(|| {
+            let (worker, stop) = (Arc::clone(&self.worker), stop_worker.clone());
+            tokio::spawn(async move { worker::run(&worker, &stop).await })
+        });
+        let played = self.play(progress, stop).await;
+        stop_worker.request();
+        if let Some(worker) = worker {
+            // What does not finish in time, or panicked, goes back to its queue with the process.
+            let _ended = worker.await;
+        }
+        let mut report = played?;
+        report.put_back = self.in_process.then(|| self.worker.counters.read().put_back);
+        // A message whose order is gone would be retried and end in the parking lot: rows go only after all messages.
+        if self.keep {
+            report.rows = Rows::Kept;
+        } else if report.drained {
+            self.orders.remove().await?;
+            report.rows = Rows::Removed;
+        }
+        Ok(report)
     }
-    if !evidence.ending.drained {
-        return Ok(Rows::Needed);
+
+    async fn play(
+        &self,
+        progress: &watch::Sender<Progress>,
+        stop: &Stop,
+    ) -> Result<DemoReport, DemoError> {
+        let enter = |phase| progress.send_modify(|progress| progress.phase = phase);
+        enter("connecting");
+        let began = Instant::now();
+        let address = &self.worker.address;
+        let parking = ParkingWatch::open(address, &self.worker.topology, &self.run).await?;
+        enter("waiting for a worker");
+        parking.worker_consumes(&self.queue, stop).await?;
+        let publisher = Publisher::connect(address, "overdue demo: publishing").await?;
+        self.payments.prepare_payments(self.payment_connections).await?;
+        enter("creating orders");
+        self.orders.fill_stock().await?;
+        let mut customers = Customers::default();
+        tokio::select! {
+            created = customers.create(self, &publisher, progress, stop) => created?,
+            error = self.follow(progress, None, stop) => drop(error?),
+        }
+        enter("waiting for the deadlines");
+        let give_up = Instant::now() + self.script.after.as_duration() + FINAL_TIMEOUT;
+        let open = self.follow(progress, Some(give_up), stop).await?;
+        let answers = customers.answers().await?;
+        enter("checking");
+        let finished = !stop.is_requested();
+        let mut invariants = self.orders.invariants(finished, &answers).await?;
+        let parked = parking.parked(&self.run).await?;
+        invariants.push(Invariant {
+            what: "no order is in the parking lot".to_owned(),
+            broken: u64::try_from(parked.len()).unwrap_or(u64::MAX),
+            example: parked.into_iter().next(),
+        });
+        Ok(DemoReport {
+            schema: report::SCHEMA,
+            run: self.run.to_string(),
+            after_ms: self.script.after.as_millis(),
+            created_per_s: per_second(customers.created, customers.creating),
+            outcome: self.orders.outcome().await?,
+            payments_refused: answers.iter().filter(|it| it.answer == "refused").count(),
+            put_back: None,
+            run_time_s: (began.elapsed().as_secs_f64() * 100.0).round() / 100.0,
+            invariants,
+            interrupted: !finished,
+            drained: customers.published == 0
+                || open.last_path.as_deref() == Some(ClosingPath::Message.as_str()),
+            rows: Rows::Needed,
+        })
     }
-    setup.orders.remove().await?;
-    Ok(Rows::Removed)
+
+    /// Shows how far the run is until no order is unpaid or it is time to give up (neither if there is no such time), or
+    /// until a stop is requested.
+    async fn follow(
+        &self,
+        progress: &watch::Sender<Progress>,
+        give_up: Option<Instant>,
+        stop: &Stop,
+    ) -> Result<Open, StoreError> {
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let open = self.orders.open(self.script.last.as_str()).await?;
+            progress.send_modify(|progress| progress.unpaid = open.unpaid);
+            let over = |at| open.unpaid == 0 || Instant::now() >= at || stop.is_requested();
+            if give_up.is_some_and(over) {
+                return Ok(open);
+            }
+        }
+    }
 }

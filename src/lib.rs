@@ -177,7 +177,6 @@ mod demo;
 mod diagnostic;
 mod doctor;
 mod document;
-mod drill;
 mod export;
 mod graph;
 #[doc(hidden)]
@@ -192,7 +191,6 @@ mod permissions;
 mod plan;
 mod secret;
 mod shutdown;
-mod statistics;
 mod status;
 mod store;
 mod telemetry;

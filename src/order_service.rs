@@ -1,28 +1,63 @@
-//! The reference order service: what an order service on the reference tables does, and what must hold of it.
+//! The reference order service: what an order service on the reference tables does, and what became of its orders.
 //!
-//! ```text
-//! fill stock ─▶ create orders ─▶ pay, or overdue closes ─▶ facts ─▶ broken invariants
-//! ```
-//!
-//! Demo and drill work with it. Every id and SKU begins with the id of a run, and every statement
-//! looks only at these rows, so any number of runs, in any number of processes, share one database.
+//! Every id and SKU begins with the id of a run, and every statement looks only at these rows, so any number of
+//! runs, in any number of processes, share one database.
 
-pub(crate) mod basket;
-mod create;
-pub(crate) mod facts;
-pub(crate) mod invariants;
-mod pay;
-mod read;
-pub(crate) mod run_id;
-mod tables;
+pub(crate) mod outcome;
+
+use std::{fmt, time::Duration};
 
 use futures_util::future::try_join_all;
+use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
-pub(crate) use run_id::RunId;
-pub(crate) use tables::ensure_tables;
+use crate::{
+    order::{OrderId, OrderIdError},
+    store::{FailureKind, Store, StoreError},
+};
 
-use crate::store::{Store, StoreError};
+/// Units of each SKU before the first order.
+pub(crate) const STOCK: i64 = 1_000_000_000;
+
+const PAY: Statement = Statement { name: "pay", sql: include_str!("../sql/pay.sql") };
+/// Attempts at a payment that only conflicted with another transaction.
+const PAY_ATTEMPTS: u32 = 3;
+
+/// The id of a run and the prefix of its order ids and SKUs, e.g. `demo-3f9a1c2b`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunId(String);
+
+impl RunId {
+    /// With this number.
+    #[must_use]
+    pub(crate) fn new(number: u32) -> Self {
+        Self(format!("demo-{number:08x}"))
+    }
+
+    /// Reads the id of a run as the demo prints it.
+    ///
+    /// # Errors
+    /// The text is not such an id; the error shows one.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let number = text.strip_prefix("demo-").and_then(|n| u32::from_str_radix(n, 16).ok());
+        let run = number.map(Self::new).filter(|run| run.0 == text);
+        run.ok_or_else(|| "a run id looks like `demo-3f9a1c2b`".to_owned())
+    }
+
+    /// The id of an order of this run: the run, `-` and `name`.
+    ///
+    /// # Errors
+    /// It is too long, or `name` has white space or control characters.
+    pub(crate) fn order_id(&self, name: &str) -> Result<OrderId, OrderIdError> {
+        OrderId::parse(&format!("{self}-{name}"))
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// The orders and the stock of one run.
 #[derive(Clone)]
@@ -31,17 +66,133 @@ pub(crate) struct OrderService {
     run: RunId,
 }
 
-/// A statement: how errors call it, and its SQL.
+/// How errors call a statement, and its SQL.
 struct Statement {
     name: &'static str,
     sql: &'static str,
 }
 
+/// How far a run is.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    /// Orders that are neither paid nor closed.
+    pub unpaid: u64,
+    /// What made overdue close the last order of the run; `None` if it did not.
+    pub last_path: Option<String>,
+}
+
 impl OrderService {
-    /// Connects with the first statement; the tables are there already, see [`ensure_tables`].
+    /// Connects with the first statement; [`Self::ensure_tables`] comes before the others.
     #[must_use]
     pub(crate) const fn new(store: Store, run: RunId) -> Self {
         Self { store, run }
+    }
+
+    /// Creates the tables if one of them is missing; if all are there, no right to create is needed.
+    ///
+    /// # Errors
+    /// A statement failed; nothing was created.
+    pub(crate) async fn ensure_tables(store: &Store, search_path: &str) -> Result<(), StoreError> {
+        const SQL: &str = include_str!("../sql/service_tables.sql");
+        let client = store.client().await?;
+        let row = store.named("service_tables", client.query_one(SQL, &[]).await)?;
+        if row.get(0) { Ok(()) } else { store.init(search_path, true).await }
+    }
+
+    /// Opens `connections` and prepares payments on each: no payment waits for that.
+    ///
+    /// # Errors
+    /// No connection, or the reference tables are not there.
+    pub(crate) async fn prepare_payments(&self, connections: usize) -> Result<(), StoreError> {
+        let clients = try_join_all((0..connections).map(|_| self.store.client())).await?;
+        for client in &clients {
+            self.store.named(PAY.name, client.prepare_cached(PAY.sql).await)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the SKUs of the run, [`STOCK`] units each.
+    ///
+    /// # Errors
+    /// The statement failed: nothing was added.
+    pub(crate) async fn fill_stock(&self) -> Result<(), StoreError> {
+        const FILL: Statement = Statement {
+            name: "service_fill_stock",
+            sql: include_str!("../sql/service_fill_stock.sql"),
+        };
+        self.rows(&FILL, &[&self.run.0, &STOCK]).await.map(drop)
+    }
+
+    /// Creates orders in one statement and reserves their stock; returns their deadline, which is `after` from
+    /// now by the database's clock. The seed and the names of the orders say what is in them.
+    ///
+    /// # Errors
+    /// The statement failed: no order was created. An id that exists is an error.
+    pub(crate) async fn create(
+        &self,
+        ids: &[&str],
+        after: Duration,
+        seed: u64,
+    ) -> Result<Timestamp, StoreError> {
+        const CREATE: Statement =
+            Statement { name: "service_create", sql: include_str!("../sql/service_create.sql") };
+        let after_ms = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+        let parameters: [&(dyn ToSql + Sync); 4] =
+            [&ids, &after_ms, &self.run.0, &seed.cast_signed()];
+        Ok(self.row(&CREATE, &parameters).await?.get("due_at"))
+    }
+
+    /// Pays an order; whether the payment was taken. It is refused if the order is no longer unpaid.
+    ///
+    /// # Errors
+    /// The statement failed. If the connection was lost, the payment may have been taken.
+    pub(crate) async fn pay(&self, order: &str) -> Result<bool, StoreError> {
+        let mut attempt = 1;
+        loop {
+            let client = self.store.client().await?;
+            let statement = self.store.named(PAY.name, client.prepare_cached(PAY.sql).await)?;
+            let row = client.query_opt(&statement, &[&order]).await;
+            match self.store.named(PAY.name, row) {
+                Ok(row) => return Ok(row.is_some()),
+                Err(error) if error.kind() == FailureKind::Contention && attempt < PAY_ATTEMPTS => {
+                    attempt += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// How far the run is; `last` is the id of its last order.
+    ///
+    /// # Errors
+    /// The statement failed.
+    pub(crate) async fn open(&self, last: &str) -> Result<Open, StoreError> {
+        const OPEN: Statement =
+            Statement { name: "service_open", sql: include_str!("../sql/service_open.sql") };
+        let row = self.row(&OPEN, &[&self.run.0, &last]).await?;
+        let unpaid: i64 = row.get("unpaid");
+        Ok(Open { unpaid: unpaid.unsigned_abs(), last_path: row.get("last_path") })
+    }
+
+    /// How many orders still wait for their message. Without its order a message ends in the parking lot.
+    ///
+    /// # Errors
+    /// The statement failed.
+    pub(crate) async fn waiting(&self) -> Result<i64, StoreError> {
+        const WAITING: Statement =
+            Statement { name: "service_waiting", sql: include_str!("../sql/service_waiting.sql") };
+        Ok(self.row(&WAITING, &[&self.run.0]).await?.get("orders"))
+    }
+
+    /// Removes the rows of the run; returns how many orders these were. Events stay: the relay publishes and removes
+    /// them.
+    ///
+    /// # Errors
+    /// The statement failed; nothing was removed.
+    pub(crate) async fn remove(&self) -> Result<i64, StoreError> {
+        const REMOVE: Statement =
+            Statement { name: "service_remove", sql: include_str!("../sql/service_remove.sql") };
+        Ok(self.row(&REMOVE, &[&self.run.0]).await?.get("orders"))
     }
 
     async fn rows(
@@ -65,16 +216,15 @@ impl OrderService {
     }
 }
 
-/// Opens `connections` of a pool and prepares a statement on each, so that its first use is as fast as the others.
-pub(crate) async fn prepare(
-    store: &Store,
-    connections: usize,
-    name: &'static str,
-    sql: &str,
-) -> Result<(), StoreError> {
-    let clients = try_join_all((0..connections).map(|_| store.client())).await?;
-    for client in &clients {
-        store.named(name, client.prepare_cached(sql).await)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_id_is_read_back() {
+        assert_eq!(RunId::parse("demo-0f9a1c2b"), Ok(RunId::new(0x0f9a_1c2b)));
+        for wrong in ["demo-", "demo-3f9a1c2", "demo-3F9A1C2B", "x-3f9a1c2b", "demo-3f9a1c2b-1"] {
+            assert!(RunId::parse(wrong).is_err(), "{wrong}");
+        }
     }
-    Ok(())
 }

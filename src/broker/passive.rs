@@ -33,6 +33,16 @@ pub(crate) async fn ready(link: &Link, queue: &str) -> Result<Option<u64>, Consu
     declared(link, queue).await.map(|queue| queue.map(|it| u64::from(it.message_count())))
 }
 
+/// Consumers of `queue` at this moment; `None` if there exists no such queue.
+///
+/// Permission needed: as for [`queue_exists`].
+///
+/// # Errors
+/// The broker refuses to say, or the connection is gone.
+pub(crate) async fn consumers(link: &Link, queue: &str) -> Result<Option<u32>, ConsumeError> {
+    declared(link, queue).await.map(|queue| queue.map(|it| it.consumer_count()))
+}
+
 async fn declared(link: &Link, queue: &str) -> Result<Option<lapin::Queue>, ConsumeError> {
     let options =
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };

@@ -1,79 +1,247 @@
 //! `overdue demo`: orders that are paid, orders that are not, and a worker that closes only those.
 
-pub(super) mod options;
-mod progress;
+use std::{fs::File, io::IsTerminal, path::PathBuf, sync::Arc, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
 use rand::{SeedableRng, rngs::StdRng};
+use tokio::{sync::watch, time::interval};
 
-use super::{exit::Failure, output::print, setup};
+use super::{
+    exit::{self, Failure},
+    output::{Output, print, report},
+    run::{Declaring, Inputs, prepare},
+    setup,
+};
 use crate::{
     config::Settings,
-    demo::script::{DemoShape, Script},
+    demo::{
+        Demo, DemoError, Progress,
+        report::DemoReport,
+        script::{DemoShape, Script},
+    },
     order_service::{OrderService, RunId},
+    store::Store,
     text::counted,
-    topology::{level::LevelError, route::Delay},
+    topology::{
+        Topology,
+        file::DEFAULT_EFFECT,
+        level::{Level, Ttl},
+        route::Delay,
+    },
 };
-use options::RunOptions;
 
-/// Created per second where nothing else is asked for: 2,000 orders take two seconds.
+/// Findings shown of a file with more of them.
+const SHOWN: usize = 20;
+/// The shortest time that an order can have to be paid: its creation, its publishing and its payment need some of it.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// Created per second by default: 2,000 orders take two seconds.
 const RATE: u32 = 1_000;
+/// Of real orders. At 500 a second payments and closings come late by tens of milliseconds on two cores that have other
+/// work too, at 300 they do not.
+const REAL_RATE: u32 = 300;
+/// How many times faster than real orders are played by default: 30 minutes are 3 s.
+const REAL_SPEED: u32 = 600;
+/// How often the bar moves.
+const BAR_EVERY: Duration = Duration::from_millis(100);
+/// How often a line is written if there is no bar.
+const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Play orders, payments and deadlines against a real worker, and check every invariant
 #[derive(Debug, Args)]
-pub(super) struct Demo {
-    /// Orders
-    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    orders: u32,
-    /// From creation to deadline: a level of the topology
-    #[arg(long, default_value = "10s", value_name = "LEVEL")]
-    after: String,
+pub(super) struct DemoArgs {
+    /// How many orders, or a CSV file of real ones: order_id,purchased_at,approved_at; times like
+    /// 2017-10-02T10:56:00Z, approved_at may be empty
+    #[arg(long, default_value = "2000", value_name = "N|FILE", value_parser = orders)]
+    orders: Orders,
+    /// From creation to deadline [default: 10s; of real orders 30m]
+    #[arg(long, value_name = "DURATION")]
+    after: Option<Level>,
+    /// How many times faster than real; --after divided by it is at least 100ms [default of real orders: 600]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    speed: Option<u32>,
     /// Share of the orders that are paid well before their deadline, 0 to 1
     #[arg(long, default_value_t = 0.5, value_parser = share)]
     paid_share: f64,
     /// Share that is paid within 50 ms of the deadline, before or after, 0 to 1
     #[arg(long, default_value_t = 0.05, value_parser = share)]
     late_share: f64,
-    /// Orders created per second
-    #[arg(long, default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    rate: u32,
+    /// Orders created per second [default: 1000; of real orders 300]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: Option<u32>,
+    /// Who closes the orders
+    #[arg(long, value_enum, default_value = "internal")]
+    worker: WorkerPlace,
+    /// The timeout that closes them [default: the topology's only one with the effect `close`]
+    #[arg(long)]
+    timeout: Option<String>,
+    /// The same number makes the same orders and payments again [default: a random one]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Connections for the payments
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    payers: u16,
+    /// Leave the rows of the run in the database
+    #[arg(long)]
+    keep: bool,
     /// Only remove the rows of a run that was kept or interrupted
     #[arg(long, value_name = "RUN", value_parser = RunId::parse, conflicts_with_all = ["orders", "after"])]
     remove: Option<RunId>,
     #[command(flatten)]
-    options: RunOptions,
+    output: Output,
 }
 
-impl Demo {
+/// What is played.
+#[derive(Clone, Debug)]
+enum Orders {
+    Number(u32),
+    Real(PathBuf),
+}
+
+/// Who closes the orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WorkerPlace {
+    /// A worker in this process
+    Internal,
+    /// One that runs already
+    External,
+}
+
+impl DemoArgs {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        if let Some(run) = &self.remove {
+        if let Some(run) = self.remove {
             return remove(settings, run).await;
         }
-        if self.paid_share + self.late_share > 1.0 {
-            return Err(Failure::usage("--paid-share and --late-share are more than 1 together"));
-        }
-        let topology = setup::topology(settings)?;
-        let delay = Delay::Level(self.after.clone());
-        let route = self.options.route(&topology, &delay)?;
-        let shape = DemoShape {
-            orders: usize::try_from(self.orders).unwrap_or(usize::MAX),
-            after: self
-                .after
-                .parse()
-                .map_err(|error: LevelError| Failure::usage(error.to_string()))?,
-            paid_share: self.paid_share,
-            late_share: self.late_share,
+        let run = RunId::new(rand::random());
+        // Short enough to be typed again.
+        let seed = self.seed.unwrap_or_else(|| rand::random::<u32>().into());
+        let (script, rate) = self.script(&run, seed)?;
+        let orders = script.orders.len();
+        report(format!(
+            "{run}: {}, due after {}, seed {seed}",
+            counted(orders, "order"),
+            script.after
+        ));
+        let demo = self.demo(settings, (run, seed), script, rate).await?;
+        let stop = setup::stop_on_signals()?;
+        let progress = watch::Sender::default();
+        let played = tokio::select! {
+            played = demo.run(&progress, &stop) => played,
+            () = show(&progress, orders) => return Ok(()),
         };
-        let seed = self.options.seed();
-        let run = RunId::new("demo", rand::random());
-        let script = Script::demo(run, shape, &mut StdRng::seed_from_u64(seed))
-            .map_err(|error| Failure::failed(error.to_string()))?;
-        let title = format!("{} orders, due after {}, seed {seed}", self.orders, self.after);
-        self.options.play(settings, route, script, self.rate, &title).await
+        let report = played.map_err(|error| failure(&demo.run, error))?;
+        self.output.print(&report)?;
+        verdict(&report)
+    }
+
+    /// What is played, and how many orders are created a second. A file is read whole; nothing has been created by then.
+    fn script(&self, run: &RunId, seed: u64) -> Result<(Script, u32), Failure> {
+        match &self.orders {
+            Orders::Number(orders) => {
+                if self.paid_share + self.late_share > 1.0 {
+                    let text = "--paid-share and --late-share are more than 1 together";
+                    return Err(Failure::usage(text));
+                }
+                let shape = DemoShape {
+                    orders: *orders,
+                    after: self.time("10s", 1)?,
+                    paid_share: self.paid_share,
+                    late_share: self.late_share,
+                };
+                let script = Script::random(run, shape, &mut StdRng::seed_from_u64(seed))
+                    .map_err(|error| Failure::failed(error.to_string()))?;
+                Ok((script, self.rate.unwrap_or(RATE)))
+            }
+            Orders::Real(path) => {
+                let times = self.speed.unwrap_or(REAL_SPEED);
+                let (path, time) = (path.display(), self.time("30m", times)?);
+                let file = File::open(path.to_string()).map_err(|error| {
+                    Failure::configuration(format!(
+                        "cannot read the orders file {path}: {error}; name another one with --orders"
+                    ))
+                })?;
+                let script = Script::read(run, file, (times, time)).map_err(|mut findings| {
+                    let count = findings.len();
+                    let more = if count > SHOWN { "\n  …" } else { "" };
+                    findings.truncate(SHOWN);
+                    Failure::configuration(format!(
+                        "{} in {path}; correct the file and start again, nothing was created\n  {}{more}",
+                        counted(count, "mistake"),
+                        findings.join("\n  ")
+                    ))
+                })?;
+                Ok((script, self.rate.unwrap_or(REAL_RATE)))
+            }
+        }
+    }
+
+    /// From creation to deadline, at the speed of the orders.
+    fn time(&self, usual: &str, usual_speed: u32) -> Result<Ttl, Failure> {
+        let after = match &self.after {
+            Some(after) => after.clone(),
+            None => usual.parse().map_err(|error| Failure::usage(format!("{error}")))?,
+        };
+        let speed = self.speed.unwrap_or(usual_speed);
+        let time = after.ttl().as_duration() / speed;
+        Ttl::of(time).filter(|_| time >= SHORTEST).ok_or_else(|| {
+            let text = format!("{after} at speed {speed} is less than {SHORTEST:?}");
+            Failure::usage(format!("{text}: raise --after or lower --speed"))
+        })
+    }
+
+    async fn demo(
+        &self,
+        settings: &Settings,
+        (run, seed): (RunId, u64),
+        script: Script,
+        rate: u32,
+    ) -> Result<Demo, Failure> {
+        let database = &settings.database;
+        let delay = Delay::exactly(script.after.as_duration());
+        let topology = setup::topology(settings)?;
+        let timeout = self.timeout(&topology)?;
+        let route = topology.route(timeout, &delay)?;
+        // The tables first: a worker checks them when it is prepared.
+        let store = setup::store(settings)?;
+        OrderService::ensure_tables(&store, &database.search_path).await?;
+        let inputs = Inputs::read(settings)?;
+        let worker = prepare(settings, inputs, Declaring::Missing).await?;
+        let known = topology.timeout(timeout);
+        let queue = known.map(|timeout| topology.business_queue(timeout)).unwrap_or_default();
+        let payment_connections = usize::from(self.payers);
+        let payments =
+            Store::new(database.url.expose(), &database.search_path, payment_connections)?;
+        Ok(Demo {
+            seed,
+            script,
+            orders: OrderService::new(worker.store.clone(), run.clone()),
+            payments: OrderService::new(payments, run.clone()),
+            worker: Arc::new(worker),
+            in_process: self.worker == WorkerPlace::Internal,
+            payment_connections,
+            queue,
+            route,
+            rate,
+            keep: self.keep,
+            run,
+        })
+    }
+
+    fn timeout<'a>(&'a self, topology: &'a Topology) -> Result<&'a str, Failure> {
+        if let Some(timeout) = &self.timeout {
+            return Ok(timeout);
+        }
+        // The orders of a run are unpaid, or paid in time.
+        let mut closing =
+            topology.timeouts.iter().filter(|timeout| timeout.effect == DEFAULT_EFFECT);
+        match (closing.next(), closing.next(), topology.timeouts.as_slice()) {
+            (Some(only), None, _) | (None, None, [only]) => Ok(&only.name),
+            _ => Err(Failure::usage("the topology has several timeouts: name one with --timeout")),
+        }
     }
 }
 
-async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
+async fn remove(settings: &Settings, run: RunId) -> Result<(), Failure> {
     let service = OrderService::new(setup::store(settings)?, run.clone());
     let waiting = service.waiting().await?;
     if waiting > 0 {
@@ -87,9 +255,77 @@ async fn remove(settings: &Settings, run: &RunId) -> Result<(), Failure> {
     print(format!("removed {} of {run}", counted(orders, "order")))
 }
 
+/// A file named like a number is named with its folder: `./2000`.
+fn orders(text: &str) -> Result<Orders, String> {
+    match text.parse() {
+        Ok(number) if (1..=1_000_000).contains(&number) => Ok(Orders::Number(number)),
+        Ok(_) => Err("a demo has 1 to 1000000 orders".to_owned()),
+        Err(_) => Ok(Orders::Real(text.into())),
+    }
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("a share is a number from 0 to 1".to_owned()),
+    }
+}
+
+/// What went wrong, and what to do about the rows.
+fn failure(run: &RunId, error: DemoError) -> Failure {
+    let failure = match error {
+        DemoError::Store(error) => error.into(),
+        DemoError::Connect(error) => error.into(),
+        DemoError::Publish(error) => error.into(),
+        DemoError::NoWorker { .. } => Failure { code: exit::UNAVAILABLE, text: error.to_string() },
+        DemoError::Queue(_) | DemoError::Parking { .. } | DemoError::Panicked(_) => {
+            Failure::failed(crate::text::error_chain(&error))
+        }
+    };
+    let text = format!(
+        "{}\nrows of the run may be left; remove them with: overdue demo --remove {run}",
+        failure.text
+    );
+    Failure { text, ..failure }
+}
+
+fn verdict(report: &DemoReport) -> Result<(), Failure> {
+    match report.broken() {
+        0 if report.interrupted => Err(Failure::failed("interrupted")),
+        0 => Ok(()),
+        1 => Err(Failure::failed("an invariant is broken")),
+        count => Err(Failure::failed(format!("{count} invariants are broken"))),
+    }
+}
+
+/// Shows the progress on standard error until it is dropped: a bar on a terminal, otherwise a line now and then.
+async fn show(progress: &watch::Sender<Progress>, orders: usize) {
+    let on_terminal = std::io::stderr().is_terminal();
+    let bar = Cleared(ProgressBar::new(u64::try_from(orders).unwrap_or(u64::MAX)));
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} · {msg} · {elapsed}") {
+        bar.0.set_style(style);
+    }
+    let mut ticks = interval(if on_terminal { BAR_EVERY } else { LINE_EVERY });
+    // The first one comes at once.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        let Progress { phase, created, unpaid } = *progress.borrow();
+        let text = format!("{phase}: created {created}, unpaid {unpaid}");
+        if on_terminal {
+            bar.0.set_message(text);
+            bar.0.set_position(created.saturating_sub(unpaid));
+        } else {
+            report(format!("{} s: {text} of {orders}", bar.0.elapsed().as_secs()));
+        }
+    }
+}
+
+/// Leaves no half a bar on the screen, however the run ends.
+struct Cleared(ProgressBar);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }

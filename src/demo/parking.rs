@@ -2,7 +2,7 @@
 //!
 //! The parking lot is shared and is for people to look at, so it is neither emptied nor counted. A queue of
 //! the run's own, exclusive to its connection, is bound beside it and gets a copy of everything parked
-//! meanwhile; those of the run are known by their order id. The queue goes with the connection.
+//! meanwhile. The queue goes with the connection.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,11 @@ use lapin::{
     options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions},
     types::FieldTable,
 };
+use tokio::time::interval;
 
-use super::error::DemoError;
+use super::DemoError;
 use crate::{
-    broker::{BrokerAddress, Link},
+    broker::{BrokerAddress, Link, passive},
     order_service::RunId,
     shutdown::Stop,
     topology::Topology,
@@ -23,7 +24,7 @@ use crate::{
 
 /// A worker that was just started needs a second or two.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often the broker is asked.
+/// How often the demo asks the broker.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Copies of what is parked while it exists.
@@ -41,46 +42,37 @@ impl ParkingWatch {
         run: &RunId,
     ) -> Result<Self, DemoError> {
         let queue = format!("{}.demo.{run}", topology.name);
-        let failed = |step| failed(step, &queue);
         let link = Link::open(address, "overdue demo: watching the parking lot").await?;
-        let channel = link.channel().await.map_err(failed("open a channel for"))?;
-        let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
-        let declaring =
-            channel.queue_declare(queue.as_str().into(), options, FieldTable::default());
-        link.answered(declaring).await.map_err(failed("declare"))?;
-        let exchange = topology.park_exchange();
-        let binding = channel.queue_bind(
-            queue.as_str().into(),
-            exchange.into(),
-            "".into(),
-            QueueBindOptions::default(),
-            FieldTable::default(),
-        );
-        link.answered(binding).await.map_err(failed("bind"))?;
-        Ok(Self { link, channel, queue })
+        let opened = async {
+            let channel = link.channel().await?;
+            let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+            let (name, none) = (queue.as_str(), FieldTable::default());
+            link.answered(channel.queue_declare(name.into(), options, none.clone())).await?;
+            let (exchange, options) = (topology.park_exchange(), QueueBindOptions::default());
+            let binding =
+                channel.queue_bind(name.into(), exchange.into(), "".into(), options, none);
+            link.answered(binding).await?;
+            Ok(channel)
+        };
+        match opened.await {
+            Ok(channel) => Ok(Self { link, channel, queue }),
+            Err(source) => Err(DemoError::Parking { queue, source }),
+        }
     }
 
     /// Waits until a worker consumes `queue`, or a stop is requested.
     pub(super) async fn worker_consumes(&self, queue: &str, stop: &Stop) -> Result<(), DemoError> {
         let began = Instant::now();
-        // Passive: asks and changes nothing.
-        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
-        loop {
-            tokio::select! {
-                () = stop.requested() => return Ok(()),
-                _ = ticks.tick() => {}
-            }
-            let declaring =
-                self.channel.queue_declare(queue.into(), options, FieldTable::default());
-            let declared = self.link.answered(declaring).await.map_err(failed("look at", queue))?;
-            if declared.consumer_count() > 0 {
-                return Ok(());
-            }
+        let mut ticks = interval(LOOK_EVERY);
+        while !stop.is_requested()
+            && passive::consumers(&self.link, queue).await?.is_none_or(|n| n == 0)
+        {
             if began.elapsed() > START_TIMEOUT {
                 return Err(DemoError::NoWorker { queue: queue.to_owned() });
             }
+            ticks.tick().await;
         }
+        Ok(())
     }
 
     /// The orders of the run that were parked since this watch was opened.
@@ -90,18 +82,16 @@ impl ParkingWatch {
         let options = BasicGetOptions { no_ack: true };
         loop {
             let getting = self.channel.basic_get(self.queue.as_str().into(), options);
-            let got = self.link.answered(getting).await;
-            let Some(message) = got.map_err(failed("read", &self.queue))? else { break };
+            let message = match self.link.answered(getting).await {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(source) => return Err(DemoError::Parking { queue: self.queue, source }),
+            };
             let notice = DueNotice::decode(&message.delivery.data).ok();
             let id = notice.map(|notice| notice.order_id.to_string());
-            parked.extend(id.filter(|id| id.starts_with(run.as_str())));
+            parked.extend(id.filter(|id| id.starts_with(&run.to_string())));
         }
         self.link.close().await;
         Ok(parked)
     }
-}
-
-fn failed(step: &'static str, queue: &str) -> impl FnOnce(lapin::Error) -> DemoError {
-    let queue = queue.to_owned();
-    move |source| DemoError::Queue { step, queue, source }
 }

@@ -1,64 +1,49 @@
-//! What a run is to play: pure, and the same again for the same seed.
+//! What a run plays: orders, and when each is paid. Pure, and the same again for the same seed.
 
-use std::time::Duration;
+use std::{collections::HashSet, io, time::Duration};
 
+use csv::{ReaderBuilder, Trim};
+use jiff::Timestamp;
 use rand::{Rng, RngExt};
+use serde::Deserialize;
 
 use crate::{
     order::{OrderId, OrderIdError},
-    order_service::{
-        basket::{self, Order},
-        run_id::RunId,
-    },
+    order_service::RunId,
     topology::level::Ttl,
 };
 
-/// What has to become of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
-    /// Its payment comes in time.
-    Paid,
-    /// It is not paid in time, or never.
-    Closed,
-    /// Its payment comes so close to the deadline that a few milliseconds decide.
-    Boundary,
-    /// Not known before; the invariants hold all the same.
-    Either,
-}
+/// Half of the window around the deadline in which last-moment payments come.
+const LAST_MOMENT: Duration = Duration::from_millis(50);
+/// Payments that come later than this past the deadline are sent at this time: they meet a closed order.
+const LATEST_PAYMENT: Duration = Duration::from_secs(5);
 
 /// One order of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptedOrder {
-    /// Its id, with the run in front, and its items.
-    pub order: Order,
+    /// Its id, with the run in front.
+    pub id: OrderId,
     /// When it is paid, counted from its creation; `None` is never.
     pub pay_after: Option<Duration>,
-    /// What has to become of it.
-    pub expected: Expected,
 }
 
 /// All orders of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Script {
-    /// The beginning of every id and SKU.
-    pub run: RunId,
     /// From creation to deadline.
     pub after: Ttl,
-    /// Payments within this time of the deadline, before or after, may go either way; `None` where nothing is
-    /// expected of any order.
-    pub boundary: Option<Duration>,
     /// In the order of their creation.
     pub orders: Vec<ScriptedOrder>,
-    /// An order without items or payment, created and published after all others. Levels are first in, first
+    /// The id of an order that is never paid, created and published after all others. Levels are first in, first
     /// out: when a message has closed it, no earlier message of the run waits any more.
-    pub last: Order,
+    pub last: OrderId,
 }
 
 /// How many orders a demo makes, and when they are paid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct DemoShape {
     /// At least 1.
-    pub orders: usize,
+    pub orders: u32,
     /// From creation to deadline.
     pub after: Ttl,
     /// Share paid well before the deadline, 0 to 1.
@@ -67,77 +52,94 @@ pub(crate) struct DemoShape {
     pub late_share: f64,
 }
 
-/// Half of the window around the deadline in which last-moment payments come.
-const LAST_MOMENT: Duration = Duration::from_millis(50);
-
-impl ScriptedOrder {
-    /// An order of the run called `name`, with one to four items.
-    pub(crate) fn new(
-        run: &RunId,
-        name: &str,
-        pay_after: Option<Duration>,
-        expected: Expected,
-        rng: &mut impl Rng,
-    ) -> Result<Self, OrderIdError> {
-        let size = rng.random_range(1..=4);
-        let order = Order { id: run.order_id(name)?, items: basket::basket(rng, size) };
-        Ok(Self { order, pay_after, expected })
-    }
+/// A line of a file of real orders; times as RFC 3339, the second one empty if it was never paid.
+#[derive(Deserialize)]
+struct RealOrder {
+    order_id: String,
+    purchased_at: Timestamp,
+    approved_at: Option<Timestamp>,
 }
 
 impl Script {
-    /// The orders of a demo: some are paid early, some at the last moment, the rest never.
+    /// Orders of which some are paid early, some at the last moment, the rest never.
     ///
     /// # Errors
     /// The run's id makes no order id.
-    pub(crate) fn demo(
-        run: RunId,
+    pub(crate) fn random(
+        run: &RunId,
         shape: DemoShape,
         rng: &mut impl Rng,
     ) -> Result<Self, OrderIdError> {
         let orders = (1..=shape.orders).map(|number| {
-            let pay_after = demo_payment(shape, rng);
-            ScriptedOrder::new(&run, &format!("{number:07}"), pay_after, Expected::Either, rng)
+            let id = run.order_id(&format!("{number:07}"))?;
+            Ok(ScriptedOrder { id, pay_after: payment(shape, rng) })
         });
-        let orders = orders.collect::<Result<_, _>>()?;
-        Self::new(run, shape.after, None, orders)
+        Self::new(run, shape.after, orders.collect::<Result<_, _>>()?)
     }
 
-    pub(crate) fn new(
-        run: RunId,
-        after: Ttl,
-        boundary: Option<Duration>,
-        orders: Vec<ScriptedOrder>,
-    ) -> Result<Self, OrderIdError> {
-        let last = Order { id: OrderId::parse(&format!("{run}.last"))?, items: Vec::new() };
-        Ok(Self { run, after, boundary, orders, last })
+    /// Real orders, `speed` times as fast, which have `after` to be paid.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file, a line each, with the number of the line.
+    pub(crate) fn read(
+        run: &RunId,
+        file: impl io::Read,
+        (speed, after): (u32, Ttl),
+    ) -> Result<Self, Vec<String>> {
+        let latest = after.as_duration() + LATEST_PAYMENT;
+        let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(file);
+        let header = reader.headers().map_err(|error| vec![located(&error)])?.clone();
+        let (mut seen, mut orders, mut findings) = (HashSet::new(), Vec::new(), Vec::new());
+        for record in reader.records() {
+            let order = record.map_err(|error| located(&error)).and_then(|record| {
+                let real: RealOrder =
+                    record.deserialize(Some(&header)).map_err(|error| located(&error))?;
+                let line = record.position().map_or(0, csv::Position::line);
+                if !seen.insert(real.order_id.clone()) {
+                    return Err(format!("line {line}: order `{}` is there twice", real.order_id));
+                }
+                real.scripted(run, speed, latest).map_err(|error| format!("line {line}: {error}"))
+            });
+            match order {
+                Ok(order) => orders.push(order),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        if orders.is_empty() && findings.is_empty() {
+            findings.push("there is no order".to_owned());
+        }
+        if !findings.is_empty() {
+            return Err(findings);
+        }
+        Self::new(run, after, orders).map_err(|error| vec![error.to_string()])
     }
 
-    /// An order by its place; one past the end is [`Script::last`].
-    #[must_use]
-    pub(crate) fn order(&self, index: usize) -> &Order {
-        self.orders.get(index).map_or(&self.last, |scripted| &scripted.order)
-    }
-
-    /// The id of an order by its place.
-    #[must_use]
-    pub(crate) fn id(&self, index: usize) -> &str {
-        self.order(index).id.as_str()
-    }
-
-    /// The ids of all orders but the last one.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
-        self.orders.iter().map(|scripted| scripted.order.id.as_str())
-    }
-
-    /// The stock of the run before the first order; the index is the SKU.
-    #[must_use]
-    pub(crate) fn initial_stock(&self) -> Vec<i64> {
-        basket::initial_stock(self.orders.iter().map(|scripted| &scripted.order))
+    fn new(run: &RunId, after: Ttl, orders: Vec<ScriptedOrder>) -> Result<Self, OrderIdError> {
+        Ok(Self { after, orders, last: OrderId::parse(&format!("{run}.last"))? })
     }
 }
 
-fn demo_payment(shape: DemoShape, rng: &mut impl Rng) -> Option<Duration> {
+impl RealOrder {
+    fn scripted(&self, run: &RunId, speed: u32, latest: Duration) -> Result<ScriptedOrder, String> {
+        let id = run.order_id(&self.order_id).map_err(|error| error.to_string())?;
+        let lag =
+            self.approved_at.map(|at| Duration::try_from(at.duration_since(self.purchased_at)));
+        let lag = lag.transpose().map_err(|_| "approved_at is before purchased_at")?;
+        Ok(ScriptedOrder { id, pay_after: lag.map(|lag| (lag / speed).min(latest)) })
+    }
+}
+
+fn located(error: &csv::Error) -> String {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => {
+            format!("line {line}: {err}; times are like 2017-10-02T10:56:00Z")
+        }
+        _ => format!("line {line}: {error}"),
+    }
+}
+
+fn payment(shape: DemoShape, rng: &mut impl Rng) -> Option<Duration> {
     let after = shape.after.as_duration();
     let lot: f64 = rng.random();
     if lot < shape.paid_share {
@@ -156,26 +158,70 @@ mod tests {
 
     use super::*;
 
-    fn demo(seed: u64) -> Script {
+    const HEADER: &str = "order_id,purchased_at,approved_at\n";
+
+    fn random(seed: u64) -> Script {
         let after = Ttl::from_millis(10_000).unwrap();
         let shape = DemoShape { orders: 1_000, after, paid_share: 0.5, late_share: 0.1 };
-        Script::demo(RunId::new("demo", 1), shape, &mut StdRng::seed_from_u64(seed)).unwrap()
+        Script::random(&RunId::new(1), shape, &mut StdRng::seed_from_u64(seed)).unwrap()
+    }
+
+    fn read(lines: &str) -> Result<Vec<ScriptedOrder>, Vec<String>> {
+        let (file, after) = (format!("{HEADER}{lines}"), Ttl::from_millis(3_000).unwrap());
+        Ok(Script::read(&RunId::new(1), file.as_bytes(), (600, after))?.orders)
     }
 
     #[test]
     fn the_same_seed_writes_the_same_script() {
-        assert_eq!(demo(3), demo(3));
-        assert_ne!(demo(3), demo(4));
+        assert_eq!(random(3), random(3));
+        assert_ne!(random(3), random(4));
     }
 
     #[test]
     fn about_the_asked_shares_are_paid_early_and_at_the_last_moment() {
-        let script = demo(3);
+        let script = random(3);
         let paid: Vec<Duration> =
             script.orders.iter().filter_map(|order| order.pay_after).collect();
         let last_moment = paid.iter().filter(|at| **at >= Duration::from_millis(9_950)).count();
         assert!((550..650).contains(&paid.len()), "{} paid", paid.len());
         assert!((70..130).contains(&last_moment), "{last_moment} at the last moment");
         assert!(paid.iter().all(|at| *at <= Duration::from_millis(10_050)));
+    }
+
+    #[test]
+    fn real_orders_are_paid_when_they_were_only_faster() {
+        let orders = read(
+            "a,2017-01-01T00:00:00Z,2017-01-01T00:30:00Z\nb,2017-01-01T00:00:00Z,\n\
+             c,2017-01-01T00:00:00Z,2017-02-01T00:00:00Z\n",
+        );
+        let paid: Vec<_> = orders.unwrap().into_iter().map(|order| order.pay_after).collect();
+        assert_eq!(paid, [Some(Duration::from_secs(3)), None, Some(Duration::from_secs(8))]);
+    }
+
+    #[test]
+    fn every_bad_line_of_a_file_is_named() {
+        let findings = read(
+            "a b,2017-01-01T00:00:00Z,\na,yesterday,\nb,2017-01-02T00:00:00Z,2017-01-01T00:00:00Z\nc,1\n\
+             d,2017-01-01T00:00:00Z,\nd,2017-01-01T00:00:00Z,\n",
+        );
+        let expected = [
+            "line 2: the order id has white space",
+            "line 3: failed to parse",
+            "line 4: approved_at is before purchased_at",
+            "line 5: CSV error",
+            "line 7: order `d` is there twice",
+        ];
+        let findings = findings.unwrap_err();
+        assert_eq!(findings.len(), expected.len(), "{findings:?}");
+        for (found, expected) in findings.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{found}");
+        }
+        assert_eq!(read("").unwrap_err(), ["there is no order"]);
+        let other = Script::read(
+            &RunId::new(1),
+            "id,when\n1,2\n".as_bytes(),
+            (600, Ttl::from_millis(1).unwrap()),
+        );
+        assert!(other.unwrap_err()[0].contains("missing field `order_id`"));
     }
 }

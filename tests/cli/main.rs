@@ -13,6 +13,7 @@ mod broker_errors;
 mod check;
 mod commands;
 mod database_errors;
+mod demo;
 mod documented;
 mod explain;
 mod export;

@@ -1,0 +1,154 @@
+//! What became of orders, and what must hold of them.
+
+use std::{fmt, time::Duration};
+
+use serde::Serialize;
+use tokio_postgres::{Row, types::ToSql};
+
+use super::{OrderService, STOCK, Statement};
+use crate::store::StoreError;
+
+/// Percentiles of how late orders were final, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it, with their unit")]
+pub(crate) struct Percentiles {
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub max_ms: f64,
+}
+
+/// What became of the orders of a run, without its last one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it, with their unit")]
+pub(crate) struct Outcome {
+    pub orders: u64,
+    pub paid: u64,
+    /// Their payment came after the deadline, and before overdue closed them.
+    pub paid_late: u64,
+    /// How long after its deadline the last of these was paid.
+    pub paid_late_max_ms: f64,
+    pub closed: u64,
+    pub closed_by_message: u64,
+    pub closed_ahead: u64,
+    pub closed_by_sweep: u64,
+    /// From the first to the last.
+    pub closed_per_s: f64,
+    pub still_unpaid: u64,
+    /// From the deadline to the final state; `None` if none was closed.
+    pub lateness: Option<Percentiles>,
+    /// Whether an order counts as final with its commit; otherwise with the statement before it.
+    pub lateness_by_commit: bool,
+}
+
+/// An invariant, and whether it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Invariant {
+    /// What must hold.
+    pub what: String,
+    /// How many rows break it.
+    pub broken: u64,
+    /// One of them, and what is wrong with it.
+    pub example: Option<String>,
+}
+
+/// What the order service was answered about an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// The id of the order.
+    pub order: String,
+    /// `created`, `taken` or `refused`.
+    pub answer: &'static str,
+}
+
+impl OrderService {
+    /// What became of the orders of the run.
+    ///
+    /// # Errors
+    /// The statement failed.
+    pub(crate) async fn outcome(&self) -> Result<Outcome, StoreError> {
+        const OUTCOME: Statement = Statement {
+            name: "service_outcome",
+            sql: include_str!("../../sql/service_outcome.sql"),
+        };
+        Ok(Outcome::of(&self.row(&OUTCOME, &[&format!("{}-", self.run)]).await?))
+    }
+
+    /// Every invariant of the run, those that hold and those that do not. `finished` says whether every order has had the
+    /// time to become final.
+    ///
+    /// # Errors
+    /// The statement failed.
+    pub(crate) async fn invariants(
+        &self,
+        finished: bool,
+        answers: &[Answer],
+    ) -> Result<Vec<Invariant>, StoreError> {
+        const INVARIANTS: Statement =
+            Statement { name: "invariants", sql: include_str!("../../sql/invariants.sql") };
+        let (ids, answers): (Vec<&str>, Vec<&str>) =
+            answers.iter().map(|Answer { order, answer }| (order.as_str(), *answer)).unzip();
+        let parameters: [&(dyn ToSql + Sync); 5] = [&self.run.0, &STOCK, &finished, &ids, &answers];
+        let rows = self.rows(&INVARIANTS, &parameters).await?;
+        let invariant = |row: &Row| Invariant {
+            what: row.get("what"),
+            broken: number(row, "broken"),
+            example: row.get("example"),
+        };
+        Ok(rows.iter().map(invariant).collect())
+    }
+}
+
+impl Outcome {
+    fn of(row: &Row) -> Self {
+        let closed = number(row, "closed");
+        let lateness = || {
+            Some(Percentiles {
+                p50_ms: ms(row.get::<_, Option<i64>>("p50_us")?),
+                p99_ms: ms(row.get::<_, Option<i64>>("p99_us")?),
+                max_ms: ms(row.get::<_, Option<i64>>("max_us")?),
+            })
+        };
+        let closing = Duration::from_micros(number(row, "closing_us"));
+        Self {
+            orders: number(row, "orders"),
+            paid: number(row, "paid"),
+            paid_late: number(row, "paid_late"),
+            paid_late_max_ms: ms(row.get("paid_late_us")),
+            closed,
+            closed_by_message: number(row, "by_message"),
+            closed_ahead: number(row, "by_ahead"),
+            closed_by_sweep: number(row, "by_sweep"),
+            closed_per_s: per_second(closed, closing),
+            still_unpaid: number(row, "unpaid"),
+            lateness: lateness(),
+            lateness_by_commit: row.get("commit_times"),
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, broken, example } = self;
+        match example {
+            None => write!(f, "holds: {what}"),
+            Some(example) => write!(f, "BROKEN by {broken}: {what}, e.g. {example}"),
+        }
+    }
+}
+
+/// A number per second, rounded to a whole one; 0 if no time has passed.
+#[must_use]
+pub(crate) fn per_second(number: u64, took: Duration) -> f64 {
+    let number = u32::try_from(number).map_or(f64::MAX, f64::from);
+    if took.is_zero() { 0.0 } else { (number / took.as_secs_f64()).round() }
+}
+
+fn number(row: &Row, column: &str) -> u64 {
+    row.get::<_, i64>(column).unsigned_abs()
+}
+
+/// Milliseconds, rounded to tenths.
+fn ms(micros: i64) -> f64 {
+    let tenths = i32::try_from(micros / 100).map_or(f64::MAX, f64::from);
+    tenths / 10.0
+}

@@ -1,0 +1,94 @@
+//! `overdue demo`: what it tells, and what it finds.
+
+use serde_json::Value;
+
+use crate::support::{Folder, World};
+
+/// Paid at once; never; an hour after the purchase, twice as late as it had to be.
+const REAL: &str = "order_id,purchased_at,approved_at
+early,2017-10-02T10:56:00Z,2017-10-02T10:56:00Z
+never,2017-10-02T10:56:00Z,
+late,2017-10-02T10:56:00Z,2017-10-02T11:56:00Z
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_tells_what_became_of_the_orders_what_holds_and_how_fast_it_was() {
+    let world = World::new().await;
+    let run = world.overdue(&["demo", "--orders", "40", "--after", "500ms", "--keep"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    for line in [
+        "orders                     40   created at ",
+        "lateness p50",
+        "lateness p99",
+        "lateness max",
+    ] {
+        assert!(run.stdout.contains(line), "{line}: {run}");
+    }
+    assert_eq!(run.stdout.matches("holds: ").count(), 11, "{run}");
+    let remove = run.stdout.lines().last().unwrap().split(": overdue ").nth(1).unwrap();
+    assert_eq!(world.number("SELECT count(*) FROM orders").await, 41);
+    let removed = world.overdue(&remove.split(' ').collect::<Vec<_>>());
+    assert!(removed.stdout.starts_with("removed 41 orders"), "{removed}");
+    for table in ["orders", "order_items", "stock", "closures"] {
+        assert_eq!(world.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_orders_are_played_faster() {
+    let world = World::new().await;
+    std::fs::write(world.dir.path().join("orders.csv"), REAL).unwrap();
+    let run = world.overdue(&["demo", "--orders", "orders.csv", "--speed", "900", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let report: Value = run.json();
+    assert_eq!((&report["orders"], &report["after_ms"]), (&3.into(), &2_000.into()), "{run}");
+    assert_eq!((&report["paid"], &report["payments_refused"]), (&1.into(), &1.into()), "{run}");
+    assert_eq!((&report["closed"], &report["still_unpaid"]), (&2.into(), &0.into()), "{run}");
+    assert!(report["lateness"]["p99_ms"].is_number(), "{run}");
+    let invariants = report["invariants"].as_array().unwrap();
+    assert!(invariants.len() == 11 && invariants.iter().all(|it| it["broken"] == 0), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_that_are_closed_twice_are_found() {
+    let world = World::new().await;
+    world
+        .sql(
+            "CREATE FUNCTION twice() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 INSERT INTO closures (order_id, effect, path, due_at)
+                 VALUES (NEW.order_id, NEW.effect, NEW.path, NEW.due_at);
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER twice AFTER INSERT ON closures FOR EACH ROW
+             WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION twice()",
+        )
+        .await;
+    let run = world.overdue(&["demo", "--orders", "9", "--after", "300ms", "--paid-share", "0"]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stdout.contains("no order is closed twice, e.g. demo-"), "{run}");
+    assert_eq!(run.stdout.matches("BROKEN by ").count(), 1, "{run}");
+    assert!(run.stderr.contains("error: an invariant is broken"), "{run}");
+}
+
+#[test]
+fn what_cannot_be_played_is_refused_before_anything_is_created() {
+    let files =
+        [("topology.toml", include_str!("../../topology.toml")), ("bad.csv", "order_id\n1\n")];
+    let folder = Folder::with(&files);
+    let refused = |arguments: &[&str]| {
+        let run = folder.run(&[&["demo"], arguments].concat(), &[]);
+        (run.code, run.stderr)
+    };
+    for (arguments, code, text) in [
+        (&["--orders", "none.csv"][..], 78, "cannot read the orders file none.csv: "),
+        (&["--orders", "bad.csv"], 78, "1 mistake in bad.csv; correct the file and start again"),
+        (&["--orders", "bad.csv", "--speed", "20000"], 64, "30m at speed 20000 is less than 100ms"),
+        (&["--orders", "0"], 64, "a demo has 1 to 1000000 orders"),
+        (&["--paid-share", "0.6", "--late-share", "0.6"], 64, "are more than 1 together"),
+        (&["--remove", "x"], 64, "a run id looks like `demo-3f9a1c2b`"),
+    ] {
+        let (exit, stderr) = refused(arguments);
+        assert!(exit == Some(code) && stderr.contains(text), "{arguments:?}: {exit:?} {stderr}");
+    }
+}
