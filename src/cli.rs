@@ -12,7 +12,7 @@ mod exit_plugin;
 mod explain;
 mod export;
 mod generate;
-mod global;
+mod global_options;
 mod graph;
 mod health;
 mod init;
@@ -41,7 +41,7 @@ use crate::{
     telemetry::{self, Writing},
 };
 use exit::Failure;
-use global::Global;
+use global_options::Global;
 
 /// Closes what was not done in time: delay topologies on plain RabbitMQ, overdue orders in PostgreSQL.
 #[derive(Debug, Parser)]

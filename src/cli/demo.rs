@@ -10,8 +10,8 @@ use tokio::{sync::watch, time::interval};
 use super::{
     exit::{self, Failure},
     output::{Output, print, report},
-    run::{Declaring, Inputs, prepare},
-    setup,
+    run::{Declaring, prepare},
+    setup::{self, Services},
 };
 use crate::{
     config::Settings,
@@ -204,7 +204,7 @@ impl DemoArgs {
         // The tables first: a worker checks them when it is prepared.
         let store = setup::store(settings)?;
         OrderService::ensure_tables(&store, &database.search_path).await?;
-        let inputs = Inputs::read(settings)?;
+        let inputs = Services::open(settings)?;
         let worker = prepare(settings, inputs, Declaring::Missing).await?;
         let known = topology.timeout(timeout);
         let queue = known.map(|timeout| topology.business_queue(timeout)).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `overdue parked`: look into the parking lots of a topology, put messages back, and drop what is of no use.
 
-mod leave;
 mod list;
+mod replay_and_drop;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,9 +44,9 @@ pub(super) enum Parked {
     /// What lies there, why, and what its orders are now; takes nothing out
     List(list::List),
     /// Put messages back whose orders are not final; shows what it would do, and asks
-    Replay(leave::Replay),
+    Replay(replay_and_drop::Replay),
     /// Take messages out for good, and record them in the database; shows them, and asks
-    Drop(leave::DropMessages),
+    Drop(replay_and_drop::DropMessages),
 }
 
 impl Parked {

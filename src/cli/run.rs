@@ -9,7 +9,10 @@ use std::{
 
 use clap::Args;
 
-use super::{exit::Failure, setup};
+use super::{
+    exit::Failure,
+    setup::{self, Services},
+};
 use crate::{
     alerting::{self, Alert},
     condition::Facts,
@@ -19,7 +22,7 @@ use crate::{
     telemetry::{exposition, labels, lately, observed},
     worker::{self, Worker, health::Health, watch},
 };
-pub(super) use prepare::{Declaring, Inputs, prepare};
+pub(super) use prepare::{Declaring, prepare};
 
 /// Declare the topology, then close overdue orders until SIGTERM
 #[derive(Debug, Args)]
@@ -35,9 +38,9 @@ pub(super) struct Run {
 impl Run {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
-        let inputs = Inputs::read(settings)?;
-        let alerts = alerts(&settings.alert, &inputs.topology.name)?;
-        let worker = Arc::new(prepare(settings, inputs, declaring).await?);
+        let services = Services::open(settings)?;
+        let alerts = alerts(&settings.alert, &services.topology.name)?;
+        let worker = Arc::new(prepare(settings, services, declaring).await?);
         let stop = setup::stop_on_signals()?;
         // Pages, watch and alerts end with the process: while it drains, it says so.
         let address = self.listen.unwrap_or(settings.worker.listen).address();

@@ -10,8 +10,11 @@ const HEAD: &str = "# Commands
 Written by a test from what the program has. `overdue help COMMAND` says the same in a terminal.
 
 `-o, --output` is the form of an answer, `text` or `json`; `--format` is the format that `export` writes for another tool; `--save` names a
-file to write. A command that would change something shows it and asks. Without a terminal nobody can be asked: then it changes nothing and
-exits with 64, unless `--yes` is set.
+file to write. `apply`, `rebuild`, `parked replay` and `parked drop` show what they would do, and ask. Without a terminal nobody can be asked:
+then they change nothing and exit with 64, unless `--yes` is set.
+
+`verify`, `doctor` and `effect check` look for what is wrong, and exit with 2 if they find something; `plan` and `status` do so with `--check`,
+`check` with `--deny-warnings` for warnings: its errors are 78, as every command has them that reads such a file.
 ";
 
 /// A cell of a table.

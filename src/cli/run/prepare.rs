@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
-    cli::{exit::Failure, setup},
+    cli::{exit::Failure, setup::Services},
     config::{PublishScheduled, Settings},
     plan::{Plan, Reason, Refusal, Step},
     store::{FailureKind, Store, orders::Effect},
@@ -22,36 +22,13 @@ pub(in crate::cli) enum Declaring {
     Nothing,
 }
 
-/// What the files say: all of it is read before anybody is asked.
-pub(in crate::cli) struct Inputs {
-    pub(super) topology: Topology,
-    effects: BTreeMap<String, Effect>,
-    address: BrokerAddress,
-    store: Store,
-    management: Management,
-}
-
-impl Inputs {
-    /// Reads topology, SQL and certificates.
-    pub(in crate::cli) fn read(settings: &Settings) -> Result<Self, Failure> {
-        let topology = setup::topology(settings)?;
-        Ok(Self {
-            effects: setup::effects(settings, &topology)?,
-            address: setup::address(settings)?,
-            store: setup::store(settings)?,
-            management: setup::management(settings)?,
-            topology,
-        })
-    }
-}
-
 /// A worker whose broker, database, topology and SQL have answered once.
 pub(in crate::cli) async fn prepare(
     settings: &Settings,
-    inputs: Inputs,
+    services: Services,
     declaring: Declaring,
 ) -> Result<Worker, Failure> {
-    let Inputs { topology, effects, address, store, management } = inputs;
+    let Services { topology, effects, address, store, management } = services;
     store.ping().await?;
     check_effects(&store, &effects).await?;
     store.check_outbox().await?;
