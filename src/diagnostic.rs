@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{
     objects::Binding,
-    text::{counted, one_line, shell::quote},
+    text::{counted, one_line, quote},
 };
 
 /// How bad a diagnostic is; the worst is the greatest.

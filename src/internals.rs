@@ -140,13 +140,8 @@ pub mod objects {
     pub use crate::objects::{
         Argument, Binding, Exchange, Objects, Queue,
         mark::{exchange_mark, mark},
+        routing::{overlap, route},
     };
-    pub mod routing {
-        pub use crate::objects::routing::route;
-    }
-    pub mod topic {
-        pub use crate::objects::topic::overlap;
-    }
 }
 pub mod order {
     pub use crate::order::{FinalState, MAX_ORDER_ID_BYTES, OrderId, Outcome};
@@ -262,7 +257,7 @@ pub mod verify {
 pub mod wire {
     pub use crate::wire::{
         BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Received, Unreadable,
-        compat::x_delay,
+        x_delay::x_delay,
     };
 }
 pub mod worker {

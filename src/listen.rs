@@ -4,7 +4,137 @@
 //! the worker anything that matters.
 
 pub(crate) mod ask;
-pub(crate) mod page;
-mod serve;
 
-pub(crate) use serve::serve;
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+
+use crate::telemetry;
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// The status code of HTTP.
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+}
+
+impl Page {
+    /// The text format of Prometheus.
+    pub(crate) fn metrics(body: String) -> Self {
+        Self { status: 200, content_type: "text/plain; version=0.0.4; charset=utf-8", body }
+    }
+
+    /// A text for people, whose first line says it all.
+    pub(crate) fn text(status: u16, body: impl Into<String>) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
+    }
+}
+
+/// A port that is taken is tried again so often: the worker before this one may be stopping.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// After a failed accept, e.g. without a free file descriptor.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For the request, and for the whole connection.
+const REQUEST: Duration = Duration::from_secs(5);
+const CONNECTION: Duration = Duration::from_secs(10);
+/// Connections at the same time; more are closed at once.
+const CONNECTIONS: usize = 64;
+/// The least that hyper takes. A scrape of Prometheus has some hundred bytes.
+const HEADER_BYTES: usize = 8 * 1024;
+
+/// Serves what `page` answers to a path until it is dropped; `None` is a path that there is not.
+pub(crate) async fn serve(
+    address: SocketAddr,
+    page: impl Fn(&str) -> Option<Page> + Send + Sync + 'static,
+) {
+    let listener = bind(address).await;
+    let page = Arc::new(page);
+    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let (page, free) = (Arc::clone(&page), Arc::clone(&free));
+        if let Ok(permit) = free.try_acquire_owned() {
+            tokio::spawn(async move {
+                answer(stream, &*page).await;
+                drop(permit);
+            });
+        }
+    }
+}
+
+/// One message however long the port is taken.
+async fn bind(address: SocketAddr) -> TcpListener {
+    let mut reported = false;
+    loop {
+        let bound = TcpListener::bind(address).await;
+        match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
+            Ok((address, listener)) => {
+                telemetry::listening(&address.to_string());
+                return listener;
+            }
+            Err(error) if !reported => {
+                telemetry::not_listening(&address.to_string(), &reason(&error));
+                reported = true;
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another process listens there".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// What goes wrong on a connection concerns the one at its other end.
+async fn answer(stream: TcpStream, page: &(impl Fn(&str) -> Option<Page> + Sync)) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response = response(found(&request, page));
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST)
+        .keep_alive(false)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ended = timeout(CONNECTION, connection).await;
+}
+
+fn found(request: &Request<Incoming>, page: &impl Fn(&str) -> Option<Page>) -> Page {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Page::text(405, "only GET and HEAD\n");
+    }
+    page(request.uri().path())
+        .unwrap_or_else(|| Page::text(404, "there are /metrics, /livez and /readyz\n"))
+}
+
+fn response(page: Page) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(page.body)));
+    *response.status_mut() =
+        StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let content_type = header::HeaderValue::from_static(page.content_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}

@@ -2,16 +2,8 @@
 
 mod cause;
 mod fate;
-mod filter;
 mod message;
-mod reasons;
-mod state;
-mod totals;
 
-pub use cause::Cause;
-pub use fate::{Fate, Stays, fate};
-pub use filter::Filter;
-pub use message::ParkedMessage;
-pub use reasons::Reasons;
-pub use state::{state, state_word};
-pub use totals::Totals;
+pub use cause::{Cause, Reasons};
+pub use fate::{Fate, Stays, Totals, fate, state, state_word};
+pub use message::{Filter, ParkedMessage};

@@ -5,14 +5,12 @@
 //! (<https://www.rabbitmq.com/docs/access-control#authorisation>).
 
 pub(crate) mod definitions;
-mod need;
 pub(crate) mod pattern;
 pub(crate) mod rabbitmqctl;
 pub(crate) mod role;
-mod roles;
 
-pub use need::Right;
-pub(crate) use need::{Need, Object};
+use std::fmt;
+
 pub use role::{Role, Tag};
 
 /// For whom and in what form the rights are printed.
@@ -34,4 +32,67 @@ impl Request {
     pub fn user(&self, role: &Role) -> String {
         format!("{}{}", self.user_prefix, role.name)
     }
+}
+
+/// What a permission of RabbitMQ allows on an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// Declare and delete.
+    Configure,
+    /// Publish to an exchange, bind a queue, be named as dead letter or alternate exchange.
+    Write,
+    /// Consume from a queue, bind to an exchange.
+    Read,
+}
+
+impl Right {
+    /// All of them, in the order in which `rabbitmqctl set_permissions` takes them.
+    pub const ALL: [Self; 3] = [Self::Configure, Self::Write, Self::Read];
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Configure => "configure",
+            Self::Write => "write",
+            Self::Read => "read",
+        })
+    }
+}
+
+/// An exchange or a queue by its name: permissions are the same for both.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {
+    /// The object that is called exactly so, e.g. `orders.unpaid`.
+    Named(String),
+    /// The queues that replace it: `orders.unpaid.2`, `orders.unpaid.3`, …
+    Generations(String),
+    /// Temporary objects below this name: `orders.probe.…`.
+    Below(String),
+}
+
+impl Object {
+    /// The name of the object, of the first of its generations, or of what it is below.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Named(name) | Self::Generations(name) | Self::Below(name) => name,
+        }
+    }
+
+    /// Whether its name begins with the name of `topology`.
+    pub(super) fn is_under(&self, topology: &str) -> bool {
+        self.name().strip_prefix(topology).is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+/// One right on one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// What is allowed.
+    pub right: Right,
+    /// The objects it is about.
+    pub object: Object,
+    /// What it is needed for.
+    pub why: &'static str,
 }

@@ -1,6 +1,5 @@
 //! Whether orders are closed on time, if not why, and what to type: out of one reading of database and broker.
 
-mod bars;
 mod reading;
 mod screen;
 mod state;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
-use crate::order::{Outcome, final_state::FinalStates};
+use crate::order::{FinalStates, Outcome};
 pub(crate) use install::{LogEnd, Writing, flush_log, install};
 use labels::ParkReason;
 use metric::number;

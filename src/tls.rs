@@ -1,7 +1,6 @@
 //! TLS to the broker, its management API and the database: one client configuration, and what a failed handshake means.
 
 mod refusal;
-mod rule;
 mod verifier;
 
 use std::{
@@ -10,14 +9,14 @@ use std::{
     sync::Arc,
 };
 
+pub(crate) use refusal::refusal;
 use rustls::{
     ClientConfig,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-pub(crate) use refusal::refusal;
-pub(crate) use rule::{POSTGRESQL, Parameters, RABBITMQ, Verification};
+use crate::doctor::facts::Encryption;
 
 /// How a connection is encrypted. The files are read for each configuration, so that renewed certificates are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,3 +115,39 @@ fn certificates(
 fn file(parameter: &'static str, path: &Path, reason: &dyn Display) -> TlsError {
     TlsError::File { parameter, path: path.display().to_string(), reason: reason.to_string() }
 }
+
+/// How much of the peer's certificate is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verification {
+    /// A trusted CA has signed it, and it is for this host.
+    Full,
+    /// A trusted CA has signed it.
+    Chain,
+    /// Nothing: the connection is encrypted, with whomever.
+    Nothing,
+}
+
+impl From<Verification> for Encryption {
+    fn from(verification: Verification) -> Self {
+        match verification {
+            Verification::Full => Self::Verified,
+            Verification::Chain => Self::ChainVerified,
+            Verification::Nothing => Self::Unverified,
+        }
+    }
+}
+
+/// What the parameters of a URL are called, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parameters {
+    pub(crate) ca: &'static str,
+    pub(crate) certificate: &'static str,
+    pub(crate) key: &'static str,
+}
+
+/// As RabbitMQ's own URIs have them. Source: <https://www.rabbitmq.com/docs/uri-query-parameters>
+pub(crate) const RABBITMQ: Parameters =
+    Parameters { ca: "cacertfile", certificate: "certfile", key: "keyfile" };
+/// As libpq has them. Source: <https://www.postgresql.org/docs/current/libpq-ssl.html>
+pub(crate) const POSTGRESQL: Parameters =
+    Parameters { ca: "sslrootcert", certificate: "sslcert", key: "sslkey" };

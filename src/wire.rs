@@ -2,18 +2,17 @@
 //!
 //! Routing keys are the topology's: [`Topology::route`](crate::topology::Topology::route).
 
-pub(crate) mod compat;
 pub(crate) mod headers;
 mod message;
 mod notice;
 mod parked;
-mod properties;
 mod received;
+pub(crate) mod x_delay;
 
 pub use headers::BODY_LEFT_OUT;
 pub(crate) use headers::is_of_dead_lettering;
 pub use message::Message;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
 pub(crate) use parked::{Death, Parked};
-pub use properties::Properties;
-pub use received::Received;
+
+pub use received::{Properties, Received};

@@ -10,7 +10,7 @@ use crate::{
     config::Settings,
     objects::{Binding, Exchange},
     plan::{Change, snapshot::Snapshot},
-    text::{counted, shell::quote},
+    text::{counted, quote},
     topology::{
         Topology, file::RoutingType, strategy::DELAYED_EXCHANGE_TYPE, taken_over_exchange::XDelay,
     },

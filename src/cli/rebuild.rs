@@ -25,7 +25,7 @@ use crate::{
     config::Settings,
     plan::generation::number_of,
     store::{Store, open::OpenOrders, orders::Effect, overdue::OverdueKey},
-    text::{about, counted, shell::option},
+    text::{about, counted, option},
     topology::{Timeout, Topology, level_routes::LevelRoutes},
 };
 use notices::Notices;

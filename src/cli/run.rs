@@ -18,7 +18,7 @@ use crate::{
     condition::Facts,
     config::{AlertSettings, Listen, Settings},
     decisions::readiness::ReadyCondition,
-    listen::{self, page::Page},
+    listen::{self, Page},
     telemetry::{exposition, labels, lately, observed},
     worker::{self, Worker, health::Health, watch},
 };

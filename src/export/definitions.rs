@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Item, arguments_with_type, destination_type, items};
 use crate::{
     objects::{Binding, Exchange, Queue, arguments_json},
-    text::json,
+    text::{json_object, json_sections},
     topology::Topology,
 };
 
@@ -26,13 +26,13 @@ pub fn render(topology: &Topology, vhost: &str, create_vhost: bool) -> String {
     }
     let mut lists = vec![("exchanges", exchanges), ("queues", queues), ("bindings", bindings)];
     if create_vhost {
-        lists.insert(0, ("vhosts", vec![json::object([("name", Value::from(vhost))])]));
+        lists.insert(0, ("vhosts", vec![json_object([("name", Value::from(vhost))])]));
     }
-    json::sections(&lists)
+    json_sections(&lists)
 }
 
 fn exchange(exchange: &Exchange, vhost: &str) -> String {
-    json::object([
+    json_object([
         ("name", Value::from(exchange.name.as_str())),
         ("vhost", Value::from(vhost)),
         ("type", Value::from(exchange.kind.as_str())),
@@ -44,7 +44,7 @@ fn exchange(exchange: &Exchange, vhost: &str) -> String {
 }
 
 fn queue(queue: &Queue, vhost: &str) -> String {
-    json::object([
+    json_object([
         ("name", Value::from(queue.name.as_str())),
         ("vhost", Value::from(vhost)),
         ("durable", Value::from(queue.durable)),
@@ -54,7 +54,7 @@ fn queue(queue: &Queue, vhost: &str) -> String {
 }
 
 fn binding(binding: &Binding, vhost: &str) -> String {
-    json::object([
+    json_object([
         ("source", Value::from(binding.source.as_str())),
         ("vhost", Value::from(vhost)),
         ("destination", Value::from(binding.destination.as_str())),

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{text::json::object, topology::Topology};
+use crate::{text::json_object, topology::Topology};
 
 /// The places, smallest unit first, in milliseconds: all that a publisher needs. `None` without a ladder.
 #[must_use]
 pub fn render(topology: &Topology) -> Option<String> {
     let ladder = topology.strategy.ladder()?;
     let places = ladder.places().iter().map(|place| {
-        object([
+        json_object([
             ("exchange", ladder.exchange(*place).into()),
             ("unit_ms", ms(place.unit())),
             ("highest", place.highest().into()),

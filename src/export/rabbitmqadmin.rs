@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{Item, destination_type, items};
 use crate::{
     objects::arguments_json,
-    text::shell::{option, quote},
+    text::{option, quote},
     topology::Topology,
 };
 

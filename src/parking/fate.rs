@@ -1,15 +1,15 @@
 //! What becomes of a parked message that is put back: that depends on its order now.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
+use super::message::ParkedMessage;
 use crate::{
     order::Outcome,
+    text::{about, noun},
     topology::{Topology, level_routes::LevelRoutes, route::Route},
 };
-
-use super::message::ParkedMessage;
 
 /// What becomes of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,5 +77,96 @@ pub fn fate(
             | Outcome::Busy
             | Outcome::Postponed { .. },
         ) => Fate::Replay(topology.due_route(rule)),
+    }
+}
+
+/// Messages by what becomes of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Straight to the business queue.
+    pub overdue: u64,
+    /// To a level, for the rest of the time.
+    pub waiting: u64,
+    /// Taken out, as their orders are final.
+    pub settled: u64,
+    /// Left where they are.
+    pub stays: BTreeMap<Stays, u64>,
+    /// Published and not confirmed: left where they are.
+    pub unconfirmed: u64,
+}
+
+impl Totals {
+    /// One more message.
+    pub fn add(&mut self, fate: &Fate) {
+        match fate {
+            Fate::Replay(route) if route.holds.is_zero() && route.x_delay.is_none() => {
+                self.overdue += 1;
+            }
+            Fate::Replay(_) => self.waiting += 1,
+            Fate::Settle => self.settled += 1,
+            Fate::Stay(why) => *self.stays.entry(*why).or_default() += 1,
+        }
+    }
+
+    /// Messages that leave the parking lot.
+    #[must_use]
+    pub fn leaving(&self) -> u64 {
+        self.overdue + self.waiting + self.settled
+    }
+
+    /// All messages.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.leaving() + self.stays.values().sum::<u64>() + self.unconfirmed
+    }
+}
+
+impl fmt::Display for Totals {
+    /// A line per fate that occurs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            (self.overdue, "overdue: straight to the worker"),
+            (self.waiting, "not due yet: wait in a level for the rest"),
+            (self.settled, "final: taken out, nothing is published"),
+            (self.unconfirmed, "not confirmed by the broker: stay"),
+        ];
+        for (count, text) in lines.into_iter().filter(|(count, _)| *count > 0) {
+            writeln!(f, "{count:>8}  {text}")?;
+        }
+        for (why, count) in &self.stays {
+            let stay = if *count == 1 { "stays" } else { "stay" };
+            writeln!(f, "{count:>8}  {stay}: {why}")?;
+        }
+        let total = self.total();
+        write!(f, "{total:>8}  {}", noun(total, "message"))
+    }
+}
+
+/// What the order of a message is now, for a line; none where the database was not asked.
+#[must_use]
+pub fn state(now: Option<&Outcome>) -> String {
+    match now {
+        None => "not asked".to_owned(),
+        Some(Outcome::Closed { late, .. }) => format!("overdue by {}", about(*late)),
+        Some(Outcome::AlreadyFinal) => "final".to_owned(),
+        Some(Outcome::NotDue { remaining }) if remaining.is_zero() => "guarded".to_owned(),
+        Some(Outcome::NotDue { remaining }) => format!("due in {}", about(*remaining)),
+        Some(Outcome::Unknown) => "not in the database".to_owned(),
+        Some(Outcome::Busy) => "locked".to_owned(),
+        Some(Outcome::Failed { .. } | Outcome::Postponed { .. }) => "its effect fails".to_owned(),
+    }
+}
+
+/// The same as one word, for programs.
+#[must_use]
+pub const fn state_word(now: &Outcome) -> &'static str {
+    match now {
+        Outcome::Closed { .. } => "overdue",
+        Outcome::AlreadyFinal => "final",
+        Outcome::NotDue { remaining } if remaining.is_zero() => "guarded",
+        Outcome::NotDue { .. } => "not_due",
+        Outcome::Unknown => "unknown",
+        Outcome::Busy => "locked",
+        Outcome::Failed { .. } | Outcome::Postponed { .. } => "effect_fails",
     }
 }

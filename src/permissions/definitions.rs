@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Request, Right, Role, pattern::NOTHING};
-use crate::text::json::{object, sections};
+use crate::text::{json_object, json_sections};
 
 /// Definitions JSON with the permissions of `roles`; the virtual host has to exist.
 ///
@@ -23,16 +23,16 @@ pub fn render(roles: &[Role], request: &Request) -> String {
             roles.iter().flat_map(|role| topic_permissions(role, request)).collect(),
         ));
     }
-    sections(&parts)
+    json_sections(&parts)
 }
 
 fn user(role: &Role, request: &Request) -> String {
     let tags: Vec<&str> = role.tag.iter().map(|tag| tag.name).collect();
-    object([("name", Value::from(request.user(role))), ("tags", Value::from(tags))])
+    json_object([("name", Value::from(request.user(role))), ("tags", Value::from(tags))])
 }
 
 fn permission(role: &Role, request: &Request) -> String {
-    object([
+    json_object([
         ("user", Value::from(request.user(role))),
         ("vhost", Value::from(request.vhost.as_str())),
         ("configure", Value::from(role.expression(Right::Configure))),
@@ -46,7 +46,7 @@ fn topic_permissions<'a>(
     request: &'a Request,
 ) -> impl Iterator<Item = String> + 'a {
     role.routing_keys.iter().map(|keys| {
-        object([
+        json_object([
             ("user", Value::from(request.user(role))),
             ("vhost", Value::from(request.vhost.as_str())),
             ("exchange", Value::from(keys.exchange.as_str())),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::need::Object;
+use super::Object;
 
 /// Matches no object: the empty name stands for the default exchange, which takes no permission.
 pub(crate) const NOTHING: &str = "^$";

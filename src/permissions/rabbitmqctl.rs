@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Object, Request, Right, Role, pattern::NOTHING};
-use crate::text::shell::quote;
+use crate::text::quote;
 
 /// Names of one reason that are listed; of more than these only the count is printed.
 const LISTED: usize = 4;

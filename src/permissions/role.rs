@@ -1,14 +1,14 @@
 //! A role: the needs of one kind of user, and the expressions that cover them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    need::{Need, Object, Right},
-    pattern,
-};
-use crate::topology::{
-    Topology,
-    strategy::{BeforeTimeout, Entry},
+use super::{Need, Object, Right, pattern};
+use crate::{
+    objects::Objects,
+    topology::{
+        Topology,
+        strategy::{BeforeTimeout, Entry},
+    },
 };
 
 /// How far the expressions of a role go.
@@ -108,4 +108,153 @@ impl Role {
             _ => pattern::exactly(&self.topology, &needed),
         }
     }
+}
+
+impl Role {
+    /// The roles of a topology: publisher, worker, topology administrator.
+    #[must_use]
+    pub fn all(topology: &Topology) -> Vec<Self> {
+        vec![publisher(topology), worker(topology), administrator(topology)]
+    }
+}
+
+/// Needs by what they are about, so that each is there once, with the first reason given.
+#[derive(Default)]
+struct Needs(BTreeMap<(Right, Object), &'static str>);
+
+impl Needs {
+    fn exchange(&mut self, right: Right, name: &str, why: &'static str) {
+        self.0.entry((right, Object::Named(name.to_owned()))).or_insert(why);
+    }
+
+    fn queue(&mut self, right: Right, name: &str, why: &'static str) {
+        self.exchange(right, name, why);
+        self.0.entry((right, Object::Generations(name.to_owned()))).or_insert(why);
+    }
+
+    fn list(self) -> Vec<Need> {
+        let need = |((right, object), why)| Need { right, object, why };
+        self.0.into_iter().map(need).collect()
+    }
+}
+
+/// An order service.
+fn publisher(topology: &Topology) -> Role {
+    let mut needs = Needs::default();
+    let entries = topology.entries();
+    for entry in &entries {
+        needs.exchange(Right::Write, &entry.exchange, "publish due notices");
+    }
+    Role {
+        name: "publisher",
+        purpose: "an order service; declares nothing",
+        topology: topology.name.clone(),
+        needs: needs.list(),
+        reach: Reach::Needs,
+        tag: None,
+        routing_keys: entries
+            .into_iter()
+            .filter_map(|entry| RoutingKeys::of(topology, entry))
+            .collect(),
+    }
+}
+
+/// A worker that declares nothing.
+fn worker(topology: &Topology) -> Role {
+    let mut needs = Needs::default();
+    for entry in topology.entries() {
+        needs.exchange(Right::Write, &entry.exchange, "put back, try again");
+    }
+    needs.exchange(Right::Write, &topology.park_exchange(), "park");
+    needs.exchange(Right::Write, &topology.events_exchange(), "publish what happened");
+    for timeout in &topology.timeouts {
+        needs.queue(Right::Read, &topology.business_queue(timeout), "consume what is due");
+    }
+    if topology.compat.is_some() {
+        needs.queue(Right::Read, &topology.compat_queue(), "consume what it delays");
+        needs.exchange(Right::Write, &topology.compat_due_exchange(), "publish what is due");
+        needs.exchange(Right::Write, &topology.compat_rest_exchange(), "put back what waits");
+    }
+    Role {
+        name: "worker",
+        purpose: "`overdue run --no-declare`",
+        topology: topology.name.clone(),
+        needs: needs.list(),
+        reach: Reach::Needs,
+        tag: Some(Tag {
+            name: "management",
+            why: "list the generations of its queues; without it they are looked for one by one",
+            optional: true,
+        }),
+        routing_keys: Vec::new(),
+    }
+}
+
+/// Whoever plans and applies the topology.
+fn administrator(topology: &Topology) -> Role {
+    let objects = topology.objects();
+    let probe = Object::Below(format!("{}.probe", topology.name));
+    let mut needs = declaring(&objects);
+    for entry in topology.entries() {
+        needs.exchange(Right::Write, &entry.exchange, "verify --probe publishes to it");
+    }
+    for right in Right::ALL {
+        needs.0.insert((right, probe.clone()), "verify --probe listens there");
+    }
+    let lock = Object::Named(topology.lock_queue());
+    needs.0.insert((Right::Configure, lock.clone()), "change the topology one at a time");
+    let mut objects = names(&objects);
+    objects.extend([probe, lock]);
+    // Another strategy publishes or dead-letters to them, and these rights are to outlive the change.
+    let later = [topology.entry_exchange(), topology.due_exchange()].map(Object::Named);
+    let needed = |object: &Object| needs.0.contains_key(&(Right::Write, object.clone()));
+    let written_later = later.into_iter().filter(|object| !needed(object)).collect();
+    Role {
+        name: "topology",
+        purpose: "plan, apply, verify and unblock",
+        topology: topology.name.clone(),
+        needs: needs.list(),
+        reach: Reach::Topology { objects, written_later },
+        tag: Some(Tag {
+            name: "policymaker",
+            why: "read and change through the management API; unblock sets a policy",
+            optional: false,
+        }),
+        routing_keys: Vec::new(),
+    }
+}
+
+/// What the broker asks of whoever declares these objects, binds, unbinds and deletes them.
+fn declaring(objects: &Objects) -> Needs {
+    let mut needs = Needs::default();
+    for exchange in objects.exchanges.values() {
+        needs.exchange(Right::Configure, &exchange.name, "declare; delete what is retired");
+        if let Some(alternate) = exchange.alternate() {
+            needs.exchange(Right::Read, &exchange.name, "declare with an alternate exchange");
+            needs.exchange(Right::Write, alternate, "be the alternate exchange of another");
+        }
+    }
+    for queue in objects.queues.values() {
+        needs.queue(Right::Configure, &queue.name, "declare; delete what is retired");
+        if let Some(dlx) = queue.dead_letter_exchange() {
+            needs.queue(Right::Read, &queue.name, "declare with a dead letter exchange");
+            needs.exchange(Right::Write, dlx, "be the dead letter exchange of a queue");
+        }
+    }
+    for binding in &objects.bindings {
+        needs.exchange(Right::Read, &binding.source, "bind and unbind its queues");
+        if binding.to_queue {
+            needs.queue(Right::Write, &binding.destination, "bind and unbind");
+        } else {
+            needs.exchange(Right::Write, &binding.destination, "bind and unbind");
+        }
+    }
+    needs
+}
+
+fn names(objects: &Objects) -> BTreeSet<Object> {
+    let queues = objects.queues.keys();
+    let queues =
+        queues.flat_map(|name| [Object::Named(name.clone()), Object::Generations(name.clone())]);
+    objects.exchanges.keys().cloned().map(Object::Named).chain(queues).collect()
 }

@@ -4,7 +4,7 @@ use std::{error::Error, io};
 
 use rustls::{AlertDescription, CertificateError};
 
-use super::rule::Parameters;
+use super::Parameters;
 
 /// What was wrong, if `error` is about TLS at all; `None` for any other failure.
 pub(crate) fn refusal(error: &(dyn Error + 'static), parameters: Parameters) -> Option<String> {

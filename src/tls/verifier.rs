@@ -12,7 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-use super::rule::Verification;
+use super::Verification;
 
 /// Trusts these CAs alone.
 pub(super) fn trusting(

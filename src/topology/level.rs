@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::length;
+use crate::text::{duration, length};
 
 /// The longest message TTL RabbitMQ accepts: ten years of 365 days, in milliseconds.
 ///
@@ -49,10 +49,7 @@ impl Ttl {
 /// In the largest unit that it is a whole number of: `90s`, `15m`.
 impl fmt::Display for Ttl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
-        let whole = units.into_iter().find(|(unit, _)| self.0.is_multiple_of(*unit));
-        let (unit, name) = whole.unwrap_or((1, "ms"));
-        write!(f, "{}{name}", self.0 / unit)
+        f.write_str(&duration(self.0))
     }
 }
 

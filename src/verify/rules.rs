@@ -8,8 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Draft, Fix, Severity, Subject},
     objects::{
         Argument, Binding, DELAYED_MESSAGE, Exchange, Objects, Queue,
-        routing::{dead_letters, route},
-        topic::overlap,
+        routing::{dead_letters, overlap, route},
     },
     plan::{
         Change, Plan,

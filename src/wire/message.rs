@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use lapin::types::FieldTable;
 use serde_json::Value;
 
-use super::{headers, notice::DueNotice, properties::Properties};
+use super::{headers, notice::DueNotice, received::Properties};
 use crate::topology::route::Route;
 
 /// A short string of AMQP 0-9-1.

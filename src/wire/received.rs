@@ -9,7 +9,6 @@ use super::{
     headers,
     message::Message,
     notice::{DueNotice, MAX_BODY_BYTES, Unreadable},
-    properties::Properties,
 };
 use crate::topology::{Timeout, Topology, route::Route};
 
@@ -123,5 +122,35 @@ impl Received {
     fn new_id(&self) -> String {
         let order = self.notice().map(|notice| notice.order_id.to_string());
         format!("{}#{}", order.as_deref().unwrap_or("unreadable message"), self.tag)
+    }
+}
+
+/// As published; those that the program sets itself are not in it.
+///
+/// `user-id` is left out: the broker takes it only from the user that it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// `content-encoding`.
+    pub content_encoding: Option<String>,
+    /// `priority`.
+    pub priority: Option<u8>,
+    /// `correlation-id`.
+    pub correlation_id: Option<String>,
+    /// `reply-to`.
+    pub reply_to: Option<String>,
+    /// `expiration`: milliseconds, as text.
+    pub expiration: Option<String>,
+    /// `timestamp`: seconds since 1970.
+    pub timestamp_s: Option<u64>,
+    /// `type`.
+    pub kind: Option<String>,
+    /// `app-id`.
+    pub app_id: Option<String>,
+}
+
+impl Properties {
+    /// Those of a copy: without `expiration`, which would end its wait early, or remove it from the parking lot.
+    pub(super) fn of_copy(&self) -> Self {
+        Self { expiration: None, ..self.clone() }
     }
 }

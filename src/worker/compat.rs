@@ -32,7 +32,7 @@ use crate::{
     shutdown::Stop,
     telemetry::{self, labels::ParkReason},
     text::error_chain,
-    wire::{Message, Received, compat::Delayed},
+    wire::{Message, Received, x_delay::Delayed},
 };
 use clock::Clock;
 

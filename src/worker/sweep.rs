@@ -17,7 +17,7 @@ use super::{
     session_end::SessionEnd,
 };
 use crate::{
-    order::{OrderId, Outcome, final_state::FinalStates},
+    order::{FinalStates, OrderId, Outcome},
     shutdown::Stop,
     store::{
         StoreError,

@@ -2,7 +2,7 @@
 
 use lapin::types::{AMQPValue, FieldTable};
 use overdue::internals::{
-    objects::{Binding, Objects, routing::route},
+    objects::{Binding, Objects, route},
     plan::{Change, Plan},
     topology::{
         Topology, check::Surroundings, file::RoutingType, lint, taken_over_exchange::XDelay,

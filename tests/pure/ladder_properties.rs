@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use overdue::internals::{
     ladder::{DelayError, Ladder, LadderSpec, MAX_MS, MAX_QUEUES, Place, Rounding, SpecError},
-    objects::{Binding, Exchange, Objects, Queue, routing::route},
+    objects::{Binding, Exchange, Objects, Queue, route},
 };
 use proptest::{prelude::*, sample::Index};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use overdue::internals::{
-    objects::routing,
+    objects,
     topology::{Topology, route::Delay},
 };
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ proptest! {
             // The exchange is known by the key.
             prop_assert_eq!(topology.published(None, &route.routing_key, delay).unwrap(), found);
             if let Some(first) = route.queues.first() {
-                let routed = routing::route(&topology.objects(), &route.exchange, &route.routing_key);
+                let routed = objects::route(&topology.objects(), &route.exchange, &route.routing_key);
                 prop_assert_eq!(routed.queues.iter().collect::<Vec<_>>(), [first]);
             }
         }

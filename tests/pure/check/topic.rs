@@ -1,6 +1,6 @@
 //! Topic patterns, against a matcher that tries every routing key.
 
-use overdue::internals::objects::topic::overlap;
+use overdue::internals::objects::overlap;
 use proptest::{collection, prelude::*};
 
 /// What RabbitMQ documents, word by word.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use overdue::internals::{
     diagnostic::Severity,
-    objects::{Argument, routing::route},
+    objects::{Argument, route},
     plan::{QueueStats, Snapshot},
     verify::{blockers, stuck, suspects},
 };
