@@ -4,16 +4,11 @@
 //! be gathered makes its checks warnings that say which right or service is missing; it never stops the others.
 
 pub(crate) mod broker;
-pub(crate) mod clocks;
-pub(crate) mod cluster;
 pub(crate) mod database;
 pub(crate) mod effect_plan;
 pub(crate) mod facts;
 pub(crate) mod machine;
-pub(crate) mod rights;
-pub(crate) mod schedule;
-pub(crate) mod tables;
-pub(crate) mod work;
+pub(crate) mod topology;
 
 use std::fmt;
 
@@ -56,34 +51,34 @@ pub const CHECKS: &[Check] = &[
     check(BROKER, "publishing", broker::publishing),
     check(BROKER, "management-api", broker::management_api),
     check(BROKER, "version", broker::version),
-    check(BROKER, "feature-flags", cluster::feature_flags),
-    check(BROKER, "deprecated-features", cluster::deprecated_features),
-    check(BROKER, "plugins", cluster::plugins),
-    check(BROKER, "memory-alarm", cluster::memory_alarm),
-    check(BROKER, "disk-alarm", cluster::disk_alarm),
-    check(BROKER, "replicas", cluster::replicas),
-    check(BROKER, "clock", clocks::broker),
-    check(TOPOLOGY, "file", work::file),
-    check(TOPOLOGY, "administrator-rights", rights::administrator),
-    check(TOPOLOGY, "worker-rights", rights::worker),
-    check(TOPOLOGY, "applied", work::applied),
-    check(TOPOLOGY, "consumers", work::consumers),
-    check(TOPOLOGY, "dead-letters", work::dead_letters),
-    check(TOPOLOGY, "parked", work::parked),
+    check(BROKER, "feature-flags", broker::feature_flags),
+    check(BROKER, "deprecated-features", broker::deprecated_features),
+    check(BROKER, "plugins", broker::plugins),
+    check(BROKER, "memory-alarm", broker::memory_alarm),
+    check(BROKER, "disk-alarm", broker::disk_alarm),
+    check(BROKER, "replicas", broker::replicas),
+    check(BROKER, "clock", machine::broker_clock),
+    check(TOPOLOGY, "file", topology::file),
+    check(TOPOLOGY, "administrator-rights", topology::administrator),
+    check(TOPOLOGY, "worker-rights", topology::worker),
+    check(TOPOLOGY, "applied", topology::applied),
+    check(TOPOLOGY, "consumers", topology::consumers),
+    check(TOPOLOGY, "dead-letters", topology::dead_letters),
+    check(TOPOLOGY, "parked", topology::parked),
     check(DATABASE, "reachable", database::reachable),
     check(DATABASE, "login", database::login),
     check(DATABASE, "tls", database::tls),
     check(DATABASE, "version", database::version),
     check(DATABASE, "writable", database::writable),
     check(DATABASE, "connections", database::connections),
-    check(DATABASE, "clock", clocks::database),
-    check(DATABASE, "clocks-agree", clocks::agree),
+    check(DATABASE, "clock", machine::database_clock),
+    check(DATABASE, "clocks-agree", machine::clocks_agree),
     check(DATABASE, "commit-timestamps", database::commit_timestamps),
-    check(DATABASE, "tables", tables::ours),
-    check(DATABASE, "effects", tables::effects),
-    check(DATABASE, "sweep-index", tables::sweep_index),
-    check(DATABASE, "outbox", tables::outbox),
-    check(DATABASE, "schedule", schedule::notices),
+    check(DATABASE, "tables", database::ours),
+    check(DATABASE, "effects", database::effects),
+    check(DATABASE, "sweep-index", database::sweep_index),
+    check(DATABASE, "outbox", database::outbox),
+    check(DATABASE, "schedule", database::notices),
     check(MACHINE, "open-files", machine::open_files),
     check(MACHINE, "cores", machine::cores),
 ];

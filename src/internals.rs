@@ -52,47 +52,33 @@ pub mod diagnostic {
     };
 }
 pub mod doctor {
-    pub use crate::doctor::{CHECKS, diagnose};
-    pub mod broker {
-        pub use crate::doctor::broker::{judge_tls, judge_version};
-    }
-    pub mod clocks {
-        pub use crate::doctor::clocks::{between, judge_clock};
-    }
-    pub mod cluster {
-        pub use crate::doctor::cluster::{
-            judge_alarms, judge_delayed_exchange, judge_feature_flags, judge_plugins,
-            judge_replicas,
-        };
-    }
-    pub mod database {
-        pub use crate::doctor::database::{judge_connections, judge_version};
-    }
-    pub mod effect_plan {
-        pub use crate::doctor::effect_plan::{EffectPlan, RowLocks, Scan};
-    }
-    pub mod facts {
-        pub use crate::doctor::facts::{
+    pub use crate::doctor::{
+        CHECKS, diagnose,
+        effect_plan::{EffectPlan, RowLocks, Scan},
+        facts::{
             Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
             MachineFacts, Outbox, Overview, Permission, RefusedName, Replicas, Scheduled, Server,
             Session, Skew, Sweep, Table, is_loopback,
+        },
+    };
+    pub mod broker {
+        pub use crate::doctor::broker::{
+            judge_alarms, judge_delayed_exchange, judge_feature_flags, judge_plugins,
+            judge_replicas, judge_tls, judge_version,
+        };
+    }
+    pub mod database {
+        pub use crate::doctor::database::{
+            judge_connections, judge_effects, judge_outbox, judge_scheduled, judge_sweeps,
+            judge_tables, judge_version,
         };
     }
     pub mod machine {
-        pub use crate::doctor::machine::{judge_cores, judge_open_files};
+        pub use crate::doctor::machine::{between, judge_clock, judge_cores, judge_open_files};
     }
-    pub mod rights {
-        pub use crate::doctor::rights::judge_rights;
-    }
-    pub mod schedule {
-        pub use crate::doctor::schedule::judge_scheduled;
-    }
-    pub mod tables {
-        pub use crate::doctor::tables::{judge_effects, judge_outbox, judge_sweeps, judge_tables};
-    }
-    pub mod work {
-        pub use crate::doctor::work::{
-            judge_applied, judge_consumers, judge_dead_letters, judge_parked,
+    pub mod topology {
+        pub use crate::doctor::topology::{
+            judge_applied, judge_consumers, judge_dead_letters, judge_parked, judge_rights,
         };
     }
 }

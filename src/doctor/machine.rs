@@ -1,6 +1,7 @@
-//! This process and its machine.
+//! This process and its machine, and the clocks: the database decides what is due, order services say when, people
+//! compare logs.
 
-use super::facts::{Facts, known};
+use super::facts::{Facts, Gap, Skew, known};
 use crate::diagnostic::Draft;
 
 /// A worker needs a few dozen; what is below this is a limit somebody set too low.
@@ -35,5 +36,55 @@ pub fn judge_cores(cores: usize) -> Draft {
             Draft::warning("1", "give the worker two cores: a burst competes with its heartbeats")
         }
         many => Draft::ok(many.to_string()),
+    }
+}
+
+/// More is worth a look.
+const AMBER_MS: i64 = 1_000;
+/// More makes orders late or early against what people see.
+const RED_MS: i64 = 5_000;
+
+const FIX: &str = "let chrony or systemd-timesyncd keep the clock on every machine";
+
+/// The broker's clock against this machine's.
+pub(crate) fn broker_clock(facts: &Facts) -> Draft {
+    known(&facts.broker.api.clock, |skew| judge_clock(*skew, "this machine's"))
+}
+
+/// The database's clock against this machine's.
+pub(crate) fn database_clock(facts: &Facts) -> Draft {
+    known(&facts.database.clock, |skew| judge_clock(*skew, "this machine's"))
+}
+
+/// The database's clock against the broker's.
+pub(crate) fn clocks_agree(facts: &Facts) -> Draft {
+    match (&facts.database.clock, &facts.broker.api.clock) {
+        (Ok(database), Ok(broker)) => judge_clock(between(*database, *broker), "the broker's"),
+        (Err(Gap { reason, fix, .. }), _) | (_, Err(Gap { reason, fix, .. })) => {
+            Draft::warning(format!("not known: {reason}"), fix.clone())
+        }
+    }
+}
+
+/// How much the first clock is ahead of the second, out of how much both are ahead of this machine's.
+#[must_use]
+pub const fn between(first: Skew, second: Skew) -> Skew {
+    Skew {
+        ahead_ms: first.ahead_ms.saturating_sub(second.ahead_ms),
+        margin_ms: first.margin_ms.saturating_add(second.margin_ms),
+    }
+}
+
+/// Only what is more than the reading can be off counts.
+pub fn judge_clock(skew: Skew, other: &str) -> Draft {
+    let Skew { ahead_ms, margin_ms } = skew;
+    let certain_ms = ahead_ms.saturating_abs().saturating_sub(margin_ms).max(0);
+    let direction = if ahead_ms < 0 { "behind" } else { "ahead of" };
+    let finding =
+        format!("{} ms {direction} {other} (give or take {margin_ms} ms)", ahead_ms.unsigned_abs());
+    match certain_ms {
+        0..=AMBER_MS => Draft::ok(finding),
+        1_001..=RED_MS => Draft::warning(finding, FIX),
+        _ => Draft::error(finding, FIX),
     }
 }

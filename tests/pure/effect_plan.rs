@@ -1,6 +1,6 @@
 //! What is read out of PostgreSQL's plan of an effect.
 
-use overdue::internals::doctor::effect_plan::{EffectPlan, RowLocks, Scan};
+use overdue::internals::doctor::{EffectPlan, RowLocks, Scan};
 use serde_json::json;
 
 fn pair(table: &str, index: &str) -> (String, String) {

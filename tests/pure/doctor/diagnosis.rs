@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use overdue::internals::{
     diagnostic::{Severity, Subject},
-    doctor::{
-        CHECKS, diagnose,
-        facts::{AmqpConnection, ApiFacts, Facts, Gap, Session},
-    },
+    doctor::{AmqpConnection, ApiFacts, CHECKS, Facts, Gap, Session, diagnose},
 };
 
 use super::facts::{silent, table, well};

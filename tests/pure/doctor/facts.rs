@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use overdue::internals::{
     doctor::{
-        effect_plan::EffectPlan,
-        facts::{
-            AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
-            MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Server, Session, Skew,
-            Sweep, Table,
-        },
+        AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, EffectPlan, Encryption, Facts, Gap,
+        MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Server, Session, Skew,
+        Sweep, Table,
     },
     plan::{QueueStats, Snapshot},
 };

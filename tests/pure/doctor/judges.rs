@@ -8,13 +8,8 @@ use overdue::internals::{
         Severity::{Error, Note, Ok as Fine, Warning},
     },
     doctor::{
-        broker, clocks, cluster, database,
-        effect_plan::{EffectPlan, Scan},
-        facts::{
-            Alarm, Encryption, Gap, Outbox, Permission, RefusedName, Replicas, Skew, Sweep,
-            is_loopback,
-        },
-        machine, rights, tables, work,
+        Alarm, EffectPlan, Encryption, Gap, Outbox, Permission, RefusedName, Replicas, Scan, Skew,
+        Sweep, broker, database, is_loopback, machine, topology,
     },
     plan::{QueueStats, Snapshot},
     topology::Topology,
@@ -33,7 +28,7 @@ fn text(fix: Fix) -> String {
 #[test]
 fn clocks_differ_only_by_more_than_the_reading_can_be_off() {
     let judge = |ahead_ms, margin_ms| {
-        clocks::judge_clock(Skew { ahead_ms, margin_ms }, "this machine's").severity.unwrap()
+        machine::judge_clock(Skew { ahead_ms, margin_ms }, "this machine's").severity.unwrap()
     };
     for (ahead_ms, margin_ms, severity) in [
         (0, 0, Fine),
@@ -53,7 +48,7 @@ fn clocks_differ_only_by_more_than_the_reading_can_be_off() {
     }
     let (database, broker) =
         (Skew { ahead_ms: 300, margin_ms: 2 }, Skew { ahead_ms: -400, margin_ms: 500 });
-    assert_eq!(clocks::between(database, broker), Skew { ahead_ms: 700, margin_ms: 502 });
+    assert_eq!(machine::between(database, broker), Skew { ahead_ms: 700, margin_ms: 502 });
 }
 
 #[test]
@@ -108,9 +103,9 @@ fn tls_is_wanted_where_the_wire_leaves_the_machine() {
 
 #[test]
 fn nodes() {
-    assert_eq!(cluster::judge_feature_flags(&["khepri_db".to_owned()]).severity.unwrap(), Warning);
-    assert_eq!(cluster::judge_plugins(true, &Ok(Vec::new())).severity.unwrap(), Warning);
-    let delayed = |there, held| cluster::judge_delayed_exchange(there, "4.2.1", held);
+    assert_eq!(broker::judge_feature_flags(&["khepri_db".to_owned()]).severity.unwrap(), Warning);
+    assert_eq!(broker::judge_plugins(true, &Ok(Vec::new())).severity.unwrap(), Warning);
+    let delayed = |there, held| broker::judge_delayed_exchange(there, "4.2.1", held);
     assert_eq!(delayed(false, None).severity.unwrap(), Error);
     assert_eq!(delayed(true, Some(1)).severity.unwrap(), Warning);
     let expected = "rabbitmq_delayed_message_exchange holds 1 message in memory of one node, in one copy; \
@@ -118,11 +113,11 @@ fn nodes() {
     assert_eq!(delayed(true, Some(1)).message, expected);
     assert!(delayed(true, None).message.contains("an unknown number of messages"));
     let unknown = Err(Gap::denied("", ""));
-    assert_eq!(cluster::judge_plugins(false, &unknown).severity.unwrap(), Fine);
+    assert_eq!(broker::judge_plugins(false, &unknown).severity.unwrap(), Fine);
     let alarm = Alarm { node: "rabbit@a".to_owned(), resource: "disk space".to_owned() };
     let alarms = [alarm];
-    assert_eq!(cluster::judge_alarms(&alarms, "memory", "").severity.unwrap(), Fine);
-    assert_eq!(cluster::judge_alarms(&alarms, "disk", "").severity.unwrap(), Error);
+    assert_eq!(broker::judge_alarms(&alarms, "memory", "").severity.unwrap(), Fine);
+    assert_eq!(broker::judge_alarms(&alarms, "disk", "").severity.unwrap(), Error);
 }
 
 #[test]
@@ -133,12 +128,12 @@ fn copies_of_a_queue() {
         members: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
         online: ["a", "b", "c"][..online].iter().map(|node| (*node).to_owned()).collect(),
     };
-    let severity = |queue: &Replicas| cluster::judge_replicas(&[queue]).severity.unwrap();
+    let severity = |queue: &Replicas| broker::judge_replicas(&[queue]).severity.unwrap();
     assert_eq!(severity(&queue(Some("a"), 3)), Fine);
     assert_eq!(severity(&queue(Some("a"), 2)), Warning);
     assert_eq!(severity(&queue(None, 3)), Error);
     assert_eq!(severity(&queue(Some("c"), 2)), Error, "its leader is away");
-    assert_eq!(cluster::judge_replicas(&[]).severity.unwrap(), Fine);
+    assert_eq!(broker::judge_replicas(&[]).severity.unwrap(), Fine);
 }
 
 #[test]
@@ -151,7 +146,7 @@ fn rights_are_those_that_permissions_prints() {
         read: read.to_owned(),
     };
     let judge = |role, own: Option<Permission>| {
-        rights::judge_rights(&two_timeouts(), role, "u", own.as_ref(), Draft::error)
+        topology::judge_rights(&two_timeouts(), role, "u", own.as_ref(), Draft::error)
     };
     let roles = overdue::internals::permissions::Role::all(&two_timeouts());
     for role in roles.iter().filter(|role| role.name != "publisher") {
@@ -185,7 +180,9 @@ fn work_on_the_queues() {
     };
     let topology = two_timeouts();
     let dead_letters = |queue, under_way, slots| {
-        work::judge_dead_letters(&topology, &stats(queue, under_way, 0, 0), slots).severity.unwrap()
+        topology::judge_dead_letters(&topology, &stats(queue, under_way, 0, 0), slots)
+            .severity
+            .unwrap()
     };
     assert_eq!(dead_letters("orders.delay.1s", 31, 32), Note, "few slots");
     assert_eq!(dead_letters("orders.delay.1s", 32, 32), Warning);
@@ -193,14 +190,14 @@ fn work_on_the_queues() {
     assert_eq!(dead_letters("orders.delay.1s", 999, 1_000), Fine);
     assert_eq!(dead_letters("orders.delay.1s", 1_000, 1_000), Warning);
     assert_eq!(
-        work::judge_parked(&topology, &stats("orders.parked.2", 0, 0, 1)).severity.unwrap(),
+        topology::judge_parked(&topology, &stats("orders.parked.2", 0, 0, 1)).severity.unwrap(),
         Warning
     );
     assert_eq!(
-        work::judge_parked(&topology, &stats("orders.unpaid", 0, 0, 1)).severity.unwrap(),
+        topology::judge_parked(&topology, &stats("orders.unpaid", 0, 0, 1)).severity.unwrap(),
         Fine
     );
-    assert_eq!(work::judge_applied(&topology, &Snapshot::default()).severity.unwrap(), Warning);
+    assert_eq!(topology::judge_applied(&topology, &Snapshot::default()).severity.unwrap(), Warning);
 }
 
 /// A worker is no help where there is no queue.
@@ -212,7 +209,7 @@ fn consumers_of_the_business_queues() {
             let name = (*queue).to_owned();
             (name.clone(), QueueStats { name, consumers, ..QueueStats::default() })
         });
-        let judged = work::judge_consumers(&two_timeouts(), &stats.collect::<BTreeMap<_, _>>());
+        let judged = topology::judge_consumers(&two_timeouts(), &stats.collect::<BTreeMap<_, _>>());
         let Draft { severity, message, fix, .. } = judged;
         let fix = fix.map(text).unwrap_or_default();
         format!("{}: {message}\n  {fix}", severity.unwrap())
@@ -241,7 +238,7 @@ fn the_queue_of_a_taken_over_exchange_needs_a_consumer() {
                 QueueStats { name: name.to_owned(), consumers, ..QueueStats::default() },
             )
         });
-        work::judge_consumers(&topology, &BTreeMap::from(stats)).message
+        topology::judge_consumers(&topology, &BTreeMap::from(stats)).message
     };
     assert_eq!(judge(0), "none on a.b.compat");
     assert_eq!(judge(1), "3 on 3 queues");
@@ -256,11 +253,11 @@ fn one_is_no_plural() {
         online: vec!["a".to_owned()],
     };
     let outbox = |events, oldest_ms| {
-        tables::judge_outbox(&Outbox { events, oldest_ms, ..Outbox::default() }).message
+        database::judge_outbox(&Outbox { events, oldest_ms, ..Outbox::default() }).message
     };
     let found = [
-        cluster::judge_replicas(&[&replicas]).message,
-        cluster::judge_replicas(&[&replicas, &replicas]).message,
+        broker::judge_replicas(&[&replicas]).message,
+        broker::judge_replicas(&[&replicas, &replicas]).message,
         outbox(1, 900),
         outbox(2, 1_000),
         outbox(1, 60_001),
@@ -272,8 +269,7 @@ fn one_is_no_plural() {
 #[test]
 fn connections_for_one_worker_more() {
     let free = |max_connections, used| {
-        let server =
-            overdue::internals::doctor::facts::Server { max_connections, used, ..server() };
+        let server = overdue::internals::doctor::Server { max_connections, used, ..server() };
         database::judge_connections(&server, 16).severity.unwrap()
     };
     assert_eq!(free(100, 17), Fine);
@@ -285,7 +281,7 @@ fn connections_for_one_worker_more() {
 
 #[test]
 fn scheduled_notices() {
-    use overdue::internals::doctor::{facts::Scheduled, schedule::judge_scheduled};
+    use overdue::internals::doctor::{Scheduled, database::judge_scheduled};
     let judged = |scheduled: Scheduled| judge_scheduled(&scheduled).severity.unwrap();
     let lacks = |lacks: &str| Scheduled { lacks: Some(lacks.to_owned()), ..Scheduled::default() };
     assert_eq!(
@@ -307,43 +303,43 @@ fn scheduled_notices() {
 
 #[test]
 fn tables_effects_index_outbox() {
-    assert_eq!(tables::judge_tables(&[table("outbox", false, &[])]).severity.unwrap(), Error);
-    let denied = tables::judge_tables(&[table("outbox", true, &["DELETE", "UPDATE"])]);
+    assert_eq!(database::judge_tables(&[table("outbox", false, &[])]).severity.unwrap(), Error);
+    let denied = database::judge_tables(&[table("outbox", true, &["DELETE", "UPDATE"])]);
     assert_eq!(denied.severity.unwrap(), Error);
     assert!(text(denied.fix.unwrap()).starts_with("GRANT DELETE, UPDATE ON outbox"));
     let close = || "close".to_owned();
     let misfit = Err(Gap::new("column 2 is missing", "see docs/effects.md"));
     assert_eq!(
-        tables::judge_effects(&[(close(), Ok(EffectPlan::default())), (close(), misfit)])
+        database::judge_effects(&[(close(), Ok(EffectPlan::default())), (close(), misfit)])
             .severity
             .unwrap(),
         Error
     );
-    assert_eq!(tables::judge_effects(&[]).severity.unwrap(), Warning);
+    assert_eq!(database::judge_effects(&[]).severity.unwrap(), Warning);
     // Never analysed, small, and large.
     for (rows, severity) in [(None, Warning), (Some(999), Fine), (Some(1_000), Warning)] {
         let scans = vec![Scan { table: "purchase".to_owned(), rows }];
         let plan = EffectPlan { scans, ..EffectPlan::default() };
-        let draft = tables::judge_effects(&[(close(), Ok(plan))]);
+        let draft = database::judge_effects(&[(close(), Ok(plan))]);
         assert_eq!(draft.severity.unwrap(), severity);
         let fix = draft.fix.map(text);
         assert!(fix.is_none_or(|fix| fix.starts_with("CREATE INDEX ON purchase ")));
     }
     let scans = |scans: &[&str]| {
         let scans = scans.iter().map(|table| (*table).to_owned()).collect();
-        tables::judge_sweeps(&[(close(), Ok(Sweep::Planned { scans }))]).severity.unwrap()
+        database::judge_sweeps(&[(close(), Ok(Sweep::Planned { scans }))]).severity.unwrap()
     };
     assert_eq!(scans(&[]), Fine);
     assert_eq!(scans(&["orders"]), Warning);
-    assert_eq!(tables::judge_sweeps(&[(close(), Ok(Sweep::None))]).severity.unwrap(), Warning);
+    assert_eq!(database::judge_sweeps(&[(close(), Ok(Sweep::None))]).severity.unwrap(), Warning);
     let outbox = |events, oldest_ms| {
         let outbox = Outbox { events, oldest_ms, ..Outbox::default() };
-        tables::judge_outbox(&outbox).severity.unwrap()
+        database::judge_outbox(&outbox).severity.unwrap()
     };
     assert_eq!(outbox(0, 0), Fine);
     assert_eq!(outbox(5_000, 60_000), Fine);
     assert_eq!(outbox(1, 60_001), Warning);
-    let refused = tables::judge_outbox(&Outbox {
+    let refused = database::judge_outbox(&Outbox {
         refused: 2,
         longest: Some(RefusedName {
             event: "order.closed".to_owned(),
@@ -358,7 +354,7 @@ fn tables_effects_index_outbox() {
         refused.message,
         "2 events refused or not confirmed by the broker; for the longest time order.closed (11m), the oldest of order o-7: it is full"
     );
-    let bad = tables::judge_outbox(&Outbox {
+    let bad = database::judge_outbox(&Outbox {
         unpublishable: 1,
         unpublishable_reason: Some("it has no order id".to_owned()),
         ..Outbox::default()
