@@ -90,13 +90,13 @@ impl Alert {
                 match self.send(&message).await {
                     Ok(answer) => {
                         self.episodes().sent(Instant::now(), &message);
-                        telemetry::alerts::sent(&self.name, &message.about(), &answer);
+                        telemetry::alert_sent(&self.name, &message.about(), &answer);
                         failures = 0;
                     }
                     Err(Refused { reason, retry_after }) => {
                         failures += 1;
                         let pause = pause(failures, retry_after);
-                        telemetry::alerts::failed(&self.name, failures == 1, &reason, pause);
+                        telemetry::alert_failed(&self.name, failures == 1, &reason, pause);
                         tokio::time::sleep(pause).await;
                     }
                 }

@@ -71,7 +71,7 @@ async fn sweep(worker: &Arc<Worker>, stop: &Stop) {
     let mut backoff = Backoff::new(&worker.timing);
     while let Err(panic) = sweep::sweep(Arc::clone(worker), stop.clone()).await {
         let pause = backoff.pause();
-        telemetry::sweep::ended(&error_chain(&panic), pause);
+        telemetry::sweep_ended(&error_chain(&panic), pause);
         tokio::select! {
             () = stop.requested() => return,
             () = tokio::time::sleep(pause) => {}

@@ -19,7 +19,7 @@ use crate::{
     config::{AlertSettings, Listen, Settings},
     decisions::readiness::ReadyCondition,
     listen::{self, Page},
-    telemetry::{exposition, labels, lately, observed},
+    telemetry::{labels, metrics, observed},
     worker::{self, Worker, health::Health, watch},
 };
 pub(super) use prepare::{Declaring, prepare};
@@ -74,7 +74,7 @@ fn facts(worker: &Worker) -> Facts {
     let conditions = worker.health.conditions(Instant::now(), silent(worker));
     let mut failed = conditions.into_iter().filter_map(|it| Some((it.name, it.failure?)));
     let failed = failed.next().map(|(name, failure)| format!("{name}: {failure}"));
-    lately::take(failed, worker.settings.sweep_grace.as_duration())
+    observed::facts(failed, worker.settings.sweep_grace.as_duration())
 }
 
 /// An answer of the database that is missing three times in a row, with time for it to fail.
@@ -91,7 +91,7 @@ fn pages(worker: Arc<Worker>) -> impl Fn(&str) -> Option<Page> + Send + Sync {
                 let conditions = conditions();
                 let holds = conditions.iter().map(|it| (it.name, it.failure.is_none()));
                 observed::ready(&holds.collect::<Vec<_>>());
-                Some(Page::metrics(exposition::text()))
+                Some(Page::metrics(metrics::text()))
             }
             "/readyz" => Some(ready(&conditions())),
             "/livez" => Some(live(&worker.health, Instant::now())),

@@ -1,17 +1,292 @@
-//! Events on their way from the outbox to the broker.
+//! Every event, by name: a message for people, fields for queries, the unit in the field's name. What can be counted is counted
+//! as well, so that log and metric are about the same things.
 
-use tracing::{error, info, warn};
+use std::time::Duration;
 
-use super::metrics::METRICS;
+use tracing::{debug, error, info, warn};
 
-/// Events could not be taken from the outbox; they wait there.
+use super::{
+    labels::{self, ParkReason},
+    metrics::{METRICS, number},
+    observed,
+};
+use crate::order::{FinalStates, Outcome};
+
+/// Durations as fields of a log line.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn worker_ready(queues: &[String], broker: &str, database: &str) {
+    METRICS.sessions.add([], 1);
+    info!(queues = queues.join(","), broker, database, "worker ready");
+}
+
+/// A connection or the database is gone; everything unsettled went back to its queue. `cause` is one of
+/// [`labels::CAUSES`].
+pub(crate) fn session_ended(cause: &str, reason: &str, retry_in: Duration) {
+    METRICS.session_ends.add([cause], 1);
+    error!(
+        reason,
+        retry_in_ms = millis(retry_in),
+        "session ended; everything unsettled is given back"
+    );
+}
+
+pub(crate) fn waiting_for_lock() {
+    info!("another overdue is changing the topology: waiting until it is done");
+}
+
+pub(crate) fn other_leads(queues: &[String]) {
+    warn!(
+        queues = queues.join(","),
+        "these levels have another lead than the topology file: run `overdue apply`"
+    );
+}
+
+pub(crate) fn queues_changed(queues: &[String]) {
+    info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
+}
+
+pub(crate) fn queue_lost(queue: &str, reason: &str) {
+    METRICS.queue_losses.add([], 1);
+    warn!(
+        queue,
+        reason, "this queue is not consumed at present: it is tried again, the others go on"
+    );
+}
+
+pub(crate) fn binding_moved(queue: &str, exchange: &str) {
+    warn!(
+        queue,
+        exchange, "this queue was bound where messages are not due yet: the binding was moved"
+    );
+}
+
+pub(crate) fn binding_not_moved(queue: &str, exchange: &str, reason: &str) {
+    error!(
+        queue,
+        exchange,
+        reason,
+        "this queue gets messages before they are due: its binding could not be moved"
+    );
+}
+
+/// A timeout of the topology file has no queue, for example because `overdue apply` has removed it.
+pub(crate) fn queue_missing(timeout: &str, queue: &str) {
+    warn!(
+        timeout,
+        queue, "this timeout has no queue: it is looked for again, the other timeouts go on"
+    );
+}
+
+/// The broker routes to levels of the topology file no more, for example because `overdue apply` has removed them.
+/// `parked` messages were put there since it was looked last: the alternate exchange may have parked them.
+pub(crate) fn levels_gone(routes: &[String], parked: usize) {
+    let routes = routes.join(",");
+    warn!(
+        routes,
+        parked,
+        "the broker does not route to these levels: messages wait in the others; those that were put there since the last \
+         look are counted as parked"
+    );
+}
+
+pub(crate) fn levels_back(routes: &[String]) {
+    info!(routes = routes.join(","), "the broker routes to these levels again");
+}
+
+pub(crate) fn effect_unusable(effect: &str, reason: &str) {
+    error!(
+        effect,
+        reason, "this effect cannot be used: the messages of its timeouts wait, the others go on"
+    );
+}
+
+pub(crate) fn closing_failed(timeout: &str, orders: usize, reason: &str, retry_in: Duration) {
+    METRICS.closing_failures.add([timeout], 1);
+    error!(
+        timeout,
+        orders,
+        reason,
+        retry_in_ms = millis(retry_in),
+        "orders cannot be closed; their messages are kept and tried again"
+    );
+}
+
+pub(crate) fn closing_again(timeout: &str) {
+    info!(timeout, "orders can be closed again");
+}
+
+pub(crate) fn copies_wait(timeout: &str, messages: usize, reason: &str) {
+    METRICS.copy_failures.add([timeout], 1);
+    warn!(timeout, messages, reason, "messages wait until they can be put back or parked");
+}
+
+pub(crate) fn suspected(timeout: &str, deliveries: u32) {
+    METRICS.suspects.add([timeout], 1);
+    warn!(
+        timeout,
+        deliveries,
+        "messages were delivered again and again without being settled: they are taken one at a time"
+    );
+}
+
+pub(crate) fn guarded(timeout: &str, orders: usize, first_order: &str) {
+    warn!(
+        timeout,
+        orders,
+        first_order,
+        "overdue, and the effect says not_due: their messages come back after the retry levels"
+    );
+}
+
+/// A batch was committed. `path` is what made its orders due, `closures.path`; `timeout` is one or, where the database was
+/// asked for all orders of an effect, those of the effect.
+pub(crate) fn batch_closed(timeout: &str, path: &str, outcomes: &[Outcome], took: Duration) {
+    let labels = [timeout, path];
+    let late = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Closed { late, .. } => Some(*late),
+        _ => None,
+    });
+    METRICS.lateness.observe(labels, late.clone().map(|late| late.as_secs_f64()));
+    METRICS.batch_orders.observe(labels, [number(outcomes.len())]);
+    METRICS.batch_duration.observe(labels, [took.as_secs_f64()]);
+    for (outcome, orders) in labels::counted(outcomes) {
+        METRICS.outcomes.add([timeout, path, outcome], orders);
+    }
+    let (closed, latest) =
+        late.fold((0_usize, Duration::ZERO), |(n, max), late| (n + 1, max.max(late)));
+    observed::closed(latest);
+    let mut states = FinalStates::default();
+    states.add(outcomes.iter().filter_map(Outcome::final_state));
+    debug!(
+        timeout,
+        path,
+        orders = outcomes.len(),
+        closed,
+        %states,
+        took_ms = millis(took),
+        latest_ms = millis(latest),
+        "batch committed"
+    );
+}
+
+/// A message is kept unacked for a short while. Too many for the log.
+pub(crate) fn message_held(timeout: &str) {
+    METRICS.held.add([timeout], 1);
+}
+
+/// The copy of a message that waits again was confirmed. Too many for the log, which has each when it is published.
+pub(crate) fn put_back(timeout: &str) {
+    METRICS.put_back.add([timeout], 1);
+}
+
+pub(crate) fn retried(timeout: &str) {
+    METRICS.retried.add([timeout], 1);
+}
+
+pub(crate) fn delayed(order: &str, routing_key: &str, holds: Duration, attempt: u32) {
+    debug!(order, routing_key, ?holds, attempt, "put back");
+}
+
+/// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
+pub(crate) fn parked(timeout: &str, class: ParkReason, order: &str, reason: &str) {
+    METRICS.parked.add([timeout, class.name()], 1);
+    debug!(order, reason, "parked");
+}
+
+pub(crate) fn parked_by_broker(timeout: &str, class: ParkReason, messages: usize) {
+    METRICS.parked.add([timeout, class.name()], messages);
+    debug!(timeout, messages, reason = class.name(), "parked by the broker");
+}
+
+pub(crate) fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_reason: &str) {
+    warn!(timeout, messages, first_order, first_reason, "parked");
+}
+
+pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_reason: &str) {
+    warn!(
+        effect,
+        orders,
+        first_order,
+        first_reason,
+        "orders fail in the same way and none is closed: it is not their fault, they are tried again later"
+    );
+}
+
+pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duration, blocker: &str) {
+    warn!(
+        effect,
+        orders,
+        locked = named.join(","),
+        longest_ms = millis(longest),
+        blocker,
+        "orders are locked by somebody else: they are tried again until they are free"
+    );
+}
+
+pub(crate) fn due_sql_failed(effect: &str, reason: &str) {
+    error!(effect, reason, "due_sql failed: the effect itself is asked when orders are due");
+}
+
+/// `overdue_sql` found rows that are no orders of ours.
+pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str) {
+    error!(
+        effect,
+        file,
+        rows,
+        example,
+        "overdue_sql gave ids that cannot be order ids: these rows are never swept"
+    );
+}
+
+pub(crate) fn closed_ahead(effect: &str, closed: usize, took: Duration) {
+    debug!(effect, closed, took_ms = millis(took), "orders were closed ahead of their messages");
+}
+
+pub(crate) fn ahead_failed(effect: &str, reason: &str) {
+    debug!(effect, reason, "orders could not be closed ahead of their messages");
+}
+
+/// The sweep closed orders that no message came for; `states`: what the effect calls it.
+pub(crate) fn swept(effect: &str, closed: usize, states: &FinalStates) {
+    warn!(
+        effect,
+        closed,
+        %states,
+        "the sweep closed orders that no message came for: messages were lost or are late"
+    );
+}
+
+pub(crate) fn sweep_failed(effect: &str, reason: &str) {
+    METRICS.sweep_failures.add([effect], 1);
+    error!(effect, reason, "the sweep failed; it is tried again at the next interval");
+}
+
+pub(crate) fn sweep_passed_over(effect: &str, orders: usize, reason: &str) {
+    METRICS.sweep_failures.add([effect], 1);
+    error!(
+        effect,
+        orders, reason, "none of these overdue orders can be closed; the sweep goes on behind them"
+    );
+}
+
+/// All sweeps have ended, by a defect of ours; they begin again after `pause`.
+pub(crate) fn sweep_ended(reason: &str, pause: Duration) {
+    error!(
+        reason,
+        ?pause,
+        "the sweep ended and begins again; this is a defect of overdue: keep the log"
+    );
+}
+
 pub(crate) fn relay_failed(reason: &str) {
     METRICS.relay_failures.add([], 1);
     error!(reason, "the relay failed; the events wait in the outbox");
 }
 
-/// An event name is refused, or not confirmed, from now on; the events with other names go on.
-pub(crate) fn refused(event: &str, reason: &str) {
+pub(crate) fn event_refused(event: &str, reason: &str) {
     METRICS.event_refusals.add([], 1);
     warn!(
         event,
@@ -20,13 +295,11 @@ pub(crate) fn refused(event: &str, reason: &str) {
     );
 }
 
-/// What was refused is published.
-pub(crate) fn accepted(event: &str, events: i64, lasted_ms: i64) {
+pub(crate) fn event_accepted(event: &str, events: i64, lasted_ms: i64) {
     info!(event, events, lasted_ms, "the events that were refused are published");
 }
 
-/// Rows of the outbox that no client can publish.
-pub(crate) fn unpublishable(events: usize, first_id: i64, first_reason: &str) {
+pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &str) {
     METRICS.unpublishable.add([], events);
     error!(
         events,
@@ -36,12 +309,160 @@ pub(crate) fn unpublishable(events: usize, first_id: i64, first_reason: &str) {
     );
 }
 
-/// Rows of the outbox that are published, and stay.
-pub(crate) fn undeletable(events: usize, first_id: i64, reason: &str) {
+pub(crate) fn events_undeletable(events: usize, first_id: i64, reason: &str) {
     warn!(
         events,
         first_id,
         reason,
         "events are published, but their rows cannot be deleted; they are tried again every 30 s, the others go on"
+    );
+}
+
+/// What `schedule()` writes is to be published, and cannot be.
+pub(crate) fn notices_unusable(reason: &str) {
+    warn!(
+        reason,
+        "what schedule() writes is not published: run `overdue database init` as the owner of the schema, or grant what is \
+         missing; `schedule.publish = \"off\"` leaves this line out"
+    );
+}
+
+/// The broker has confirmed notices that were written with `schedule()`.
+pub(crate) fn notices_published(timeout: &str, notices: usize) {
+    METRICS.scheduled.add([timeout], notices);
+    debug!(timeout, notices, "scheduled notices published");
+}
+
+pub(crate) fn notices_failed(reason: &str) {
+    METRICS.schedule_failures.add([], 1);
+    error!(reason, "scheduled notices cannot be published; they wait in scheduled_notices");
+}
+
+pub(crate) fn notices_left(notices: usize, reason: &str) {
+    warn!(notices, reason, "scheduled notices are not taken by the broker: they are tried again");
+}
+
+pub(crate) fn notices_set_aside(notices: usize, first_id: i64, first_reason: &str) {
+    METRICS.schedule_refused.add([], notices);
+    error!(
+        notices,
+        first_id,
+        first_reason,
+        "scheduled notices cannot be published; they are set aside in scheduled_notices_refused"
+    );
+}
+
+pub(crate) fn uncovered_failed(effect: &str, reason: &str) {
+    METRICS.sweep_failures.add([effect], 1);
+    error!(
+        effect,
+        reason,
+        "scheduled_notices cannot be read: overdue orders whose notices were not published wait for the grace period of the sweep"
+    );
+}
+
+pub(crate) fn notices_left_to_another() {
+    info!(
+        "another worker knows a timeout of notices that were set aside: it publishes from now on"
+    );
+}
+
+pub(crate) fn history_deleted(table: &str, rows: u64, kept: Duration) {
+    METRICS.history_deleted.add([], usize::try_from(rows).unwrap_or(usize::MAX));
+    info!(table, rows, kept_days = kept.as_secs() / 86_400, "old rows are deleted");
+}
+
+/// Old rows could not be deleted; `again`: for the same reason as the time before.
+pub(crate) fn history_failed(table: &str, reason: &str, again: bool) {
+    METRICS.history_failures.add([], 1);
+    if !again {
+        warn!(
+            table,
+            reason,
+            "old rows cannot be deleted (worker.keep_history); it is tried again at the next interval, closing goes on"
+        );
+    }
+}
+
+/// A message was taken; `answer` is what the other side said.
+pub(crate) fn alert_sent(alert: &str, about: &str, answer: &str) {
+    METRICS.alert_messages.add([alert, "taken"], 1);
+    info!(alert, about, answer, "alert sent");
+}
+
+/// A message was not taken; closing goes on. `first`: the one before it was.
+pub(crate) fn alert_failed(alert: &str, first: bool, reason: &str, retry_in: Duration) {
+    METRICS.alert_messages.add([alert, "failed"], 1);
+    if first {
+        error!(
+            alert,
+            reason,
+            retry_in_ms = millis(retry_in),
+            "the message of an alert was not taken: it is tried again until it is, and closing goes on; `overdue doctor \
+             --send-alert` tries it at once"
+        );
+    }
+}
+
+/// `/metrics` and the others are served.
+pub(crate) fn listening(address: &str) {
+    info!(address, "serving /metrics, /livez and /readyz");
+}
+
+pub(crate) fn not_listening(address: &str, reason: &str) {
+    warn!(
+        address,
+        reason,
+        "/metrics, /livez and /readyz are not served: choose another address with --listen or worker.listen, an empty one \
+         for none; it is tried again every 5 s, and closing goes on"
+    );
+}
+
+/// The broker differs from the topology file, or does so no more: `findings` that are more than notes.
+pub(crate) fn drift_changed(findings: usize, first: &str) {
+    if findings == 0 {
+        info!("the broker is as the topology file says again");
+    } else {
+        warn!(
+            findings,
+            first, "the broker differs from the topology file: `overdue verify` shows everything"
+        );
+    }
+}
+
+pub(crate) fn stopping(deadline: Duration) {
+    info!(
+        deadline_ms = millis(deadline),
+        "stopping: finishing what is in hand, giving the rest back"
+    );
+}
+
+/// What a worker has done until it stopped: messages, and for `ahead` and `swept` orders.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the fields of the log line, explained at the worker's counters")]
+pub(crate) struct Stopped {
+    pub closed: u64,
+    pub already_final: u64,
+    pub held: u64,
+    pub guarded: u64,
+    pub put_back: u64,
+    pub retried: u64,
+    pub parked: u64,
+    pub ahead: u64,
+    pub swept: u64,
+}
+
+pub(crate) fn stopped(work: Stopped) {
+    info!(
+        closed = work.closed,
+        already_final = work.already_final,
+        held = work.held,
+        guarded = work.guarded,
+        put_back = work.put_back,
+        retried = work.retried,
+        parked = work.parked,
+        ahead = work.ahead,
+        swept = work.swept,
+        "worker stopped"
     );
 }

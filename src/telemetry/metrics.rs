@@ -1,6 +1,14 @@
-//! Every metric of the program. `docs/metrics.md` is this table.
+//! Every metric of the program, with its labels and what it counts. `docs/metrics.md` is this table.
 
-use super::metric::{About, Counter, Gauge, Histogram, Metric};
+use std::sync::LazyLock;
+
+use prometheus::{
+    GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, TextEncoder,
+    core::Collector,
+    proto::{Metric as Series, MetricFamily},
+};
+
+use super::log::LINES;
 
 /// Seconds from the deadline to the commit: goals are in the range of milliseconds, the sweep's finds in that of minutes,
 /// and after an outage hours.
@@ -23,9 +31,9 @@ macro_rules! metrics {
         }
 
         /// What the process counts, over all of its sessions.
-        pub(super) static METRICS: Metrics = Metrics {
-            $($field: $kind::new($name, $names, $($buckets,)? $help),)*
-        };
+        pub(super) static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics {
+            $($field: $kind::new($name, $names, $help, None::<&[f64]>$(.or(Some($buckets)))?),)*
+        });
 
         impl Metrics {
             /// In the order of `docs/metrics.md`.
@@ -129,4 +137,180 @@ metrics! {
 #[must_use]
 pub fn described() -> Vec<About> {
     METRICS.all().into_iter().map(Metric::about).collect()
+}
+
+/// What `/metrics` answers: the text format of Prometheus, version 0.0.4.
+///
+/// <https://prometheus.io/docs/instrumenting/exposition_formats/>
+pub(crate) fn text() -> String {
+    METRICS.log_lines_lost.add([], LINES.lost());
+    let families = METRICS.all().into_iter().flat_map(Metric::collect);
+    // One without any value has nothing to show.
+    let families: Vec<_> = families.filter(|family| !family.get_metric().is_empty()).collect();
+    TextEncoder::new().encode_to_string(&families).unwrap_or_default()
+}
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// With the unit at its end, seconds or a count.
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it counts; the help text of `/metrics`.
+    pub help: &'static str,
+}
+
+/// A metric of any kind.
+pub(super) trait Metric: Sync {
+    fn about(&self) -> About;
+    /// What it has counted until now.
+    fn collect(&self) -> Vec<MetricFamily>;
+}
+
+/// A metric with a value for each combination of the values of its `N` labels.
+pub(super) struct Labelled<V, const N: usize> {
+    about: About,
+    /// None if Prometheus does not take the name or a label.
+    values: Option<V>,
+}
+
+/// Only grows.
+pub(super) type Counter<const N: usize> = Labelled<IntCounterVec, N>;
+/// What was measured last.
+pub(super) type Gauge<const N: usize> = Labelled<GaugeVec, N>;
+/// How many observations were at most so large, for each of its bounds.
+pub(super) type Histogram<const N: usize> = Labelled<HistogramVec, N>;
+
+/// What the kinds differ in.
+pub(super) trait Kind: Collector + Sized {
+    const NAME: &'static str;
+
+    /// `bounds` are those of a histogram.
+    fn make(options: Opts, labels: &[&str], bounds: Option<&[f64]>) -> prometheus::Result<Self>;
+}
+
+impl Kind for IntCounterVec {
+    const NAME: &'static str = "counter";
+
+    fn make(options: Opts, labels: &[&str], _: Option<&[f64]>) -> prometheus::Result<Self> {
+        Self::new(options, labels)
+    }
+}
+
+impl Kind for GaugeVec {
+    const NAME: &'static str = "gauge";
+
+    fn make(options: Opts, labels: &[&str], _: Option<&[f64]>) -> prometheus::Result<Self> {
+        Self::new(options, labels)
+    }
+}
+
+impl Kind for HistogramVec {
+    const NAME: &'static str = "histogram";
+
+    fn make(options: Opts, labels: &[&str], bounds: Option<&[f64]>) -> prometheus::Result<Self> {
+        let buckets = bounds.unwrap_or_default().to_vec();
+        Self::new(HistogramOpts::from(options).buckets(buckets), labels)
+    }
+}
+
+impl<V: Kind, const N: usize> Labelled<V, N> {
+    fn new(
+        name: &'static str,
+        labels: &'static [&'static str; N],
+        help: &'static str,
+        bounds: Option<&[f64]>,
+    ) -> Self {
+        let values = V::make(Opts::new(name, help), labels, bounds).ok();
+        Self { about: About { name, kind: V::NAME, labels, help }, values }
+    }
+
+    /// Every counter or gauge, with the values of its labels in the order of their names' declaration.
+    fn read(&self) -> Vec<(Vec<String>, f64)> {
+        let label = |series: &Series, name: &&str| {
+            let pair = series.get_label().iter().find(|pair| pair.name() == *name);
+            pair.map(|pair| pair.value().to_owned()).unwrap_or_default()
+        };
+        let labels =
+            |series: &Series| self.about.labels.iter().map(|it| label(series, it)).collect();
+        // One of the two is not there, and 0.
+        let value =
+            |series: &Series| series.get_gauge().get_value() + series.get_counter().get_value();
+        let families = Metric::collect(self);
+        let series = families.iter().flat_map(MetricFamily::get_metric);
+        series.map(|series| (labels(series), value(series))).collect()
+    }
+
+    /// The counters or gauges whose labels are like that.
+    pub(super) fn values_of(&self, is: impl Fn(&[String]) -> bool) -> Vec<f64> {
+        let rows = self.read().into_iter().filter(|(labels, _)| is(labels));
+        rows.map(|(_, value)| value).collect()
+    }
+}
+
+impl<V: Kind, const N: usize> Metric for Labelled<V, N> {
+    fn about(&self) -> About {
+        self.about
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.values.as_ref().map(Collector::collect).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Counter<N> {
+    pub(super) fn add(&self, labels: [&str; N], by: usize) {
+        if let Some(values) = &self.values {
+            values.with_label_values(&labels).inc_by(u64::try_from(by).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+impl<const N: usize> Gauge<N> {
+    pub(super) fn set(&self, labels: [&str; N], value: f64) {
+        self.know(labels, Some(value));
+    }
+
+    /// The value, or that it is not known any more.
+    pub(super) fn know(&self, labels: [&str; N], value: Option<f64>) {
+        match (&self.values, value) {
+            (Some(values), Some(value)) => values.with_label_values(&labels).set(value),
+            // It may never have been set.
+            (Some(values), None) => _ = values.remove_label_values(&labels),
+            (None, _) => {}
+        }
+    }
+
+    /// These and no others: what is not among them is not known any more.
+    pub(super) fn replace(&self, rows: &[([&str; N], f64)]) {
+        for (labels, value) in rows {
+            self.set(*labels, *value);
+        }
+        for (labels, _) in self.read() {
+            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+            if let Ok(labels) = <[&str; N]>::try_from(labels)
+                && !rows.iter().any(|(row, _)| *row == labels)
+            {
+                self.know(labels, None);
+            }
+        }
+    }
+}
+
+impl<const N: usize> Histogram<N> {
+    /// Looks its labels up once for all values.
+    pub(super) fn observe(&self, labels: [&str; N], values: impl IntoIterator<Item = f64>) {
+        if let Some(histograms) = &self.values {
+            let histogram = histograms.with_label_values(&labels);
+            values.into_iter().for_each(|value| histogram.observe(value));
+        }
+    }
+}
+
+/// A count as a gauge has it.
+pub(super) fn number(count: impl TryInto<u32>) -> f64 {
+    f64::from(count.try_into().unwrap_or(u32::MAX))
 }

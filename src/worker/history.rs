@@ -64,11 +64,11 @@ impl Walk {
         let mut deleted = 0;
         let done = self.delete(worker, keep, &mut deleted).await;
         if deleted > 0 {
-            telemetry::history::deleted(self.table.name(), deleted, keep);
+            telemetry::history_deleted(self.table.name(), deleted, keep);
         }
         let failure = done.err().map(|error| error_chain(&error));
         if let Some(reason) = &failure {
-            telemetry::history::failed(self.table.name(), reason, self.failure == failure);
+            telemetry::history_failed(self.table.name(), reason, self.failure == failure);
         }
         self.failure = failure;
     }

@@ -39,7 +39,7 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     }
     while !stop.is_requested() {
         if let Err(error) = in_one_session(&worker, &stop).await {
-            telemetry::notices::failed(&error_chain(&error));
+            telemetry::notices_failed(&error_chain(&error));
         }
         pause(&stop, jitter::up_to(worker.timing.backoff_longest)).await;
     }
@@ -108,7 +108,7 @@ impl Leader<'_> {
         while !self.stop.is_requested() {
             if Instant::now() >= ask_at {
                 if self.session.is_wanted().await? {
-                    telemetry::notices::left_to_another();
+                    telemetry::notices_left_to_another();
                     return Ok(());
                 }
                 ask_at = Instant::now() + poll;
@@ -130,7 +130,7 @@ impl Leader<'_> {
                 // Without the database there is no lock.
                 Err(error @ Unpublished::Store(_)) => return Err(error),
                 Err(error) => {
-                    telemetry::notices::failed(&error_chain(&error));
+                    telemetry::notices_failed(&error_chain(&error));
                     pause(self.stop, backoff.pause()).await;
                 }
             }
@@ -144,7 +144,7 @@ impl Leader<'_> {
         if let Some(Left { notices, reason }) = &passed.left
             && why != self.left
         {
-            telemetry::notices::left(*notices, reason);
+            telemetry::notices_left(*notices, reason);
         }
         self.left = why;
         Ok(passed)

@@ -65,7 +65,7 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
     loop {
         let relayed = relay.relay_all(stop, polls).await;
         if let Err(error) = &relayed {
-            telemetry::events::relay_failed(&error_chain(error));
+            telemetry::relay_failed(&error_chain(error));
         }
         tokio::select! {
             () = stop.requested() => return,
@@ -187,12 +187,12 @@ impl Relay<'_> {
 fn report(refusals: &[Refusal], begin: &[String]) {
     let mut never = refusals.iter().filter(|refusal| refusal.waits_for.is_none());
     if let Some(Refusal { row, reason, .. }) = never.next() {
-        telemetry::events::unpublishable(1 + never.count(), *row, reason);
+        telemetry::events_unpublishable(1 + never.count(), *row, reason);
     }
     for event in begin {
         let is_it = |refusal: &&Refusal| refusal.waits_for.as_ref() == Some(event);
         let reason = refusals.iter().find(is_it).map_or("", |refusal| &refusal.reason);
-        telemetry::events::refused(event, reason);
+        telemetry::event_refused(event, reason);
     }
 }
 

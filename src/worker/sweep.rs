@@ -65,7 +65,7 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
         let swept = stop.within(last_page, || {}, sweep.run()).await.unwrap_or(Ok(()));
         sweep.report();
         if let Err(error) = &swept {
-            telemetry::sweep::failed(&effect, &error_chain(error));
+            telemetry::sweep_failed(&effect, &error_chain(error));
         }
         tokio::select! {
             biased;
@@ -101,7 +101,7 @@ impl<'a> Sweep<'a> {
     async fn run(&mut self) -> Result<(), StoreError> {
         if let Err(error) = self.close_uncovered().await {
             // These tables are not what the others are found in.
-            telemetry::notices::uncovered_failed(&self.closer.effect().name, &error_chain(&error));
+            telemetry::uncovered_failed(&self.closer.effect().name, &error_chain(&error));
         }
         let (effect, grace) = (self.closer.effect(), self.worker.settings.sweep_grace);
         let mut position = Position::default();
@@ -140,7 +140,7 @@ impl<'a> Sweep<'a> {
             Err(error) if error.is_answer() && !self.gave_up => {
                 self.gave_up = true;
                 let effect = &self.closer.effect().name;
-                telemetry::sweep::passed_over(effect, ids.len(), &error_chain(&error));
+                telemetry::sweep_passed_over(effect, ids.len(), &error_chain(&error));
                 Ok(None)
             }
             outcomes => {

@@ -35,7 +35,7 @@ pub(in crate::cli) async fn prepare(
     if settings.schedule.publish == PublishScheduled::On
         && let Some(lacks) = store.schedule_lacks().await?
     {
-        telemetry::notices::unusable(&lacks);
+        telemetry::notices_unusable(&lacks);
     }
     let management = match declaring {
         Declaring::Missing => {

@@ -238,10 +238,10 @@ impl Sorted {
 
     fn report(&self) {
         for (timeout, notices) in &self.by_timeout {
-            telemetry::notices::published(timeout, *notices);
+            telemetry::notices_published(timeout, *notices);
         }
         if let Some(first) = self.aside.first() {
-            telemetry::notices::set_aside(self.aside.len(), first.id, &first.reason);
+            telemetry::notices_set_aside(self.aside.len(), first.id, &first.reason);
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn again(worker: &Worker, stop: &Stop, refused: &Notify) {
                     biased;
                     () = stop.requested() => break,
                     due = worker.store.claim_retries(room) => due.unwrap_or_else(|error| {
-                        telemetry::events::relay_failed(&error_chain(&error));
+                        telemetry::relay_failed(&error_chain(&error));
                         Vec::new()
                     }),
                 };
@@ -52,7 +52,7 @@ pub(super) async fn again(worker: &Worker, stop: &Stop, refused: &Notify) {
 
 async fn tried(worker: &Worker, name: Retry, stop: &Stop) {
     if let Err(error) = retry(worker, &name, stop).await {
-        telemetry::events::relay_failed(&error_chain(&error));
+        telemetry::relay_failed(&error_chain(&error));
     }
 }
 

@@ -103,7 +103,7 @@ impl Name<'_> {
     async fn end(&self, joined: i64) -> Result<(), Unpublished> {
         let store = &self.worker.store;
         match store.end_retry(&self.retry.event, joined).await? {
-            Some(lasted_ms) => telemetry::events::accepted(&self.retry.event, joined, lasted_ms),
+            Some(lasted_ms) => telemetry::event_accepted(&self.retry.event, joined, lasted_ms),
             None => store.retry_again(&self.retry.event, true, false).await?,
         }
         Ok(())
@@ -141,7 +141,7 @@ impl Name<'_> {
         store.forget_refused(&published).await?;
         for event in store.regroup_refused(waits_for, &regrouped).await? {
             let reason = regrouped.iter().find(|order| order.event == event);
-            telemetry::events::refused(&event, reason.map_or("", |order| &order.reason));
+            telemetry::event_refused(&event, reason.map_or("", |order| &order.reason));
         }
         round.published = published.len() + regrouped.len();
         match failure {

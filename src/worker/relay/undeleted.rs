@@ -50,7 +50,7 @@ impl Undeleted {
         self.rows.extend(left.iter().copied().take(MOST.saturating_sub(self.rows.len())));
         self.next_try = Some(Instant::now() + self.again);
         if let Some(first) = left.first() {
-            telemetry::events::undeletable(left.len(), *first, reason);
+            telemetry::events_undeletable(left.len(), *first, reason);
         }
         Ok(())
     }

@@ -1,14 +1,120 @@
-//! The log lines of a worker on their way to standard error, written by a thread of its own: where nobody takes them (a
-//! terminal that was stopped with Ctrl-S, a collector that is stuck) they wait, and then they are lost and counted.
-//! Whoever logs waits for nothing.
+//! The log: where its lines go, and what they look like.
+//!
+//! The lines of a worker are written by a thread of its own. If nobody takes them (a terminal that was stopped with Ctrl-S, a
+//! collector that is stuck) they wait, and then they are lost and counted; the worker waits for nothing.
 
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     collections::VecDeque,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
+    panic,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
+
+use tracing::{error, warn};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{MakeWriter, writer::BoxMakeWriter},
+};
+
+use crate::{
+    config::{LogFormat, LogSettings},
+    text::printable_json,
+};
+
+/// Who writes the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// Who logs them: where nobody takes what is on standard error, it waits.
+    AtOnce,
+    /// A thread of its own: where nobody takes them, they are lost, and everything else goes on. [`flush_log`] waits for the
+    /// last ones.
+    Beside,
+}
+
+/// Installs the subscriber; log lines go to standard error.
+///
+/// # Errors
+/// The filter cannot be read, or there is no thread for the log.
+pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), String> {
+    // lapin reports at error level what it returns as well; the one who gets the error says it once.
+    // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
+    let directives = format!("lapin=off,tokio_postgres=warn,{}", settings.filter);
+    let filter = EnvFilter::try_new(directives).map_err(|error| format!("log.filter: {error}"))?;
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let stderr = match writing {
+        Writing::AtOnce => BoxMakeWriter::new(io::stderr),
+        Writing::Beside => {
+            LINES.begin(lines_lost).map_err(|error| format!("the log: {error}"))?;
+            // The usual one waits for standard error.
+            panic::set_hook(Box::new(|what| panicked(&what.to_string(), &Backtrace::capture())));
+            BoxMakeWriter::new(|| Waiting)
+        }
+    };
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colour)
+        // It would say so with `eprintln!`, which panics where standard error is what cannot be written.
+        .log_internal_errors(false);
+    let installed = match settings.format {
+        LogFormat::Text => subscriber.with_target(false).with_writer(stderr).try_init(),
+        LogFormat::Json => subscriber.json().with_writer(AsJsonLines(stderr)).try_init(),
+    };
+    // A test process installs it more than once.
+    installed.or(Ok(()))
+}
+
+/// Waits until every line is written, for a second at the most; whether they are.
+pub(crate) fn flush_log() -> bool {
+    LINES.flush()
+}
+
+/// Waits for the last lines when it is dropped.
+pub(crate) struct LogEnd;
+
+impl Drop for LogEnd {
+    fn drop(&mut self) {
+        let _nobody_takes_them = flush_log();
+    }
+}
+
+fn lines_lost(lines: usize) {
+    warn!(lines, "log lines were lost: standard error did not take them");
+}
+
+fn panicked(what: &str, backtrace: &Backtrace) {
+    if backtrace.status() == BacktraceStatus::Captured {
+        error!(what, %backtrace, "a defect of this program");
+    } else {
+        error!(what, "a defect of this program");
+    }
+}
+
+struct AsJsonLines(BoxMakeWriter);
+
+impl<'a> MakeWriter<'a> for AsJsonLines {
+    type Writer = JsonLines<<BoxMakeWriter as MakeWriter<'a>>::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        JsonLines(self.0.make_writer())
+    }
+}
+
+/// A log of JSON lines, in which orders and brokers put what they like: safe for a terminal as well.
+struct JsonLines<W>(W);
+
+impl<W: Write> Write for JsonLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write_all(printable_json(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// Bytes that may wait; a line has about 200.
 const MOST_BYTES: usize = 1024 * 1024;
@@ -40,7 +146,7 @@ struct Queue {
 }
 
 /// What writes a line into the queue.
-pub(super) struct Waiting;
+struct Waiting;
 
 impl Lines {
     const fn new() -> Self {
@@ -107,13 +213,13 @@ impl Lines {
     ///
     /// # Errors
     /// There is no thread for it.
-    pub(super) fn begin(&'static self, on_loss: fn(usize)) -> io::Result<()> {
+    fn begin(&'static self, on_loss: fn(usize)) -> io::Result<()> {
         let write = move || self.write_to(io::stderr(), on_loss);
         thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)
     }
 
     /// Waits until all are written, for a second at the most; whether they are.
-    pub(super) fn flush(&self) -> bool {
+    fn flush(&self) -> bool {
         let is_left = |queue: &mut Queue| queue.is_writing || !queue.waiting.is_empty();
         let flushed = self.changed.wait_timeout_while(self.queue(), LAST, is_left);
         !flushed.unwrap_or_else(PoisonError::into_inner).1.timed_out()
