@@ -71,7 +71,7 @@ pub fn overdue(arguments: &[&str]) -> Command {
 /// For `apply --wait`, which gives up where no count has fallen for some intervals: on a broker that is slow they come late.
 pub const LATE_COUNTS: (&str, &str) = ("OVERDUE_BROKER__STATISTICS_INTERVAL", "5s");
 
-/// No command of a test takes so long, on the slowest machine: all benchmarks take three minutes on a busy one.
+/// No command of a test takes so long, on the slowest machine.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Runs a command to its end.

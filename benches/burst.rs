@@ -1,0 +1,277 @@
+//! A burst: many orders that are due at one instant, and how long it takes until the last of them is committed; by the worker,
+//! and beside it by plain SQL, a poller, what tutorials show, and the broker alone.
+//!
+//! All close the same orders of the same shop, one after the other in each round, so that a machine that is busy is so for all
+//! of them. Notices are in a level before, each with an `expiration` that ends at the instant.
+
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "`support` is shared, each benchmark uses another part"
+)]
+
+mod support;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use futures_util::{FutureExt, future::try_join_all};
+use overdue::{Publisher, internals::broker::consume::Subscription};
+use support::{
+    Benchmark, Result,
+    closers::{Closer, Running, Way},
+    options::Options,
+    report::Report,
+    rivals::PlainSql,
+    say,
+    shop::{self, Clock, Generator, Notice, Order, Outcome, percentiles},
+    stage::Stage,
+};
+
+const WAYS: [Way; 6] =
+    [Way::Overdue, Way::OverdueX3, Way::PlainSql, Way::Poller, Way::Tutorial, Way::Broker];
+/// The tutorial's design takes many times as long as the others: a sample is enough.
+const TUTORIAL_AT_MOST: usize = 4_000;
+/// Orders that are closed before, so that connections are open and statements planned; and of these what the tutorial needs.
+const WARM_UP: [usize; 2] = [2_000, 100];
+/// From making the orders of the warm-up to their deadline, and the least time for the burst's.
+const SOON: Duration = Duration::from_millis(1_500);
+/// What an order takes to be published and inserted, as a rule.
+const USUAL: Duration = Duration::from_micros(150);
+/// Everything is ready so long before the first notice comes out.
+const MARGIN: Duration = Duration::from_millis(300);
+/// A machine that takes longer to get ready is too slow for so many orders.
+const LONGEST_PREPARATION: Duration = Duration::from_mins(5);
+/// Connections of plain SQL, and orders in a batch.
+const CONNECTIONS: usize = 2;
+const BATCH: usize = 500;
+/// Unsettled deliveries: the most that a quorum queue takes; and deliveries acked at once.
+const PREFETCH: u16 = 2_000;
+const ACKED_AT_ONCE: usize = 200;
+
+/// How long many orders take that are due at one instant
+#[derive(Debug, Parser)]
+struct Burst {
+    /// Orders due at one instant; what tutorials show closes at most 4,000
+    #[arg(long, default_value_t = 20_000)]
+    orders: usize,
+    /// `delay.lead` of the worker's topology, e.g. 12s [default: 2s]
+    #[arg(long)]
+    lead: Option<String>,
+    /// Only these, separated by commas
+    #[arg(long, value_delimiter = ',', value_enum)]
+    only: Vec<Way>,
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    support::run::<Burst>()
+}
+
+impl Benchmark for Burst {
+    fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn shrink(&mut self) {
+        self.orders = 200;
+    }
+
+    async fn measure(&self, stage: &Stage) -> Result<Report> {
+        let (orders, rounds) = (self.orders.max(1), self.options.rounds_or(5));
+        let closers = Closer::all(&WAYS, &self.only, &self.options)?;
+        let publisher = Publisher::connect(&stage.address, "bench: publishing").await?;
+        let what = format!(
+            "{orders} orders of 2 items, 10,000 SKUs by Zipf, due at one instant; took_s is to the last commit (of the broker \
+             alone, the last delivery); medians of {rounds} rounds"
+        );
+        let mut report = Report::new("burst", what, stage);
+        let delays = match &self.lead {
+            // No level may be shorter than twice the lead.
+            Some(lead) => {
+                format!(
+                    "delay.levels = [\"1h\"]\ndelay.lead = \"{lead}\"\nretry.after = [\"1h\"]\n"
+                )
+            }
+            None => {
+                "delay.levels = [\"2s\", \"10s\", \"1h\"]\nretry.after = [\"10s\"]\n".to_owned()
+            }
+        };
+        report.show(closers.iter().map(|closer| &closer.name));
+        let mut preparation = SOON + USUAL * u32::try_from(orders)?;
+        for number in 1..=rounds {
+            for step in 0..closers.len() {
+                // What is first finds the machine in another state.
+                let place = (step + number) % closers.len();
+                let closer = &closers[place];
+                say(&format!("round {number} of {rounds}: {}", closer.name));
+                loop {
+                    shop::reset(&stage.store).await?;
+                    let running = closer.start(stage, place, &delays).await?;
+                    let generator = Generator::new()?;
+                    let mut round = Round {
+                        stage,
+                        publisher: &publisher,
+                        closer,
+                        running,
+                        generator,
+                        preparation,
+                    };
+                    round.warm_up(orders).await?;
+                    let is_measured = round.burst(orders, &mut report).await;
+                    preparation = round.preparation;
+                    round.running.stop().await?;
+                    if is_measured? {
+                        break;
+                    }
+                }
+            }
+        }
+        for ours in closers.iter().filter(|closer| closer.way == Way::Overdue) {
+            for other in closers.iter().filter(|other| other.way != Way::Overdue) {
+                report.compare("took_s", &ours.name, &other.name);
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// One contestant, once.
+struct Round<'a> {
+    stage: &'a Stage,
+    publisher: &'a Publisher,
+    closer: &'a Closer,
+    running: Running,
+    generator: Generator,
+    /// From the choice of the deadline to the deadline: enough to publish and insert everything before.
+    preparation: Duration,
+}
+
+impl Round<'_> {
+    async fn warm_up(&mut self, orders: usize) -> Result<()> {
+        let most = match self.closer.way {
+            Way::PlainSql | Way::Broker => return Ok(()),
+            Way::Tutorial => WARM_UP[1],
+            _ => WARM_UP[0],
+        };
+        self.prepare("warm", orders.min(most), SOON).await?;
+        self.running.until_closed(self.stage).await?;
+        self.running.until_idle(self.stage, self.closer).await
+    }
+
+    /// Publishes and inserts; the orders, and their deadline.
+    async fn prepare(
+        &mut self,
+        name: &str,
+        orders: usize,
+        preparation: Duration,
+    ) -> Result<(Vec<Order>, Instant)> {
+        let clock = Clock::read(&self.stage.store).await?;
+        let due_us = clock.us_in(preparation);
+        let orders = self.generator.orders(name, orders, |_| due_us)?;
+        let route = self.running.long_route()?;
+        let early = if self.closer.is_worker() { route.early } else { Duration::ZERO };
+        let notice = |order| {
+            let (at, route) = (Instant::now(), route.clone());
+            Notice { order, at, route, expires_early: Some(early) }
+        };
+        let with_notices = orders.iter().filter(|_| self.closer.needs_notices());
+        let notices = with_notices.map(notice).collect();
+        let publish = shop::publish(self.publisher, clock, notices);
+        tokio::try_join!(publish, shop::insert(&self.stage.store, &orders))?;
+        Ok((orders, clock.instant(due_us)))
+    }
+
+    /// Whether it was measured; otherwise the deadline came before everything was ready, and the next time there is more time.
+    async fn burst(&mut self, orders: usize, report: &mut Report) -> Result<bool> {
+        let is_tutorial = self.closer.way == Way::Tutorial;
+        let count = if is_tutorial { orders.min(TUTORIAL_AT_MOST) } else { orders };
+        let began = Instant::now();
+        let (orders, due) = self.prepare("burst", count, self.preparation).await?;
+        let lead =
+            if self.closer.is_worker() { self.running.long_route()?.early } else { Duration::ZERO };
+        let first = due.checked_sub(lead + MARGIN).unwrap_or(due);
+        if Instant::now() > first {
+            self.preparation = began.elapsed() * 3 / 2 + SOON + lead;
+            if self.preparation > LONGEST_PREPARATION {
+                return Err(format!("{count} orders were not ready in time").into());
+            }
+            // What was prepared for nothing would be counted with the next burst.
+            if self.closer.way == Way::Broker {
+                self.receive(count).await?;
+            } else if self.closer.needs_notices() {
+                self.running.until_closed(self.stage).await?;
+                self.running.until_idle(self.stage, self.closer).await?;
+            }
+            return Ok(false);
+        }
+        // What is counted begins at the same moment for all.
+        tokio::time::sleep_until(first.into()).await;
+        let before = self.stage.meters.read(&self.running.process_ids());
+        let mut received = Vec::new();
+        match self.closer.way {
+            Way::PlainSql => self.plain_sql(&orders, due).await?,
+            Way::Broker => received = self.receive(count).await?,
+            _ => {
+                tokio::time::sleep_until(due.into()).await;
+                self.running.until_closed(self.stage).await?;
+            }
+        }
+        self.running.until_idle(self.stage, self.closer).await?;
+        let after = self.stage.meters.read(&self.running.process_ids());
+        let outcome = if self.closer.way == Way::Broker {
+            let late = received.iter().map(|at| at.saturating_duration_since(due));
+            let late = percentiles(["late_p50_ms", "late_p99_ms", "late_max_ms"], late);
+            Outcome { late, ..Outcome::default() }
+        } else {
+            Outcome::read(self.stage, "burst", count, self.closer.audits()).await?
+        };
+        let name = &self.closer.name;
+        let took_s = outcome.late.iter().map(|(_, ms)| ms / 1_000.0).fold(0.0, f64::max);
+        report.add(name, [("took_s", took_s)]);
+        report.add(name, outcome.late.into_iter().filter(|(name, _)| *name != "late_max_ms"));
+        report.add(name, before.until(&after));
+        report.add(name, self.running.peak());
+        report
+            .note(name, &if is_tutorial { format!("a sample of {count}") } else { outcome.paths });
+        report.wrong(name, outcome.wrong);
+        Ok(true)
+    }
+
+    /// Each connection the same number of orders, in batches.
+    async fn plain_sql(&self, orders: &[Order], due: Instant) -> Result<()> {
+        let ids: Vec<&str> = orders.iter().map(|order| order.id.as_str()).collect();
+        let share = ids.len().div_ceil(CONNECTIONS).max(1);
+        let close = async |ids: &[&str]| {
+            let mut plain_sql = PlainSql::open(&self.stage.store).await?;
+            tokio::time::sleep_until(due.into()).await;
+            for ids in ids.chunks(BATCH) {
+                plain_sql.close(ids).await?;
+            }
+            Result::Ok(())
+        };
+        try_join_all(ids.chunks(share).map(close)).await.map(drop)
+    }
+
+    /// When each of `messages` was received; all of them are acked.
+    async fn receive(&self, messages: usize) -> Result<Vec<Instant>> {
+        let (link, queue) = (&self.running.link, &self.running.queue);
+        let mut subscription = Subscription::open(link, queue, PREFETCH).await?;
+        let mut received = Vec::with_capacity(messages);
+        while received.len() < messages {
+            let mut last = subscription.next().await?;
+            received.push(Instant::now());
+            for _ in 1..ACKED_AT_ONCE {
+                let Some(next) = subscription.next().now_or_never() else { break };
+                last = next?;
+                received.push(Instant::now());
+            }
+            subscription.ack_through(last.tag).await?;
+        }
+        Ok(received)
+    }
+}

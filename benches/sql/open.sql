@@ -1,2 +1,0 @@
--- bench_open: whether an order is unpaid, found by index. -> boolean
-SELECT EXISTS (SELECT FROM orders WHERE status = 'unpaid')

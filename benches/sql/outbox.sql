@@ -1,2 +1,0 @@
--- bench_outbox: whether events wait to be published. -> boolean
-SELECT EXISTS (SELECT FROM outbox)

@@ -1,0 +1,236 @@
+//! What closes the orders: the worker as it is run, and what others build in its place.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::ValueEnum;
+use lapin::{Channel, options::QueueDeclareOptions, types::FieldTable};
+use overdue::{Delay, Route, Topology, internals::broker::Link};
+
+use super::{
+    Result, options::Options, process::Process, report::Number, stage::Stage, until,
+    usage::memory_mib,
+};
+
+/// The only timeout of each topology.
+pub const TIMEOUT: &str = "unpaid";
+/// Longer than any notice waits whose `expiration` says how long.
+const LONG: Duration = Duration::from_hours(1);
+/// Between two looks: they cost the database a little, in the same way whoever closes the orders.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// After the last message was taken from the queue: until it is acked.
+const ACKS: Duration = Duration::from_millis(300);
+
+/// A way of closing orders, in the order in which they are measured and shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// `overdue run` as a process of its own, with default settings
+    Overdue,
+    /// Three of them, which share the work
+    #[value(name = "overdue-x3")]
+    OverdueX3,
+    /// With `events.publish = false`: no outbox row is written, and nothing is published
+    OverdueNoEvents,
+    /// Batches on two connections, all ids known, without messages: the floor
+    PlainSql,
+    /// Looks in the database every 10 ms
+    Poller,
+    /// One message, one transaction, one ack; no audit row and no event
+    Tutorial,
+    /// A consumer that only acks
+    Broker,
+}
+
+/// A way of closing orders, with the program that is started for it.
+#[derive(Clone, Debug)]
+pub struct Closer {
+    pub way: Way,
+    program: PathBuf,
+    pub name: String,
+}
+
+impl Way {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Overdue => "overdue",
+            Self::OverdueX3 => "overdue x3",
+            Self::OverdueNoEvents => "overdue, no events",
+            Self::PlainSql => "plain SQL, 2 connections",
+            Self::Poller => "poller, every 10 ms",
+            Self::Tutorial => "tutorial, one by one",
+            Self::Broker => "broker alone",
+        }
+    }
+}
+
+impl Closer {
+    /// Those of `ways` that `only` names, or all; a worker once for each program.
+    pub fn all(ways: &[Way], only: &[Way], options: &Options) -> Result<Vec<Self>> {
+        let mut closers = Vec::new();
+        for &way in ways.iter().filter(|way| only.is_empty() || only.contains(way)) {
+            if matches!(way, Way::Overdue | Way::OverdueX3 | Way::OverdueNoEvents) {
+                closers.extend(options.programs().into_iter().map(|(program, label)| Self {
+                    way,
+                    program,
+                    name: format!("{}{label}", way.title()),
+                }));
+            } else {
+                let program = std::env::current_exe()?;
+                closers.push(Self { way, program, name: way.title().to_owned() });
+            }
+        }
+        if closers.is_empty() {
+            Err("none of those in --only is measured here".into())
+        } else {
+            Ok(closers)
+        }
+    }
+
+    pub fn is_worker(&self) -> bool {
+        matches!(self.way, Way::Overdue | Way::OverdueX3 | Way::OverdueNoEvents)
+    }
+
+    /// Whether its orders have notices.
+    pub fn needs_notices(&self) -> bool {
+        self.is_worker() || matches!(self.way, Way::Tutorial | Way::Broker)
+    }
+
+    /// Whether it writes a row into `closures` for each order.
+    pub fn audits(&self) -> bool {
+        self.way != Way::Tutorial
+    }
+
+    /// Starts it, with a topology of its own: what `delays` says, after the name.
+    pub async fn start(&self, stage: &Stage, place: usize, delays: &str) -> Result<Running> {
+        let timeout = format!("[[timeout]]\nname = \"{TIMEOUT}\"\nafter = \"1h\"\n");
+        let text = format!("name = \"bench-{place}\"\n{delays}{timeout}");
+        let (topology, file) = stage.topology(&text).await?;
+        let queue = format!("{}.{TIMEOUT}", topology.name);
+        let mut environment = stage.environment.clone();
+        environment.push(("OVERDUE_TOPOLOGY", file));
+        let rival = |name| ["--rival", name, "--target", &queue, "--schema", &stage.name];
+        let processes = match self.way {
+            Way::Overdue => vec![Process::start(&self.program, &["run"], &environment)?],
+            Way::OverdueX3 => (0..3)
+                .map(|_| Process::start(&self.program, &["run"], &environment))
+                .collect::<Result<_>>()?,
+            Way::OverdueNoEvents => {
+                environment.push(("OVERDUE_EVENTS__PUBLISH", "false".to_owned()));
+                vec![Process::start(&self.program, &["run"], &environment)?]
+            }
+            Way::Poller => vec![Process::start(&self.program, &rival("poller"), &environment)?],
+            Way::Tutorial => vec![Process::start(&self.program, &rival("tutorial"), &environment)?],
+            Way::PlainSql | Way::Broker => Vec::new(),
+        };
+        let link = Link::open(&stage.address, "bench: looking").await?;
+        let channel = link.channel().await?;
+        let mut running = Running { processes, link, channel, queue, topology };
+        if self.is_worker() || self.way == Way::Tutorial {
+            running.until_all_consume().await?;
+        }
+        Ok(running)
+    }
+}
+
+/// What closes orders, and runs.
+pub struct Running {
+    /// None for what is a part of this process.
+    processes: Vec<Process>,
+    /// For looking at queues, and for the consumer that only acks.
+    pub link: Link,
+    channel: Channel,
+    /// Where notices come out.
+    pub queue: String,
+    pub topology: Topology,
+}
+
+impl Running {
+    /// What closes the orders: processes of its own, or this one.
+    pub fn process_ids(&self) -> Vec<u32> {
+        if self.processes.is_empty() {
+            return vec![std::process::id()];
+        }
+        self.processes.iter().map(Process::id).collect()
+    }
+
+    /// The most memory that its own processes had.
+    pub fn peak(&self) -> Option<Number> {
+        let memory = self.processes.iter().map(|process| memory_mib(process.id(), "VmHWM"));
+        (!self.processes.is_empty()).then(|| ("peak_mib", memory.sum()))
+    }
+
+    /// Through a level that holds notices longer than any of them waits.
+    pub fn long_route(&self) -> Result<Route> {
+        Ok(self.topology.route(TIMEOUT, &Delay::exactly(LONG))?)
+    }
+
+    /// Messages and consumers of a queue.
+    pub async fn counts(&self, queue: &str) -> Result<(u32, u32)> {
+        counts(&self.channel, queue).await
+    }
+
+    async fn until_all_consume(&mut self) -> Result<()> {
+        let expected = u32::try_from(self.processes.len())?;
+        until("nobody consumes the notices", LOOK_EVERY, async || {
+            self.check()?;
+            Ok((self.counts(&self.queue).await?.1 >= expected).then_some(()))
+        })
+        .await
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(Process::check)
+    }
+
+    /// Waits until no order is unpaid.
+    pub async fn until_closed(&mut self, stage: &Stage) -> Result<()> {
+        const SQL: &str = "SELECT EXISTS (SELECT FROM orders WHERE status = 'unpaid')";
+        self.until_no(stage, "there are still unpaid orders", SQL).await
+    }
+
+    /// Waits until it has nothing more to do: no notice waits, and no event of those that it publishes.
+    pub async fn until_idle(&mut self, stage: &Stage, closer: &Closer) -> Result<()> {
+        const SQL: &str = "SELECT EXISTS (SELECT FROM outbox)";
+        if closer.needs_notices() {
+            let waiting = self.topology.delay_queues().map(|(_, queue)| queue);
+            for queue in waiting.chain([self.queue.clone()]).collect::<Vec<_>>() {
+                until("there are still messages", LOOK_EVERY, async || {
+                    self.check()?;
+                    Ok((self.counts(&queue).await?.0 == 0).then_some(()))
+                })
+                .await?;
+            }
+        }
+        if matches!(closer.way, Way::Overdue | Way::OverdueX3) {
+            self.until_no(stage, "there are still events in the outbox", SQL).await?;
+        }
+        tokio::time::sleep(ACKS).await;
+        Ok(())
+    }
+
+    async fn until_no(&mut self, stage: &Stage, what: &str, sql: &str) -> Result<()> {
+        let client = stage.store.client().await?;
+        let statement = client.prepare_cached(sql).await?;
+        until(what, LOOK_EVERY, async || {
+            self.check()?;
+            Ok((!client.query_one(&statement, &[]).await?.get::<_, bool>(0)).then_some(()))
+        })
+        .await
+    }
+
+    /// Ends it.
+    pub async fn stop(self) -> Result<()> {
+        for process in self.processes {
+            process.stop().await?;
+        }
+        self.link.close().await;
+        Ok(())
+    }
+}
+
+/// Messages and consumers of a queue.
+pub async fn counts(channel: &Channel, queue: &str) -> Result<(u32, u32)> {
+    let options =
+        QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
+    let found = channel.queue_declare(queue.into(), options, FieldTable::default()).await?;
+    Ok((found.message_count(), found.consumer_count()))
+}

@@ -1,0 +1,92 @@
+//! The options that every benchmark has.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::rivals::Rival;
+
+/// In which form the result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    Text,
+    Json,
+}
+
+/// The options that every benchmark has. It works in a virtual host and a schema of its own, which are removed at its end.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// As small as it gets: whether everything runs, and nothing about speed
+    #[arg(long)]
+    pub quick: bool,
+    /// Rounds of each; every one begins with another
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Form,
+    /// Programs whose `overdue run` is measured, e.g. of two versions [default: the one that was built with this]
+    #[arg(long, value_name = "FILE")]
+    pub program: Vec<PathBuf>,
+    /// Container of the database, for its CPU time [default: the one that publishes its port]
+    #[arg(long, value_name = "NAME")]
+    pub database_container: Option<String>,
+    /// Container of the broker, for its CPU time [default: the one that publishes its port]
+    #[arg(long, value_name = "NAME")]
+    pub broker_container: Option<String>,
+    /// An administrator of the broker; its virtual host is replaced
+    #[arg(
+        long,
+        env = "OVERDUE_BROKER__URL",
+        hide_env_values = true,
+        default_value = "amqp://admin:admin@127.0.0.1:28672/%2f"
+    )]
+    pub broker_url: String,
+    /// The management API
+    #[arg(
+        long,
+        env = "OVERDUE_BROKER__MANAGEMENT_URL",
+        hide_env_values = true,
+        default_value = "http://admin:admin@127.0.0.1:28673"
+    )]
+    pub management_url: String,
+    /// The database; its user may create schemas
+    #[arg(
+        long,
+        env = "OVERDUE_DATABASE__URL",
+        hide_env_values = true,
+        default_value = "postgres://overdue:overdue@127.0.0.1:28432/overdue?sslmode=disable"
+    )]
+    pub database_url: String,
+    /// What this process is to do instead of measuring
+    #[arg(long, hide = true, value_enum)]
+    pub rival: Option<Rival>,
+    /// The queue or exchange of a rival
+    #[arg(long, hide = true, default_value = "")]
+    pub target: String,
+    /// Messages of a rival
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub count: usize,
+    /// The schema of a rival
+    #[arg(long, hide = true, default_value = "")]
+    pub schema: String,
+    /// What cargo passes to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Options {
+    /// Rounds that count; one where everything is small.
+    pub fn rounds_or(&self, usual: usize) -> usize {
+        self.rounds.unwrap_or(if self.quick { 1 } else { usual }).max(1)
+    }
+
+    /// Each program whose worker is measured, and how it is told from the others.
+    pub fn programs(&self) -> Vec<(PathBuf, String)> {
+        if self.program.is_empty() {
+            return vec![(env!("CARGO_BIN_EXE_overdue").into(), String::new())];
+        }
+        let labelled = |file: &PathBuf| (file.clone(), format!(" ({})", file.display()));
+        self.program.iter().map(labelled).collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! The result of a benchmark: named lines of numbers, each measured in several rounds; as a table and as JSON.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::Serialize;
+
+use super::{Result, options::Form, stage::Stage};
+
+/// The median of the rounds, and how far they are apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The one in the middle; of an even number the greater.
+    pub median: f64,
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of no round it is 0.
+    pub fn of(rounds: &[f64]) -> Self {
+        let mut rounds = rounds.to_vec();
+        rounds.sort_by(f64::total_cmp);
+        let at = |place: usize| rounds.get(place).copied().unwrap_or_default();
+        let most = rounds.last().copied().unwrap_or_default();
+        Self { median: at(rounds.len() / 2), least: at(0), most }
+    }
+}
+
+/// A number with its unit at the end, e.g. `took_s`.
+pub type Number = (&'static str, f64);
+
+/// What was measured of one contestant.
+#[derive(Clone, Debug, Serialize)]
+struct Line {
+    name: String,
+    numbers: BTreeMap<&'static str, Spread>,
+    /// What is to be known of it.
+    note: String,
+    #[serde(skip)]
+    rounds: BTreeMap<&'static str, Vec<f64>>,
+}
+
+/// How one line compares with another: the medians divided.
+#[derive(Clone, Debug, Serialize)]
+struct Ratio {
+    number: &'static str,
+    line: String,
+    to: String,
+    ratio: f64,
+}
+
+/// The result of a benchmark.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    benchmark: &'static str,
+    /// What was measured, and how often.
+    what: String,
+    /// Cores, versions and settings that the numbers depend on.
+    on: String,
+    /// Whose CPU time is not counted.
+    not_counted: Vec<&'static str>,
+    lines: Vec<Line>,
+    ratios: Vec<Ratio>,
+    /// What must not be: orders closed early, twice or not at all, stock that is not right, messages that are lost.
+    wrong: Vec<String>,
+    #[serde(skip)]
+    columns: Vec<&'static str>,
+}
+
+impl Report {
+    /// Nothing is measured yet.
+    pub fn new(benchmark: &'static str, what: String, stage: &Stage) -> Self {
+        Self {
+            benchmark,
+            what,
+            on: stage.server.to_string(),
+            not_counted: stage.meters.not_counted(),
+            lines: Vec::new(),
+            ratios: Vec::new(),
+            wrong: Vec::new(),
+            columns: Vec::new(),
+        }
+    }
+
+    /// Shows these in this order, whatever is measured first.
+    pub fn show(&mut self, names: impl IntoIterator<Item = impl AsRef<str>>) {
+        for name in names {
+            self.line(name.as_ref());
+        }
+    }
+
+    /// A round was measured.
+    pub fn add(&mut self, name: &str, numbers: impl IntoIterator<Item = Number>) {
+        let line = self.line(name);
+        for (number, value) in numbers {
+            self.lines[line].rounds.entry(number).or_default().push(value);
+            let spread = Spread::of(&self.lines[line].rounds[number]);
+            self.lines[line].numbers.insert(number, spread);
+            if !self.columns.contains(&number) {
+                self.columns.push(number);
+            }
+        }
+    }
+
+    /// What is to be known of a line.
+    pub fn note(&mut self, name: &str, note: &str) {
+        let line = self.line(name);
+        note.clone_into(&mut self.lines[line].note);
+    }
+
+    /// What must not be.
+    pub fn wrong(&mut self, name: &str, wrong: impl IntoIterator<Item = String>) {
+        self.wrong.extend(wrong.into_iter().map(|wrong| format!("{name}: {wrong}")));
+    }
+
+    /// Compares a number of one line with that of another, where both were measured.
+    pub fn compare(&mut self, number: &'static str, line: &str, to: &str) {
+        let median = |name: &str| {
+            let line = self.lines.iter().find(|line| line.name == name)?;
+            Some(line.numbers.get(number)?.median).filter(|median| *median > 0.0)
+        };
+        if let (Some(ours), Some(other)) = (median(line), median(to)) {
+            let (line, to) = (line.to_owned(), to.to_owned());
+            self.ratios.push(Ratio { number, line, to, ratio: ours / other });
+        }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_right(&self) -> bool {
+        self.wrong.is_empty()
+    }
+
+    /// Writes it to standard output.
+    #[allow(clippy::print_stdout, reason = "the result")]
+    pub fn print(&self, form: Form) -> Result<()> {
+        match form {
+            Form::Text => print!("{}", self.text()?),
+            Form::Json => println!("{}", serde_json::to_string_pretty(self)?),
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, name: &str) -> usize {
+        let place = self.lines.iter().position(|line| line.name == name);
+        place.unwrap_or_else(|| {
+            let name = name.to_owned();
+            let (numbers, rounds) = (BTreeMap::new(), BTreeMap::new());
+            self.lines.push(Line { name, numbers, note: String::new(), rounds });
+            self.lines.len() - 1
+        })
+    }
+
+    fn text(&self) -> Result<String> {
+        let mut out = format!("{}\n{}\n\n", self.what, self.on);
+        let mut table = vec![vec![String::new()]];
+        table[0].extend(self.columns.iter().map(|&column| column.to_owned()));
+        for line in &self.lines {
+            let mut cells = vec![line.name.clone()];
+            cells.extend(self.columns.iter().enumerate().map(|(place, column)| {
+                line.numbers
+                    .get(column)
+                    .map_or("-".to_owned(), |number| cell(place, column, number))
+            }));
+            cells.push(line.note.clone());
+            table.push(cells);
+        }
+        let width = |place: usize| {
+            let cells = table.iter().filter_map(|row| row.get(place));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        };
+        for row in &table {
+            write!(out, "{:1$}", row[0], width(0))?;
+            for (place, cell) in row.iter().enumerate().skip(1) {
+                // Notes are of any length.
+                let width = if place > self.columns.len() { 0 } else { width(place) };
+                write!(out, "  {cell:>width$}")?;
+            }
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+        }
+        out.push('\n');
+        for name in &self.not_counted {
+            writeln!(
+                out,
+                "CPU of the {name}: not counted, it runs in no container that can be seen from here"
+            )?;
+        }
+        for Ratio { number, line, to, ratio } in &self.ratios {
+            writeln!(out, "{number}, {line} : {to} = {ratio:.2}")?;
+        }
+        for wrong in &self.wrong {
+            writeln!(out, "WRONG: {wrong}")?;
+        }
+        if self.is_right() {
+            writeln!(out, "nothing is wrong")?;
+        }
+        Ok(out)
+    }
+}
+
+/// The first column with its spread; of what the host took, the most.
+fn cell(place: usize, column: &str, Spread { median, least, most }: &Spread) -> String {
+    if column == "stolen_percent" {
+        return format!("{most:.1}");
+    }
+    if place == 0 && least < most {
+        return format!("{} ({} to {})", shown(*median), shown(*least), shown(*most));
+    }
+    shown(*median)
+}
+
+/// With three digits that count.
+fn shown(number: f64) -> String {
+    match number {
+        number if number >= 100.0 || number == 0.0 => format!("{number:.0}"),
+        number if number >= 10.0 => format!("{number:.1}"),
+        number => format!("{number:.2}"),
+    }
+}

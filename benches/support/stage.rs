@@ -1,0 +1,129 @@
+//! A virtual host and a schema of a benchmark's own, and the topologies in it.
+
+use std::fmt;
+
+use overdue::{BrokerAddress, Management, Store, Topology, TopologyChange};
+use rabbitmq_http_client::{
+    api::{Client, ClientBuilder},
+    requests::VirtualHostParams,
+};
+use tempfile::TempDir;
+use url::Url;
+
+use super::{Result, options::Options, say, usage::Meters};
+
+/// For what a benchmark does itself: inserting, looking, and plain SQL.
+const CONNECTIONS: usize = 8;
+
+/// What a benchmark works on.
+pub struct Stage {
+    pub address: BrokerAddress,
+    pub management: Management,
+    pub store: Store,
+    pub meters: Meters,
+    pub server: Server,
+    /// For files of a round.
+    pub folder: TempDir,
+    /// How a process of its own reaches the same broker, database and schema.
+    pub environment: Vec<(&'static str, String)>,
+    /// Of both virtual host and schema.
+    pub name: String,
+    api: Client<String, String, String>,
+}
+
+impl Stage {
+    /// Makes both.
+    pub async fn open(options: &Options) -> Result<Self> {
+        let name = format!("overdue_bench_{}", std::process::id());
+        let mut broker = Url::parse(&options.broker_url)?;
+        broker.set_path(&format!("/{name}"));
+        let address = BrokerAddress::parse(broker.as_str(), Some(&options.management_url))?;
+        let url = Url::parse(&options.management_url)?;
+        let endpoint = format!("{}/api", url.origin().ascii_serialization());
+        let password = url.password().unwrap_or_default().to_owned();
+        let api = ClientBuilder::new().with_endpoint(endpoint);
+        let api = api.with_basic_auth_credentials(url.username().to_owned(), password).build()?;
+        let store = Store::new(&options.database_url, &name, CONNECTIONS)?;
+        let server = Server::read(&store).await?;
+        api.create_vhost(&VirtualHostParams::named(&name)).await?;
+        let environment = vec![
+            ("OVERDUE_BROKER__URL", broker.to_string()),
+            ("OVERDUE_BROKER__MANAGEMENT_URL", options.management_url.clone()),
+            ("OVERDUE_DATABASE__URL", options.database_url.clone()),
+            ("OVERDUE_DATABASE__SEARCH_PATH", name.clone()),
+            ("OVERDUE_LOG__FILTER", "warn".to_owned()),
+            // One port is not for several workers.
+            ("OVERDUE_WORKER__LISTEN", String::new()),
+        ];
+        let stage = Self {
+            management: Management::new(&address)?,
+            address,
+            store,
+            meters: Meters::find(options),
+            server,
+            folder: tempfile::tempdir()?,
+            environment,
+            name,
+            api,
+        };
+        say(&format!("in the virtual host and the schema {}", stage.name));
+        if let Err(error) = stage.store.init(&stage.name, true).await {
+            stage.close().await?;
+            return Err(error.into());
+        }
+        Ok(stage)
+    }
+
+    /// Deletes both.
+    pub async fn close(&self) -> Result<()> {
+        let drop = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name);
+        let dropped = self.store.run_script("drop_schema", &drop).await;
+        self.api.delete_vhost(&self.name, true).await?;
+        Ok(dropped?)
+    }
+
+    /// Declares a topology; gives it, and its file.
+    pub async fn topology(&self, text: &str) -> Result<(Topology, String)> {
+        let topology = Topology::parse(text).map_err(|wrong| format!("{wrong:?}"))?;
+        TopologyChange::new(&self.management, &topology).apply().await?;
+        let file = self.folder.path().join(format!("{}.toml", topology.name));
+        std::fs::write(&file, text)?;
+        Ok((topology, file.display().to_string()))
+    }
+}
+
+/// Cores, versions and settings that the numbers depend on.
+pub struct Server {
+    version: String,
+    fsync: String,
+    synchronous_commit: String,
+    /// `track_commit_timestamp`: whether lateness ends with the commit.
+    pub commit_times: bool,
+}
+
+impl Server {
+    async fn read(store: &Store) -> Result<Self> {
+        const SQL: &str = "SELECT current_setting('server_version'), current_setting('fsync'), \
+            current_setting('synchronous_commit'), current_setting('track_commit_timestamp')::boolean";
+        let row = store.client().await?.query_one(SQL, &[]).await?;
+        Ok(Self {
+            version: row.get(0),
+            fsync: row.get(1),
+            synchronous_commit: row.get(2),
+            commit_times: row.get(3),
+        })
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, fsync, synchronous_commit, commit_times } = self;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let late =
+            if *commit_times { "commit" } else { "statement: track_commit_timestamp is off" };
+        write!(
+            f,
+            "{cores} cores, PostgreSQL {version}, fsync {fsync}, synchronous_commit {synchronous_commit}; late is to the {late}"
+        )
+    }
+}
