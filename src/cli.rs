@@ -53,56 +53,34 @@ pub(crate) struct Cli {
     command: Command,
 }
 
+/// What each does stands at its type.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check the topology file, without a broker
     Check(check::Check),
-    /// Draw the topology, with --live what waits in it
     Graph(graph::Graph),
-    /// Show what would change on the broker, and what waits there
     Plan(plan::PlanArgs),
-    /// Bring the topology to the broker; again and again without effect
     Apply(apply::Apply),
-    /// Look for differences from the topology, policies that override it, and dead letters that are stuck
     Verify(verify::Verify),
-    /// Free the dead letters of a queue, once what held them is fixed
     Unblock(unblock::Unblock),
-    /// Look at broker, database and machine, and say what to fix
     Doctor(doctor::Doctor),
-    /// Declare the topology, then close overdue orders until SIGTERM
     Run(run::Run),
-    /// Ask the worker of this machine whether it is ready: exit code 0, or 1 and one line
     Health(health::Health),
-    /// One screen: are orders closed on time, if not why, and what to type
     Status(status::Status),
-    /// Look into the parking lot, put messages back, drop them
     #[command(subcommand)]
     Parked(parked::Parked),
-    /// Publish a notice for every open order: the broker has lost them, or is a new one; shows them first, and asks
     Rebuild(rebuild::Rebuild),
-    /// Publish due notices: one, or many as JSON lines from standard input
     Publish(publish::Publish),
-    /// Show the way of a notice: exchange, routing key, queues, and when it is due; without a broker
     Explain(explain::Explain),
-    /// Look at the SQL of effects
     #[command(subcommand)]
     Effect(effect::EffectCommand),
-    /// Write topology.toml, overdue.toml and the SQL of an effect to start from
     Init(init::Init),
-    /// Play orders, payments and deadlines against a real worker, and check every invariant
     Demo(demo::DemoArgs),
-    /// Prepare the database
     #[command(subcommand)]
     Database(database::Database),
-    /// Print the least rights of publisher, worker and topology administrator
     Permissions(permissions::Permissions),
-    /// Print the topology for other tools: definitions, rabbitmqadmin, Terraform, Kubernetes
     Export(export::Export),
-    /// Guide the way from an exchange of the delayed message plugin to one that needs no plugin
     ExitPlugin(exit_plugin::ExitPlugin),
-    /// Show the settings in effect, without passwords
     Config(setup::Config),
-    /// Write completions, manual pages and schemas
     #[command(subcommand)]
     Generate(generate::Generate),
 }

@@ -33,7 +33,7 @@ use crate::{
 /// How often it says how far it is if nobody looks at a bar: a pipeline takes silence for a hang.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 
-/// Bring the topology to the broker
+/// Bring the topology to the broker, again and again without effect; shows the plan first, and asks
 #[derive(Debug, Args)]
 pub(super) struct Apply {
     /// A plan saved by `overdue plan --save`: carried out exactly, or refused when the broker has changed

@@ -33,7 +33,7 @@ const TRIED: i64 = 20;
 /// Look at the SQL of effects
 #[derive(Debug, Subcommand)]
 pub(super) enum EffectCommand {
-    /// Run an effect on overdue orders in a transaction that is rolled back, and explain its plan
+    /// Run an effect on overdue orders in a transaction that is rolled back, and explain its plan; exits with 2 if it fails
     Check(Check),
 }
 

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Show the way of a notice: exchange, routing key, queues, and when it is due
+/// Show the way of a notice: exchange, routing key, queues, and when it is due; without a broker
 #[derive(Debug, Args)]
 pub(super) struct Explain {
     #[command(flatten)]

@@ -11,7 +11,7 @@ use crate::{
     topology::Topology,
 };
 
-/// Print the topology for other tools
+/// Print the topology for other tools: definitions, rabbitmqadmin, Terraform, Kubernetes
 #[derive(Debug, Args)]
 pub(super) struct Export {
     /// For which tool

@@ -10,7 +10,7 @@ use crate::{
     graph::{self, Live, dot, mermaid, svg},
 };
 
-/// Draw the topology
+/// Draw the topology, with --live what waits in it
 #[derive(Debug, Args)]
 pub(super) struct Graph {
     /// The language of the picture

@@ -41,11 +41,8 @@ const LOCK_PURPOSE: &str = "overdue parked: holds the lock of a parking lot";
 /// Look into the parking lot, put messages back, drop them
 #[derive(Debug, Subcommand)]
 pub(super) enum Parked {
-    /// What lies there, why, and what its orders are now; takes nothing out
     List(list::List),
-    /// Put messages back whose orders are not final; shows what it would do, and asks
     Replay(replay_and_drop::Replay),
-    /// Take messages out for good, and record them in the database; shows them, and asks
     Drop(replay_and_drop::DropMessages),
 }
 

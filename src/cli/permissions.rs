@@ -13,8 +13,9 @@ use crate::{
     permissions::{Request, Role, definitions, rabbitmqctl},
 };
 
-/// Print the least rights of publisher, worker and topology administrator: rabbitmqctl commands with reasons, or as JSON
-/// the definitions for `rabbitmqctl import_definitions`
+/// Print the least rights of publisher, worker and topology administrator
+///
+/// As text they are rabbitmqctl commands with reasons, as JSON definitions for `rabbitmqctl import_definitions`.
 #[derive(Debug, Args)]
 pub(super) struct Permissions {
     /// What the names of the users begin with

@@ -15,7 +15,7 @@ use crate::{
     plan::{Plan, Refusal, saved::SavedPlan},
 };
 
-/// Show what would change on the broker
+/// Show what would change on the broker, and what waits there
 #[derive(Debug, Args)]
 pub(super) struct PlanArgs {
     #[command(flatten)]

@@ -40,7 +40,7 @@ const LINES: &str = "Without an order, JSON lines from standard input:\n  \
      {\"order_id\": \"4711\"}, and optionally \"timeout\"; \"level\", \"category\" or \"after\"; \"due_at\".\n  \
      What a line says beats the flags. Lines that are not confirmed are printed again.";
 
-/// Publish due notices
+/// Publish due notices: one, or many as JSON lines from standard input
 #[derive(Debug, Args)]
 #[command(after_help = LINES)]
 pub(super) struct Publish {

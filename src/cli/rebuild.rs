@@ -33,7 +33,7 @@ use notices::Notices;
 /// The name of the connection in the management UI.
 const LOCK_PURPOSE: &str = "overdue rebuild: holds its lock";
 
-/// Publish a notice for every open order
+/// Publish a notice for every open order: the broker has lost them, or is a new one; shows them first, and asks
 #[derive(Debug, Args)]
 pub(super) struct Rebuild {
     /// Only this timeout [default: all]

@@ -81,7 +81,7 @@ pub(super) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
 }
 
 /// Tests shorten it in debug builds.
-#[cfg_attr(debug_assertions, expect(clippy::disallowed_methods, reason = "it is no setting"))]
+#[cfg_attr(debug_assertions, expect(clippy::disallowed_methods, reason = "it is not a setting"))]
 fn timing() -> Arc<Timing> {
     #[cfg(debug_assertions)]
     match std::env::var("OVERDUE_TEST_TIMING").as_deref() {

@@ -30,7 +30,7 @@ use crate::{
 /// How often the counts are looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Free the dead letters of a queue, once what blocked them is fixed
+/// Free the dead letters of a queue, once what held them is fixed
 #[derive(Debug, Args)]
 pub(super) struct Unblock {
     /// The queue that holds them, e.g. orders.delay.30m

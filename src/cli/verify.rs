@@ -30,8 +30,8 @@ use crate::{
     },
 };
 
-/// Look for differences from the topology, policies that override it, and dead letters that are stuck; exits with 2 if
-/// it finds any
+/// Look for differences from the topology, policies that override it, and dead letters that are stuck; exits with 2 if it
+/// finds one
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     #[command(flatten)]

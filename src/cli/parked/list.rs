@@ -26,7 +26,7 @@ const REASONS: usize = 20;
 /// Characters of a body that are shown to people.
 const BODY: usize = 2_000;
 
-/// What lies in the parking lot, why, and what its orders are now
+/// What lies in the parking lot, why, and what its orders are now; takes nothing out
 #[derive(Debug, Args)]
 pub(in crate::cli) struct List {
     #[command(flatten)]

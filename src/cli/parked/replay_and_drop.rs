@@ -34,7 +34,7 @@ const IN_FLIGHT: usize = 64;
 /// Reasons that the preview of a drop names.
 const REASONS: usize = 20;
 
-/// Put messages back whose orders are not final
+/// Put messages back whose orders are not final; shows what it would do, and asks
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Replay {
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Replay {
     output: Output,
 }
 
-/// Take messages out for good, and record them in the database
+/// Take messages out for good, and record them in the database; shows them, and asks
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DropMessages {
     #[command(flatten)]
