@@ -1,6 +1,6 @@
 //! A test's world, partly or wholly on the second stack; what is of that stack, it has to itself.
 
-use std::{fs::File, process::Command, thread, time::Duration};
+use std::{fs::File, process::Command, slice, thread, time::Duration};
 
 use crate::{
     containers::{Broker, Database},
@@ -39,11 +39,11 @@ impl Stage {
     /// With services that the test breaks, and those that it shares with all tests.
     pub async fn on(services: Services) -> Self {
         let alone = alone(&services).await;
-        let (broker, database) = (Broker::of(&services).await, Database::of(&services).await);
         // A run that was killed may have left them stopped.
-        tokio::join!(broker.heal(), database.heal());
+        heal(slice::from_ref(&services)).await;
+        let (broker, database) = (Broker::of(&services).await, Database::of(&services).await);
         let world = World::with(services.clone(), TOPOLOGY).await;
-        Self { broker, database, _heal: Heal(services), world, _alone: alone }
+        Self { broker, database, _heal: Heal(vec![services]), world, _alone: alone }
     }
 
     /// Starts `overdue run`, which logs everything of ours, and waits until it consumes.
@@ -83,7 +83,30 @@ pub async fn alone(services: &Services) -> Vec<File> {
     locks
 }
 
-struct Heal(Services);
+/// Every node of the broker.
+pub async fn nodes_of(services: &[Services]) -> Vec<Broker> {
+    let mut nodes = Vec::new();
+    for (index, node) in services.iter().enumerate() {
+        nodes.push(Broker::node(node, index).await);
+    }
+    nodes
+}
+
+/// The nodes of the broker, all with the same database: when it goes, all of them work again.
+pub struct Heal(pub Vec<Services>);
+
+/// Returns when all of them serve.
+pub async fn heal(services: &[Services]) {
+    let nodes = nodes_of(services).await;
+    // All are started before one is waited for: a node of a cluster may wait for the others.
+    for node in &nodes {
+        node.set_going().await;
+    }
+    for node in &nodes {
+        node.heal().await;
+    }
+    Database::of(&services[0]).await.heal().await;
+}
 
 impl Drop for Heal {
     fn drop(&mut self) {
@@ -91,13 +114,10 @@ impl Drop for Heal {
         // A thread and a runtime of its own: this may run while the test's runtime unwinds.
         let healed = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                Broker::of(&services).await.heal().await;
-                Database::of(&services).await.heal().await;
-            });
+            runtime.unwrap().block_on(heal(&services));
         });
         if healed.join().is_err() {
-            eprintln!("the services are left as they are; `{}` starts them again", self.0.start);
+            eprintln!("the services are left as they are; `{}` starts them again", self.0[0].start);
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Row};
 use super::{World, until};
 
 /// Units of each SKU before the first order.
-const STOCK: i64 = 1_000_000;
+pub const STOCK: i64 = 1_000_000;
 /// SKUs that orders share, so that batches meet on their rows.
 const SKUS: i64 = 5;
 

@@ -13,11 +13,6 @@ use crate::support::text;
 
 /// Levels, and the time to pay that orders have. The shortest is for retries and early notices.
 pub const LEVELS_MS: [u64; 5] = [500, 2_000, 3_000, 5_000, 8_000];
-/// SKUs that half of all items are of.
-pub const HOT_SKUS: usize = 4;
-/// SKUs of the other half.
-pub const COLD_SKUS: usize = 400;
-
 /// The topology of a storm.
 pub const TOPOLOGY: &str = r#"
 name = "orders"
@@ -60,8 +55,6 @@ pub struct Script {
     pub id: String,
     /// Time to pay.
     pub due_in: Duration,
-    /// SKU and quantity.
-    pub items: Vec<(String, i64)>,
     pub payment: Payment,
     pub notice: Notice,
 }
@@ -86,25 +79,9 @@ impl Script {
             7..12 => Notice::EarlyToo,
             _ => Notice::Once,
         };
-        let items = items(&mut random);
-        Self {
-            id: format!("o-{number}"),
-            due_in: Duration::from_millis(due_in_ms),
-            items,
-            payment,
-            notice,
-        }
+        let due_in = Duration::from_millis(due_in_ms);
+        Self { id: format!("o-{number}"), due_in, payment, notice }
     }
-}
-
-/// One or two items; the SKUs differ.
-fn items(random: &mut StdRng) -> Vec<(String, i64)> {
-    let hot = random.random_range(0..2) == 0;
-    let sku = |n: usize| if hot { format!("hot-{n}") } else { format!("cold-{n}") };
-    let number = if hot { HOT_SKUS } else { COLD_SKUS };
-    let first = random.random_range(0..number);
-    let count = random.random_range(1..=2);
-    (0..count).map(|n| (sku((first + n) % number), random.random_range(1..4))).collect()
 }
 
 /// Something that belongs into the parking lot.

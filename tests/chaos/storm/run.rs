@@ -11,19 +11,17 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    evidence::{self, AUDIT, STOCK, SUBSCRIBER},
-    fleet::{Fleet, Found},
-    judge::{Evidence, judge},
-    kind::{Kind, Place},
-    orders::{COLD_SKUS, HOT_SKUS},
-    report::{Late, LateOrder, Report, Struck, blame, counts},
-    schedule::{Schedule, Strike},
+    evidence::{self, SUBSCRIBER},
+    fleet::Fleet,
+    judge::judge,
+    report::{Report, Struck},
+    schedule::{Fault, Kind, Place, Schedule, Strike},
     service::Service,
     site::Site,
     strike::strike,
-    watch::{LATE, Watch},
+    watch::Watch,
 };
-use crate::support::{Services, overdue};
+use crate::support::{Services, orders::STOCK, overdue, text};
 
 const WORKERS: usize = 3;
 /// After so long the next strike comes all the same.
@@ -55,24 +53,29 @@ impl Storm {
         let site = Site::on(self.services.clone()).await;
         let logs = self.folder();
         prepare(&site).await;
-        let service =
-            Service::new(self.seed, site.store.clone(), &site.world.topology, &site.addresses());
+        let service = Service::new(self.seed, site.store.clone(), &site.addresses());
         let fleet = start_workers(&site, &logs, self.sweep);
         fleet.until_ready().await;
-        let watch = {
-            let (url, schema) = (site.world.services.database_url(None), &site.world.schema);
-            Watch::start(&url, schema, Arc::clone(&service))
-        };
+        let watch = Watch::start(Arc::clone(&service));
         service.start(self.orders_per_second);
-        // Asked twice: the first time may have to connect.
-        evidence::clock(&site.store).await;
-        let (began, clock) = (Instant::now(), evidence::clock(&site.store).await);
-        let mut strikes = self.strikes(began, &site, &fleet, &service, &watch).await;
-        let (evidence, found) = aftermath(&site, &fleet, &service, &strikes).await;
-        blame(&mut strikes, &late_orders(&site, &service, began, clock).await);
-        let report = self.report(strikes, &evidence, &found, &service);
-        report.write(&logs.join("report.jsonl"));
-        eprintln!("{}\nlogs and report.jsonl: {}", report.text(), logs.display());
+        let strikes = self.strikes(&site, &fleet, &service, &watch).await;
+        eprintln!("storm: over");
+        service.finish(AFTERMATH).await;
+        settle(&site, &service).await;
+        let found = fleet.finish().await;
+        let mut evidence = evidence::gather(&site, &service).await;
+        evidence.ends = found.ends;
+        evidence.panics = fleet.logged("panicked");
+        evidence.interruptions = strikes.len();
+        let mut counts = evidence::counts(&site.store).await;
+        counts.push(("garbage and ghosts", evidence.trash.len().to_string()));
+        counts.push(("parked", evidence.parked.len().to_string()));
+        counts.push(("strikes", strikes.len().to_string()));
+        counts.push(("workers that could not start", found.not_started.len().to_string()));
+        let (command, violations) = (self.command.clone(), judge(&evidence));
+        let report = Report { seed: self.seed, command, strikes, violations, counts };
+        std::fs::write(logs.join("report.txt"), report.to_string()).unwrap();
+        eprintln!("{report}\nlogs and report.txt: {}", logs.display());
         report
     }
 
@@ -88,108 +91,61 @@ impl Storm {
 
     async fn strikes(
         &self,
-        began: Instant,
         site: &Site,
         fleet: &Fleet,
         service: &Service,
         watch: &Watch,
     ) -> Vec<Struck> {
-        let mut kinds = self.kinds.clone();
-        if site.nodes.len() > 1 {
-            kinds.extend(Kind::OF_A_CLUSTER);
-        }
-        let mut struck = Vec::new();
+        let (began, mut struck) = (Instant::now(), Vec::new());
         // Some orders have to come due first.
         sleep(Duration::from_secs(3)).await;
-        for next in Schedule::new(self.seed, &kinds, self.longest_hold) {
-            sleep(next.pause).await;
-            if began.elapsed() >= self.length {
+        for Strike { pause, faults } in Schedule::new(self.seed, &self.kinds, self.longest_hold) {
+            sleep(pause).await;
+            let start = Instant::now();
+            if start - began >= self.length {
                 break;
             }
-            struck.push(self.one(began, &next, site, fleet, service, watch).await);
+            let names: Vec<String> = faults.iter().map(|fault| name(fault, site)).collect();
+            let (at, names) = (start - began, names.join(" + "));
+            eprintln!("storm: {:>6.1} s  {names}", at.as_secs_f64());
+            let made = faults.iter().map(|fault| async {
+                let made = strike(site, fleet, service, fault).await;
+                made.err().map(|error| format!("{:?}: {error}", fault.kind))
+            });
+            let failed = join_all(made).await.into_iter().flatten().collect();
+            let healed = Instant::now();
+            let (last_late, late) = watch.until_calm(start, (self.quiet, STALL)).await;
+            struck.push(Struck {
+                at,
+                faults: names,
+                lasted: healed - start,
+                recovered: last_late.map(|last_late| last_late.saturating_duration_since(healed)),
+                late,
+                failed,
+            });
         }
         struck
     }
+}
 
-    async fn one(
-        &self,
-        began: Instant,
-        next: &Strike,
-        site: &Site,
-        fleet: &Fleet,
-        service: &Service,
-        watch: &Watch,
-    ) -> Struck {
-        let name = |fault: &super::schedule::Fault| match fault.kind.place() {
-            Place::Workers => format!("{} ({})", fault.kind, fault.victim % WORKERS),
-            Place::Broker if site.nodes.len() > 1 => {
-                format!("{} ({})", fault.kind, fault.victim % site.nodes.len())
-            }
-            _ => fault.kind.to_string(),
-        };
-        let faults: Vec<String> = next.faults.iter().map(name).collect();
-        let start = Instant::now();
-        eprintln!("storm: {:>6.1} s  {}", (start - began).as_secs_f64(), faults.join(" + "));
-        let made = next.faults.iter().map(|fault| async {
-            let made = strike(site, fleet, service, fault).await;
-            made.err().map(|error| format!("{}: {error}", fault.kind))
-        });
-        let failed = join_all(made).await.into_iter().flatten().collect();
-        let healed = Instant::now();
-        let calmed = watch.until_calm(self.quiet, STALL).await;
-        Struck {
-            at: start - began,
-            faults,
-            healed: healed - began,
-            calmed,
-            late: Late::default(),
-            failed,
+/// With the worker or the node that it is about.
+fn name(Fault { kind, victim, .. }: &Fault, site: &Site) -> String {
+    match kind.place() {
+        Place::Workers => format!("{kind:?} ({})", victim % WORKERS),
+        Place::Broker if site.nodes.len() > 1 => {
+            format!("{kind:?} ({})", victim % site.nodes.len())
         }
-    }
-
-    fn report(
-        &self,
-        strikes: Vec<Struck>,
-        evidence: &Evidence,
-        found: &Found,
-        service: &Service,
-    ) -> Report {
-        let mut counts = counts(evidence, &service.known().promises);
-        counts.push(("strikes", strikes.len().to_string()));
-        counts.push(("workers that could not start", found.not_started.len().to_string()));
-        let command = self.command.clone();
-        Report { seed: self.seed, command, strikes, violations: judge(evidence), counts }
+        _ => format!("{kind:?}"),
     }
 }
 
-/// Orders that were late although their notice was confirmed in time. `clock` is what the database's said when
-/// the storm began.
-async fn late_orders(site: &Site, service: &Service, began: Instant, clock: f64) -> Vec<LateOrder> {
-    let promises = service.known().promises;
-    let since = |moment: f64| Duration::from_secs_f64((moment - clock).max(0.0));
-    let late = |closing: &evidence::Closing| {
-        let promise = promises.get(&closing.id)?.saturating_duration_since(began);
-        let (due, closed) = (since(closing.due), since(closing.committed));
-        let from = due.max(promise) + LATE;
-        (closed > from).then_some(LateOrder { due, from, closed })
-    };
-    evidence::closings(&site.store).await.iter().filter_map(late).collect()
-}
-
-/// Stock, the audit of every change, and a subscriber of the events.
+/// Stock, and a subscriber of the events.
 async fn prepare(site: &Site) {
-    let world = &site.world;
-    world.sql(&AUDIT.replace("$schema", &world.schema)).await;
-    let stock = format!(
-        "INSERT INTO stock (sku, available)
-         SELECT 'hot-' || n, {STOCK} FROM generate_series(0, {}) n
-         UNION ALL SELECT 'cold-' || n, {STOCK} FROM generate_series(0, {}) n",
-        HOT_SKUS - 1,
-        COLD_SKUS - 1
-    );
-    world.sql(&stock).await;
+    const FILL: &str = include_str!("../../../sql/service_fill_stock.sql");
+    let (world, client) = (&site.world, site.store.client().await.unwrap());
+    client.execute(FILL, &[&"", &STOCK]).await.unwrap();
     let wire = world.wire().await;
-    wire.queue(SUBSCRIBER, &[("x-queue-type", crate::support::text("quorum"))]).await;
+    wire.queue(SUBSCRIBER, &[("x-queue-type", text("quorum"))]).await;
     wire.bind(SUBSCRIBER, &world.topology.events_exchange(), "order.*").await;
 }
 
@@ -214,43 +170,12 @@ fn start_workers(site: &Site, logs: &Path, sweep: &'static str) -> Fleet {
     Fleet::start(WORKERS, logs, Box::new(start))
 }
 
-/// The load ends; what is due is closed, and what is garbage is parked; then the workers end.
-async fn aftermath(
-    site: &Site,
-    fleet: &Fleet,
-    service: &Service,
-    strikes: &[Struck],
-) -> (Evidence, Found) {
-    eprintln!("storm: over; {} orders", service.created());
-    service.finish(AFTERMATH).await;
-    settle(site, service).await;
-    let found = fleet.finish().await;
-    let known = service.known();
-    let evidence = Evidence {
-        orders: evidence::orders(&site.store).await,
-        created: known.created,
-        answers: known.answers,
-        shelves: evidence::shelves(&site.store).await,
-        trash: known.trash,
-        parked: evidence::take_parked(&site.world).await,
-        events: evidence::take_events(&site.world).await,
-        ends: found.ends.clone(),
-        panics: fleet.logged("panicked"),
-        left: evidence::left(&site.world).await,
-        outbox: evidence::outbox(&site.store).await,
-        interruptions: strikes.len(),
-    };
-    (evidence, found)
-}
-
 /// Waits until nothing is unpaid, in a queue, with a worker or still to be parked; for as long as it becomes less.
 /// Several times in a row: the broker's counts are a few seconds old.
 async fn settle(site: &Site, service: &Service) {
     let (mut least, mut since, mut settled) = (u64::MAX, Instant::now(), 0);
     while settled < 4 && since.elapsed() < AFTERMATH {
-        if let Some(rest) =
-            evidence::unfinished(&site.store, &site.world, &service.known().trash).await
-        {
+        if let Some(rest) = evidence::unfinished(site, service).await {
             settled = if rest == 0 { settled + 1 } else { 0 };
             if rest < least {
                 (least, since) = (rest, Instant::now());

@@ -2,10 +2,9 @@
 //! takes payments, and asks again whenever it was not answered. And what people publish who should not.
 
 mod hostile;
-mod line;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,11 +13,10 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use lapin::types::FieldTable;
+use lapin::BasicProperties;
 use overdue::internals::{
+    broker::BrokerAddress,
     store::{Connection, Store},
-    topology::Topology,
-    wire::Message,
 };
 use tokio::{
     sync::Semaphore,
@@ -27,9 +25,9 @@ use tokio::{
 use tokio_postgres::{Row, types::ToSql};
 use tokio_util::task::TaskTracker;
 
-use self::{hostile::Hostile, line::Line};
+use self::hostile::{Hostile, Line};
 use super::{
-    judge::{Answer, Expected},
+    judge::Expected,
     orders::{LEVELS_MS, Notice, Payment, Script},
 };
 
@@ -44,22 +42,7 @@ const CREATING: usize = 16;
 /// Orders that a burst of early or duplicated notices is about: the newest.
 const RECENT: usize = 400;
 
-const CREATE: &str = "
-    WITH asked AS MATERIALIZED (
-        SELECT sku, qty FROM unnest($3::text[], $4::bigint[]) AS item (sku, qty)
-    ), shelves AS MATERIALIZED (
-        SELECT stock.sku, asked.qty FROM stock JOIN asked USING (sku) ORDER BY stock.sku FOR NO KEY UPDATE OF stock
-    ), reserved AS (
-        UPDATE stock SET available = available - shelves.qty, reserved = reserved + shelves.qty
-        FROM shelves WHERE stock.sku = shelves.sku
-    ), made AS (
-        INSERT INTO orders (id, due_at)
-        SELECT $1, clock_timestamp() + $2::bigint * interval '1 millisecond'
-        FROM (SELECT count(*) FROM shelves) AS locked RETURNING due_at
-    ), listed AS (
-        INSERT INTO order_items (order_id, sku, qty) SELECT $1, sku, qty FROM asked
-    )
-    SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000)::bigint FROM made";
+const CREATE: &str = include_str!("../../../sql/service_create.sql");
 const FIND: &str = "SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000)::bigint FROM orders WHERE id = $1";
 const PAY: &str = include_str!("../../../sql/pay.sql");
 
@@ -67,7 +50,6 @@ const PAY: &str = include_str!("../../../sql/pay.sql");
 pub struct Service {
     seed: u64,
     store: Store,
-    topology: Topology,
     line: Line,
     hostile: Hostile,
     statements: Semaphore,
@@ -79,36 +61,21 @@ pub struct Service {
 }
 
 /// What it knows.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Record {
-    created: BTreeSet<String>,
-    answers: BTreeMap<String, Vec<Answer>>,
+    /// What it was answered about which order, as in `sql/invariants.sql`.
+    answers: Vec<(String, &'static str)>,
     /// When the notice of an order should come out of its level, once it was confirmed.
     promises: HashMap<String, Instant>,
     recent: VecDeque<String>,
 }
 
-/// What it says in the end.
-pub struct Known {
-    pub created: BTreeSet<String>,
-    pub answers: BTreeMap<String, Vec<Answer>>,
-    pub trash: BTreeMap<String, Expected>,
-    /// When the notice of each order should have come out of its level; only where it was confirmed.
-    pub promises: HashMap<String, Instant>,
-}
-
 impl Service {
     /// Publishes to these nodes of one broker.
-    pub fn new(
-        seed: u64,
-        store: Store,
-        topology: &Topology,
-        addresses: &[overdue::internals::broker::BrokerAddress],
-    ) -> Arc<Self> {
+    pub fn new(seed: u64, store: Store, addresses: &[BrokerAddress]) -> Arc<Self> {
         Arc::new(Self {
             seed,
             store,
-            topology: topology.clone(),
             line: Line::new(addresses),
             hostile: Hostile::new(seed, addresses),
             statements: Semaphore::new(STATEMENTS),
@@ -126,7 +93,8 @@ impl Service {
         self.lives.spawn(async move { orders.open(orders_per_second).await });
         self.lives.spawn(async move {
             while !garbage.is_stopping() {
-                garbage.hostile.one_of_each().await;
+                garbage.publish_trash(1, false).await;
+                garbage.publish_trash(1, true).await;
                 sleep(Duration::from_secs(1)).await;
             }
         });
@@ -147,20 +115,14 @@ impl Service {
         );
     }
 
-    /// What it knows.
-    pub fn known(&self) -> Known {
-        let record = self.record();
-        Known {
-            created: record.created.clone(),
-            answers: record.answers.clone(),
-            trash: self.hostile.trash(),
-            promises: record.promises.clone(),
-        }
+    /// What it was answered about which order, as in `sql/invariants.sql`.
+    pub fn answers(&self) -> Vec<(String, &'static str)> {
+        self.record().answers.clone()
     }
 
-    /// How many orders there are.
-    pub fn created(&self) -> usize {
-        self.record().created.len()
+    /// Everything that belongs into the parking lot.
+    pub fn trash(&self) -> BTreeMap<String, Expected> {
+        self.hostile.trash()
     }
 
     /// Whether the notice of an order should have come out a while ago.
@@ -216,25 +178,17 @@ impl Service {
     /// Until the database has said that the order is there; returns when it is due.
     async fn create(&self, script: &Script) -> Instant {
         let due_in_ms = i64::try_from(script.due_in.as_millis()).unwrap();
-        let (skus, quantities): (Vec<&str>, Vec<i64>) =
-            script.items.iter().map(|(sku, qty)| (sku.as_str(), *qty)).unzip();
-        let id = &script.id;
-        let mut answered = self.query(CREATE, &[id, &due_in_ms, &skus, &quantities]).await;
+        let (id, seed) = (&script.id, self.seed.cast_signed());
         let remaining_ms: i64 = loop {
-            match answered.as_deref() {
+            // An attempt that was not answered may have made it; then this one fails.
+            let _created = self.query(CREATE, &[&[id].as_slice(), &due_in_ms, &"", &seed]).await;
+            match self.query(FIND, &[id]).await.as_deref() {
                 Ok([row]) => break row.get(0),
-                // An attempt that was not answered may have made it.
-                Ok(_) => {
-                    answered = self.query(CREATE, &[id, &due_in_ms, &skus, &quantities]).await;
-                }
-                Err(()) => {
-                    sleep(AGAIN).await;
-                    answered = self.query(FIND, &[id]).await;
-                }
+                _ => sleep(AGAIN).await,
             }
         };
         let mut record = self.record();
-        record.created.insert(id.clone());
+        record.answers.push((id.clone(), "created"));
         record.recent.push_back(id.clone());
         if record.recent.len() > RECENT {
             record.recent.pop_front();
@@ -273,18 +227,12 @@ impl Service {
         } else {
             format!("{}s", level_ms / 1_000)
         };
-        let message = Message {
-            exchange: self.topology.entry_exchange(),
-            routing_key: format!("{level}.unpaid"),
-            message_id: id.to_owned(),
-            content_type: Some("application/json".to_owned()),
-            headers: FieldTable::default(),
-            body: serde_json::json!({ "order_id": id }).to_string().into_bytes(),
-            ..Message::default()
-        };
-        while self.line.publish(message.clone()).await.is_err() {
-            sleep(AGAIN).await;
-        }
+        let properties = BasicProperties::default()
+            .with_delivery_mode(2)
+            .with_content_type("application/json".into())
+            .with_message_id(id.into());
+        let body = serde_json::json!({ "order_id": id }).to_string();
+        self.line.publish(&format!("{level}.unpaid"), properties, body.as_bytes()).await;
     }
 
     async fn take_payments(&self, script: &Script, due: Instant) {
@@ -306,19 +254,24 @@ impl Service {
         sleep_until(at).await;
         loop {
             let answer = match self.query(PAY, &[&id]).await {
-                Ok(rows) if rows.is_empty() => Answer::Refused,
-                Ok(_) => Answer::Taken,
-                Err(()) => Answer::Unknown,
+                Ok(rows) if rows.is_empty() => "refused",
+                Ok(_) => "taken",
+                Err(()) => "unknown",
             };
-            self.record().answers.entry(id.to_owned()).or_default().push(answer);
-            if answer != Answer::Unknown {
+            self.record().answers.push((id.to_owned(), answer));
+            if answer != "unknown" {
                 return;
             }
             sleep(AGAIN).await;
         }
     }
 
-    async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, ()> {
+    /// One attempt; an error if it was not answered or refused.
+    pub async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, ()> {
         let _statement = self.statements.acquire().await.unwrap();
         let client = timeout(ANSWER, self.store.client()).await.map_err(drop)?.map_err(drop)?;
         let asking = async {

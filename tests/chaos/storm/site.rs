@@ -1,6 +1,6 @@
 //! Broker, database and users of a storm. Whatever a storm broke works again when it goes.
 
-use std::{env, fs::File, thread};
+use std::{env, fs::File};
 
 use overdue::internals::{broker::BrokerAddress, store::Store};
 use rabbitmq_http_client::requests::Permissions;
@@ -9,7 +9,7 @@ use url::Url;
 use super::orders::TOPOLOGY;
 use crate::{
     containers::{Broker, Database},
-    stage::alone,
+    stage::{Heal, alone, heal, nodes_of},
     support::{Services, World},
 };
 
@@ -42,12 +42,9 @@ impl Site {
     /// Tables, users and topology on a stack that nothing else uses meanwhile.
     pub async fn on(services: Vec<Services>) -> Self {
         let alone = alone(&services[0]).await;
-        let (mut nodes, database) = (Vec::new(), Database::of(&services[0]).await);
-        for (index, node) in services.iter().enumerate() {
-            nodes.push(Broker::node(node, index).await);
-        }
         // A run that was killed may have left them stopped.
-        heal(&nodes, &database).await;
+        heal(&services).await;
+        let (nodes, database) = (nodes_of(&services).await, Database::of(&services[0]).await);
         let world = World::with(services[0].clone(), TOPOLOGY).await;
         let [first, _] = world.broker_user("management", Some(RIGHTS)).await;
         let first = Url::parse(&first).unwrap();
@@ -156,37 +153,4 @@ pub fn nodes() -> Vec<Services> {
         Services { broker, management, ..services.clone() }
     };
     list.split(',').map(node).collect()
-}
-
-async fn heal(nodes: &[Broker], database: &Database) {
-    // All are started before one is waited for: a node of a cluster may wait for the others.
-    for node in nodes {
-        node.set_going().await;
-    }
-    for node in nodes {
-        node.heal().await;
-    }
-    database.heal().await;
-}
-
-struct Heal(Vec<Services>);
-
-impl Drop for Heal {
-    fn drop(&mut self) {
-        let services = self.0.clone();
-        // A thread and a runtime of its own: this may run while the test's runtime unwinds.
-        let healed = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let mut nodes = Vec::new();
-                for (index, node) in services.iter().enumerate() {
-                    nodes.push(Broker::node(node, index).await);
-                }
-                heal(&nodes, &Database::of(&services[0]).await).await;
-            });
-        });
-        if healed.join().is_err() {
-            eprintln!("the services are left as they are; `{}` starts them again", self.0[0].start);
-        }
-    }
 }

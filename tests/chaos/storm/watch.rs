@@ -7,73 +7,66 @@ use std::{
 
 use tokio::{
     task::JoinHandle,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
-use tokio_postgres::{Client, NoTls};
 
 use super::service::Service;
 
 /// An order that is overdue by more is late.
-pub const LATE: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_secs(1);
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(200);
-/// A database that does not answer within it is not there; a login takes long on a busy machine.
-const ANSWER: Duration = Duration::from_secs(10);
 const SQL: &str = "
     SELECT id FROM orders
     WHERE status = 'unpaid' AND due_at < now() - $1::bigint * interval '1 millisecond'";
 
-/// What was seen at one moment.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    at: Instant,
-    /// Nothing where the database did not answer.
-    late: Option<usize>,
-}
+/// When it was looked, and how many orders were late; nothing if the database did not answer.
+type Sample = (Instant, Option<usize>);
 
-/// A task that looks.
+/// A task that looks until it is dropped.
 pub struct Watch {
     samples: Arc<Mutex<Vec<Sample>>>,
     task: JoinHandle<()>,
 }
 
 impl Watch {
-    /// Looks into a schema until it is dropped. Orders whose notice was not confirmed are left out: the sweep
-    /// finds them, later.
-    pub fn start(url: &str, schema: &str, service: Arc<Service>) -> Self {
+    /// Looks into the database of the service. Orders whose notice was not confirmed are left out: the sweep finds them,
+    /// later.
+    pub fn start(service: Arc<Service>) -> Self {
         let samples = Arc::new(Mutex::new(Vec::new()));
-        let more = if url.contains('?') { '&' } else { '?' };
-        let url = format!("{url}{more}options=-csearch_path%3D{schema}");
         let kept = Arc::clone(&samples);
         let task = tokio::spawn(async move {
-            let mut client = None;
             loop {
-                let late = look(&mut client, &url, &service).await;
-                kept.lock().unwrap().push(Sample { at: Instant::now(), late });
+                let late = look(&service).await;
+                kept.lock().unwrap().push((Instant::now(), late));
                 sleep(EVERY).await;
             }
         });
         Self { samples, task }
     }
 
-    fn since(&self, moment: Instant) -> Vec<Sample> {
-        let samples = self.samples.lock().unwrap();
-        samples.iter().rev().take_while(|sample| sample.at >= moment).copied().collect()
-    }
-
-    /// Waits until nothing has been late for `quiet`; whether that was so within `limit`.
-    pub async fn until_calm(&self, quiet: Duration, limit: Duration) -> bool {
+    /// Waits until nothing has been late for `quiet`; then when something was late for the last time after `since`, if
+    /// that was within `limit`, and in any case how many orders were late at once.
+    pub async fn until_calm(
+        &self,
+        since: Instant,
+        (quiet, limit): (Duration, Duration),
+    ) -> (Option<Instant>, usize) {
         let began = Instant::now();
-        while began.elapsed() < limit {
-            if began.elapsed() > quiet {
-                let samples = self.since(Instant::now() - quiet);
-                if !samples.is_empty() && samples.iter().all(Sample::is_calm) {
-                    return true;
-                }
-            }
+        loop {
             sleep(EVERY).await;
+            let samples = self.samples.lock().unwrap().clone();
+            let of = || samples.iter().rev().take_while(|(at, _)| *at >= since);
+            let last_late = of().find(|(_, late)| *late != Some(0)).map_or(since, |(at, _)| *at);
+            let most = of().filter_map(|(_, late)| *late).max().unwrap_or(0);
+            let calm_from = last_late.max(began);
+            if samples.last().is_some_and(|(at, _)| *at > calm_from + quiet) {
+                return (Some(last_late), most);
+            }
+            if began.elapsed() > limit {
+                return (None, most);
+            }
         }
-        false
     }
 }
 
@@ -83,27 +76,8 @@ impl Drop for Watch {
     }
 }
 
-impl Sample {
-    /// The database answered, and nothing was late.
-    fn is_calm(&self) -> bool {
-        self.late == Some(0)
-    }
-}
-
-async fn look(client: &mut Option<Client>, url: &str, service: &Service) -> Option<usize> {
-    let open = match client.take().filter(|client| !client.is_closed()) {
-        Some(open) => open,
-        None => timeout(ANSWER, connect(url)).await.ok()??,
-    };
+async fn look(service: &Service) -> Option<usize> {
     let late_ms = i64::try_from(LATE.as_millis()).unwrap();
-    let rows = timeout(ANSWER, open.query(SQL, &[&late_ms])).await.ok()?.ok()?;
-    *client = Some(open);
+    let rows = service.query(SQL, &[&late_ms]).await.ok()?;
     Some(rows.iter().filter(|row| service.is_promised(row.get(0), LATE)).count())
-}
-
-async fn connect(url: &str) -> Option<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
-    // Ends with the client.
-    tokio::spawn(connection);
-    Some(client)
 }
