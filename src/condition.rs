@@ -10,6 +10,14 @@ use crate::text::{about, counted, duration};
 /// An event or a notice that has waited for longer is not being published: a worker needs milliseconds.
 const UNPUBLISHED_AFTER: Duration = Duration::from_mins(1);
 
+/// An order that is closed this soon after its deadline is not late, whatever the sweep leaves to the messages.
+const ON_TIME_WITHIN: Duration = Duration::from_secs(1);
+
+/// Orders are late from here on: for `sweep_grace` the sweep leaves them to their messages.
+pub(crate) fn late_after(sweep_grace: Duration) -> Duration {
+    sweep_grace.max(ON_TIME_WITHIN)
+}
+
 /// What an alert can be on, in the order of `docs/alerts.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -78,9 +86,11 @@ impl Condition {
             Self::NotReady => {
                 "a condition of `/readyz` does not hold, for `not_ready_for`".to_owned()
             }
-            Self::Late => "an order is closed, or is overdue and open, more than \
-                           `worker.sweep_grace` after its deadline"
-                .to_owned(),
+            Self::Late => format!(
+                "an order is closed, or is overdue and open, more than `worker.sweep_grace` (at \
+                 least {}) after its deadline",
+                duration_of(ON_TIME_WITHIN)
+            ),
             Self::Parked => "messages are in the parking lot".to_owned(),
             Self::Outbox => format!(
                 "an event has waited in the outbox for more than {unpublished}, or the broker \

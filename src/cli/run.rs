@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     alerting::{self, Alert},
-    condition::Facts,
+    condition::{self, Facts},
     config::{AlertSettings, Listen, Settings},
     decisions::readiness::ReadyCondition,
     listen::{self, Page},
@@ -74,7 +74,8 @@ fn facts(worker: &Worker) -> Facts {
     let conditions = worker.health.conditions(Instant::now(), silent(worker));
     let mut failed = conditions.into_iter().filter_map(|it| Some((it.name, it.failure?)));
     let failed = failed.next().map(|(name, failure)| format!("{name}: {failure}"));
-    observed::facts(failed, worker.settings.sweep_grace.as_duration())
+    let late_after = condition::late_after(worker.settings.sweep_grace.as_duration());
+    observed::facts(failed, late_after)
 }
 
 /// An answer of the database that is missing three times in a row, with time for it to fail.

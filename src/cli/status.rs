@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     broker::{Management, ManagementError},
+    condition,
     config::Settings,
     plan::{
         own_queues::{Hold, Kind, kind, message_ttl},
@@ -96,7 +97,7 @@ impl Status {
             settings,
             services: Services::open(settings)?,
             parked: RefCell::default(),
-            late_after: settings.worker.sweep_grace.as_duration(),
+            late_after: condition::late_after(settings.worker.sweep_grace.as_duration()),
         };
         if self.watch {
             return self.watch(&asked).await;

@@ -156,3 +156,51 @@ pub(crate) fn facts(not_ready: Option<String>, late_after: Duration) -> Facts {
 const fn whole(count: f64) -> u64 {
     count as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::events::batch_closed, *};
+    use crate::order::{FinalState, Outcome};
+
+    /// The metrics are those of the process, so there is one test.
+    #[test]
+    fn facts_are_what_was_counted_and_what_is_new() {
+        let s = Duration::from_secs;
+        let before = facts(None, s(60));
+        assert_eq!(before, Facts { late_after: s(60), ..Facts::default() });
+        let closed = |late| Outcome::Closed { late, state: FinalState::CLOSED };
+        batch_closed("unpaid", "message", &[closed(s(3)), Outcome::Unknown], s(1));
+        batch_closed("unpaid", "sweep", &[closed(s(70)), closed(s(69))], s(1));
+        batch_closed("other", "sweep", &[closed(s(1))], s(1));
+        overdue("close", Some((2, Some(s(90)))));
+        overdue("mine", Some((1, Some(s(80)))));
+        queues(
+            &[("orders.parked".to_owned(), "parked", 3), ("orders.unpaid".to_owned(), "due", 9)],
+            0.0,
+        );
+        outbox(OutboxReading { events: 5, oldest: s(7), refused: 2, unpublishable: 1 }, 0.0);
+        scheduled(Some((4, s(8), 1)));
+        drift(&[("error", 1), ("warning", 2), ("note", 50)], 0.0);
+        let unpublished = |waiting, oldest, refused| Some(Unpublished { waiting, oldest, refused });
+        let first = facts(Some("broker: x".to_owned()), s(60));
+        let all = Facts {
+            not_ready: Some("broker: x".to_owned()),
+            closed_late: s(70),
+            overdue: Some((3, s(90))),
+            late_after: s(60),
+            parked: Some(3),
+            outbox: unpublished(5, s(7), 3),
+            scheduled: unpublished(4, s(8), 1),
+            swept: (3, 3),
+            drift: Some(3),
+        };
+        assert_eq!(first, all);
+        overdue("mine", None);
+        scheduled(None);
+        let second = facts(None, s(60));
+        let overdue = Some((2, s(90)));
+        let (swept, closed_late, not_ready) = ((0, 3), Duration::ZERO, None);
+        let later = Facts { overdue, scheduled: None, swept, closed_late, not_ready, ..all };
+        assert_eq!(second, later);
+    }
+}

@@ -71,25 +71,6 @@ async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     assert!(!process.log().contains("s3cret"), "{}", process.log());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sweep_and_drift_are_told() {
-    let (world, webhook) = (World::new().await, Webhook::new(OK).await);
-    settings(&world, &webhook, &format!("on = [\"sweep\", \"drift\"]\n{QUICK}"));
-    // The comparison at the start finds it.
-    world.delete("queues", "orders.delay.30m").await;
-    world.orders("lost", 20, -10_000).await;
-    let mut command = world.command(&["run", "--no-declare"]);
-    command.env("OVERDUE_WORKER__WATCH_EVERY", "100ms");
-    command.env("OVERDUE_WORKER__SWEEP_EVERY", "200ms").env("OVERDUE_WORKER__SWEEP_GRACE", "5s");
-    let _process = world.spawn(command);
-    let drift = until_told(&webhook, "drift", "firing").await;
-    let text = drift["text"].as_str().unwrap();
-    assert!(text.contains("the broker differs from the topology file: "), "{text}");
-    let over = until_told(&webhook, "sweep", "resolved").await;
-    let text = over["text"].as_str().unwrap();
-    assert!(text.contains("the sweep found 20 orders that no message came for"), "{text}");
-}
-
 /// 500 a few times, then 200: one line in the log, and orders are closed meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_that_answers_500_is_reported_once_and_tried_again() {
@@ -197,9 +178,9 @@ async fn doctor_sends_a_test_message_for_each_alert() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_over_https_is_checked() {
     let (world, ca, webhook) = (World::new().await, Ca::new(), Webhook::new(OK).await);
-    let tested = async |shown, ca_file: &str| {
-        let service = webhook.address.to_string();
-        let server = TlsServer::before(service, Begins::AtOnce, &ca, shown, None).await;
+    let service = webhook.address.to_string();
+    let server = TlsServer::before(service, Begins::AtOnce, &ca, Shown::Right, None).await;
+    let tested = |ca_file: &str| {
         let url = format!("https://localhost:{}/s3cret-path", server.port);
         let text = format!("[[alert]]\nname = \"a\"\nurl = \"{url}\"\n{ca_file}\n");
         fs::write(world.dir.path().join("overdue.toml"), text).unwrap();
@@ -207,16 +188,10 @@ async fn a_webhook_over_https_is_checked() {
         assert!(!run.to_string().contains("s3cret"), "{run}");
         alerts(&run).remove(0)
     };
-    let ca_file = format!("ca_file = \"{}\"", ca.file());
-    let line = tested(Shown::Right, &ca_file).await;
+    let line = tested(&format!("ca_file = \"{}\"", ca.file()));
     assert!(line.starts_with("ok ") && line.ends_with("200 fine"), "{line}");
-    let cases = [
-        (Shown::OtherHost, ca_file.as_str(), "its certificate is for another host name"),
-        (Shown::Right, "", "its certificate is signed by no CA that is trusted here"),
-    ];
-    for (shown, ca_file, reason) in cases {
-        let line = tested(shown, ca_file).await;
-        assert!(line.starts_with("error ") && line.contains(reason), "{shown:?}: {line}");
-    }
+    let line = tested("");
+    assert!(line.starts_with("error "), "{line}");
+    assert!(line.contains("its certificate is signed by no CA that is trusted here"), "{line}");
     assert_eq!(webhook.posted().len(), 1);
 }
