@@ -1,7 +1,7 @@
 -- outcome: how late the orders whose ids begin with a prefix were closed, and in which ways. Late is from the deadline to the
 -- commit where the server keeps commit times, and otherwise to the statement that closed the order.
 -- $1 text prefix, $2 boolean whether the server keeps commit times (track_commit_timestamp)
--- -> closed bigint, early (so many) double precision, p50_ms, p99_ms, max_ms double precision (NULL where none is closed),
+-- -> closed bigint, p50_ms, p99_ms, max_ms double precision (NULL where none is closed),
 --    paths text, e.g. `190 by ahead, 10 by message`; empty where there is one
 WITH late AS (
     SELECT extract(epoch FROM coalesce(CASE WHEN $2 THEN pg_xact_commit_timestamp(orders.xmin) END, closed_at) - due_at)::double precision
@@ -10,7 +10,7 @@ WITH late AS (
 ), paths AS (
     SELECT path, count(*) AS orders FROM closures WHERE starts_with(order_id, $1) GROUP BY path
 )
-SELECT count(*) AS closed, (count(*) FILTER (WHERE ms < 0))::double precision AS early,
+SELECT count(*) AS closed,
        percentile_disc(0.5) WITHIN GROUP (ORDER BY ms) AS p50_ms,
        percentile_disc(0.99) WITHIN GROUP (ORDER BY ms) AS p99_ms,
        max(ms) AS max_ms,
