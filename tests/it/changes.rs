@@ -35,7 +35,7 @@ async fn no_kind_of_change_loses_a_message_or_lets_one_out_early() {
     let world = World::empty().await;
     let scenario = |kind: Kind| {
         // Where a level goes, longer than an old count can hide what waits in it.
-        let levels = if kind == Kind::LevelRemoved { ["15s", "7s"] } else { ["4s", "2s"] };
+        let levels = if kind == Kind::LevelRemoved { ["8s", "4s"] } else { ["4s", "2s"] };
         Scenario::new(kind, &format!("{kind:?}").to_lowercase(), levels)
     };
     for (kind, measured) in measured(&world, Kind::ALL.map(scenario).into()).await {
