@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::{about, counted, duration};
@@ -19,7 +20,9 @@ pub(crate) fn late_after(sweep_grace: Duration) -> Duration {
 }
 
 /// What an alert can be on, in the order of `docs/alerts.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema, Serialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
     /// A condition of `/readyz` does not hold.

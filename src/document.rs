@@ -146,7 +146,6 @@ impl Check<'_> {
 
     fn table(&mut self, schema: &Json, table: &Table, header: &str) {
         let known = keys(schema);
-        let missing = || known.iter().copied().filter(|key| !table.contains_key(*key));
         let mut meant = Vec::new();
         for (key, value) in table {
             // A table whose keys are names that the writer chooses has one schema for all of them.
@@ -156,7 +155,7 @@ impl Check<'_> {
             if let Some(schema) = of {
                 self.value(schema, value);
             } else {
-                let similar = did_you_mean(key, missing());
+                let similar = did_you_mean(key, known.iter().copied());
                 meant.extend(similar);
                 self.unknown(key, similar, &known, header);
             }
@@ -293,7 +292,7 @@ fn example(key: &str, schema: &Json) -> String {
 }
 
 /// A text as a message shows it, if it cannot be a secret.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
     if text.len() <= 40 && text.chars().all(plain) {
         format!("`{text}`")
@@ -316,13 +315,13 @@ pub(crate) fn schema<T: JsonSchema>(title: &str) -> Json {
     schema.into()
 }
 
-/// TOML has no null: what is optional is left out. Formats of Rust's numbers and ends of its lines mean nothing to an editor.
+/// TOML has no null: what is optional is left out, and an empty text is not a default. Formats of Rust's numbers and ends of its lines mean nothing to an editor.
 fn for_toml(schema: &mut Schema) {
     schema.remove("format");
     if let Some(Json::String(text)) = schema.get_mut("description") {
         *text = text.replace('\n', " ");
     }
-    if schema.get("default").is_some_and(Json::is_null) {
+    if schema.get("default").is_some_and(|it| it.is_null() || it == "") {
         schema.remove("default");
     }
     if let Some(Json::Array(types)) = schema.get("type") {

@@ -42,8 +42,8 @@ pub mod cli {
 }
 pub mod config {
     pub use crate::config::{
-        EventsSettings, Millis, PublishScheduled, ScheduleSettings, SecretUrl, Settings,
-        WorkerSettings,
+        EventsSettings, PublishScheduled, ScheduleSettings, SecretUrl, Settings, WorkerSettings,
+        schema,
     };
 }
 pub mod diagnostic {

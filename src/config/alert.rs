@@ -6,74 +6,73 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    document::keys::{Choice, Key, Kind, Presence, Section},
-    millis::Millis,
-    secret_text::SecretText,
-    texts::{ANY_TEXT, DURATION, INTERVAL, URL, key},
-};
-use crate::condition::Condition;
+use super::{secrets::SecretText, settings::positive};
+use crate::{condition::Condition, topology::level::Interval};
 
-/// One `[[alert]]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// Messages about what is wrong, to a webhook or by mail.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct AlertSettings {
-    /// What messages and metrics call it.
+    /// What messages and metrics call it; it has to be there.
+    #[schemars(example = &"on-call")]
     pub name: String,
     /// URL of the webhook, or of the mail server; it is a secret as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"https://example.com/hook")]
     pub url: Option<SecretText>,
     /// A file with that URL.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"webhook.url")]
     pub url_file: Option<PathBuf>,
     /// What is sent, with placeholders; it may hold a key of the other side.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"{\"text\": \"{text}\"}")]
     pub body: Option<SecretText>,
     /// A file with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"webhook.json")]
     pub body_file: Option<PathBuf>,
     /// A webhook has taken a message if its answer contains this.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"\"errcode\":0")]
     pub answer_contains: Option<String>,
     /// The CAs that are trusted, PEM; otherwise those of the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"ca.pem")]
     pub ca_file: Option<PathBuf>,
     /// The sender of mails.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"overdue@example.com")]
     pub from: Option<String>,
     /// Who gets mails; without it the URL is a webhook.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = ["on-call@example.com"])]
     pub to: Vec<String>,
     /// The conditions that it is on.
-    #[serde(default = "all_conditions")]
+    #[schemars(example = ["not-ready", "late"])]
     pub on: BTreeSet<Condition>,
     /// A worker that is not ready for this long is worth a message.
-    #[serde(default = "one_minute")]
-    pub not_ready_for: Millis,
+    pub not_ready_for: Interval,
     /// A condition that was not seen for this long is over.
-    #[serde(default = "five_minutes")]
-    pub over_after: Millis,
+    pub over_after: Interval,
     /// A condition that is still wrong after this long is reported again.
-    #[serde(default = "four_hours")]
-    pub again_after: Millis,
+    #[serde(deserialize_with = "positive")]
+    pub again_after: Interval,
 }
 
-fn all_conditions() -> BTreeSet<Condition> {
-    Condition::ALL.into()
-}
-
-const fn one_minute() -> Millis {
-    Millis(60_000)
-}
-
-const fn five_minutes() -> Millis {
-    Millis(300_000)
-}
-
-const fn four_hours() -> Millis {
-    Millis(14_400_000)
+impl Default for AlertSettings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            url: None,
+            url_file: None,
+            body: None,
+            body_file: None,
+            answer_contains: None,
+            ca_file: None,
+            from: None,
+            to: Vec::new(),
+            on: Condition::ALL.into(),
+            not_ready_for: Interval::from_millis(60_000),
+            over_after: Interval::from_millis(300_000),
+            again_after: Interval::from_millis(14_400_000),
+        }
+    }
 }
 
 impl AlertSettings {
@@ -100,7 +99,7 @@ impl AlertSettings {
         text("body_file", self.body.as_ref(), self.body_file.as_deref())
     }
 
-    /// What the table of keys cannot see.
+    /// What does not go together.
     fn mistakes(&self) -> Vec<&'static str> {
         let is_mail = self.is_mail();
         let rules = [
@@ -131,16 +130,16 @@ impl AlertSettings {
     }
 }
 
-/// What is wrong with the alerts, each with its name.
-pub(super) fn mistakes(alerts: &[AlertSettings]) -> Vec<String> {
+/// What is wrong with the alerts, each with its index.
+pub(super) fn mistakes(alerts: &[AlertSettings]) -> Vec<(usize, String)> {
     let mut names = BTreeSet::new();
     let mut found = Vec::new();
-    for alert in alerts {
-        let name = &alert.name;
-        if !names.insert(name) {
-            found.push(format!("alert `{name}` is there twice: give each its own name"));
+    for (index, alert) in alerts.iter().enumerate() {
+        let twice =
+            (!names.insert(&alert.name)).then_some("its name is there twice: give each its own");
+        for what in twice.into_iter().chain(alert.mistakes()) {
+            found.push((index, format!("alert `{}`: {what}", alert.name)));
         }
-        found.extend(alert.mistakes().into_iter().map(|what| format!("alert `{name}`: {what}")));
     }
     found
 }
@@ -156,83 +155,3 @@ fn text(
     let read = read.map_err(|error| format!("cannot read {key} {}: {error}", path.display()))?;
     Ok(Some(read.into()))
 }
-
-/// The keys of an `[[alert]]`.
-pub(super) static ALERT: Section = Section {
-    about: "Messages about what is wrong, to a webhook or by mail.",
-    keys: &[
-        Key {
-            name: "name",
-            about: "What messages and metrics call it.",
-            kind: Kind::Text(&ANY_TEXT),
-            presence: Presence::Required,
-            example: "\"on-call\"",
-        },
-        key(
-            "url",
-            "URL of the webhook, or of the mail server.",
-            Kind::Text(&URL),
-            "\"https://example.com/hook\"",
-        ),
-        key("url_file", "A file with that URL.", Kind::Text(&ANY_TEXT), "\"webhook.url\""),
-        key("body", "What is sent.", Kind::Text(&URL), "'{\"text\": \"{text}\"}'"),
-        key("body_file", "A file with it.", Kind::Text(&ANY_TEXT), "\"webhook.json\""),
-        key(
-            "answer_contains",
-            "A webhook has taken a message if its answer contains this.",
-            Kind::Text(&ANY_TEXT),
-            "'\"errcode\":0'",
-        ),
-        key(
-            "ca_file",
-            "The CAs that are trusted, PEM; otherwise those of the machine.",
-            Kind::Text(&ANY_TEXT),
-            "\"ca.pem\"",
-        ),
-        key("from", "The sender of mails.", Kind::Text(&ANY_TEXT), "\"overdue@example.com\""),
-        key(
-            "to",
-            "Who gets mails; without it the URL is a webhook.",
-            Kind::List { of: &Kind::Text(&ANY_TEXT), min_items: 1, unique: true },
-            "[\"on-call@example.com\"]",
-        ),
-        key(
-            "on",
-            "The conditions that it is on.",
-            Kind::List { of: &Kind::Choice(&CONDITIONS), min_items: 1, unique: true },
-            "[\"not-ready\", \"late\"]",
-        ),
-        key(
-            "not_ready_for",
-            "A worker that is not ready for this long is worth a message.",
-            Kind::Text(&DURATION),
-            "\"1m\"",
-        ),
-        key(
-            "over_after",
-            "A condition that was not seen for this long is over.",
-            Kind::Text(&DURATION),
-            "\"5m\"",
-        ),
-        key(
-            "again_after",
-            "A condition that is still wrong after this long is reported again.",
-            Kind::Text(&INTERVAL),
-            "\"4h\"",
-        ),
-    ],
-};
-
-static CONDITIONS: Choice = Choice {
-    about: "What an alert can be on.",
-    words: &[
-        ("not-ready", "A condition of /readyz does not hold."),
-        ("late", "Orders are closed late, or are overdue and open."),
-        ("parked", "Messages are in the parking lot."),
-        ("outbox", "Events wait in the outbox for long, or are refused."),
-        ("scheduled", "The same for notices of schedule()."),
-        ("sweep", "The sweep closes orders that no message came for."),
-        ("drift", "The broker differs from the topology file."),
-    ],
-    refused: &[],
-};

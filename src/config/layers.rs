@@ -1,139 +1,333 @@
-//! The layers of settings: defaults, file, environment, flags; each beats the one before it.
+//! The layers of settings: defaults, file, environment, flags; each beats the one before it. What cannot be used is reported
+//! with its file and line, its variable or its flag, and never quoted: it may hold a password.
 
 use std::{
-    collections::BTreeMap,
     env, fs,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
-use figment::{Figment, providers::Serialized};
-use serde::Deserialize;
+use annotate_snippets::Level;
+use figment::{
+    Error, Figment, Metadata, Profile, Provider, Source,
+    error::Kind,
+    providers::Serialized,
+    value::{Dict, Map},
+};
+use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use super::{
-    alert, document, environment,
-    error::SettingsError,
-    keys::SETTINGS,
-    settings::{Flags, Settings},
+    alert,
+    settings::{Flags, Settings, schema},
+};
+use crate::{
+    document::{self, Document, Mistake, keys, picture},
+    text::counted,
 };
 
 /// Read when it is there; another one is named with `--config`.
 const SETTINGS_FILE: &str = "overdue.toml";
-/// The settings of an effect that name files.
-const SQL_FILES: [&str; 3] = ["sql", "overdue_sql", "due_sql"];
-/// Those of an alert.
-const ALERT_FILES: [&str; 3] = ["url_file", "body_file", "ca_file"];
-const BROKER_URL: &str = "broker.url";
-const MANAGEMENT_URL: &str = "broker.management_url";
-const DATABASE_URL: &str = "database.url";
+const PREFIX: &str = "OVERDUE_";
 
-pub(super) fn read(file: Option<&Path>, flags: &Flags) -> Result<Settings, SettingsError> {
-    let mut mistakes = Vec::new();
-    let mut layers = defaults();
-    if let Some(path) = path(file)? {
-        layers = layers.merge(Serialized::defaults(from_file(&path, &mut mistakes)?));
-    }
-    let environment = environment::read(variables(), &mut mistakes);
-    layers = with_flags(layers.merge(Serialized::defaults(environment)), flags);
-    mistakes.extend(effects_without_sql(&layers));
-    if !mistakes.is_empty() {
-        return Err(SettingsError::Mistakes(mistakes));
-    }
-    // Every value was checked where it came from; this reads what is left.
-    let settings: Settings =
-        layers.extract().map_err(|error| SettingsError::Unusable(error.kind.to_string()))?;
-    match alert::mistakes(&settings.alert) {
-        none if none.is_empty() => Ok(settings),
-        mistakes => Err(SettingsError::Mistakes(mistakes)),
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file named with `--config` is not there.
+    #[error("there is no settings file {}", .0.display())]
+    NoFile(PathBuf),
+    /// The file is there and cannot be read.
+    #[error("cannot read the settings file {}: {error}", path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        error: std::io::Error,
+    },
+    /// What cannot be used, each with its file and line, its variable or its flag.
+    #[error("{} in the settings\n{}", counted(.0.len(), "mistake"), .0.join("\n"))]
+    Mistakes(Vec<String>),
+}
+
+impl Settings {
+    /// Reads all layers.
+    ///
+    /// # Errors
+    /// A file that was named is not there. Keys and values that cannot be used, all at once; if there is none, a text
+    /// that its key does not take; if there is none, everything that does not go together.
+    pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
+        let file = SettingsFile::read(file)?;
+        let broken = |mistake| SettingsError::Mistakes(vec![file.picture(&mistake)]);
+        let document = Document::parse(&file.text).map_err(broken)?;
+        let environment = Environment::read(&schema());
+        let mut mistakes: Vec<String> =
+            document.mistakes(&schema()).iter().map(|mistake| file.picture(mistake)).collect();
+        mistakes.extend(environment.mistakes(&schema()));
+        let place = |path: &[String], source: Option<&Metadata>, message: String| match source {
+            Some(Metadata { source: Some(Source::File(_)), .. }) | None => {
+                let (span, help) = (document.span(path, false), String::new());
+                file.picture(&Mistake { span, message, help })
+            }
+            Some(source) => format!("{}: {message}", source.interpolate(&Profile::Default, path)),
+        };
+        none(mistakes)?;
+        let layers = Figment::from(file.layer(document.read().map_err(broken)?))
+            .merge(environment.layer())
+            .merge(flags.layer());
+        let settings: Self =
+            layers.extract().map_err(|Error { path, metadata, kind, .. }| {
+                let message = match kind {
+                    Kind::Message(message) => message,
+                    // Keys, types and words were checked before.
+                    _ => "this cannot be used".to_owned(),
+                };
+                SettingsError::Mistakes(vec![place(&path, metadata.as_ref(), message)])
+            })?;
+        let without_sql =
+            settings.effects.iter().filter(|(_, effect)| effect.sql.as_os_str().is_empty());
+        let without_sql = without_sql.map(|(name, _)| {
+            let key = format!("effects.{name}");
+            let message = format!("{key} has no `sql`: write sql = \"{name}.sql\" below [{key}]");
+            (vec!["effects".to_owned(), name.clone()], message)
+        });
+        let alerts = alert::mistakes(&settings.alert).into_iter();
+        let alerts =
+            alerts.map(|(index, what)| (vec!["alert".to_owned(), index.to_string()], what));
+        let rules = without_sql.chain(alerts);
+        none(
+            rules
+                .map(|(path, message)| place(&path, layers.find_metadata(&path.join(".")), message))
+                .collect(),
+        )?;
+        Ok(settings)
     }
 }
 
-/// URLs serialize without their passwords, so their defaults are merged as they are.
-fn defaults() -> Figment {
-    let settings = Settings::default();
-    Figment::from(Serialized::defaults(&settings))
-        .merge(Serialized::default(BROKER_URL, settings.broker.url.expose()))
-        .merge(Serialized::default(DATABASE_URL, settings.database.url.expose()))
+fn none(mistakes: Vec<String>) -> Result<(), SettingsError> {
+    if mistakes.is_empty() { Ok(()) } else { Err(SettingsError::Mistakes(mistakes)) }
 }
 
-fn with_flags(layers: Figment, flags: &Flags) -> Figment {
-    let Flags { topology, broker_url, management_url, database_url } = flags;
-    let urls =
-        [(BROKER_URL, broker_url), (MANAGEMENT_URL, management_url), (DATABASE_URL, database_url)];
-    let given = urls.into_iter().filter_map(|(key, url)| Some((key, url.as_ref()?)));
-    let layers = given
-        .fold(layers, |layers, (key, url)| layers.merge(Serialized::default(key, url.expose())));
-    match topology {
-        Some(path) => layers.merge(Serialized::default("topology", path)),
-        None => layers,
+/// A part of the settings, and where it comes from.
+struct Layer {
+    metadata: Metadata,
+    table: Table,
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        self.metadata.clone()
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, Error> {
+        Serialized::defaults(&self.table).data()
     }
 }
 
-/// The file that was named, or the one in this folder or the nearest above it.
-fn path(file: Option<&Path>) -> Result<Option<PathBuf>, SettingsError> {
-    if let Some(path) = file {
-        let there = path.is_file();
-        return there
-            .then(|| Some(path.to_owned()))
-            .ok_or_else(|| SettingsError::NoFile(path.to_owned()));
+/// The settings file; empty if there is none.
+#[derive(Default)]
+struct SettingsFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl SettingsFile {
+    /// The file that was named, or the one in this folder or the nearest above it.
+    fn read(named: Option<&Path>) -> Result<Self, SettingsError> {
+        let path = match named {
+            Some(path) if !path.is_file() => return Err(SettingsError::NoFile(path.to_owned())),
+            Some(path) => Some(path.to_owned()),
+            None => env::current_dir().ok().and_then(|folder| {
+                let files = folder.ancestors().map(|folder| folder.join(SETTINGS_FILE));
+                files.into_iter().find(|path| path.is_file())
+            }),
+        };
+        let Some(path) = path else { return Ok(Self::default()) };
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Self { path, text }),
+            Err(error) => Err(SettingsError::Unread { path, error }),
+        }
     }
-    let Ok(folder) = env::current_dir() else { return Ok(None) };
-    Ok(folder.ancestors().map(|folder| folder.join(SETTINGS_FILE)).find(|path| path.is_file()))
-}
 
-/// What a settings file says. A mistake names its line and never quotes it: it may hold a password.
-fn from_file(path: &Path, mistakes: &mut Vec<String>) -> Result<Table, SettingsError> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| SettingsError::Unread { path: path.to_owned(), error })?;
-    let reading = document::read(&text, &SETTINGS);
-    mistakes.extend(reading.mistakes.into_iter().map(|mistake| {
-        let (line, column) = document::position(&text, mistake.span.start);
-        format!("{}:{line}:{column}: {}; {}", path.display(), mistake.message, mistake.help)
-    }));
-    let mut table = Table::deserialize(toml::de::Deserializer::from(reading.table))
-        .map_err(|error| SettingsError::Unusable(error.message().to_owned()))?;
-    beside(path, &mut table);
-    Ok(table)
-}
-
-/// What a settings file names lies beside it, wherever the program is started.
-fn beside(file: &Path, table: &mut Table) {
-    let folder = file.parent().unwrap_or(Path::new(""));
-    let is_here = env::current_dir().is_ok_and(|here| here == folder);
-    if is_here || folder.as_os_str().is_empty() {
-        return;
+    fn layer(&self, mut table: Table) -> Layer {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        if !env::current_dir().is_ok_and(|here| here == folder) {
+            table.iter_mut().for_each(|(_, value)| beside(folder, value));
+        }
+        Layer { metadata: Metadata::from("settings file", self.path.as_path()), table }
     }
-    let effects = table.get_mut("effects").and_then(Value::as_table_mut);
-    let effects = effects.into_iter().flat_map(|effects| effects.iter_mut());
-    place(folder, effects.map(|(_, effect)| effect), &SQL_FILES);
-    let alerts = table.get_mut("alert").and_then(Value::as_array_mut);
-    place(folder, alerts.into_iter().flatten(), &ALERT_FILES);
+
+    fn picture(&self, mistake: &Mistake) -> String {
+        let (text, span) = without_values(&self.text, &mistake.span);
+        let title = Level::ERROR.primary_title(mistake.message.as_str());
+        picture((&self.path.display().to_string(), &text), span, title, &mistake.help)
+    }
 }
 
-fn place<'a>(folder: &Path, tables: impl Iterator<Item = &'a mut Value>, files: &[&str]) {
-    let keys = tables.filter_map(Value::as_table_mut).flat_map(|table| table.iter_mut());
-    for (_, value) in keys.filter(|(key, _)| files.contains(&key.as_str())) {
-        if let Value::String(file) = value {
-            *file = folder.join(&*file).display().to_string();
+/// What a settings file names (`sql`, `url_file`, …) lies beside it, wherever the program is started.
+fn beside(folder: &Path, value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| beside(folder, item)),
+        Value::Table(table) => {
+            for (key, value) in table {
+                match value {
+                    Value::String(file) if key.ends_with("sql") || key.ends_with("_file") => {
+                        *file = folder.join(&*file).display().to_string();
+                    }
+                    value => beside(folder, value),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The text with `…` for everything but headers and keys, and a place of the text there.
+fn without_values(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
+    let is_plain = |text: &str| {
+        text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' '))
+    };
+    let (mut shown, mut marked, mut begin) = (String::new(), None, 0);
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end();
+        let header = content.trim_start_matches('[').trim_end_matches(']');
+        let kept = match content.split_once('=') {
+            Some((key, _)) if is_plain(key) => (key.len() + 2).min(content.len()),
+            None if content.starts_with('[') && is_plain(header) => content.len(),
+            _ => 0,
+        };
+        // A character may begin after the sign.
+        let kept = if content.is_char_boundary(kept) { kept } else { kept - 1 };
+        let end = begin + line.len();
+        if (begin..end).contains(&span.start) || (end == text.len() && span.start >= end) {
+            let at = |byte: usize| shown.len() + byte.saturating_sub(begin).min(kept);
+            let start = at(span.start);
+            let end = if span.start - begin < kept {
+                at(span.end)
+            } else {
+                start + if kept < content.len() { '…'.len_utf8() } else { 0 }
+            };
+            marked = Some(start..end);
+        }
+        shown += &content[..kept];
+        shown += if kept < content.len() { "…\n" } else { "\n" };
+        begin = end;
+    }
+    let marked = marked.unwrap_or_default();
+    (shown, marked)
+}
+
+/// The variables that are settings: `OVERDUE_WORKER__BATCH_SIZE` is `worker.batch_size`.
+struct Environment {
+    /// Names, and the keys that they are.
+    variables: Vec<(String, Vec<String>)>,
+    table: Table,
+    /// What is not even a value.
+    unusable: Vec<String>,
+}
+
+impl Environment {
+    fn read(schema: &Json) -> Self {
+        let mut read = Self { variables: Vec::new(), table: Table::new(), unusable: Vec::new() };
+        let named =
+            env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let mut named: Vec<_> = named.collect();
+        named.sort();
+        for (name, value) in named {
+            let Some(path) = name.strip_prefix(PREFIX).map(str::to_lowercase) else { continue };
+            let path: Vec<String> = path.split("__").map(str::to_owned).collect();
+            let key = path.iter().try_fold(schema, |table, part| {
+                table["properties"]
+                    .get(part)
+                    .or(table.get("additionalProperties").filter(|it| it.is_object()))
+            });
+            let kind = key.and_then(|key| key["type"].as_str());
+            match value.into_string() {
+                // Other variables without two underscores belong to scripts.
+                _ if path.len() == 1 && kind != Some("string") => {
+                    read.unusable.extend(one_underscore(schema, &name, &path[0]));
+                }
+                Err(_) => read.unusable.push(format!("{name}: it is not UTF-8")),
+                Ok(text) => {
+                    insert(&mut read.table, &path, typed(kind, text));
+                    read.variables.push((name, path));
+                }
+            }
+        }
+        read
+    }
+
+    /// What the schema does not allow, each with its variable.
+    fn mistakes(&self, schema: &Json) -> impl Iterator<Item = String> {
+        let found = document::check(schema, &self.table).into_iter().map(|wrong| {
+            let variable = self.variables.iter().find(|(_, path)| path.starts_with(&wrong.path));
+            let name = variable.map_or(PREFIX, |(name, _)| name);
+            format!("{name}: {}; {}", wrong.message, wrong.help)
+        });
+        self.unusable.iter().cloned().chain(found)
+    }
+
+    fn layer(self) -> Layer {
+        let name =
+            |_: &Profile, keys: &[&str]| format!("{PREFIX}{}", keys.join("__")).to_uppercase();
+        Layer { metadata: Metadata::named("environment").interpolater(name), table: self.table }
+    }
+}
+
+fn typed(kind: Option<&str>, text: String) -> Value {
+    let value = match kind {
+        Some("integer") => text.parse().ok().map(Value::Integer),
+        Some("boolean") => text.parse().ok().map(Value::Boolean),
+        _ => None,
+    };
+    value.unwrap_or(Value::String(text))
+}
+
+fn insert(table: &mut Table, path: &[String], value: Value) {
+    match path {
+        [] => {}
+        [key] => {
+            table.insert(key.clone(), value);
+        }
+        [key, rest @ ..] => {
+            let below = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(below) = below {
+                insert(below, rest, value);
+            }
         }
     }
 }
 
-/// Name and value of each variable; `None` for a value that is not UTF-8.
-fn variables() -> impl Iterator<Item = (String, Option<String>)> {
-    env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok())))
+/// One underscore where two belong: it would be ignored, and another broker or database be used.
+fn one_underscore(schema: &Json, name: &str, word: &str) -> Option<String> {
+    keys(schema).into_iter().find_map(|section| {
+        let key = word.strip_prefix(section)?.strip_prefix('_')?;
+        schema["properties"][section]["properties"].get(key)?;
+        let meant = format!("{PREFIX}{section}__{key}").to_uppercase();
+        Some(format!("{name} is not read: write {meant}, with two underscores between the parts"))
+    })
 }
 
-/// Only after all layers is known whether an effect has its SQL.
-fn effects_without_sql(layers: &Figment) -> Vec<String> {
-    let effects: BTreeMap<String, Table> = layers.extract_inner("effects").unwrap_or_default();
-    let without = effects.into_iter().filter(|(_, effect)| !effect.contains_key("sql"));
-    without
-        .map(|(name, _)| {
-            format!(
-                "effects.{name} has no `sql`: write sql = \"{name}.sql\" below [effects.{name}]"
-            )
-        })
-        .collect()
+impl Flags {
+    fn layer(&self) -> Layer {
+        let Self { topology, broker_url, management_url, database_url } = self;
+        let mut table = Table::new();
+        if let Some(path) = topology {
+            table.insert("topology".to_owned(), path.display().to_string().into());
+        }
+        for (section, key, url) in [
+            ("broker", "url", broker_url),
+            ("broker", "management_url", management_url),
+            ("database", "url", database_url),
+        ] {
+            if let Some(url) = url {
+                let path = [section.to_owned(), key.to_owned()];
+                insert(&mut table, &path, url.expose().into());
+            }
+        }
+        let name = |_: &Profile, keys: &[&str]| match keys {
+            ["broker", "management_url"] => "--management-url".to_owned(),
+            keys => format!("--{}", keys.join("-")),
+        };
+        Layer { metadata: Metadata::named("flags").interpolater(name), table }
+    }
 }

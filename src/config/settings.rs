@@ -1,16 +1,30 @@
-//! Everything that can be set, and the defaults.
+//! `overdue.toml`: every setting is declared here, with its default and its bounds. A variable of the environment is such a key
+//! too.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value as Json;
 
-use super::{alert::AlertSettings, listen::Listen, millis::Millis, secret_url::SecretUrl};
+use super::{alert::AlertSettings, secrets::SecretUrl};
+use crate::{
+    document::{self, quoted},
+    topology::level::Interval,
+};
 
-/// Everything that can be set.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// Settings of `overdue`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The topology file.
+    #[schemars(example = &"topology.toml")]
     pub topology: PathBuf,
     /// Where RabbitMQ is.
     pub broker: BrokerSettings,
@@ -26,90 +40,168 @@ pub struct Settings {
     pub effects: BTreeMap<String, EffectSettings>,
     /// What is logged, to standard error.
     pub log: LogSettings,
-    /// Messages about what is wrong.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Messages about what is wrong, to a webhook or by mail.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alert: Vec<AlertSettings>,
 }
 
-/// `[broker]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            topology: "topology.toml".into(),
+            broker: BrokerSettings::default(),
+            database: DatabaseSettings::default(),
+            worker: WorkerSettings::default(),
+            events: EventsSettings::default(),
+            schedule: ScheduleSettings::default(),
+            effects: BTreeMap::new(),
+            log: LogSettings::default(),
+            alert: Vec::new(),
+        }
+    }
+}
+
+/// Where RabbitMQ is.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct BrokerSettings {
     /// AMQP URI with user, password and virtual host.
+    #[schemars(example = &"amqp://user:password@host:5672/%2f")]
     pub url: SecretUrl,
     /// Management API; by default the same host and credentials on port 15672.
+    #[schemars(example = &"http://user:password@host:15672")]
     pub management_url: Option<SecretUrl>,
     /// How often the broker takes its statistics: the longer of its `collect_statistics_interval` and
     /// `quorum_tick_interval`.
-    pub statistics_interval: Millis,
+    pub statistics_interval: Interval,
     /// Dead letters that a quorum queue hands on at once: the broker's `dead_letter_worker_consumer_prefetch`, which the
     /// management API does not show.
+    #[schemars(range(min = 1, max = 65_535), example = 32)]
     pub dead_letter_slots: u64,
 }
 
-/// `[database]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+impl Default for BrokerSettings {
+    fn default() -> Self {
+        Self {
+            url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned().into(),
+            management_url: None,
+            statistics_interval: Interval::from_millis(5_000),
+            dead_letter_slots: 32,
+        }
+    }
+}
+
+/// Where PostgreSQL is.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DatabaseSettings {
     /// PostgreSQL URL with user, password and database.
+    #[schemars(example = &"postgres://user:password@host:5432/database")]
     pub url: SecretUrl,
-    /// Schemas, comma-separated: the first holds what is ours, the order tables are found along it.
+    /// Schemas, comma-separated: the first holds the objects of `overdue`, the order tables are found along it.
+    #[schemars(example = &"overdue,public")]
     pub search_path: String,
     /// Most connections.
+    #[schemars(range(min = 2, max = 1_000), example = 16)]
     pub connections: usize,
 }
 
-/// `[worker]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+impl Default for DatabaseSettings {
+    fn default() -> Self {
+        Self {
+            url: "postgres://postgres@127.0.0.1:5432/postgres".to_owned().into(),
+            search_path: "overdue,public".to_owned(),
+            connections: 16,
+        }
+    }
+}
+
+/// How the worker works.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct WorkerSettings {
     /// Most orders in one transaction.
+    #[schemars(range(min = 1, max = 2_000), example = 500)]
     pub batch_size: usize,
     /// How long the first order of a batch waits for others while earlier batches are being closed, at the most.
-    pub batch_age: Millis,
+    pub batch_age: Interval,
     /// Batches being closed at the same time, per timeout.
+    #[schemars(range(min = 1, max = 64), example = 4)]
     pub in_flight: usize,
-    /// The longest rest of a deadline that is waited for with the message in hand.
-    pub hold: Millis,
-    /// Time to finish what is in hand after SIGTERM.
-    pub drain: Millis,
+    /// The longest rest of a deadline that is waited for with the message in hand, at most 5m: the broker takes a message
+    /// back that is unacked for long (`consumer_timeout`, 30 minutes by default).
+    #[serde(deserialize_with = "within::<_, 0, 300_000>")]
+    pub hold: Interval,
+    /// Time to finish after SIGTERM what was begun before it.
+    pub drain: Interval,
     /// How often the sweep looks for orders that no message came for.
-    pub sweep_every: Millis,
+    #[serde(deserialize_with = "positive")]
+    pub sweep_every: Interval,
     /// How long past its deadline the sweep leaves an order to the messages.
-    pub sweep_grace: Millis,
-    /// How long closures and records of dropped messages are kept; zero: for ever.
-    pub keep_history: Millis,
-    /// Where `overdue run` serves `/metrics`, `/livez` and `/readyz`.
+    pub sweep_grace: Interval,
+    /// How long closures and records of dropped messages are kept; 0s: for ever.
+    pub keep_history: Interval,
+    /// Address and port of `/metrics`, `/livez` and `/readyz`; empty: none.
     pub listen: Listen,
-    /// How often database and broker are asked for what these say of them.
-    pub watch_every: Millis,
+    /// How often database and broker are asked for what `/metrics` and `/readyz` say of them.
+    #[serde(deserialize_with = "positive")]
+    pub watch_every: Interval,
     /// How long an order may be overdue while none is closed before the worker is not ready.
-    pub stuck_after: Millis,
+    #[serde(deserialize_with = "positive")]
+    pub stuck_after: Interval,
 }
 
-/// `[events]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self {
+            // Measured: 100 → 21,000 orders/s, 500 → 31,700, 2,000 → 43,600; the broker hands out 20,000/s.
+            batch_size: 500,
+            batch_age: Interval::from_millis(50),
+            in_flight: 4,
+            hold: Interval::from_millis(2_000),
+            drain: Interval::from_millis(20_000),
+            sweep_every: Interval::from_millis(60_000),
+            sweep_grace: Interval::from_millis(60_000),
+            keep_history: Interval::from_millis(90 * 86_400_000),
+            listen: Listen::default(),
+            watch_every: Interval::from_millis(10_000),
+            // Above what the sweep needs for an order whose message was lost.
+            stuck_after: Interval::from_millis(300_000),
+        }
+    }
+}
+
+/// What is published of closed orders.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct EventsSettings {
-    /// Whether the built-in effect writes events, and the worker publishes what is in the outbox.
+    /// Whether the built-in effect writes events and the worker publishes the outbox.
+    #[schemars(example = true)]
     pub publish: bool,
-    /// How long events are gathered before they are published together.
-    pub linger: Millis,
+    /// How long events are gathered before they are published together, at most 10s.
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    pub linger: Interval,
 }
 
-/// `[schedule]`
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+impl Default for EventsSettings {
+    fn default() -> Self {
+        Self { publish: true, linger: Interval::from_millis(50) }
+    }
+}
+
+/// What becomes of notices that were written with `schedule()`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ScheduleSettings {
     /// Whether the worker publishes the notices that order services write with `schedule()`.
     pub publish: PublishScheduled,
 }
 
 /// Whether a worker publishes what `schedule()` writes.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishScheduled {
-    /// Where the tables are there, and the rights on them.
+    /// If the tables are there, and the rights on them.
     #[default]
     Auto,
     /// The same; a line in the log says what is missing.
@@ -118,30 +210,40 @@ pub enum PublishScheduled {
     Off,
 }
 
-/// One entry of `[effects]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// SQL of an effect.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct EffectSettings {
-    /// File with the statement that carries the effect out.
+    /// File with the statement of the effect; it has to be there, in the file or in the environment.
+    #[schemars(example = &"cancel.sql")]
     pub sql: PathBuf,
     /// File with the statement that finds overdue orders, for the sweep.
+    #[schemars(example = &"cancel_overdue.sql")]
     pub overdue_sql: Option<PathBuf>,
     /// File with the statement that says when orders are due, for notices that come early and do not say it.
+    #[schemars(example = &"cancel_due.sql")]
     pub due_sql: Option<PathBuf>,
 }
 
-/// `[log]`
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
+/// What is logged, to standard error.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
     /// Filter directives, e.g. `info` or `overdue=debug`.
+    #[schemars(example = &"info")]
     pub filter: String,
-    /// `text` or `json`.
+    /// How log lines look.
     pub format: LogFormat,
 }
 
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { filter: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
 /// How log lines look.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     /// For people.
@@ -150,49 +252,90 @@ pub enum LogFormat {
     Json,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            topology: "topology.toml".into(),
-            broker: BrokerSettings {
-                url: "amqp://guest:guest@127.0.0.1:5672/%2f".to_owned().into(),
-                management_url: None,
-                statistics_interval: Millis(5_000),
-                dead_letter_slots: 32,
-            },
-            database: DatabaseSettings {
-                url: "postgres://postgres@127.0.0.1:5432/postgres".to_owned().into(),
-                search_path: "overdue,public".to_owned(),
-                connections: 16,
-            },
-            worker: WorkerSettings {
-                // Measured: 100 → 21,000 orders/s, 500 → 31,700, 2,000 → 43,600; the broker hands out 20,000/s.
-                batch_size: 500,
-                batch_age: Millis(50),
-                in_flight: 4,
-                hold: Millis(2_000),
-                drain: Millis(20_000),
-                sweep_every: Millis(60_000),
-                sweep_grace: Millis(60_000),
-                keep_history: Millis(90 * 86_400_000),
-                listen: Listen::default(),
-                watch_every: Millis(10_000),
-                // Above what the sweep needs for an order whose message was lost.
-                stuck_after: Millis(300_000),
-            },
-            events: EventsSettings::default(),
-            schedule: ScheduleSettings::default(),
-            effects: BTreeMap::new(),
-            log: LogSettings { filter: "info".to_owned(), format: LogFormat::Text },
-            alert: Vec::new(),
-        }
+/// A duration between two bounds in milliseconds.
+fn within<'de, D: Deserializer<'de>, const MIN: u64, const MAX: u64>(
+    from: D,
+) -> Result<Interval, D::Error> {
+    let interval = Interval::deserialize(from)?;
+    let (min, max) = (Interval::from_millis(MIN), Interval::from_millis(MAX));
+    match interval {
+        short if short < min => Err(D::Error::custom(format!("{short} is less than {min}"))),
+        long if long > max => Err(D::Error::custom(format!("{long} is more than {max}"))),
+        fits => Ok(fits),
     }
 }
 
-impl Default for EventsSettings {
-    fn default() -> Self {
-        Self { publish: true, linger: Millis(50) }
+pub(super) fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<Interval, D::Error> {
+    within::<D, 1, { u64::MAX }>(from)
+}
+
+/// Address and port, e.g. `127.0.0.1:9632`; nothing for an empty text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String", example = "127.0.0.1:9632")]
+pub struct Listen(Option<SocketAddr>);
+
+impl Listen {
+    /// Not one of the ports that are given to outgoing connections.
+    const PORT: u16 = 9632;
+
+    /// The address; `None` where it does not listen.
+    #[must_use]
+    pub const fn address(self) -> Option<SocketAddr> {
+        self.0
     }
+}
+
+impl Default for Listen {
+    /// Whoever is on this machine may look.
+    fn default() -> Self {
+        Self(Some((Ipv4Addr::LOCALHOST, Self::PORT).into()))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |address| write!(f, "{address}"))
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        text.parse().map(|address| Self(Some(address))).map_err(|_| {
+            format!(
+                "{} is not an address with a port: write {} or [::1]:{}, with 0.0.0.0 for everybody, or nothing in \
+                 order not to listen",
+                quoted(text),
+                Self::default(),
+                Self::PORT
+            )
+        })
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Listen> for String {
+    fn from(listen: Listen) -> Self {
+        listen.to_string()
+    }
+}
+
+/// The JSON Schema of the file.
+#[must_use]
+pub fn schema() -> Json {
+    document::schema::<Settings>("overdue.toml")
 }
 
 /// Settings given as flags; they beat everything else.

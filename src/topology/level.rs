@@ -6,7 +6,10 @@ use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::{duration, length};
+use crate::{
+    document::quoted,
+    text::{duration, length},
+};
 
 /// The longest message TTL RabbitMQ accepts: ten years of 365 days, in milliseconds.
 ///
@@ -97,6 +100,11 @@ impl fmt::Display for Level {
 pub struct Interval(u64);
 
 impl Interval {
+    /// So many milliseconds.
+    pub(crate) const fn from_millis(ms: u64) -> Self {
+        Self(ms)
+    }
+
     /// The same time as a [`Duration`].
     #[must_use]
     pub const fn as_duration(self) -> Duration {
@@ -132,7 +140,7 @@ impl TryFrom<Cow<'_, str>> for Interval {
 pub enum LevelError {
     /// Not a whole number followed by one unit.
     #[error(
-        "`{0}` is not a valid duration: write a whole number and one unit (ms, s, m, h, d), e.g. `30m`"
+        "{} is not a valid duration: write a whole number and one unit (ms, s, m, h, d), e.g. `30m`", quoted(.0)
     )]
     Unreadable(String),
     /// In the past.

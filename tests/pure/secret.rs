@@ -97,6 +97,14 @@ fn the_hosts_of_a_cluster_are_shown_without_the_password() {
     assert_eq!(shown, expected);
 }
 
+/// A default does not pass through what is shown.
+#[test]
+fn a_default_url_keeps_its_password() {
+    let file = "[broker]\nstatistics_interval = \"7s\"\n[database]\nconnections = 3\n";
+    let settings: Settings = toml::from_str(file).unwrap();
+    assert_eq!(settings.broker.url.expose(), "amqp://guest:guest@127.0.0.1:5672/%2f");
+}
+
 #[test]
 fn settings_are_printed_without_their_urls() {
     let settings = format!("{:?}", overdue::Settings::default());

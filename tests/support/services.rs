@@ -4,9 +4,10 @@ use std::{env, sync::Arc, thread, time::Duration};
 
 use overdue::internals::{
     broker::{BrokerAddress, Management},
-    config::{Millis, Settings},
+    config::Settings,
     plan::StatisticsInterval,
     timing::Timing,
+    topology::level::Interval,
 };
 use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
@@ -186,7 +187,7 @@ impl Services {
 
     /// The management API of a virtual host, as the program uses it.
     pub fn management_of(&self, address: &BrokerAddress) -> Management {
-        let interval = Millis::try_from(self.statistics_interval.clone()).unwrap().as_duration();
+        let interval = self.statistics_interval.parse::<Interval>().unwrap().as_duration();
         Management::new(address)
             .unwrap()
             .with_statistics_interval(StatisticsInterval::new(interval))

@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use overdue::internals::{
     broker::BrokerAddress,
-    config::{EventsSettings, Millis, Settings, WorkerSettings},
+    config::{EventsSettings, Settings, WorkerSettings},
     shutdown::{DrainOverrun, Stop},
     store::{Store, orders::Effect},
+    topology::level::Interval,
     worker::{self, Counts, Worker},
 };
 use tokio::task::JoinHandle;
@@ -56,8 +57,8 @@ impl Drop for RunningWorker {
 }
 
 /// A duration as the settings have it.
-pub fn millis(text: &str) -> Millis {
-    Millis::try_from(text.to_owned()).unwrap()
+pub fn millis(text: &str) -> Interval {
+    text.parse().unwrap()
 }
 
 /// Defaults, with a sweep that stays out of the way, and time to end what is in hand on a slow machine.

@@ -1,15 +1,18 @@
-//! docs/topology.md lists every key of the file and every rule about it, docs/verify.md every rule about objects, and no
-//! other.
+//! docs/topology.md lists every key of the file and every rule about it, docs/verify.md every rule about objects,
+//! docs/settings.md every setting with its default, and no other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use overdue::internals::{
+    config,
     diagnostic::Severity,
-    topology::{check::RULES, file::schema},
+    topology::{self, check::RULES},
     verify,
 };
 use serde_json::Value;
 
+const OF_ALERTS: &str = include_str!("../../../docs/alerts.md");
+const OF_SETTINGS: &str = include_str!("../../../docs/settings.md");
 const OF_FILES: &str = include_str!("../../../docs/topology.md");
 const OF_OBJECTS: &str = include_str!("../../../docs/verify.md");
 
@@ -48,25 +51,53 @@ fn names_are_unique_and_plain() {
     assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
 }
 
-/// `delay.ladder.max`: every key that has a value of its own, and says what it is.
-fn keys(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+/// `delay.ladder.max`: every key that has a value of its own, with its default, and says what it is.
+fn keys(schema: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
     for (key, of) in schema["properties"].as_object().expect("a table") {
         let key = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         assert!(of["description"].is_string(), "{key} is not described");
-        match [of, &of["items"]].into_iter().find(|table| table["properties"].is_object()) {
+        let by_name = &of["additionalProperties"];
+        match [of, &of["items"], by_name].into_iter().find(|it| it["properties"].is_object()) {
+            Some(table) if table == by_name => keys(table, &format!("{key}.<name>"), found),
             Some(table) => keys(table, &key, found),
-            None => assert!(found.insert(key)),
+            None => assert!(found.insert(key, of["default"].clone()).is_none()),
         }
     }
 }
 
+/// The first two cells of each row below `header`, without the quotes of the key.
+fn rows<'p>(page: &'p str, header: &str) -> BTreeMap<String, &'p str> {
+    let (_, table) = page.split_once(header).expect("a table");
+    let rows = table.lines().skip(2).map_while(|row| row.strip_prefix("| `")?.split_once("` | "));
+    rows.map(|(key, rest)| (key.to_owned(), rest.split(" | ").next().expect("a cell"))).collect()
+}
+
 #[test]
 fn every_key_is_documented() {
-    let (_, table) =
-        OF_FILES.split_once("| key | is | allowed |\n|---|---|---|\n").expect("a table");
-    let rows = table.lines().map_while(|row| row.strip_prefix("| `")?.split_once('`'));
-    let documented: BTreeSet<String> = rows.map(|(key, _)| key.to_owned()).collect();
-    let mut declared = BTreeSet::new();
-    keys(&schema(), "", &mut declared);
-    assert_eq!(documented, declared);
+    let mut declared = BTreeMap::new();
+    keys(&topology::file::schema(), "", &mut declared);
+    assert!(rows(OF_FILES, "| key | is | allowed |").keys().eq(declared.keys()));
+}
+
+#[test]
+fn every_setting_is_documented_with_its_default() {
+    let mut declared = BTreeMap::new();
+    keys(&config::schema(), "", &mut declared);
+    let (alerts, settings): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        declared.into_iter().partition(|(key, _)| key.starts_with("alert."));
+    for (key, _) in alerts {
+        let key = key.trim_start_matches("alert.");
+        assert!(OF_ALERTS.contains(key), "docs/alerts.md does not name {key}");
+    }
+    let mut documented = rows(OF_SETTINGS, "| key | default | is |");
+    assert!(documented.remove("alert").is_some());
+    assert!(documented.keys().eq(settings.keys()), "{documented:?}\n{settings:?}");
+    for (key, default) in settings {
+        let written = documented[&key].trim_matches('`').replace("guest:guest", "guest:***");
+        match default {
+            Value::Null => assert!(!documented[&key].starts_with('`'), "{key} has no default"),
+            Value::String(default) => assert_eq!(written, default, "{key}"),
+            default => assert_eq!(written, default.to_string(), "{key}"),
+        }
+    }
 }

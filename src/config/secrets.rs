@@ -1,5 +1,7 @@
-//! A URL among the settings, with or without a password in it.
+//! Secrets among the settings: a URL with or without a password in it, and a text that is a secret as a whole. Shown they are
+//! `***`, so what is shown cannot be read back; defaults never pass through it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use url::{Url, form_urlencoded};
 
@@ -9,8 +11,9 @@ use crate::secret::Secret;
 const HIDDEN: &str = "***";
 
 /// A URL that may hold a password; its `Debug` is `***`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(from = "String")]
+#[schemars(with = "String")]
 pub struct SecretUrl(Secret);
 
 impl SecretUrl {
@@ -73,4 +76,30 @@ fn without_password(url: &str) -> Option<String> {
         url.set_query(Some(&query));
     }
     Some(url.to_string())
+}
+
+/// A secret; its `Debug` is `***`, and so it is where settings are shown.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "String")]
+#[schemars(with = "String")]
+pub struct SecretText(Secret);
+
+impl SecretText {
+    /// The secret, for the one who uses it. It belongs into no text.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(Secret::new(text))
+    }
+}
+
+impl Serialize for SecretText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(HIDDEN)
+    }
 }
