@@ -2,13 +2,11 @@
 
 pub(crate) mod batch;
 pub(crate) mod blame;
-pub(crate) mod busy;
-pub(crate) mod contention;
+pub(crate) mod delivery_tags;
 pub(crate) mod disposition;
-pub(crate) mod progress;
 pub(crate) mod quarantine;
 pub(crate) mod readiness;
-pub(crate) mod remembered;
-pub(crate) mod schedule;
+pub(crate) mod recent_orders;
+pub(crate) mod row_locks;
 pub(crate) mod splitting;
-pub(crate) mod tags;
+pub(crate) mod timer_queue;

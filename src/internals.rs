@@ -252,10 +252,10 @@ pub mod worker {
         pub use crate::decisions::batch::{Batch, BatchLimits};
     }
     pub mod busy {
-        pub use crate::decisions::busy::{BusyOrders, Held, NAMED, REPORT_AFTER};
+        pub use crate::decisions::row_locks::{BusyOrders, Held, NAMED, REPORT_AFTER};
     }
     pub mod contention {
-        pub use crate::decisions::contention::{
+        pub use crate::decisions::row_locks::{
             Contention, LASTS, LONGEST, Manner, SUSPICION, patience,
         };
     }
@@ -277,18 +277,18 @@ pub mod worker {
         pub use crate::decisions::quarantine::{Quarantine, Step};
     }
     pub mod remembered {
-        pub use crate::decisions::remembered::{BOUND, LASTS, Remembered};
+        pub use crate::decisions::recent_orders::{BOUND, LASTS, Remembered};
     }
     pub mod progress {
-        pub use crate::decisions::progress::{Progress, Suspect};
+        pub use crate::decisions::readiness::{Progress, Suspect};
     }
     pub mod readiness {
         pub use crate::decisions::readiness::{Answer, ReadyCondition, Session, WorkerState};
     }
     pub mod schedule {
-        pub use crate::decisions::schedule::Schedule;
+        pub use crate::decisions::timer_queue::Schedule;
     }
     pub mod tags {
-        pub use crate::decisions::tags::{Ack, Tags};
+        pub use crate::decisions::delivery_tags::{Ack, Tags};
     }
 }

@@ -27,7 +27,6 @@ mod copy_publisher;
 mod counters;
 pub(crate) mod health;
 mod history;
-mod jitter;
 pub(crate) mod kept_bytes;
 mod level_watch;
 mod limits;
@@ -36,7 +35,6 @@ pub(crate) mod queues;
 pub(crate) mod receive;
 pub(crate) mod relay;
 mod session;
-mod session_end;
 pub(crate) mod sweep;
 mod unpublished;
 pub(crate) mod watch;
@@ -51,7 +49,7 @@ use crate::{
 use backoff::Backoff;
 pub use context::Worker;
 pub use counters::{Counters, Counts};
-pub(crate) use session_end::SessionEnd;
+pub(crate) use session::SessionEnd;
 
 /// Works until a stop is asked for; sessions that end before are followed by others.
 ///

@@ -2,7 +2,7 @@
 //! ahead of their messages. The messages say that many are due; the database knows which.
 //!
 //! A message whose order this worker closed ahead of it is acked without a question. What that rests on: the closing is
-//! committed; it counts for one message, so a second one is asked for again; and only for [`crate::decisions::remembered::LASTS`]. A
+//! committed; it counts for one message, so a second one is asked for again; and only for [`crate::decisions::recent_orders::LASTS`]. A
 //! notice that was published when its order was closed already, because somebody has opened it again, comes after its
 //! level: later than that, or behind the first message.
 
@@ -17,10 +17,10 @@ use super::{
     ahead_state::{Ahead, State},
     context::Worker,
     counters::count,
-    session_end::SessionEnd,
+    session::SessionEnd,
 };
 use crate::{
-    decisions::remembered::LASTS,
+    decisions::recent_orders::LASTS,
     order::OrderId,
     shutdown::Stop,
     store::{

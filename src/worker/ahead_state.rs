@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    decisions::remembered::Remembered,
+    decisions::recent_orders::Remembered,
     order::{OrderId, Outcome},
 };
 

@@ -62,3 +62,11 @@ mod tests {
         }
     }
 }
+
+/// The part of a pause that is left to chance.
+const PART: f64 = 0.25;
+
+/// A pause of three quarters of `longest` to all of it.
+pub(super) fn jitter(longest: Duration) -> Duration {
+    longest.mul_f64(1.0 - PART * rand::random::<f64>())
+}

@@ -19,7 +19,7 @@ use crate::{
         Link,
         consume::{ConsumeError, Subscription},
     },
-    decisions::tags::{Ack, Tags},
+    decisions::delivery_tags::{Ack, Tags},
     wire::Received,
 };
 

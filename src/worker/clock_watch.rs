@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{context::Worker, jitter, session_end::SessionEnd};
+use super::{backoff::jitter, context::Worker, session::SessionEnd};
 use crate::shutdown::Stop;
 
 /// A worker that is behind with its work doubts the clock, too, and for nothing.
@@ -24,7 +24,7 @@ pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
             biased;
             () = stop.requested() => return Ok(()),
             () = doubted => {}
-            () = tokio::time::sleep(jitter::up_to(worker.timing.clock_every)) => {}
+            () = tokio::time::sleep(jitter(worker.timing.clock_every)) => {}
         }
     }
 }

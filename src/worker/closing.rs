@@ -15,8 +15,7 @@ use std::{
 use crate::{
     decisions::{
         blame::{Blame, MANY},
-        busy::{BusyOrders, Held},
-        contention::{Contention, LONGEST, Manner, patience},
+        row_locks::{BusyOrders, Contention, Held, LONGEST, Manner, patience},
         splitting::Splitting,
     },
     order::{OrderId, Outcome},

@@ -24,11 +24,11 @@ use super::{
     copy_publisher::CopyError,
     counters::count,
     kept_bytes::{KeptBytes, Part},
-    session_end::SessionEnd,
+    session::SessionEnd,
 };
 use crate::{
     broker::PublishError,
-    decisions::schedule::Schedule,
+    decisions::timer_queue::Schedule,
     shutdown::Stop,
     telemetry::{self, labels::ParkReason},
     text::error_chain,

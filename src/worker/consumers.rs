@@ -9,15 +9,14 @@ use std::{
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::{
-    backoff::Backoff,
+    backoff::{Backoff, jitter},
     channels::{Bodies, Channels},
     compat,
     context::{ConsumerContext, Worker},
     copy_publisher::CopyPublisher,
-    jitter,
     level_watch::{LevelWatch, Question},
     limits, queues, receive,
-    session_end::SessionEnd,
+    session::SessionEnd,
 };
 use crate::{
     broker::Link,
@@ -81,7 +80,7 @@ impl Consumers {
     async fn watch(&mut self) -> Result<(), SessionEnd> {
         let longest = queues::look_every(&self.worker);
         let alive = self.worker.health.task("look for queues", "", ALIVE_WITHIN);
-        let mut regular = Instant::now() + jitter::up_to(longest);
+        let mut regular = Instant::now() + jitter(longest);
         loop {
             let next_try = self.troubled.values().map(|(_, at)| *at).min();
             let next_look = next_try.map_or(regular, |next_try| next_try.min(regular));
@@ -92,7 +91,7 @@ impl Consumers {
                 Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
                 () = tokio::time::sleep_until(next_look.into()) => {
                     let started = self.look().await?;
-                    regular = Instant::now() + jitter::up_to(longest);
+                    regular = Instant::now() + jitter(longest);
                     if !started.is_empty() {
                         telemetry::queues_changed(&started);
                     }

@@ -6,10 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::decisions::{
-    progress::Progress,
-    readiness::{Answer, ReadyCondition, Session, WorkerState},
-};
+use crate::decisions::readiness::{Answer, Progress, ReadyCondition, Session, WorkerState};
 
 /// Written by the tasks of a worker, read by `/readyz` and `/livez`.
 #[derive(Debug, Default)]

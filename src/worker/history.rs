@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{context::Worker, jitter, session_end::SessionEnd};
+use super::{backoff::jitter, context::Worker, session::SessionEnd};
 use crate::{
     shutdown::Stop,
     store::{
@@ -45,7 +45,7 @@ pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(jitter::up_to(worker.settings.sweep_every.as_duration())) => {}
+            () = tokio::time::sleep(jitter(worker.settings.sweep_every.as_duration())) => {}
         }
     }
 }

@@ -16,7 +16,10 @@ use std::{
 };
 
 use super::{
-    backoff::Backoff, context::Worker, jitter, session_end::SessionEnd, unpublished::Unpublished,
+    backoff::{Backoff, jitter},
+    context::Worker,
+    session::SessionEnd,
+    unpublished::Unpublished,
 };
 use crate::{
     config::PublishScheduled, shutdown::Stop, store::schedule::ScheduleSession, telemetry,
@@ -41,7 +44,7 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
         if let Err(error) = in_one_session(&worker, &stop).await {
             telemetry::notices_failed(&error_chain(&error));
         }
-        pause(&stop, jitter::up_to(worker.timing.backoff_longest)).await;
+        pause(&stop, jitter(worker.timing.backoff_longest)).await;
     }
     Ok(())
 }
@@ -83,7 +86,7 @@ async fn leads(
             return Ok(true);
         }
         wants = wants || session.want(timeouts).await?;
-        pause(stop, if wants { LONGEST_PACE } else { jitter::up_to(poll) }).await;
+        pause(stop, if wants { LONGEST_PACE } else { jitter(poll) }).await;
     }
     Ok(false)
 }

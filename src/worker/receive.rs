@@ -1,17 +1,17 @@
 //! One queue's loop: receive, close, settle. What waits, for whatever, is kept beside it.
 
-mod arrivals;
-mod behind;
-mod closed;
+mod ask_deadlines;
+mod batch_outcome;
+mod closed_ahead;
+mod confirmed_copies;
 mod copies;
-mod due;
-mod early;
-mod intake;
-mod looks;
-mod originals;
+mod delivery;
+mod hold_until_due;
 mod outage;
-mod parked;
+mod parked_log;
 mod settle;
+mod settle_originals;
+mod take_deliveries;
 
 use std::{
     sync::Arc,
@@ -23,19 +23,19 @@ use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
     backoff::Backoff, channels::Channels, context::ConsumerContext, counters::count, health::Task,
-    kept_bytes::KeptBytes, limits, session_end::SessionEnd,
+    kept_bytes::KeptBytes, limits, session::SessionEnd,
 };
 use crate::{
-    decisions::{batch::Batch, quarantine::Quarantine, schedule::Schedule},
+    decisions::{batch::Batch, quarantine::Quarantine, timer_queue::Schedule},
     shutdown::Stop,
 };
-use behind::Behind;
-use closed::Closed;
+use ask_deadlines::Looks;
+use batch_outcome::Closed;
+use closed_ahead::Behind;
 use copies::Copies;
-use due::Due;
-use looks::Looks;
+use delivery::Due;
 use outage::Outage;
-use parked::Parked;
+use parked_log::Parked;
 
 /// The prefetch count of a consumer that does not know yet what is in its queue.
 pub(super) const FIRST_PREFETCH: u16 = 1;

@@ -5,19 +5,18 @@
 //! does not confirm, is tried again after a while, beside the others; one that can never be published stays there with its
 //! reason.
 
-mod again;
-mod chains;
-mod doubt;
-mod gather;
+mod confirm_timeout;
+mod publish_in_order;
 mod retry;
-mod silence;
+mod try_alone;
 mod undeleted;
+mod wait_for_events;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use super::{context::Worker, jitter, session_end::SessionEnd, unpublished::Unpublished};
+use super::{backoff::jitter, context::Worker, session::SessionEnd, unpublished::Unpublished};
 use crate::{
     broker::{PublishError, Publisher},
     shutdown::Stop,
@@ -25,9 +24,9 @@ use crate::{
     telemetry,
     text::error_chain,
 };
-use chains::{Fate, Refused};
-use doubt::Left;
-use silence::Limits;
+use confirm_timeout::Limits;
+use publish_in_order::{Fate, Refused};
+use try_alone::Left;
 use undeleted::Undeleted;
 
 /// Events of one transaction: its cost is shared by all of them.
@@ -43,7 +42,7 @@ const MOST_LOST: u32 = 2;
 pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     if worker.events_settings.publish {
         let refused = Notify::new();
-        tokio::join!(publish(&worker, &stop, &refused), again::again(&worker, &stop, &refused));
+        tokio::join!(publish(&worker, &stop, &refused), retry::again(&worker, &stop, &refused));
     }
     Ok(())
 }
@@ -70,11 +69,11 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
         tokio::select! {
             () = stop.requested() => return,
             () = worker.events.notified(), if relayed.is_ok() => {
-                gather::gather(worker, stop).await;
+                wait_for_events::gather(worker, stop).await;
                 polls = false;
             }
             // The batches of this process notify; this finds events of other processes that died, and is the back-off.
-            () = tokio::time::sleep(jitter::up_to(worker.timing.backoff_longest)) => polls = true,
+            () = tokio::time::sleep(jitter(worker.timing.backoff_longest)) => polls = true,
         }
     }
 }
@@ -119,7 +118,7 @@ impl Relay<'_> {
                 more = claim.is_full;
                 left = self.publish_claimed(&publisher, claim).await?;
                 self.patience =
-                    silence::next(self.patience, left == Left::Late, &self.worker.timing);
+                    confirm_timeout::next(self.patience, left == Left::Late, &self.worker.timing);
             }
             if left == Left::Nothing {
                 self.publisher = Some(publisher);
@@ -138,10 +137,10 @@ impl Relay<'_> {
 
     /// One event may end the channel of all others each time.
     fn doubt(&mut self, fates: &mut [(Event, Fate)]) {
-        self.lost = if doubt::is_lost(fates) { self.lost + 1 } else { 0 };
+        self.lost = if try_alone::is_lost(fates) { self.lost + 1 } else { 0 };
         if self.lost > MOST_LOST {
             self.lost = 0;
-            doubt::try_alone(fates);
+            try_alone::try_alone(fates);
         }
     }
 
@@ -154,10 +153,11 @@ impl Relay<'_> {
         let waiting = std::mem::take(&mut claim.waiting);
         let events = std::mem::take(&mut claim.events);
         let mut sorted = Sorted { refusals, ..Sorted::default() };
-        let mut fates = chains::publish(publisher, &self.exchange, events, self.limits()).await;
+        let mut fates =
+            publish_in_order::publish(publisher, &self.exchange, events, self.limits()).await;
         self.doubt(&mut fates);
-        let judged = doubt::judge(self.worker, publisher, &self.exchange, &mut fates).await;
-        sorted.refusals.extend(chains::set_aside(waiting, &fates));
+        let judged = try_alone::judge(self.worker, publisher, &self.exchange, &mut fates).await;
+        sorted.refusals.extend(publish_in_order::set_aside(waiting, &fates));
         for (event, fate) in fates {
             sorted.add(event.row, fate);
         }

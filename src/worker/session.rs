@@ -6,9 +6,13 @@ use tokio::task::JoinSet;
 
 use super::{
     ahead, clock_watch, closing::Closer, compat::rebind, consumers, context::Worker, history,
-    limits, notices, relay, session_end::SessionEnd,
+    limits, notices, relay,
 };
-use crate::{broker::Link, shutdown::Stop};
+use crate::{
+    broker::{ConnectError, Link, consume::ConsumeError},
+    shutdown::Stop,
+    store::StoreError,
+};
 
 /// Each step has a time-out of seconds.
 const ALIVE_WITHIN: Duration = Duration::from_mins(5);
@@ -67,4 +71,33 @@ async fn finish(worker: &Worker, mut tasks: Tasks, session: &Stop) -> Result<(),
         }
     }
     result
+}
+
+/// Why a session ended before a stop was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionEnd {
+    /// No connection to the broker.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A subscription ended.
+    #[error(transparent)]
+    Consume(#[from] ConsumeError),
+    /// The database did not do what was asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A task of the session panicked: a defect of this program.
+    #[error("a task of the worker panicked: {0}")]
+    Panicked(String),
+}
+
+impl SessionEnd {
+    /// For those who count: one of the values of the label `cause`.
+    pub(super) const fn cause(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "connect",
+            Self::Consume(_) => "consume",
+            Self::Store(_) => "database",
+            Self::Panicked(_) => "panic",
+        }
+    }
 }

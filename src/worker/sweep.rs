@@ -13,8 +13,8 @@ use std::{
 use tokio::task::JoinSet;
 
 use super::{
-    closing::Closer, context::Worker, counters::count, health::Task, jitter,
-    session_end::SessionEnd,
+    backoff::jitter, closing::Closer, context::Worker, counters::count, health::Task,
+    session::SessionEnd,
 };
 use crate::{
     order::{FinalStates, OrderId, Outcome},
@@ -70,7 +70,7 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
         tokio::select! {
             biased;
             () = stop.requested() => return,
-            () = tokio::time::sleep(jitter::up_to(interval)) => {}
+            () = tokio::time::sleep(jitter(interval)) => {}
         }
     }
 }

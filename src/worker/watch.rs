@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use super::{context::Worker, jitter};
+use super::{backoff::jitter, context::Worker};
 use crate::{
     broker::{Management, ManagementError},
-    decisions::progress::Suspect,
+    decisions::readiness::Suspect,
     diagnostic::{Diagnostic, Severity},
     plan::{
         generation::number_of,
@@ -47,7 +47,7 @@ pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {
         tokio::select! {
             biased;
             () = stop.requested() => {}
-            () = tokio::time::sleep(jitter::up_to(every)) => {}
+            () = tokio::time::sleep(jitter(every)) => {}
         }
     }
     worker.health.stopping();

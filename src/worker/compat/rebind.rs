@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::super::{context::Worker, session_end::SessionEnd};
+use super::super::{context::Worker, session::SessionEnd};
 use crate::{shutdown::Stop, telemetry, text::error_chain};
 
 /// Between two looks.

@@ -18,12 +18,12 @@ use futures_util::{
 use tokio::sync::watch;
 
 use super::{
-    arrivals::{Arrival, Arrivals},
-    due::Due,
-    parked::Why,
+    confirmed_copies::{Arrival, Arrivals},
+    delivery::Due,
+    parked_log::Why,
 };
 use crate::{
-    decisions::schedule::Schedule,
+    decisions::timer_queue::Schedule,
     timing::Timing,
     topology::route::Route,
     wire::Message,

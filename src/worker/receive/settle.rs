@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::{Consumer, closed::Closed, copies::Purpose, due::Due, parked::Why};
+use super::{Consumer, batch_outcome::Closed, copies::Purpose, delivery::Due, parked_log::Why};
 use crate::{
     decisions::disposition::{Disposition, NOWHERE_TO_WAIT, Tries, Waits, nowhere_to_wait},
     order::Outcome,
@@ -12,7 +12,7 @@ use crate::{
     telemetry::{self, labels::ParkReason},
     text::error_chain,
     topology::{level_routes::LevelRoutes, route::Route},
-    worker::{counters::count, session_end::SessionEnd},
+    worker::{counters::count, session::SessionEnd},
 };
 
 /// Below a timer's precision.

@@ -3,12 +3,15 @@
 //! A nack says that one queue was full; the others have their copy already, and each attempt makes one more. So one
 //! event of a name is tried, and then twice as many each time, until the broker refuses again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Notify;
 
 use super::{
-    chains::{self, Fate},
-    doubt::NO_CONFIRM,
-    silence::Limits,
+    confirm_timeout::Limits,
+    publish_in_order::{self, Fate},
+    try_alone::NO_CONFIRM,
 };
 use crate::{
     broker::Publisher,
@@ -18,7 +21,8 @@ use crate::{
         refused_events::{Regrouped, Retry},
     },
     telemetry,
-    worker::{context::Worker, unpublished::Unpublished},
+    text::error_chain,
+    worker::{backoff::jitter, context::Worker, unpublished::Unpublished},
 };
 
 /// So long the first event of a try waits for its confirm: RabbitMQ gives a nack for a queue that does not answer after 65 s
@@ -156,7 +160,7 @@ impl Name<'_> {
         let timing = &self.worker.timing;
         let silence = if waits { FIRST } else { timing.events_silence };
         let limits = Limits { silence, claim: timing.events_claim };
-        let publishing = chains::publish(&self.publisher, &self.exchange, events, limits);
+        let publishing = publish_in_order::publish(&self.publisher, &self.exchange, events, limits);
         tokio::select! {
             biased;
             fates = publishing => fates,
@@ -169,4 +173,50 @@ impl Name<'_> {
 fn regroup(event: Event, reason: String) -> Regrouped {
     let Event { order_id, event, .. } = event;
     Regrouped { order_id, event, reason }
+}
+
+/// The shortest back-off of a refused event.
+const POLL_REFUSED: Duration = Duration::from_secs(1);
+/// Event names at once: each has a connection.
+const NAMES: usize = 20;
+
+/// Tries refused events again when it is time, until a stop is asked for; `refused` is notified where there are new ones.
+/// Other processes set them aside as well.
+pub(super) async fn again(worker: &Worker, stop: &Stop, refused: &Notify) {
+    let mut tries = FuturesUnordered::new();
+    let mut look_at = Instant::now();
+    while !stop.is_requested() {
+        tokio::select! {
+            biased;
+            () = stop.requested() => break,
+            Some(()) = tries.next(), if !tries.is_empty() => look_at = soon(look_at),
+            () = refused.notified() => look_at = soon(look_at),
+            () = tokio::time::sleep_until(look_at.into()), if tries.len() < NAMES => {
+                let room = i64::try_from(NAMES - tries.len()).unwrap_or_default();
+                let due = tokio::select! {
+                    biased;
+                    () = stop.requested() => break,
+                    due = worker.store.claim_retries(room) => due.unwrap_or_else(|error| {
+                        telemetry::relay_failed(&error_chain(&error));
+                        Vec::new()
+                    }),
+                };
+                let pause = if due.is_empty() { jitter(worker.timing.backoff_longest) } else { POLL_REFUSED };
+                look_at = Instant::now() + pause;
+                tries.extend(due.into_iter().map(|name| tried(worker, name, stop)));
+            }
+        }
+    }
+    // They know that a stop was asked for.
+    while tries.next().await.is_some() {}
+}
+
+async fn tried(worker: &Worker, name: Retry, stop: &Stop) {
+    if let Err(error) = retry(worker, &name, stop).await {
+        telemetry::relay_failed(&error_chain(&error));
+    }
+}
+
+fn soon(look_at: Instant) -> Instant {
+    look_at.min(Instant::now() + POLL_REFUSED)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::due::Due;
+use super::delivery::Due;
 use crate::{
     order::Outcome,
     store::{StoreError, orders::ClosingPath},

@@ -8,7 +8,7 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::{JoinError, JoinHandle};
 
-use super::due::Due;
+use super::delivery::Due;
 use crate::{
     decisions::batch::{Batch, BatchLimits},
     order::OrderId,

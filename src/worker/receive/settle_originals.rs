@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use super::{
     Consumer,
-    arrivals::Arrival,
+    confirmed_copies::Arrival,
     copies::{Copy, Purpose},
-    due::Due,
-    parked::Why,
+    delivery::Due,
+    parked_log::Why,
 };
 use crate::{
     telemetry::{self, labels::ParkReason},

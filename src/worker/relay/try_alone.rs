@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::chains::{self, Fate, Refused};
+use super::publish_in_order::{self, Fate, Refused};
 use crate::{
     broker::{PublishError, Publisher},
     store::outbox::Event,
@@ -100,7 +100,7 @@ fn first_of_each(fates: &[(Event, Fate)]) -> Vec<Event> {
 }
 
 fn unknown(event: &Event, reason: String) -> PublishError {
-    let message_id = chains::message("", event).message_id;
+    let message_id = publish_in_order::message("", event).message_id;
     PublishError::Unknown { message_id, reason, channel_ended: false }
 }
 
@@ -118,12 +118,12 @@ async fn alone(
         return Err(unknown(event, reason).into());
     };
     let publisher = connected?;
-    let publishing = publisher.publish(chains::message(exchange, event));
+    let publishing = publisher.publish(publish_in_order::message(exchange, event));
     let answer = timeout(worker.timing.event_alone_confirm, publishing).await;
     if answer.is_err() && publisher.is_blocked() {
         return Err(unknown(event, BLOCKED.to_owned()).into());
     }
-    Ok(answer.ok().map(|answer| chains::fate_alone(event, answer)))
+    Ok(answer.ok().map(|answer| publish_in_order::fate_alone(event, answer)))
 }
 
 /// Those with a name that has no confirm are set aside; others stay in the outbox, and are published on another channel.
@@ -167,7 +167,7 @@ mod tests {
         let tried = first_of_each(&fates);
         assert_eq!(tried.iter().map(|event| event.id).collect::<Vec<_>>(), [2, 3, 6]);
         let full = PublishError::Refused { message_id: "6".to_owned() };
-        let refused = chains::fate(&tried[2], Err(full));
+        let refused = publish_in_order::fate(&tried[2], Err(full));
         let verdicts = [None, Some(Fate::Published), Some(refused)];
         let verdicts: Vec<_> = tried.into_iter().zip(verdicts).collect();
         assert_eq!((left(&verdicts), left(&verdicts[1..])), (Left::Unconfirmed, Left::Late));

@@ -2,12 +2,12 @@
 
 use futures_util::FutureExt;
 
-use super::{Consumer, due::Due};
+use super::{Consumer, delivery::Due};
 use crate::{
     decisions::quarantine::Step,
     telemetry,
     wire::Received,
-    worker::{channels::Source, session_end::SessionEnd},
+    worker::{channels::Source, session::SessionEnd},
 };
 
 /// Deliveries that are taken in one go.

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use tokio::sync::watch;
 
-use super::due::Due;
+use super::delivery::Due;
 use crate::worker::ahead_state::{Ahead, State};
 
 /// The lap that is under way when a message comes may have begun before its order was due.

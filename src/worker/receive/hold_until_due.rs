@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use super::{
     Consumer,
-    due::{Due, Guess},
-    looks::Looked,
+    ask_deadlines::Looked,
+    delivery::{Due, Guess},
 };
 use crate::{
     order::Outcome,
     store::{database_time::DatabaseTime, deadlines::Deadline},
     telemetry,
     text::error_chain,
-    worker::{counters::count, session_end::SessionEnd},
+    worker::{counters::count, session::SessionEnd},
 };
 
 /// Closed so much later than the clock said: the clock may have been set since it was read.

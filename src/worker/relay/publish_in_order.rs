@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, pin::pin};
 
 use futures_util::future::{Either, join_all, select};
 
-use super::silence::{Limits, Silence};
+use super::confirm_timeout::{Limits, Silence};
 use crate::{
     broker::{PublishError, Publisher},
     store::outbox::{Event, Refusal, claim::Waiting},
