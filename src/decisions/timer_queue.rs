@@ -1,6 +1,9 @@
 //! Things to be done at an instant. One timer serves all of them: that of the earliest.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Things in the order of their instants; those of one instant in the order they came.
 #[derive(Debug)]
@@ -21,6 +24,15 @@ impl<T> Schedule<T> {
     pub fn add(&mut self, at: Instant, item: T) {
         self.items.insert((at, self.count), Box::new(item));
         self.count += 1;
+    }
+
+    /// Everything is to be done earlier by `by`, in the same order.
+    pub fn bring_forward(&mut self, by: Duration) {
+        let items = std::mem::take(&mut self.items).into_iter();
+        let earlier = |((at, count), item): ((Instant, u64), _)| {
+            ((at.checked_sub(by).unwrap_or(at), count), item)
+        };
+        self.items = items.map(earlier).collect();
     }
 
     /// When the earliest is to be done; `None` while empty.

@@ -40,6 +40,13 @@ impl ClockEstimate {
         !self.contradicts(newer) && newer.error <= self.error_at(newer.here)
     }
 
+    /// How far the other clock was set forward before another reading; none where the two agree.
+    #[must_use]
+    pub fn set_forward(self, newer: Self) -> Option<Duration> {
+        let is_ahead = self.expected_us(newer) < newer.there_us;
+        (is_ahead && self.contradicts(newer)).then(|| self.apart(newer))
+    }
+
     fn contradicts(self, newer: Self) -> bool {
         self.apart(newer) > self.error_at(newer.here) + newer.error
     }
@@ -58,10 +65,14 @@ impl ClockEstimate {
 
     /// How far this reading, carried on until then, is from the other one.
     fn apart(self, newer: Self) -> Duration {
+        Duration::from_micros(self.expected_us(newer).abs_diff(newer.there_us))
+    }
+
+    /// What the other one would say if nobody had set that clock.
+    fn expected_us(self, newer: Self) -> i64 {
         let passed = newer.here.saturating_duration_since(self.here);
         let passed_us = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
-        let expected = self.there_us.saturating_add(passed_us);
-        Duration::from_micros(expected.abs_diff(newer.there_us))
+        self.there_us.saturating_add(passed_us)
     }
 
     fn error_at(self, now: Instant) -> Duration {

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Notify;
@@ -18,6 +18,8 @@ const READINGS: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseClock {
     estimate: Mutex<Option<ClockEstimate>>,
+    /// By how much it was set forward so far, in all.
+    set_forward: Mutex<Duration>,
     doubts: Notify,
 }
 
@@ -36,9 +38,17 @@ impl DatabaseClock {
         let known = *self.lock();
         for reading in store.read_clock(known).await? {
             let mut estimate = self.lock();
+            if let Some(by) = estimate.and_then(|known| known.set_forward(reading)) {
+                *self.set_forward.lock().unwrap_or_else(PoisonError::into_inner) += by;
+            }
             *estimate = Some(estimate.map_or(reading, |known| known.and(reading)));
         }
         Ok(())
+    }
+
+    /// By how much it was set forward since it was read for the first time, in all.
+    pub(crate) fn set_forward(&self) -> Duration {
+        *self.set_forward.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something came at another time than this clock said: it is to be read soon.

@@ -65,6 +65,8 @@ struct Consumer {
     parked: Parked,
     quarantine: Quarantine,
     kept: KeptBytes,
+    /// By how much the database's clock was set forward before what is held was added.
+    set_forward: Duration,
     /// Whether the log says that there are suspects.
     suspected: bool,
     alive: Task,
@@ -79,6 +81,7 @@ pub(super) async fn receive(
     let timing = &context.worker.timing;
     let copies = Copies::new(Arc::clone(&context.copies), Arc::clone(&context.levels), timing);
     let alive = context.worker.health.task("consume", channels.queue(), ALIVE_WITHIN);
+    let set_forward = context.worker.clock.set_forward();
     let outage = Outage::new(Backoff::new(timing));
     let batch = Batch::new(limits::batch(&context.worker.settings));
     let delivery_limit = context.worker.topology.delivery_limit;
@@ -98,6 +101,7 @@ pub(super) async fn receive(
         parked: Parked::default(),
         quarantine,
         kept: KeptBytes::default(),
+        set_forward,
         suspected: false,
         alive,
     };
@@ -292,6 +296,11 @@ impl Consumer {
     /// A channel has ended, and nothing was being received that would have said so.
     fn look(&mut self) -> Result<(), SessionEnd> {
         self.alive.moved();
+        let set_forward = self.context.worker.clock.set_forward();
+        if set_forward > self.set_forward {
+            self.held.bring_forward(set_forward.saturating_sub(self.set_forward));
+            self.set_forward = set_forward;
+        }
         self.parked.report(&self.context.timeout.name);
         Ok(self.channels.check()?)
     }

@@ -1,11 +1,11 @@
 //! Notices come a little before their time and are held until then, by the database's clock.
 
 use overdue::internals::{
-    config::WorkerSettings, order::OrderId, store::orders::Effect, wire::DueNotice,
+    config::WorkerSettings, order::OrderId, store::orders::Effect, wire::DueNotice, worker::Counts,
 };
 
 use crate::support::{
-    RunningWorker, World, until,
+    RunningWorker, World,
     worker::{millis, settings},
 };
 
@@ -17,9 +17,8 @@ enum Says {
 }
 
 const TRUTH: Says = Says::Late(0);
-/// What is to come before its time does, however slow the machine is.
-const FAR_MS: i64 = 20_000;
-const HOUR_S: i64 = 3_600;
+const HOUR_MS: i64 = 3_600_000;
+const DAY_S: i64 = 86_400;
 
 /// The statements note what they were asked for, and when.
 fn noted() -> Effect {
@@ -28,7 +27,7 @@ fn noted() -> Effect {
         let begins = sql.lines().position(|line| !line.starts_with("--")).unwrap();
         let sql: Vec<&str> = sql.lines().skip(begins).collect();
         let note = format!(
-            "noted AS (INSERT INTO {into} (id, at) SELECT unnest($1::text[]), pg_catalog.clock_timestamp())"
+            "noted AS (INSERT INTO {into} (id, at) SELECT unnest($1::text[]), clock_timestamp())"
         );
         let sql = sql.join("\n");
         match sql.strip_prefix("WITH ") {
@@ -48,7 +47,7 @@ struct Stage {
 impl Stage {
     /// A worker that knows the database's clock, and has asked for one order.
     async fn new(settings: WorkerSettings) -> Self {
-        let world = World::new().await;
+        let world = World::clocked().await;
         let columns = "(id text, at timestamptz, statement bigint DEFAULT txid_current())";
         world.sql(&format!("CREATE TABLE calls {columns}; CREATE TABLE looks {columns}")).await;
         let worker = world.worker_of(noted(), settings);
@@ -61,6 +60,11 @@ impl Stage {
     /// Straight into the business queue, as if a level had let go early.
     async fn publish(&self, ids: &[String], says: Says) {
         publish(&self.world, ids, says).await;
+    }
+
+    /// Waits until so many are held; nothing was closed meanwhile. Then it is an hour later.
+    async fn held_for_an_hour(&self, count: u64) {
+        held_for_an_hour(&self.world, &self.worker, count).await;
     }
 
     async fn count(&self, sql: &str) -> i64 {
@@ -87,9 +91,14 @@ async fn publish(world: &World, ids: &[String], says: Says) {
     world.wire().await.publish_all("orders.dlx", "1s.unpaid", &bodies).await;
 }
 
-/// Longer than a busy machine takes for what comes before the instant.
+async fn held_for_an_hour(world: &World, worker: &RunningWorker, count: u64) {
+    worker.until("held", |counts| counts.held >= count).await;
+    assert_eq!(world.closed().await, 1, "the first one");
+    world.clock().advance("1 h").await;
+}
+
 fn hold_long() -> WorkerSettings {
-    WorkerSettings { hold: millis("1m"), ..settings() }
+    WorkerSettings { hold: millis("2h"), ..settings() }
 }
 
 const EARLY: &str = "calls JOIN orders USING (id) WHERE at < due_at";
@@ -98,8 +107,9 @@ const EARLY: &str = "calls JOIN orders USING (id) WHERE at < due_at";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
     let stage = Stage::new(hold_long()).await;
-    let orders = stage.world.orders("o", 50, FAR_MS).await;
+    let orders = stage.world.orders("o", 50, HOUR_MS).await;
     stage.publish(&orders, TRUTH).await;
+    stage.held_for_an_hour(50).await;
     stage.world.until_closed(51).await;
     assert_eq!(stage.count("looks").await, 0);
     assert_eq!((stage.count("calls").await, stage.count(EARLY).await), (50, 0));
@@ -116,17 +126,17 @@ async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
 async fn what_does_not_say_when_it_is_due_is_looked_up_once() {
     let stage = Stage::new(hold_long()).await;
     // The first order was due: nothing is looked up again until something was early.
-    let learned = stage.world.orders("learned", 1, 55_000).await;
+    let learned = stage.world.orders("learned", 1, HOUR_MS).await;
     stage.publish(&learned, Says::Nothing).await;
-    let held = async || stage.worker.counts().held;
-    until("held", held, |held| *held == 1).await;
+    stage.worker.until("held", |counts| counts.held == 1).await;
     stage.world.sql("DELETE FROM calls; DELETE FROM looks").await;
-    let orders = stage.world.orders("o", 50, FAR_MS).await;
-    let paid = stage.world.orders("paid", 1, FAR_MS).await;
+    let orders = stage.world.orders("o", 50, HOUR_MS).await;
+    let paid = stage.world.orders("paid", 1, HOUR_MS).await;
     assert!(stage.world.pay("paid-0").await);
     stage.publish(&[orders, paid].concat(), Says::Nothing).await;
-    stage.world.until_closed(51).await;
-    assert_eq!((stage.count("looks").await, stage.count("calls").await), (51, 50));
+    stage.held_for_an_hour(51).await;
+    stage.world.until_closed(52).await;
+    assert_eq!((stage.count("looks").await, stage.count("calls").await), (51, 51));
     assert_eq!(stage.count(EARLY).await, 0);
     let looked = stage.count("(SELECT DISTINCT statement FROM looks) statements").await;
     assert!(looked < 51, "{looked} statements");
@@ -141,44 +151,47 @@ const BROKEN: &str =
 /// Without `due_sql`, or with one that fails, the effect itself is asked, and says how long is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_due_sql_the_effect_itself_is_asked() {
-    for due_sql in [None, Some(BROKEN.to_owned())] {
-        let world = World::new().await;
+    let without = |due_sql| async move {
+        let world = World::clocked().await;
         let worker = world.worker_of(Effect { due_sql, ..Effect::close() }, hold_long());
-        let orders = world.orders("o", 20, FAR_MS / 2).await;
+        world.publish("100ms", &world.orders("first", 1, 0).await).await;
+        world.until_closed(1).await;
+        let orders = world.orders("o", 20, HOUR_MS).await;
         publish(&world, &orders, Says::Nothing).await;
-        world.until_closed(20).await;
+        held_for_an_hour(&world, &worker, 20).await;
+        world.until_closed(21).await;
         let counts = worker.stop().await;
-        assert!(counts.held >= 20, "{counts:?}");
         assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
         world.assert_invariants().await;
-    }
+    };
+    tokio::join!(without(None), without(Some(BROKEN.to_owned())));
 }
 
-/// A body that is wrong by an hour costs its own order nothing: what is far away is looked up, what is over is tried.
+/// A body that is wrong by a day costs its own order nothing: what is far away is looked up, what is over is tried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_lies_makes_nothing_early_and_nothing_late() {
     let stage = Stage::new(hold_long()).await;
-    for (prefix, wrong_s) in [("past", -HOUR_S), ("future", HOUR_S)] {
-        let orders = stage.world.orders(prefix, 10, FAR_MS).await;
+    for (prefix, wrong_s) in [("past", -DAY_S), ("future", DAY_S)] {
+        let orders = stage.world.orders(prefix, 10, HOUR_MS).await;
         stage.publish(&orders, Says::Late(wrong_s)).await;
     }
+    stage.held_for_an_hour(20).await;
     stage.world.until_closed(21).await;
     let counts = stage.worker.stop().await;
     assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
-    assert!(counts.held >= 20, "{counts:?}");
     stage.world.assert_invariants().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_paid_while_it_is_held_stays_paid() {
     let stage = Stage::new(hold_long()).await;
-    let orders = stage.world.orders("o", 2, FAR_MS).await;
+    let orders = stage.world.orders("o", 2, HOUR_MS).await;
     stage.publish(&orders, TRUTH).await;
-    let held = async || stage.worker.counts().held;
-    until("both held", held, |held| *held == 2).await;
+    stage.worker.until("both held", |counts| counts.held == 2).await;
     assert!(stage.world.pay("o-0").await);
-    let settled = async || stage.worker.counts();
-    until("both settled", settled, |counts| counts.already_final == 1 && counts.closed == 2).await;
+    stage.held_for_an_hour(2).await;
+    let is_settled = |counts: &Counts| counts.already_final == 1 && counts.closed == 2;
+    stage.worker.until("both settled", is_settled).await;
     assert_eq!(stage.world.status("o-0").await, "paid");
     assert_eq!(stage.world.status("o-1").await, "closed");
     stage.worker.stop().await;
@@ -194,11 +207,14 @@ async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
         .replace(levels, lead)
         .replace("after = [\"100ms\", \"200ms\", \"300ms\"]", "after = [\"5m\"]")
         .replace("after = \"1s\"\nafter_by_category = { virtual = \"500ms\" }", "after = \"5m\"");
-    let world = World::of(&text).await;
+    let world = World::clocked_of(&text).await;
     let few = WorkerSettings { batch_size: 10, in_flight: 1, hold: millis("1ms"), ..settings() };
     let worker = world.worker_with(few);
-    let orders = world.orders("o", 600, 8_000).await;
+    let orders = world.orders("o", 600, 50_000).await;
     publish(&world, &orders, Says::Nothing).await;
+    worker.until("no room", |counts| counts.held >= 100).await;
+    assert_eq!(world.closed().await, 0);
+    world.clock().advance("50 s").await;
     world.until_closed(600).await;
     let counts = worker.stop().await;
     assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0), "{counts:?}");
@@ -209,19 +225,20 @@ async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
 /// Killed in the middle of a hold: the next worker has them again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_they_are_held() {
-    let world = World::new().await;
+    let world = World::clocked().await;
     let mut process = world
         .started(|command| {
-            command.env("OVERDUE_WORKER__HOLD", "1m");
+            command.env("OVERDUE_WORKER__HOLD", "5m");
         })
         .await;
     world.publish("100ms", &world.orders("first", 1, 0).await).await;
     world.until_closed(1).await;
-    let orders = world.orders("o", 100, FAR_MS).await;
+    let orders = world.orders("o", 100, 4 * 60_000).await;
     publish(&world, &orders, TRUTH).await;
     world.until_empty("orders.unpaid").await;
     assert_eq!(world.closed().await, 1, "they are held");
     process.kill();
+    world.clock().advance("4 min").await;
     let worker = world.worker();
     world.until_closed(101).await;
     let counts = worker.stop().await;
@@ -229,66 +246,60 @@ async fn killed_while_they_are_held() {
     world.assert_invariants().await;
 }
 
-/// Functions of these names in the schema take the place of the server's, so that its clock can be set.
-const CLOCK: &str = "
-    CREATE TABLE clock (ahead interval);
-    INSERT INTO clock VALUES ('0');
-    CREATE FUNCTION now() RETURNS timestamptz STABLE LANGUAGE sql
-        AS 'SELECT pg_catalog.now() + ahead FROM clock';
-    CREATE FUNCTION clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
-        AS 'SELECT pg_catalog.clock_timestamp() + ahead FROM clock'";
-
 /// Whatever the database's clock says, and whenever it is set: it alone decides, and nothing goes round. The broker's and
 /// the worker's go on as they did.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_database_decides_by_its_clock_also_when_it_is_set() {
-    // Behind, ahead; and set back or forward in the middle of a hold.
-    let steps = [("-5 min", "-5 min"), ("5 min", "5 min"), ("0", "-1 s"), ("0", "1 h")];
-    for (before, after) in steps {
-        let world = World::new().await;
-        world.sql(CLOCK).await;
-        world.sql(&format!("UPDATE clock SET ahead = '{before}'")).await;
-        let path = format!("{},pg_catalog", world.schema);
-        let worker = world.worker_on_path(&path, hold_long());
-        // Its deadline is long over by any of these clocks.
-        let first = world.orders("first", 1, -2 * HOUR_S * 1_000).await;
+    // Far behind, ahead; and set back in the middle of a hold.
+    let set = |before: &'static str, meanwhile: &'static str| async move {
+        let world = World::clocked().await;
+        world.clock().advance(before).await;
+        let worker = world.worker_with(hold_long());
+        let first = world.orders("first", 1, 0).await;
         publish(&world, &first, TRUTH).await;
         world.until_closed(1).await;
-        let orders = world.orders("o", 20, FAR_MS / 2).await;
-        world.sql(&format!("UPDATE orders SET due_at = due_at + interval '{before}'")).await;
+        let orders = world.orders("o", 20, HOUR_MS).await;
         publish(&world, &orders, TRUTH).await;
-        let held = async || worker.counts().held;
-        until("held", held, |held| *held >= 20).await;
-        world.sql(&format!("UPDATE clock SET ahead = '{after}'")).await;
+        worker.until("held", |counts| counts.held >= 20).await;
+        world.clock().advance(meanwhile).await;
+        held_for_an_hour(&world, &worker, 20).await;
+        // What was set back is missing.
+        if meanwhile != "0" {
+            assert_eq!(world.closed().await, 1, "{before}, {meanwhile}");
+            world.clock().advance("10 min").await;
+        }
         world.until_closed(21).await;
         let counts = worker.stop().await;
         assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0), "{counts:?}");
-        // `closures` has the server's own clock.
-        let early = format!("closures WHERE closed_at + interval '{after}' < due_at");
-        assert_eq!(world.number(&format!("SELECT count(*) FROM {early}")).await, 0, "{after}");
-    }
+    };
+    tokio::join!(set("-5 min", "0"), set("2 h", "0"), set("0", "-10 min"));
 }
 
-/// The whole way: levels let go early, and each order is closed at its time and not before, without a hop more.
+/// How late an order may be closed. It is a few milliseconds on a machine that does nothing else.
+const LATE_MS: i64 = 2_000;
+
+/// The whole way with real clocks: levels let go early, and each order is closed at its time and not before, without a hop
+/// more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn levels_let_go_early_and_nothing_is_closed_early() {
-    // The lead of 8s is longer than a busy machine takes to publish.
-    let text = crate::support::world::TOPOLOGY.replace("\"2s\", ", "\"2s\", \"8s\", ");
-    let world = World::of(&text).await;
+async fn levels_let_go_early_and_nothing_is_closed_early_or_late() {
+    let world = World::new().await;
     let wire = world.wire().await;
     let along = wire.listen("orders.in", "#").await;
     let worker = world.worker();
     world.publish("100ms", &world.orders("first", 1, 0).await).await;
     world.until_closed(1).await;
     for round in 0..10 {
-        let orders = world.orders(&format!("o{round}"), 5, 8_000).await;
-        world.publish("8s", &orders).await;
+        let orders = world.orders(&format!("o{round}"), 5, 2_000).await;
+        world.publish("2s", &orders).await;
     }
     world.until_closed(51).await;
     let counts = worker.stop().await;
     assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0), "{counts:?}");
     assert!(counts.held > 0, "{counts:?}");
     assert_eq!(wire.ready(&along).await, 51, "one hop each");
+    let late = "SELECT max(extract(epoch FROM closed_at - due_at) * 1000)::bigint FROM closures";
+    let late_ms = world.number(&format!("{late} WHERE order_id LIKE 'o%'")).await;
+    assert!(late_ms < LATE_MS, "closed {late_ms} ms late");
     world.assert_invariants().await;
 }
 

@@ -130,21 +130,26 @@ async fn a_clock_five_minutes_behind_closes_nothing_late() {
 
 /// The clock steps while notices are held.
 async fn with_a_clock_that_steps(minutes: i64) {
-    let world = World::new().await;
+    let world = World::clocked().await;
     let Some(clock) = Clock::of(&world) else { return };
-    let mut worker = world.started(|command| clock.is_of(command)).await;
+    let mut worker = world
+        .started(|command| {
+            clock.is_of(command);
+            command.env("OVERDUE_WORKER__HOLD", "5m");
+        })
+        .await;
     assert_eq!(minutes_off(&worker), 0, "the clock is off before it steps");
-    // All that comes before the step is done by then.
-    let held = world.orders("held", 40, 20_000).await;
+    let held = world.orders("held", 40, 4 * 60_000).await;
     let wire = world.wire().await;
     publish_dated(&world, "100ms", &held).await;
     let left = async || (wire.ready("orders.delay.100ms").await, wire.ready("orders.unpaid").await);
     until("all held", left, |left| *left == (0, 0)).await;
     clock.set(minutes);
-    let open = "SELECT count(*) FROM orders WHERE due_at > clock_timestamp()";
-    assert_eq!(world.number(open).await, 40, "held when the clock stepped");
     let later = world.orders("later", 20, 1_000).await;
     publish_dated(&world, "100ms", &later).await;
+    world.until_closed(later.len()).await;
+    assert_eq!(world.closed().await, 20, "the others are held");
+    world.clock().advance("4 min").await;
     closed_by_their_messages(&world, held.len() + later.len()).await;
     worker.signal("TERM");
     let ended = worker.ended(Duration::from_mins(1)).await;

@@ -121,6 +121,9 @@ proptest! {
         let surely = after.surely(shown + 1_000_000).expect("in reach");
         let truth = at(sent + trip_us / 2 + 1_000_000);
         prop_assert!(surely >= truth && surely <= truth + Duration::from_millis(21));
+        // What is held comes forward by as much, and is not held longer for one that was set back.
+        let forward = before.set_forward(reading).map(|by| by.as_micros());
+        prop_assert_eq!(forward, u128::try_from(step_us).ok());
     }
 }
 

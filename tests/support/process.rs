@@ -121,7 +121,7 @@ impl World {
             .env("OVERDUE_BROKER__STATISTICS_INTERVAL", &self.services.statistics_interval)
             .env("OVERDUE_BROKER__DEAD_LETTER_SLOTS", &self.services.dead_letter_slots)
             .env("OVERDUE_DATABASE__URL", self.services.database_url(None))
-            .env("OVERDUE_DATABASE__SEARCH_PATH", &self.schema)
+            .env("OVERDUE_DATABASE__SEARCH_PATH", &self.search_path)
             .envs([self.services.timing_variable()])
             // The tests that run beside this one would find the port taken.
             .env("OVERDUE_WORKER__LISTEN", "");

@@ -90,20 +90,8 @@ impl World {
         database_url: &str,
         settings: WorkerSettings,
     ) -> RunningWorker {
-        let store = Store::new(database_url, &self.schema, 8).unwrap();
+        let store = Store::new(database_url, &self.search_path, 8).unwrap();
         self.start_worker(&address, store, &Effect::close(), settings, EventsSettings::default())
-    }
-
-    /// Starts a worker that finds its tables, and functions, along another search path.
-    pub fn worker_on_path(&self, search_path: &str, settings: WorkerSettings) -> RunningWorker {
-        let store = Store::new(&self.services.database_url(None), search_path, 8).unwrap();
-        self.start_worker(
-            &self.address(),
-            store,
-            &Effect::close(),
-            settings,
-            EventsSettings::default(),
-        )
     }
 
     /// Starts a worker that publishes events in another way, or not at all.
@@ -113,14 +101,14 @@ impl World {
         events: EventsSettings,
     ) -> RunningWorker {
         let open = if events.publish { Store::new } else { Store::without_events };
-        let store = open(&self.services.database_url(None), &self.schema, 8).unwrap();
+        let store = open(&self.services.database_url(None), &self.search_path, 8).unwrap();
         self.start_worker(&self.address(), store, &Effect::close(), settings, events)
     }
 
     /// Starts a worker that does something else than to close.
     #[allow(clippy::needless_pass_by_value, reason = "callers make the effect for it")]
     pub fn worker_of(&self, effect: Effect, settings: WorkerSettings) -> RunningWorker {
-        let store = Store::new(&self.services.database_url(None), &self.schema, 8).unwrap();
+        let store = Store::new(&self.services.database_url(None), &self.search_path, 8).unwrap();
         self.start_worker(&self.address(), store, &effect, settings, EventsSettings::default())
     }
 

@@ -40,8 +40,10 @@ pub struct World {
     pub services: Services,
     /// The virtual host.
     pub vhost: String,
-    /// The schema with all tables; the whole search path.
+    /// The schema with all tables.
     pub schema: String,
+    /// Where the world's programs look for tables and functions: the schema alone, as a rule.
+    pub search_path: String,
     /// What `topology.toml` in [`World::dir`] says.
     pub topology: Topology,
     /// The database, as the tests use it.
@@ -90,7 +92,7 @@ impl World {
         let teardown = Teardown { services: services.clone(), name: name.clone(), users };
         let created = services.api().create_vhost(&VirtualHostParams::named(&name)).await;
         created.unwrap_or_else(|error| services.missing("RabbitMQ's management API", &error));
-        let store = Store::new(&patient(&services), &name, 6).unwrap();
+        let store = patient_store(&services, &name);
         if let Err(error) = store.run_script("schema", &format!("CREATE SCHEMA {name}")).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             services.missing("PostgreSQL", &format!("{error}: {}", cause.unwrap_or_default()));
@@ -99,6 +101,7 @@ impl World {
         std::fs::write(dir.path().join("topology.toml"), topology).unwrap();
         Self {
             vhost: name.clone(),
+            search_path: name.clone(),
             schema: name,
             topology: Topology::parse(topology).unwrap(),
             store,
@@ -106,6 +109,11 @@ impl World {
             services,
             teardown,
         }
+    }
+
+    /// The database along the world's search path, for a test's own statements.
+    pub(super) fn patient_store(&self) -> Store {
+        patient_store(&self.services, &self.search_path)
     }
 
     /// Applies a topology.
@@ -163,10 +171,11 @@ impl World {
 }
 
 /// The database for a test's own statements: one that waits for a lock waits as long as the test does.
-fn patient(services: &Services) -> String {
+fn patient_store(services: &Services, search_path: &str) -> Store {
     let url = services.database_url(None);
     let more = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{more}options=-c%20lock_timeout%3D0%20-c%20statement_timeout%3D0")
+    let url = format!("{url}{more}options=-c%20lock_timeout%3D0%20-c%20statement_timeout%3D0");
+    Store::new(&url, search_path, 6).unwrap()
 }
 
 struct Teardown {
