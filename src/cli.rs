@@ -13,7 +13,6 @@ mod explain;
 mod export;
 mod generate;
 mod global_options;
-mod graph;
 mod health;
 mod init;
 mod output;
@@ -57,7 +56,6 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Check),
-    Graph(graph::Graph),
     Plan(plan::PlanArgs),
     Apply(apply::Apply),
     Verify(verify::Verify),
@@ -107,7 +105,6 @@ impl Cli {
         telemetry::install(&self.log(&settings), writing).map_err(Failure::configuration)?;
         match self.command {
             Command::Check(check) => check.run(&settings),
-            Command::Graph(graph) => graph.run(&settings).await,
             Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,
             Command::Verify(verify) => verify.run(&settings).await,
@@ -125,7 +122,7 @@ impl Cli {
             Command::Demo(demo) => demo.run(&settings).await,
             Command::Database(database) => database.run(&settings).await,
             Command::Permissions(permissions) => permissions.run(&settings),
-            Command::Export(export) => export.run(&settings),
+            Command::Export(export) => export.run(&settings).await,
             Command::ExitPlugin(exit) => exit.run(&settings).await,
             Command::Config(config) => config.run(&settings),
             Command::Generate(generate) => generate.run(Self::command()),

@@ -1,14 +1,10 @@
 //! The topology as a picture: what is drawn, and one renderer per format. Pure: the same topology, the same bytes.
 
-pub(crate) mod dot;
 pub(crate) mod layout;
 mod live;
-mod measure;
 pub(crate) mod mermaid;
 mod model;
-mod parts;
 pub(crate) mod svg;
-mod taken_over;
 
 use std::fmt;
 

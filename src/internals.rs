@@ -102,14 +102,11 @@ pub mod export {
 }
 pub mod graph {
     pub use crate::graph::{Count, Graph, Live};
-    pub mod dot {
-        pub use crate::graph::dot::render;
-    }
-    pub mod layout {
-        pub use crate::graph::layout::{Layout, Rect, Text};
-    }
     pub mod mermaid {
         pub use crate::graph::mermaid::render;
+    }
+    pub mod layout {
+        pub use crate::graph::layout::{Layout, Rect};
     }
     pub mod svg {
         pub use crate::graph::svg::render;

@@ -1,4 +1,4 @@
-//! `overdue export`: the topology for other tools; asks no broker.
+//! `overdue export`: the topology for other tools, and as a picture; only `--live` asks a broker.
 
 use std::{fs, path::PathBuf};
 
@@ -8,15 +8,19 @@ use super::{exit::Failure, output::print, setup};
 use crate::{
     config::Settings,
     export::{definitions, kubernetes, ladder, rabbitmqadmin, terraform},
+    graph::{Graph, Live, mermaid, svg},
     topology::Topology,
 };
 
-/// Print the topology for other tools: definitions, rabbitmqadmin, Terraform, Kubernetes
+/// Print the topology for other tools, or draw it, with --live what waits in it
 #[derive(Debug, Args)]
 pub(super) struct Export {
     /// For which tool
     #[arg(long, value_enum)]
     format: Format,
+    /// svg, mermaid: what waits in the queues of the broker, retired queues included
+    #[arg(long)]
+    live: bool,
     /// The virtual host [default: the one of broker.url]
     #[arg(long, value_name = "VHOST")]
     vhost: Option<String>,
@@ -48,13 +52,23 @@ enum Format {
     Kubernetes,
     /// JSON for publishers in any language: the exchanges and units of the ladder.
     Ladder,
+    /// A picture for documents and browsers.
+    Svg,
+    /// A picture for Markdown pages of code hosts.
+    Mermaid,
+}
+
+impl Format {
+    const fn is_picture(self) -> bool {
+        matches!(self, Self::Svg | Self::Mermaid)
+    }
 }
 
 impl Export {
-    pub(super) fn run(self, settings: &Settings) -> Result<(), Failure> {
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         self.check()?;
         let topology = setup::topology(settings)?;
-        let text = self.render(&topology, settings)?;
+        let text = self.render(&topology, settings).await?;
         match &self.save {
             None => print(text),
             Some(path) => fs::write(path, text).map_err(|error| {
@@ -71,10 +85,11 @@ impl Export {
         if self.create_vhost && self.format != Format::Definitions {
             return only("--create-vhost", "definitions");
         }
-        if self.vhost.is_some() && self.format == Format::Ladder {
-            return Err(Failure::usage(
-                "--vhost is for the other formats: a ladder is JSON for publishers",
-            ));
+        if self.live && !self.format.is_picture() {
+            return only("--live", "svg or mermaid");
+        }
+        if self.vhost.is_some() && (self.format == Format::Ladder || self.format.is_picture()) {
+            return only("--vhost", "definitions, terraform or kubernetes");
         }
         if self.cluster_name.is_some() && self.format != Format::Kubernetes {
             return only("--cluster-name", "kubernetes");
@@ -85,18 +100,30 @@ impl Export {
         Ok(())
     }
 
-    fn render(&self, topology: &Topology, settings: &Settings) -> Result<String, Failure> {
-        let vhost = virtual_host(self.vhost.clone(), settings)?;
+    async fn graph(&self, topology: &Topology, settings: &Settings) -> Result<Graph, Failure> {
+        if !self.live {
+            return Ok(Graph::of(topology, None));
+        }
+        let management = setup::management(settings)?;
+        let live = Live::of(topology, &management.observe().await?);
+        let live = live.counted_every(management.statistics_interval());
+        Ok(Graph::of(topology, Some(&live)))
+    }
+
+    async fn render(&self, topology: &Topology, settings: &Settings) -> Result<String, Failure> {
+        let vhost = || virtual_host(self.vhost.clone(), settings);
         Ok(match self.format {
             Format::Ladder => ladder::render(topology).ok_or_else(|| no_ladder(topology))?,
-            Format::Definitions => definitions::render(topology, &vhost, self.create_vhost),
-            Format::Rabbitmqadmin => rabbitmqadmin::render(topology, &vhost),
-            Format::Terraform => terraform::render(topology, &vhost),
+            Format::Definitions => definitions::render(topology, &vhost()?, self.create_vhost),
+            Format::Rabbitmqadmin => rabbitmqadmin::render(topology, &vhost()?),
+            Format::Terraform => terraform::render(topology, &vhost()?),
             Format::Kubernetes => {
                 let cluster = self.cluster_name.clone().unwrap_or_else(|| "rabbitmq".to_owned());
-                let namespace = self.namespace.clone();
+                let (vhost, namespace) = (vhost()?, self.namespace.clone());
                 kubernetes::render(topology, &kubernetes::Target { vhost, cluster, namespace })
             }
+            Format::Svg => svg::render(&self.graph(topology, settings).await?),
+            Format::Mermaid => mermaid::render(&self.graph(topology, settings).await?),
         })
     }
 }

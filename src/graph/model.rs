@@ -1,14 +1,13 @@
 //! From a topology to what is drawn.
 
-use super::{
-    Count, Edge, Flow, Graph, Group, Kind, Live, Node,
-    parts::{exchange, node, queue},
-    taken_over,
-};
+use super::{Count, Edge, Flow, Graph, Group, Kind, Live, Node};
 use crate::{
     ladder::Ladder,
     text::{counted, duration},
-    topology::{Timeout, Topology, file::QueueType, level::Level, strategy::Strategy},
+    topology::{
+        Timeout, Topology, file::QueueType, level::Level, strategy::Strategy,
+        taken_over_exchange::XDelay,
+    },
 };
 
 impl Graph {
@@ -44,15 +43,15 @@ impl Graph {
             exchange("park", topology.park_exchange(), "fanout exchange"),
         ]);
         nodes.extend(parked(topology, live));
-        let taken_over = taken_over::nodes(topology, live);
-        groups.extend(taken_over::group(&taken_over));
+        let taken_over = taken_over(topology, live);
+        groups.extend(taken_over_group(&taken_over));
         nodes.extend(taken_over);
         Self {
             name: topology.name.clone(),
             summary: summary(topology, live),
             nodes,
             groups,
-            edges: [edges(topology), taken_over::edges(topology)].concat(),
+            edges: [edges(topology), taken_over_edges(topology)].concat(),
             live: live.is_some(),
         }
     }
@@ -192,7 +191,7 @@ fn edges(topology: &Topology) -> Vec<Edge> {
     let ladder = topology.strategy.ladder();
     let due = topology.comes_out_at() == topology.due_exchange();
     let given_up = match topology.queue_type {
-        QueueType::Quorum => format!("delivered over {} times", topology.delivery_limit),
+        QueueType::Quorum => format!("over {} deliveries", topology.delivery_limit),
         QueueType::Classic => "rejected".to_owned(),
     };
     let mut edges = Vec::new();
@@ -243,4 +242,113 @@ fn again(retry: &[Level]) -> String {
     }
     let levels: Vec<&str> = retry.iter().map(Level::name).collect();
     format!("retry after {} · {early}", levels.join(", then "))
+}
+
+/// The frame.
+pub(super) const TAKEN_OVER: &str = "taken_over";
+const OLD: &str = "old_name";
+const BY_HEADER: &str = "old_in";
+const LEVELS: &str = "old_levels";
+const REST: &str = "old_rest";
+const DUE: &str = "old_due";
+const CONSUMERS: &str = "old_consumers";
+
+/// Boxes in the order in which messages pass them; those of one column together.
+pub(super) const TAKEN_OVER_COLUMNS: [&[&str]; 5] =
+    [&[OLD], &[BY_HEADER], &[LEVELS, REST], &[DUE], &[CONSUMERS]];
+
+/// Nothing where nothing is taken over.
+fn taken_over(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
+    let Some(XDelay { exchange: old, routing }) = &topology.compat else { return Vec::new() };
+    let entry = topology.objects().exchanges.get(old).map_or("", |it| it.kind.as_str()).to_owned();
+    let mut nodes = vec![
+        exchange(OLD, old.clone(), &format!("{entry} exchange")),
+        exchange(BY_HEADER, topology.compat_in_exchange(), "headers exchange"),
+    ];
+    nodes.extend(taken_over_levels(topology, live));
+    nodes.push(queue(
+        REST.to_owned(),
+        Kind::Business,
+        topology.compat_queue(),
+        vec![vec!["any other x-delay".to_owned()], vec!["a worker sends it on".to_owned()]],
+        live,
+    ));
+    let due = format!("{} exchange", routing.as_str());
+    nodes.push(exchange(DUE, topology.compat_due_exchange(), &due));
+    nodes.push(node(CONSUMERS, Kind::Publisher, "their consumers", &["queues of their own"]));
+    nodes
+}
+
+/// One box for all levels: they differ by nothing but the time.
+fn taken_over_levels(topology: &Topology, live: Option<&Live>) -> Option<Node> {
+    let levels = topology.compat_levels();
+    let queues: Vec<String> = levels.map(|level| topology.compat_delay_queue(level)).collect();
+    let name = match queues.as_slice() {
+        [] => return None,
+        [only] => only.clone(),
+        _ => format!("{}.delay.*", topology.compat_queue()),
+    };
+    let details = vec![vec!["x-delay of a level".to_owned(), counted(queues.len(), "queue")]];
+    let messages = live.map(|live| live.sum(&queues));
+    Some(Node { id: LEVELS.to_owned(), kind: Kind::Delay, name, details, messages, retired: false })
+}
+
+fn taken_over_group(nodes: &[Node]) -> Option<Group> {
+    (!nodes.is_empty()).then(|| Group {
+        id: TAKEN_OVER.to_owned(),
+        title: "taken over from the delayed message plugin".to_owned(),
+        details: "its publishers and consumers go on as they are".to_owned(),
+        nodes: nodes.iter().map(|node| node.id.clone()).collect(),
+    })
+}
+
+fn taken_over_edges(topology: &Topology) -> Vec<Edge> {
+    if topology.compat.is_none() {
+        return Vec::new();
+    }
+    let all = [
+        (OLD, BY_HEADER, ""),
+        (BY_HEADER, LEVELS, "its x-delay"),
+        (BY_HEADER, REST, "anything else"),
+        (LEVELS, DUE, "TTL over"),
+        (REST, DUE, "when due"),
+        (DUE, CONSUMERS, "the old keys"),
+    ];
+    let there = |id: &str| id != LEVELS || topology.compat_levels().next().is_some();
+    let drawn = all.into_iter().filter(|(from, to, _)| there(from) && there(to));
+    let edges = drawn.map(|(from, to, label)| Edge {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        label: label.to_owned(),
+        flow: Flow::Onward,
+    });
+    edges.collect()
+}
+
+fn node(id: &str, kind: Kind, name: &str, details: &[&str]) -> Node {
+    Node {
+        id: id.to_owned(),
+        kind,
+        name: name.to_owned(),
+        details: details.iter().map(|text| vec![(*text).to_owned()]).collect(),
+        messages: None,
+        retired: false,
+    }
+}
+
+fn exchange(id: &str, name: String, what: &str) -> Node {
+    Node { name, ..node(id, Kind::Exchange, "", &[what]) }
+}
+
+/// A queue of the topology, with what `live` knows of it.
+fn queue(
+    id: String,
+    kind: Kind,
+    base: String,
+    details: Vec<Vec<String>>,
+    live: Option<&Live>,
+) -> Node {
+    let current = live.map(|live| live.current(&base));
+    let (name, messages) = current.map_or((base, None), |(name, count)| (name, Some(count)));
+    Node { id, kind, name, details, messages, retired: false }
 }

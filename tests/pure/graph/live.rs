@@ -58,9 +58,7 @@ fn the_generation_in_use_and_those_that_drain() {
         graph.summary
     );
     let picture = svg::render(&graph);
-    assert!(
-        picture.contains(">1,234,567</text>") && picture.contains("class=\"box delay retired\"")
-    );
+    assert!(picture.contains(">1,234,567</text>") && picture.contains("class=\"delay retired\""));
     insta::assert_snapshot!(mermaid::render(&graph));
 }
 
