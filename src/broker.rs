@@ -1,11 +1,9 @@
 //! The edge to RabbitMQ: where it is, how to connect, what it has, publishing and consuming.
 
 pub(crate) mod address;
-mod answered;
 pub(crate) mod apply;
 pub(crate) mod change;
 mod clock;
-pub(crate) mod command_lock;
 mod connect;
 pub(crate) mod consume;
 mod early_bindings;
@@ -13,10 +11,10 @@ mod exchange_types;
 pub(crate) mod frames;
 mod gathering;
 pub(crate) mod health;
+mod host_list;
 pub(crate) mod large_bodies;
 pub(crate) mod lock;
 pub(crate) mod management;
-mod nodes;
 mod objects;
 pub(crate) mod parking_lot;
 pub(crate) mod passive;

@@ -2,16 +2,13 @@
 
 mod accounting;
 pub(crate) mod ahead;
-mod attended;
 pub(crate) mod blocker;
-mod cancel;
 pub(crate) mod clock_estimate;
 pub(crate) mod database_clock;
 pub(crate) mod database_time;
 pub(crate) mod deadlines;
 pub(crate) mod dropped;
 pub(crate) mod effect;
-pub(crate) mod effect_plan;
 pub(crate) mod failure;
 pub(crate) mod health;
 pub(crate) mod history;
@@ -22,10 +19,10 @@ pub(crate) mod open;
 pub(crate) mod orders;
 pub(crate) mod outbox;
 pub(crate) mod overdue;
-pub(crate) mod patience;
 pub(crate) mod refused_events;
 mod rehearsal;
 mod row;
+pub(crate) mod run_statement;
 pub(crate) mod schedule;
 pub(crate) mod session;
 mod shape;

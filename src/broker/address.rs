@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use url::Url;
 
-use super::{nodes::each_host, tls_parameters::TlsParameters};
+use super::{host_list::each_host, tls_parameters::TlsParameters};
 use crate::{secret::Secret, timing::Timing, tls::Tls};
 
 /// Seconds between heartbeats: a dead peer is noticed within ten.

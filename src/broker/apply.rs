@@ -1,11 +1,15 @@
 //! The steps of a change: observe and plan, then carry out. Only [`change`](super::change) carries out, under the lock.
 
 mod deletion;
-mod step;
 
 use std::collections::BTreeSet;
 
-use super::{Management, ManagementError, TopologyLock, passive};
+use deletion::{Counted, Deletion, LOOK_EVERY};
+
+use super::{
+    ConnectError, LockLost, Management, ManagementError, TopologyLock, consume::ConsumeError,
+    passive,
+};
 use crate::{
     objects::{Queue, mark::mark},
     plan::{
@@ -18,8 +22,6 @@ use crate::{
     },
     topology::Topology,
 };
-use deletion::{Counted, Deletion, LOOK_EVERY};
-pub use step::{StepError, StepResult};
 
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +87,7 @@ fn levels(topology: &Topology, observed: &Snapshot) -> Vec<String> {
 /// The statistics are late; what has come in since is asked of the queues themselves. A plan without it is as good as
 /// the statistics are, and no queue is deleted for it.
 async fn count(management: &Management, queues: BTreeSet<String>, observed: &mut Snapshot) {
-    let Ok(link) = management.link(step::COUNTING).await else { return };
+    let Ok(link) = management.link(COUNTING).await else { return };
     for queue in queues {
         if let Ok(Some(ready)) = passive::ready(&link, &queue).await {
             observed.at_least(&queue, ready);
@@ -193,4 +195,41 @@ impl Steps<'_> {
             self.lock.check().await?;
         }
     }
+}
+
+/// The connection that asks queues what is in them.
+pub(super) const COUNTING: &str = "overdue: counting what waits";
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// Reading or changing the broker.
+    #[error(transparent)]
+    Management(#[from] ManagementError),
+    /// No connection over which a queue could be asked what is in it.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A queue did not say what is in it.
+    #[error("it is not known whether the queue may be deleted")]
+    Count(#[from] ConsumeError),
+    /// Somebody else may be changing the topology by now.
+    #[error(transparent)]
+    LockLost(#[from] LockLost),
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepResult {
+    /// It is carried out.
+    Done,
+    /// The queue holds more than the plan gives up: a later apply deletes it.
+    NotEmpty,
+    /// The broker does not count what is in the queue: a later apply deletes it.
+    NotCounted,
+    /// Somebody has bound the queue again: it is in use.
+    Bound,
+    /// Somebody else consumes from the queue by now.
+    Consumed,
+    /// Messages may still take this way: a queue that leads here was kept, or the exchange is in use.
+    Needed,
 }

@@ -6,6 +6,7 @@
 use std::{
     io,
     net::Shutdown,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -293,4 +294,40 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
         }
     }
     ConnectError::Unreachable { address: where_, source: error }
+}
+
+/// How soon the end of a connection is seen where the client does not say it.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+impl Link {
+    /// The answer to a question, for which the broker may take its time while the connection stands.
+    ///
+    /// # Errors
+    /// The answer is one, or the connection ended before it came.
+    pub async fn answered<T>(
+        &self,
+        question: impl Future<Output = Result<T, lapin::Error>>,
+    ) -> Result<T, lapin::Error> {
+        answered(&self.status(), question).await
+    }
+}
+
+/// [`Link::answered`] for who has not got the link.
+pub(super) async fn answered<T>(
+    connection: &ConnectionStatus,
+    question: impl Future<Output = Result<T, lapin::Error>>,
+) -> Result<T, lapin::Error> {
+    let mut question = pin!(question);
+    loop {
+        // The client reports why it ended, as a rule a moment later.
+        let stood = connection.connected();
+        match timeout(LOOK_EVERY, &mut question).await {
+            Ok(answer) => return answer,
+            Err(_elapsed) if stood => {}
+            Err(_elapsed) => {
+                let reason = "the connection ended before there was an answer";
+                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason).into());
+            }
+        }
+    }
 }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::{
     Link,
-    answered::answered,
+    connect::answered,
     gathering::Gathering,
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, WHOLE_BODIES_TAG},
 };

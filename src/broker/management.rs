@@ -22,7 +22,7 @@ use nodes::{ApiClient, Nodes, http_client, is_unreached};
 
 use super::{
     BrokerAddress, ConnectError, Link,
-    nodes::percent_decode,
+    host_list::percent_decode,
     objects::{binding_of, exchange_of, queue_of},
 };
 use crate::{

@@ -2,7 +2,7 @@
 //!
 //! Source: <https://www.rabbitmq.com/docs/uri-query-parameters>
 
-use super::nodes::percent_decode;
+use super::host_list::percent_decode;
 use crate::{
     doctor::facts::is_loopback,
     tls::{RABBITMQ, Tls, Verification},

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     broker::{
         Link,
-        command_lock::CommandLock,
+        lock::CommandLock,
         parking_lot::{ParkingLot, Place},
     },
     config::Settings,

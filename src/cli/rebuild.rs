@@ -21,7 +21,7 @@ use super::{
     setup::Services,
 };
 use crate::{
-    broker::{Management, command_lock::CommandLock},
+    broker::{Management, lock::CommandLock},
     config::Settings,
     plan::generation::number_of,
     store::{Store, open::OpenOrders, orders::Effect, overdue::OverdueKey},

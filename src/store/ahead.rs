@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{
     Store, StoreError,
-    cancel::Cancellable,
     effect::Effect,
     overdue::{self, OverdueKey},
+    run_statement::Cancellable,
 };
 use crate::order::OrderId;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_postgres::{Row, error::SqlState};
 
-use super::{Store, StoreError, patience::Patience};
+use super::{Store, StoreError, run_statement::Patience};
 
 /// A statement that waits for somebody, or takes long, gives up: nobody waits for it.
 const PATIENCE: Patience =

@@ -6,7 +6,7 @@ use tokio_postgres::{Row, Statement};
 
 pub use super::effect::{ClosingPath, Effect};
 use super::{
-    Store, StoreError, deadlines, effect, overdue, patience::Patience, session::Connection,
+    Store, StoreError, deadlines, effect, overdue, run_statement::Patience, session::Connection,
 };
 use crate::order::{OrderId, Outcome};
 use answer::Answer;

@@ -8,7 +8,7 @@ use super::{
     Store, StoreError,
     effect::{self, ClosingPath, Effect},
     orders::prepare_impatiently,
-    patience::Patience,
+    run_statement::Patience,
     session::Connection,
 };
 

@@ -23,7 +23,7 @@ use crate::{
         FailureKind, Store, StoreError,
         blocker::Blocker,
         orders::{ClosingPath, Effect},
-        patience::Patience,
+        run_statement::Patience,
     },
     telemetry,
 };

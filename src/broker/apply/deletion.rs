@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     super::{Link, Management, ManagementError, passive},
-    step::{COUNTING, StepError, StepResult},
+    COUNTING, StepError, StepResult,
 };
 use crate::plan::{Change, Plan, counts::CountReports};
 

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{BEGIN, CLAIM, DONE, Event, HOLD, REFUSE, Refusal, beginning, event};
-use crate::store::{Store, StoreError, cancel::Cancellable, patience::Patience};
+use crate::store::{
+    Store, StoreError,
+    run_statement::{Cancellable, Patience},
+};
 
 /// For rows that are forgotten in parts, because one of them cannot be.
 const SHORT: Patience =
