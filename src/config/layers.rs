@@ -59,10 +59,12 @@ impl Settings {
         let file = SettingsFile::read(file)?;
         let broken = |mistake| SettingsError::Mistakes(vec![file.picture(&mistake)]);
         let document = Document::parse(&file.text).map_err(broken)?;
-        let environment = Environment::read(&schema());
+        let schema = schema();
+        let environment = Environment::read(&schema);
+        let in_file = document.mistakes(&schema);
         let mut mistakes: Vec<String> =
-            document.mistakes(&schema()).iter().map(|mistake| file.picture(mistake)).collect();
-        mistakes.extend(environment.mistakes(&schema()));
+            in_file.iter().map(|mistake| file.picture(mistake)).collect();
+        mistakes.extend(environment.mistakes(&schema));
         let place = |path: &[String], source: Option<&Metadata>, message: String| match source {
             Some(Metadata { source: Some(Source::File(_)), .. }) | None => {
                 let (span, help) = (document.span(path, false), String::new());
@@ -83,24 +85,26 @@ impl Settings {
                 };
                 SettingsError::Mistakes(vec![place(&path, metadata.as_ref(), message)])
             })?;
-        let without_sql =
-            settings.effects.iter().filter(|(_, effect)| effect.sql.as_os_str().is_empty());
-        let without_sql = without_sql.map(|(name, _)| {
-            let key = format!("effects.{name}");
-            let message = format!("{key} has no `sql`: write sql = \"{name}.sql\" below [{key}]");
-            (vec!["effects".to_owned(), name.clone()], message)
-        });
-        let alerts = alert::mistakes(&settings.alert).into_iter();
-        let alerts =
-            alerts.map(|(index, what)| (vec!["alert".to_owned(), index.to_string()], what));
-        let rules = without_sql.chain(alerts);
-        none(
-            rules
-                .map(|(path, message)| place(&path, layers.find_metadata(&path.join(".")), message))
-                .collect(),
-        )?;
+        let rules = disagreements(&settings).into_iter();
+        let placed =
+            rules.map(|(path, what)| place(&path, layers.find_metadata(&path.join(".")), what));
+        none(placed.collect())?;
         Ok(settings)
     }
+}
+
+/// What does not go together: the key, and what is wrong.
+fn disagreements(settings: &Settings) -> Vec<(Vec<String>, String)> {
+    let effects = settings.effects.iter();
+    let without_sql = effects.filter(|(_, effect)| effect.sql.as_os_str().is_empty());
+    let without_sql = without_sql.map(|(name, _)| {
+        let key = format!("effects.{name}");
+        let what = format!("{key} has no `sql`: write sql = \"{name}.sql\" below [{key}]");
+        (vec!["effects".to_owned(), name.clone()], what)
+    });
+    let alerts = alert::mistakes(&settings.alert).into_iter();
+    let alerts = alerts.map(|(index, what)| (vec!["alert".to_owned(), index.to_string()], what));
+    without_sql.chain(alerts).collect()
 }
 
 fn none(mistakes: Vec<String>) -> Result<(), SettingsError> {
