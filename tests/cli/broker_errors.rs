@@ -1,9 +1,6 @@
 //! A broker that is not there, refuses, or is something else: one clear message each, nothing half done.
 
-use std::{
-    net::TcpListener,
-    time::{Duration, Instant},
-};
+use std::net::TcpListener;
 
 use crate::support::World;
 
@@ -138,22 +135,19 @@ async fn somebody_listens_and_never_answers() {
     let urls = [
         ("OVERDUE_BROKER__URL", broker.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
+        ("OVERDUE_TEST_TIMING", "tenth"),
     ];
-    let began = Instant::now();
     let (published, applied) = std::thread::scope(|scope| {
         let published = scope.spawn(|| world.overdue_with(&["publish", "4711"], &urls));
         let applied = scope.spawn(|| world.overdue_with(&["apply", "--yes"], &urls));
         (published.join().unwrap(), applied.join().unwrap())
     });
-    let took = began.elapsed();
-    // Two time-outs at the most, the management API's and that of the handshake; the rest is for a busy machine.
-    assert!(took < Duration::from_mins(2), "{took:?}");
     for silent in [&published, &applied] {
         assert_eq!(silent.code, Some(69), "{silent}");
         assert!(silent.stderr.contains(&format!("127.0.0.1:{port}")), "{silent}");
     }
     assert!(
-        published.stderr.contains("did not finish the AMQP handshake within 10s"),
+        published.stderr.contains("did not finish the AMQP handshake within 1s"),
         "{published}"
     );
 }

@@ -1,6 +1,8 @@
 //! Orders whose rows never end or are cancelled: no other order waits for them.
 
-use overdue::internals::store::orders::Effect;
+use std::time::Duration;
+
+use overdue::internals::{store::orders::Effect, timing::Timing};
 
 use crate::support::{World, until, worker::settings, world::TOPOLOGY};
 
@@ -18,18 +20,26 @@ async fn hang(world: &World, which: &str) {
         .await;
 }
 
+/// A world whose workers give a part of a slow batch half a second.
+async fn world_of_short_parts() -> World {
+    let mut world = World::new().await;
+    let slow_part = Duration::from_millis(500);
+    world.services.timing = Timing { slow_part, ..Timing::often() }.into();
+    world
+}
+
 /// The database, with a statement time-out that a test can wait for, and that no other statement meets.
 fn impatient(world: &World) -> String {
     let url = world.services.database_url(None);
     let more = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{more}options=-c%20statement_timeout%3D2s")
+    format!("{url}{more}options=-c%20statement_timeout%3D1s")
 }
 
 /// A row whose trigger never ends is met by the statement time-out: the batch is split around it, and the others are
 /// closed. Alone it is tried again later, because nobody knows whether it is the database that is slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_when_it_is_well() {
-    let world = World::new().await;
+    let world = world_of_short_parts().await;
     hang(&world, "'o-1'").await;
     due(&world, 4).await;
     let worker = world.worker_at(world.address(), &impatient(&world), settings());
@@ -46,7 +56,7 @@ async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_wh
 /// They stay the oldest, and fail first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_rows_that_exceed_the_statement_time_out_do_not_stop_the_sweep() {
-    let world = World::new().await;
+    let world = world_of_short_parts().await;
     hang(&world, "'bad-0', 'bad-1', 'bad-2'").await;
     world.orders("bad", 3, -20_000).await;
     world.orders("o", 20, -10_000).await;
@@ -61,7 +71,7 @@ async fn three_rows_that_exceed_the_statement_time_out_do_not_stop_the_sweep() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_rows_that_exceed_the_statement_time_out_do_not_hold_up_the_others_of_their_batch() {
-    let world = World::new().await;
+    let world = world_of_short_parts().await;
     hang(&world, "'o-0', 'o-1', 'o-2'").await;
     due(&world, 23).await;
     let worker = world.worker_at(world.address(), &impatient(&world), settings());
@@ -130,8 +140,6 @@ async fn a_sweep_ends_with_the_worker_in_the_middle_of_a_statement() {
     );
     let running = async || world.number(&running).await;
     until("the statement runs", running, |count| *count == 1).await;
-    let asked = std::time::Instant::now();
     worker.stop().await;
     until("the statement is cancelled", running, |count| *count == 0).await;
-    assert!(asked.elapsed() < std::time::Duration::from_secs(20));
 }

@@ -4,14 +4,13 @@ use std::{
     io::{BufRead, BufReader, PipeReader},
     net::SocketAddr,
     process::{Child, Command, ExitStatus},
-    time::Duration,
 };
 
 use crate::support::{
     World, ids,
     pages::{metrics, sum},
     process::send_signal,
-    until, wait,
+    until,
 };
 
 /// Killed when it goes.
@@ -53,9 +52,8 @@ fn stalled(mut command: Command) -> Stalled {
 
 impl Stalled {
     /// Begins, and waits until nothing more fits into the pipe and before it.
-    async fn of(world: &World, change: impl FnOnce(&mut Command)) -> Self {
-        let mut command = world.command(&["run"]);
-        change(&mut command);
+    async fn of(world: &World) -> Self {
+        let command = world.command(&["run"]);
         let stalled = tokio::task::block_in_place(|| stalled(command));
         // Each is tried again and parked, with a line each time.
         let mut rounds = 0_u32..;
@@ -72,18 +70,11 @@ impl Stalled {
         stalled
     }
 
-    /// Sends a signal, and perhaps others, and waits for its end.
-    async fn stopped(mut self, again: bool) -> ExitStatus {
-        let id = self.process.0.id();
-        send_signal(id, "TERM");
-        let look = async || {
-            let ended = self.process.0.try_wait().unwrap();
-            if again && ended.is_none() {
-                send_signal(id, "TERM");
-            }
-            ended
-        };
-        wait::within(Duration::from_mins(2), "its end", look, Option::is_some).await.unwrap()
+    /// Asks it to stop, and waits for its end.
+    async fn stopped(mut self) -> ExitStatus {
+        send_signal(self.process.0.id(), "TERM");
+        let look = async || self.process.0.try_wait().unwrap();
+        until("its end", look, Option::is_some).await.unwrap()
     }
 }
 
@@ -91,40 +82,10 @@ impl Stalled {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_nobody_takes_stops_nothing() {
     let world = World::new().await;
-    let stalled = Stalled::of(&world, |_| {}).await;
+    let stalled = Stalled::of(&world).await;
     let orders = world.orders("o", 50, 0).await;
     world.publish("100ms", &orders).await;
     world.until_closed(50).await;
-    let status = stalled.stopped(false).await;
+    let status = stalled.stopped().await;
     assert_eq!(status.code(), Some(0), "{status}");
-}
-
-/// With an order in hand that it cannot finish.
-async fn asked_to_stop(drain: &str, again: bool) -> ExitStatus {
-    let world = World::new().await;
-    let drain = |command: &mut Command| {
-        command.env("OVERDUE_WORKER__DRAIN", drain);
-    };
-    let stalled = Stalled::of(&world, drain).await;
-    world.orders("o", 1, 0).await;
-    let mut client = world.store.client().await.unwrap();
-    let held = world.stall(&mut client, "o-0").await;
-    world.publish("100ms", &ids("o", 1)).await;
-    world.until_stalled().await;
-    let status = stalled.stopped(again).await;
-    held.rollback().await.unwrap();
-    status
-}
-
-/// The error line has nowhere to go either, and nothing waits for it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_that_nobody_is_told_of_ends_with_its_code() {
-    let status = asked_to_stop("500ms", false).await;
-    assert_eq!(status.code(), Some(1), "{status}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_signal_ends_a_worker_whose_log_nobody_takes() {
-    let status = asked_to_stop("5m", true).await;
-    assert_eq!(status.code(), Some(130), "{status}");
 }

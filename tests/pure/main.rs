@@ -7,7 +7,6 @@
 )]
 
 mod alerting;
-mod allocator;
 mod architecture;
 mod batch_and_disposition;
 mod broker_model;
