@@ -29,6 +29,14 @@ impl Backoff {
     }
 }
 
+/// The part of a pause that is left to chance.
+const PART: f64 = 0.25;
+
+/// A pause of three quarters of `longest` to all of it.
+pub(super) fn jitter(longest: Duration) -> Duration {
+    longest.mul_f64(1.0 - PART * rand::random::<f64>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Backoff, Duration, Timing};
@@ -61,12 +69,4 @@ mod tests {
             assert!((shortest..=timing.backoff_longest).contains(&pause), "{pause:?}");
         }
     }
-}
-
-/// The part of a pause that is left to chance.
-const PART: f64 = 0.25;
-
-/// A pause of three quarters of `longest` to all of it.
-pub(super) fn jitter(longest: Duration) -> Duration {
-    longest.mul_f64(1.0 - PART * rand::random::<f64>())
 }

@@ -18,7 +18,7 @@ fn root() -> &'static Path {
 
 /// Whether it is to be used: it takes seconds to start, and what it shows seldom changes.
 fn is_there(program: &str) -> bool {
-    let asked = std::env::var("OVERDUE_TEST_ALL").is_ok_and(|all| all == "1");
+    let asked = std::env::var_os("OVERDUE_TEST_ALL").is_some_and(|all| all == "1");
     asked && Command::new(program).arg("--help").output().is_ok()
 }
 
