@@ -45,7 +45,7 @@ const WORD: &str = "due";
 /// Up to an hour, a second being a millisecond.
 const LONGEST_MS: u64 = 3_600;
 /// For a ladder with a budget: about as many queues as an hour's ladder could have for two hops; and up to a day.
-const BUDGETS: [u32; 2] = [60, 100];
+const BUDGETS: [u32; 2] = [130, 100];
 /// As many as the ladders of other libraries have.
 const BITS: u32 = 28;
 /// What order services use: 5 m, 15 m, 30 m, 1 h, 2 h, 1 d; in seconds.

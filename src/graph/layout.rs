@@ -10,7 +10,7 @@ const RETURN: i32 = 22;
 /// Where columns begin.
 const TOP: i32 = 126;
 /// How far below that messages go from column to column.
-const LANE: i32 = 132;
+const TO_MIDDLE: i32 = 132;
 /// Between boxes of a column, with room for a label beside the arrow.
 const GAP: i32 = 40;
 /// What a label leaves free of its arrow.
@@ -116,14 +116,14 @@ impl<'a> Layout<'a> {
     pub fn of(graph: &'a Graph) -> Self {
         let mut it = Self::default();
         let first = MARGIN + RETURN;
-        let lane = TOP + LANE;
+        let middle = TOP + TO_MIDDLE;
         let ids = ["services", "in"].into_iter().filter_map(|id| graph.node(id));
         let width = ids.map(|node| size(node).0).max().unwrap_or(0);
         let services = if graph.node("in").is_some() {
-            it.centred(graph, "in", first, lane, width);
+            it.centred(graph, "in", first, middle, width);
             it.node(graph, "services", first, TOP, width)
         } else {
-            it.centred(graph, "services", first, lane, width)
+            it.centred(graph, "services", first, middle, width)
         };
         let gap = label(graph, "in", "levels").max(label(graph, "services", "levels"));
         let levels = it.rows(graph, services.right() + gap + BESIDE_LABEL);
@@ -133,7 +133,7 @@ impl<'a> Layout<'a> {
         let lots: Vec<&Node> = graph.nodes.iter().filter(|it| it.kind == Kind::Parked).collect();
         let ids = ["dlx", "park"].into_iter().filter_map(|id| graph.node(id));
         let width = ids.chain(lots.iter().copied()).map(|node| size(node).0).max().unwrap_or(0);
-        let due = it.centred(graph, "dlx", third, lane, width);
+        let due = it.centred(graph, "dlx", third, middle, width);
         let to_park = label(graph, "business", "park").max(label(graph, "worker", "park"));
         let gap = (label(graph, "dlx", "business") + BESIDE_LABEL).max(to_park + 46);
         let business = it.stack(graph, third + width + gap);
@@ -195,7 +195,7 @@ impl<'a> Layout<'a> {
         let leads_on = graph.edges.iter().any(|edge| nodes.iter().any(|node| node.id == edge.from));
         let step = if leads_on { 46 } else { 29 };
         let rows = nodes.len().div_ceil(usize::try_from(columns).unwrap_or(1)).max(1);
-        let mut bottom = TOP + LANE + 2 * PADDING;
+        let mut bottom = TOP + TO_MIDDLE + 2 * PADDING;
         for (at, node) in nodes.into_iter().enumerate() {
             let (column, row) = (i32::try_from(at / rows), i32::try_from(at % rows));
             let (column, row) = (column.unwrap_or(0), row.unwrap_or(0));
@@ -221,7 +221,7 @@ impl<'a> Layout<'a> {
         for id in &group.nodes {
             y = self.node(graph, id, x + PADDING, y, widest).bottom() + PADDING / 2;
         }
-        let height = (y + PADDING / 2 - TOP).max(LANE + PADDING);
+        let height = (y + PADDING / 2 - TOP).max(TO_MIDDLE + PADDING);
         self.frame(group, Rect { x, y: TOP, width: widest + 2 * PADDING, height })
     }
 
@@ -298,7 +298,7 @@ impl<'a> Layout<'a> {
             _ => {
                 let is_frame = |id: &str| graph.group(id).is_some();
                 let (leaves, arrives) = match (is_frame(&edge.from), is_frame(&edge.to)) {
-                    (true, true) => (TOP + LANE, TOP + LANE),
+                    (true, true) => (TOP + TO_MIDDLE, TOP + TO_MIDDLE),
                     (true, false) => (to_y, to_y),
                     (false, true) => (from_y, from_y),
                     (false, false) if (from_y - to_y).abs() < 2 => (from_y, from_y),

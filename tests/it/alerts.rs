@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::support::{
     Run, WorkerProcess, World,
+    pages::get,
     tls::{Begins, Ca, Shown, TlsServer},
     until,
     webhook::{Answer, Webhook},
@@ -25,12 +26,13 @@ fn settings(world: &World, webhook: &Webhook, more: &str) {
 /// Short enough for a test.
 pub(super) const QUICK: &str = "over_after = \"1s\"\nnot_ready_for = \"0s\"";
 
+fn quick(command: &mut Command) {
+    command.env("OVERDUE_WORKER__WATCH_EVERY", "100ms");
+    command.env("OVERDUE_WORKER__STUCK_AFTER", "1s");
+    command.env("OVERDUE_WORKER__SWEEP_GRACE", "1s");
+}
+
 pub(super) async fn worker(world: &World) -> WorkerProcess {
-    let quick = |command: &mut Command| {
-        command.env("OVERDUE_WORKER__WATCH_EVERY", "100ms");
-        command.env("OVERDUE_WORKER__STUCK_AFTER", "1s");
-        command.env("OVERDUE_WORKER__SWEEP_GRACE", "1s");
-    };
     world.started(quick).await
 }
 
@@ -44,7 +46,7 @@ async fn until_told(webhook: &Webhook, condition: &str, state: &str) -> Value {
 async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     let (world, webhook) = (World::new().await, Webhook::new(OK).await);
     settings(&world, &webhook, QUICK);
-    let process = worker(&world).await;
+    let (process, address) = world.listening(quick).await;
     let wire = world.wire().await;
     wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
     let parked = until_told(&webhook, "parked", "firing").await;
@@ -55,11 +57,10 @@ async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     let lost = world.orders("lost", 1, -2_000).await;
     let late = until_told(&webhook, "late", "firing").await;
     assert!(late["text"].as_str().unwrap().contains("1 order is overdue, by up to "), "{late}");
-    // A worker that has just started is not ready either.
-    let closes_none = |posted: &crate::support::webhook::Posted| {
-        posted.body.contains("not-ready") && posted.body.contains("closing: effect close: ")
-    };
-    webhook.until("that it closes nothing", closes_none).await;
+    // A worker that has just started is not ready either, and may have said so: its page says why now.
+    until_told(&webhook, "not-ready", "firing").await;
+    let says = async || get(address, "/readyz").await.body;
+    until("that it closes nothing", says, |page| page.contains("effect close: ")).await;
     assert!(world.pay(&lost[0]).await);
     until_told(&webhook, "late", "resolved").await;
     until_told(&webhook, "not-ready", "resolved").await;
