@@ -234,7 +234,7 @@ pub mod verify {
         findings, is_wrong,
         policies::exchange_policies,
         probe::{Canaries, Canary, Fate, Tried, judge},
-        rules::{RULES, check},
+        remaining_routes::{RULES, check},
     };
 }
 pub mod wire {
@@ -282,8 +282,8 @@ pub mod worker {
     pub mod readiness {
         pub use crate::decisions::readiness::{Answer, ReadyCondition, Session, WorkerState};
     }
-    pub mod schedule {
-        pub use crate::decisions::timer_queue::Schedule;
+    pub mod timer_queue {
+        pub use crate::decisions::timer_queue::TimerQueue;
     }
     pub mod tags {
         pub use crate::decisions::delivery_tags::{Ack, Tags};

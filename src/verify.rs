@@ -8,8 +8,8 @@ mod foreign_bindings;
 mod plan_findings;
 pub(crate) mod policies;
 pub(crate) mod probe;
+pub(crate) mod remaining_routes;
 mod report;
-pub(crate) mod rules;
 
 use std::{
     cmp::Reverse,
@@ -42,7 +42,7 @@ pub fn findings(
     let plan = diff(topology, observed, &BTreeSet::new());
     let mut found = plan_findings::findings(topology, &plan, &resolved);
     found.extend(foreign_bindings::findings(topology, observed, &resolved));
-    found.extend(rules::findings(topology, observed, &plan, &resolved));
+    found.extend(remaining_routes::findings(topology, observed, &plan, &resolved));
     found.extend(policies::findings(topology, observed, stats));
     found.extend(held_in_memory(topology, observed));
     found.sort_by_key(|finding| Reverse(finding.severity));

@@ -7,19 +7,19 @@ use std::{
 
 /// Things in the order of their instants; those of one instant in the order they came.
 #[derive(Debug)]
-pub struct Schedule<T> {
+pub struct TimerQueue<T> {
     /// In boxes: what is added in order leaves its nodes half empty.
     items: BTreeMap<(Instant, u64), Box<T>>,
     count: u64,
 }
 
-impl<T> Default for Schedule<T> {
+impl<T> Default for TimerQueue<T> {
     fn default() -> Self {
         Self { items: BTreeMap::new(), count: 0 }
     }
 }
 
-impl<T> Schedule<T> {
+impl<T> TimerQueue<T> {
     /// Adds something to be done at `at`.
     pub fn add(&mut self, at: Instant, item: T) {
         self.items.insert((at, self.count), Box::new(item));

@@ -64,8 +64,8 @@ impl Effect {
             sql_file: "built in, sql/close.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/overdue_ids.sql".to_owned(),
-            due_sql: Some(include_str!("../../sql/due.sql").to_owned()),
-            due_file: "built in, sql/due.sql".to_owned(),
+            due_sql: Some(include_str!("../../sql/deadlines.sql").to_owned()),
+            due_file: "built in, sql/deadlines.sql".to_owned(),
         }
     }
 
@@ -78,8 +78,8 @@ impl Effect {
             sql_file: "built in, sql/cancel.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/cancel_overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/cancel_overdue_ids.sql".to_owned(),
-            due_sql: Some(include_str!("../../sql/cancel_due.sql").to_owned()),
-            due_file: "built in, sql/cancel_due.sql".to_owned(),
+            due_sql: Some(include_str!("../../sql/cancel_deadlines.sql").to_owned()),
+            due_file: "built in, sql/cancel_deadlines.sql".to_owned(),
         }
     }
 
@@ -92,8 +92,8 @@ impl Effect {
             sql_file: "built in, sql/complete.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/complete_overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/complete_overdue_ids.sql".to_owned(),
-            due_sql: Some(include_str!("../../sql/complete_due.sql").to_owned()),
-            due_file: "built in, sql/complete_due.sql".to_owned(),
+            due_sql: Some(include_str!("../../sql/complete_deadlines.sql").to_owned()),
+            due_file: "built in, sql/complete_deadlines.sql".to_owned(),
         }
     }
 }

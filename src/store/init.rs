@@ -8,7 +8,7 @@ impl Store {
     /// # Errors
     /// A statement failed, or a schema's name cannot be one; nothing was created.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
-        const OURS: &str = include_str!("../../sql/overdue.sql");
+        const OURS: &str = include_str!("../../sql/worker_tables.sql");
         const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
         const REFERENCE: &str = include_str!("../../sql/schema.sql");
         let schemas: Vec<&str> = search_path.split(',').map(str::trim).collect();

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     broker::PublishError,
-    decisions::timer_queue::Schedule,
+    decisions::timer_queue::TimerQueue,
     shutdown::Stop,
     telemetry::{self, labels::ParkReason},
     text::error_chain,
@@ -62,7 +62,7 @@ struct Delaying {
     clock: Clock,
     kept: KeptBytes,
     /// Copies that are to be sent at an instant.
-    later: Schedule<Copy>,
+    later: TimerQueue<Copy>,
     sending: FuturesUnordered<Sending>,
     reported: Option<Instant>,
 }
@@ -79,7 +79,7 @@ pub(super) async fn delay(
         channels,
         clock,
         kept: KeptBytes::default(),
-        later: Schedule::default(),
+        later: TimerQueue::default(),
         sending: FuturesUnordered::new(),
         reported: None,
     };

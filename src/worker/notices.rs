@@ -6,7 +6,7 @@
 
 mod doubts;
 mod floor;
-mod pass;
+mod publish_rows;
 mod routes;
 mod sending;
 
@@ -25,7 +25,7 @@ use crate::{
     config::PublishScheduled, shutdown::Stop, store::schedule::ScheduleSession, telemetry,
     text::error_chain, timing::Timing,
 };
-use pass::{Left, Outgoing, Passed};
+use publish_rows::{Left, Outgoing, Passed};
 
 /// Between two looks while there is something: one look is for the rows of many commits. The levels let go 500 ms early.
 const PACE: Duration = Duration::from_millis(50);

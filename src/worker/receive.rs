@@ -26,7 +26,7 @@ use super::{
     kept_bytes::KeptBytes, limits, session::SessionEnd,
 };
 use crate::{
-    decisions::{batch::Batch, quarantine::Quarantine, timer_queue::Schedule},
+    decisions::{batch::Batch, quarantine::Quarantine, timer_queue::TimerQueue},
     shutdown::Stop,
 };
 use ask_deadlines::Looks;
@@ -59,7 +59,7 @@ struct Consumer {
     /// What the sweep-ahead probably closes.
     behind: Behind,
     /// Looked up again at an instant.
-    held: Schedule<Due>,
+    held: TimerQueue<Due>,
     copies: Copies,
     outage: Outage,
     parked: Parked,
@@ -95,7 +95,7 @@ pub(super) async fn receive(
         closing: FuturesUnordered::new(),
         looks,
         behind,
-        held: Schedule::default(),
+        held: TimerQueue::default(),
         copies,
         outage,
         parked: Parked::default(),

@@ -6,6 +6,7 @@
 //! reason.
 
 mod confirm_timeout;
+mod event_fate;
 mod publish_in_order;
 mod retry;
 mod try_alone;
@@ -25,7 +26,7 @@ use crate::{
     text::error_chain,
 };
 use confirm_timeout::Limits;
-use publish_in_order::{Fate, Refused};
+use event_fate::{Fate, Refused};
 use try_alone::Left;
 use undeleted::Undeleted;
 
@@ -157,7 +158,7 @@ impl Relay<'_> {
             publish_in_order::publish(publisher, &self.exchange, events, self.limits()).await;
         self.doubt(&mut fates);
         let judged = try_alone::judge(self.worker, publisher, &self.exchange, &mut fates).await;
-        sorted.refusals.extend(publish_in_order::set_aside(waiting, &fates));
+        sorted.refusals.extend(event_fate::set_aside(waiting, &fates));
         for (event, fate) in fates {
             sorted.add(event.row, fate);
         }

@@ -8,7 +8,7 @@ use overdue::internals::{
     worker::{
         batch::{Batch, BatchLimits},
         disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait},
-        schedule::Schedule,
+        timer_queue::TimerQueue,
     },
 };
 use proptest::{collection, prelude::*};
@@ -317,7 +317,7 @@ proptest! {
         limit in 1_usize..9,
     ) {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = TimerQueue::default();
         for (number, offset_ms) in offsets_ms.iter().enumerate() {
             schedule.add(start + Duration::from_millis(*offset_ms), (*offset_ms, number));
         }

@@ -23,7 +23,7 @@ use super::{
     parked_log::Why,
 };
 use crate::{
-    decisions::timer_queue::Schedule,
+    decisions::timer_queue::TimerQueue,
     timing::Timing,
     topology::route::Route,
     wire::Message,
@@ -73,7 +73,7 @@ type Sending = BoxFuture<'static, Sent>;
 pub(super) struct Copies {
     publisher: Arc<CopyPublisher>,
     sending: FuturesUnordered<Sending>,
-    refused: Schedule<Copy>,
+    refused: TimerQueue<Copy>,
     /// Confirmed; whether their levels took them is not known yet.
     arrivals: Arrivals<Copy>,
     levels: Arc<LevelWatch>,
@@ -96,7 +96,7 @@ impl Copies {
         Self {
             publisher,
             sending: FuturesUnordered::new(),
-            refused: Schedule::default(),
+            refused: TimerQueue::default(),
             arrivals: Arrivals::new(timing.copies_believed),
             looked: levels.subscribe(),
             levels,

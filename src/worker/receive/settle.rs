@@ -1,4 +1,4 @@
-//! What follows a commit: ack, hold, put back or park. The only place that decides how a delivery is settled.
+//! What follows a commit: ack, hold, put back or park, as `decisions/disposition` decides.
 
 use std::time::{Duration, Instant};
 

@@ -8,11 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
 
-use super::{
-    confirm_timeout::Limits,
-    publish_in_order::{self, Fate},
-    try_alone::NO_CONFIRM,
-};
+use super::{confirm_timeout::Limits, event_fate::Fate, publish_in_order, try_alone::NO_CONFIRM};
 use crate::{
     broker::Publisher,
     shutdown::Stop,

@@ -10,7 +10,10 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::publish_in_order::{self, Fate, Refused};
+use super::{
+    event_fate::{self, Fate, Refused},
+    publish_in_order,
+};
 use crate::{
     broker::{PublishError, Publisher},
     store::outbox::Event,
@@ -123,7 +126,7 @@ async fn alone(
     if answer.is_err() && publisher.is_blocked() {
         return Err(unknown(event, BLOCKED.to_owned()).into());
     }
-    Ok(answer.ok().map(|answer| publish_in_order::fate_alone(event, answer)))
+    Ok(answer.ok().map(|answer| event_fate::fate_alone(event, answer)))
 }
 
 /// Those with a name that has no confirm are set aside; others stay in the outbox, and are published on another channel.
@@ -167,7 +170,7 @@ mod tests {
         let tried = first_of_each(&fates);
         assert_eq!(tried.iter().map(|event| event.id).collect::<Vec<_>>(), [2, 3, 6]);
         let full = PublishError::Refused { message_id: "6".to_owned() };
-        let refused = publish_in_order::fate(&tried[2], Err(full));
+        let refused = event_fate::fate(&tried[2], Err(full));
         let verdicts = [None, Some(Fate::Published), Some(refused)];
         let verdicts: Vec<_> = tried.into_iter().zip(verdicts).collect();
         assert_eq!((left(&verdicts), left(&verdicts[1..])), (Left::Unconfirmed, Left::Late));

@@ -1,4 +1,4 @@
--- overdue: what the worker itself keeps. Can be run again and again.
+-- worker_tables: what the worker itself keeps. Can be run again and again.
 CREATE TABLE IF NOT EXISTS closures (
     id        bigint GENERATED ALWAYS AS IDENTITY,
     order_id  text NOT NULL,
