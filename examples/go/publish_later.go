@@ -71,13 +71,13 @@ func main() {
 	channel, err := connection.Channel()
 	check(err)
 	check(channel.Confirm(false))
+	// A deferred confirmation waits for ever in older clients if the broker is quicker than the client.
+	confirms := channel.NotifyPublish(make(chan amqp.Confirmation, 1))
 	for _, id := range orders {
 		message := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id, Body: []byte(id)}
-		confirm, err := channel.PublishWithDeferredConfirmWithContext(
-			context.Background(), exchange, key, true, false, message)
-		check(err)
-		if !confirm.Wait() {
-			log.Fatalf("%s was refused", id)
+		check(channel.PublishWithContext(context.Background(), exchange, key, true, false, message))
+		if confirmed, open := <-confirms; !open || !confirmed.Ack {
+			log.Fatalf("%s was not confirmed", id)
 		}
 	}
 	fmt.Printf("%d confirmed: %s %s\n", len(orders), exchange, key)
