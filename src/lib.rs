@@ -55,7 +55,7 @@
 //! # let topology = Topology::parse("name = \"orders\"\n[delay]\nlevels = [\"5s\", \"30m\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\n[retry]\nafter = [\"5s\"]\n").unwrap();
 //! let objects = topology.objects();
 //! let delay = &objects.queues["orders.delay.30m"];
-//! // Half a second early: the worker holds the notice until the instant.
+//! // Two seconds early: the worker holds the notice until the instant.
 //! assert_eq!(delay.arguments["x-message-ttl"], Argument::Integer(1_798_000));
 //!
 //! let route = topology.route("unpaid", &Delay::Usual).expect("a route");

@@ -87,25 +87,43 @@ impl Apply {
         self.agree(&plan, &question)?;
         let mut applied = Applied { version: 1, ..Applied::default() };
         applied.draining.clone_from(&plan.draining);
+        let ended = self.carry_out(&change, plan, saved.as_ref(), &question, &mut applied).await;
+        // Programs read what was done also if it ended half-way.
+        if self.output.is_json() {
+            print_json(&applied)?;
+        }
+        ended
+    }
+
+    /// Makes the change that was shown, and waits for what drains if that is wanted.
+    async fn carry_out(
+        &self,
+        change: &TopologyChange<'_>,
+        plan: Plan,
+        saved: Option<&Saved>,
+        question: &str,
+        applied: &mut Applied,
+    ) -> Result<(), Failure> {
+        let TopologyChange { management, topology, .. } = *change;
         if !plan.steps.is_empty() {
             let shown = plan;
             let decide = |plan, observed: &Snapshot| {
-                let plan = chosen(saved.as_ref(), plan, observed, &topology)?;
+                let plan = chosen(saved, plan, observed, topology)?;
                 if plan.changes().ne(shown.changes()) {
                     let text =
                         format!("the broker has changed meanwhile, the plan is now:\n{plan}");
                     self.output.preview(text)?;
-                    self.agree(&plan, &question)?;
+                    self.agree(&plan, question)?;
                 }
                 Ok(plan)
             };
-            self.make(&change, decide, &mut applied).await?;
+            self.make(change, decide, applied).await?;
         }
         if self.wait {
             // What was discarded is gone by now.
-            self.wait(&TopologyChange::new(&management, &topology), &mut applied).await?;
+            self.wait(&TopologyChange::new(management, topology), applied).await?;
         }
-        if self.output.is_json() { print_json(&applied) } else { Ok(()) }
+        Ok(())
     }
 
     fn saved(&self, broker: BrokerIdentity) -> Result<Option<Saved>, Failure> {
@@ -142,23 +160,23 @@ impl Apply {
         decide: impl FnOnce(Plan, &Snapshot) -> Result<Plan, Failure>,
         applied: &mut Applied,
     ) -> Result<(), Failure> {
-        let (mut done, mut left) = (0, Vec::new());
+        let before = applied.applied;
+        applied.left.clear();
         let on_event = |event: ChangeEvent<'_>| match event {
             ChangeEvent::WaitsForLock => {
                 report("another overdue is changing this topology: waiting until it is done");
             }
             ChangeEvent::Step(step, result) => match why_left(result) {
-                None => done += 1,
-                Some(why) => left.push(format!("{why}: {}", step.change)),
+                None => applied.applied += 1,
+                Some(why) => applied.left.push(format!("{why}: {}", step.change)),
             },
         };
         change.make(decide, on_event).await?;
-        applied.applied += done;
         // Afterwards: what cannot be written must not stop it half-way.
-        let steps = done + left.len();
-        let kept = left.iter().map(|left| format!("left for a later apply, {left}\n"));
+        let done = applied.applied - before;
+        let steps = done + applied.left.len();
+        let kept = applied.left.iter().map(|left| format!("left for a later apply, {left}\n"));
         let kept: String = kept.collect();
-        applied.left = left;
         self.say(format!("{kept}applied {done} of {steps} steps"))
     }
 

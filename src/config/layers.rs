@@ -252,8 +252,14 @@ impl Environment {
                 }
                 Err(_) => read.unusable.push(format!("{name}: it is not UTF-8")),
                 Ok(text) => {
-                    insert(&mut read.table, &path, typed(kind, text));
-                    read.variables.push((name, path));
+                    if insert(&mut read.table, &path, typed(kind, text)) {
+                        read.variables.push((name, path));
+                    } else {
+                        read.unusable.push(format!(
+                            "{name} is not read: there are no keys below a value; \
+                             a file is named by a key that ends in _file"
+                        ));
+                    }
                 }
             }
         }
@@ -286,18 +292,18 @@ fn typed(kind: Option<&str>, text: String) -> Value {
     value.unwrap_or(Value::String(text))
 }
 
-fn insert(table: &mut Table, path: &[String], value: Value) {
+/// Whether there was a place for it.
+fn insert(table: &mut Table, path: &[String], value: Value) -> bool {
     match path {
-        [] => {}
+        [] => false,
         [key] => {
             table.insert(key.clone(), value);
+            true
         }
-        [key, rest @ ..] => {
-            let below = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
-            if let Value::Table(below) = below {
-                insert(below, rest, value);
-            }
-        }
+        [key, rest @ ..] => match table.entry(key).or_insert_with(|| Table::new().into()) {
+            Value::Table(below) => insert(below, rest, value),
+            _ => false,
+        },
     }
 }
 

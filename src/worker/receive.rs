@@ -292,15 +292,21 @@ impl Consumer {
         self.closing.push(tokio::spawn(async move { Closed::ask(&context, batch).await }));
     }
 
-    /// # Errors
-    /// A channel has ended, and nothing was being received that would have said so.
-    fn look(&mut self) -> Result<(), SessionEnd> {
-        self.alive.moved();
+    /// What is held comes earlier by as much as the database's clock was set forward since the last call. Called before
+    /// more is held as well: its instant is that of the clock as it is now.
+    fn follow_clock(&mut self) {
         let set_forward = self.context.worker.clock.set_forward();
         if set_forward > self.set_forward {
             self.held.bring_forward(set_forward.saturating_sub(self.set_forward));
             self.set_forward = set_forward;
         }
+    }
+
+    /// # Errors
+    /// A channel has ended, and nothing was being received that would have said so.
+    fn look(&mut self) -> Result<(), SessionEnd> {
+        self.alive.moved();
+        self.follow_clock();
         self.parked.report(&self.context.timeout.name);
         Ok(self.channels.check()?)
     }

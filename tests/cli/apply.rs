@@ -110,8 +110,8 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
     ];
-    let applied = world.overdue_with(&["apply", "--yes"], &user);
-    assert_eq!(applied.code, Some(3), "{applied}");
+    let applied = world.overdue_with(&["apply", "--yes", "-o", "json"], &user);
+    assert_eq!((applied.code, &applied.json()["applied"]), (Some(3), &2.into()), "{applied}");
     assert!(
         applied.stderr.contains("2 of 23 steps are done; run `overdue apply` again"),
         "{applied}"

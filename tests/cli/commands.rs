@@ -11,7 +11,8 @@ Written by a test from what the program has. `overdue help COMMAND` says the sam
 
 `-o, --output` is the form of an answer, `text` or `json`; `--format` is the format that `export` writes for another tool; `--save` names a
 file to write. `apply`, `rebuild`, `parked replay` and `parked drop` show what they would do, and ask. Without a terminal nobody can be asked:
-then they change nothing and exit with 64, unless `--yes` is set.
+then they change nothing and exit with 64, unless `--yes` is set. `publish`, `database init`, `unblock` and `exit-plugin --bind` ask nothing:
+what they do loses nothing, and can be done again.
 
 `verify`, `doctor` and `effect check` look for what is wrong, and exit with 2 if they find something; `plan` and `status` do so with `--check`,
 `check` with `--deny-warnings` for warnings: its errors are 78, as every command has them that reads such a file.

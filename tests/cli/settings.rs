@@ -57,6 +57,15 @@ fn a_variable_that_is_not_utf_8() {
     assert!(run.stderr.contains("OVERDUE_BROKER__URL: it is not UTF-8"), "{run}");
 }
 
+/// The usual spelling of Docker's secrets: the URL beside it would be used, and the file never be read.
+#[test]
+fn a_variable_below_a_value_is_refused() {
+    let both = [("OVERDUE_BROKER__URL", "amqp://host"), ("OVERDUE_BROKER__URL__FILE", "/secret")];
+    let run = Folder::with(&[]).run(&["config"], &both);
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(run.stderr.contains("OVERDUE_BROKER__URL__FILE is not read"), "{run}");
+}
+
 /// Variables of scripts are no settings.
 #[test]
 fn other_variables_are_left_alone() {

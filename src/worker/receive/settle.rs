@@ -160,6 +160,7 @@ impl Consumer {
 
     pub(super) fn hold(&mut self, due: Due, until: Instant) {
         self.channels.waits(due.source, true);
+        self.follow_clock();
         self.held.add(until, due);
     }
 
