@@ -4,6 +4,7 @@ mod alert;
 mod layers;
 mod secrets;
 mod settings;
+pub(crate) mod template;
 
 pub(crate) use alert::AlertSettings;
 pub(crate) use layers::SettingsError;

@@ -18,7 +18,7 @@ use crate::diagnostic::{
     Diagnostic, Draft, Rendered, Severity, Subject, Target, counts_by_severity,
 };
 use crate::text::one_line;
-use facts::{Facts, SentAlert};
+use facts::{AlertFacts, Facts};
 
 /// Version of `doctor -o json`.
 const VERSION: u32 = 2;
@@ -92,7 +92,7 @@ pub struct DoctorReport {
     pub ok: bool,
     /// The last line of the text.
     pub summary: String,
-    /// In the order of [`CHECKS`].
+    /// In the order of [`CHECKS`], then each alert.
     pub checks: Vec<Rendered>,
 }
 
@@ -103,7 +103,7 @@ pub fn diagnose(facts: &Facts) -> DoctorReport {
         (check.judge)(facts).complete(check.name, Severity::Ok, Subject::Area(check.area))
     };
     let mut checks: Vec<Diagnostic> = CHECKS.iter().map(run).collect();
-    checks.extend(facts.alerts.iter().map(sent));
+    checks.extend(facts.alerts.iter().map(alert));
     let severities = || checks.iter().map(|check| check.severity);
     // No check has a fix that needs them.
     let target = Target { topology: "", virtual_host: &facts.broker.virtual_host };
@@ -115,16 +115,24 @@ pub fn diagnose(facts: &Facts) -> DoctorReport {
     }
 }
 
-/// A test message is a check like the others.
-fn sent(SentAlert { alert, to, answer }: &SentAlert) -> Diagnostic {
-    let draft = match answer {
-        Ok(answer) => Draft::ok(format!("{alert} ({to}) is taken: {answer}")),
-        Err(reason) => Draft::error(
-            format!("{alert} ({to}) is not taken: {reason}"),
-            "docs/alerts.md says what each of them needs",
-        ),
+/// Each alert is a check like the others, and so is its test message.
+fn alert(AlertFacts { alert, to, answer }: &AlertFacts) -> Diagnostic {
+    let fix = "docs/alerts.md says what each of them needs";
+    let (name, draft) = match (to, answer) {
+        (Err(reason), _) => {
+            ("usable", Draft::error(format!("{alert} cannot be used: {reason}"), fix))
+        }
+        (Ok(to), None) => {
+            ("usable", Draft::ok(format!("{alert} ({to}) can be used; --send-alert tries it")))
+        }
+        (Ok(to), Some(Ok(answer))) => {
+            ("sent", Draft::ok(format!("{alert} ({to}) is taken: {answer}")))
+        }
+        (Ok(to), Some(Err(reason))) => {
+            ("sent", Draft::error(format!("{alert} ({to}) is not taken: {reason}"), fix))
+        }
     };
-    draft.complete("sent", Severity::Ok, Subject::Area("Alerts"))
+    draft.complete(name, Severity::Ok, Subject::Area("Alerts"))
 }
 
 impl fmt::Display for DoctorReport {

@@ -6,9 +6,10 @@ pub mod alerting {
     pub use crate::alerting::{
         Episodes, Rule,
         channel::{pause, retry_after},
-        message::{Message, PLACEHOLDERS, Sender, Template},
+        message::{Message, Sender},
     };
     pub use crate::condition::{Condition, Facts, Unpublished};
+    pub use crate::config::template::{PLACEHOLDERS, Template};
 }
 pub mod broker {
     pub use crate::broker::{

@@ -16,9 +16,9 @@ use reqwest::{Client, Response, header, redirect};
 use tokio::time::timeout;
 use url::Url;
 
-use super::message::{Message, Sender, Template};
+use super::message::{Message, Sender};
 use crate::{
-    config::AlertSettings,
+    config::{AlertSettings, template::Template},
     text::{error_chain, one_line},
     tls::{Parameters, Tls, Verification, refusal},
 };
@@ -37,6 +37,8 @@ const SHOWN: usize = 200;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// A webhook that is down for hours is asked so seldom.
 const LONGEST_PAUSE: Duration = Duration::from_mins(2);
+/// The other side has a message and may have taken it: it does not get the same one again soon.
+const NOT_SOON: Option<Duration> = Some(LONGEST_PAUSE);
 /// If the other side asks for a longer one, at most this long: it may be wrong.
 const LONGEST_ASKED: Duration = Duration::from_hours(1);
 
@@ -94,15 +96,14 @@ enum Way {
 }
 
 impl Channel {
-    /// Reads the files. `host` is how a mail server is greeted.
+    /// Reads the files and blocks meanwhile, so it is for the start of a command. `host` is how a mail server is greeted.
     ///
     /// # Errors
     /// What is wrong, without the URL and the body.
     pub(super) fn new(alert: &AlertSettings, host: &str) -> Result<Self, String> {
-        let (url, is_mail) = (url(alert)?, alert.is_mail());
+        let (url, is_mail) = (alert.url()?, alert.is_mail());
         let default = if is_mail { MAIL_BODY } else { WEBHOOK_BODY };
-        let body = alert.body()?;
-        let body = Template::parse(body.as_ref().map_or(default, |it| it.expose()))?;
+        let body = alert.body()?.map_or_else(|| Template::parse(default), Ok)?;
         let way = if is_mail {
             let from = mailbox("from", alert.from.as_deref().unwrap_or_default())?;
             let mut draft = Mail::builder().from(from).header(ContentType::TEXT_PLAIN);
@@ -132,7 +133,7 @@ impl Channel {
         message: &Message,
         sender: &Sender<'_>,
     ) -> Result<String, Refused> {
-        let body = self.body.render(message, sender);
+        let body = message.body(&self.body, sender);
         let sent = async {
             match &self.way {
                 Way::Webhook { client, answer_contains } => {
@@ -144,17 +145,16 @@ impl Channel {
                     let mail = mail.map_err(|error| error_chain(&error))?;
                     let answer = transport.send(mail).await.map_err(|error| Refused {
                         reason: error_chain(&error),
-                        retry_after: error.is_timeout().then_some(LONGEST_PAUSE),
+                        retry_after: NOT_SOON.filter(|_| error.is_timeout()),
                     })?;
                     let lines: Vec<&str> = answer.message().collect();
                     Ok(format!("{} {}", answer.code(), lines.join(" ")))
                 }
             }
         };
-        // It has the message by then and may have taken it: it does not get the same one again soon.
         let late = || Refused {
             reason: format!("not answered within {} s", ANSWER_TIMEOUT.as_secs()),
-            retry_after: Some(LONGEST_PAUSE),
+            retry_after: NOT_SOON,
         };
         let sent = timeout(ANSWER_TIMEOUT, sent).await.unwrap_or_else(|_| Err(late()));
         sent.map(one_line)
@@ -173,13 +173,17 @@ impl Channel {
             .header(header::CONTENT_TYPE, format!("{kind}; charset=utf-8"))
             .body(body);
         let response = post.send().await.map_err(|error| {
+            let is_sent = !error.is_connect() && !error.is_builder();
             let error = error.without_url();
-            refusal(&error, PARAMETERS).unwrap_or_else(|| error_chain(&error))
+            Refused {
+                reason: refusal(&error, PARAMETERS).unwrap_or_else(|| error_chain(&error)),
+                retry_after: NOT_SOON.filter(|_| is_sent),
+            }
         })?;
         let status = response.status();
         let asked = response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok());
         let retry_after = asked.and_then(|value| retry_after(value, now()));
-        let answer = beginning(response).await;
+        let (answer, is_whole) = beginning(response).await;
         let shown: String = one_line(answer.trim()).chars().take(SHOWN).collect();
         let line = format!("{} {shown}", status.as_u16()).trim_end().to_owned();
         if !status.is_success() {
@@ -189,6 +193,7 @@ impl Channel {
             Some(text) if !answer.contains(text) => {
                 let reason =
                     format!("{line}: the answer does not contain {text} (answer_contains)");
+                let retry_after = if is_whole { retry_after } else { retry_after.max(NOT_SOON) };
                 Err(Refused { reason, retry_after })
             }
             _ => Ok(line),
@@ -200,17 +205,6 @@ impl Channel {
 #[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
 fn now() -> Timestamp {
     Timestamp::now()
-}
-
-fn url(alert: &AlertSettings) -> Result<Url, String> {
-    let (mail, schemes) =
-        if alert.is_mail() { ("with `to` ", ["smtps", "smtp"]) } else { ("", ["https", "http"]) };
-    let url = Url::parse(alert.url()?.expose()).ok();
-    let url = url.filter(|url| schemes.contains(&url.scheme()) && url.has_host());
-    url.ok_or_else(|| {
-        let [usual, other] = schemes;
-        format!("its URL cannot be used: {mail}it begins with {usual}:// or {other}:// and a host")
-    })
 }
 
 fn client(alert: &AlertSettings, is_secure: bool) -> Result<Client, String> {
@@ -227,18 +221,21 @@ fn client(alert: &AlertSettings, is_secure: bool) -> Result<Client, String> {
     client.connect_timeout(STEP_TIMEOUT).build().map_err(|error| error.to_string())
 }
 
-/// The beginning of an answer, or what of it comes in time.
-async fn beginning(mut response: Response) -> String {
+/// The beginning of an answer, or what of it comes in time, and whether that is all that is asked for.
+async fn beginning(mut response: Response) -> (String, bool) {
     let mut read = Vec::new();
     let reading = async {
         while read.len() < READ_BYTES {
-            let Ok(Some(chunk)) = response.chunk().await else { break };
-            read.extend(chunk.iter().take(READ_BYTES - read.len()));
+            match response.chunk().await {
+                Ok(Some(chunk)) => read.extend(chunk.iter().take(READ_BYTES - read.len())),
+                Ok(None) => break,
+                Err(_) => return false,
+            }
         }
+        true
     };
-    // The status is there, which is what counts.
-    let _in_time = timeout(BODY_TIMEOUT, reading).await;
-    String::from_utf8_lossy(&read).into_owned()
+    let is_whole = timeout(BODY_TIMEOUT, reading).await.unwrap_or(false);
+    (String::from_utf8_lossy(&read).into_owned(), is_whole)
 }
 
 fn mailbox(key: &str, address: &str) -> Result<Mailbox, String> {
@@ -282,6 +279,7 @@ fn transport(
     Ok(transport.build())
 }
 
+/// Reads `ca_file`, at the start only.
 fn tls_parameters(ca_file: Option<&Path>, server: &str) -> Result<TlsParameters, String> {
     let server = server.trim_start_matches('[').trim_end_matches(']');
     let mut parameters = TlsParameters::builder(server.to_owned());

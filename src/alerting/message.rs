@@ -1,12 +1,11 @@
-//! What an alert says, and the template that puts it into the form that the other side wants.
+//! What an alert says, and who says it.
 
 use std::time::Duration;
 
-use serde::de::IgnoredAny;
-
 use crate::{
     condition::Condition,
-    text::{about, did_you_mean, one_line},
+    config::template::Template,
+    text::{about, one_line},
 };
 
 /// The longest reason in a message, in characters: what brokers and databases say has no bound of its own.
@@ -69,6 +68,12 @@ impl Message {
         }
     }
 
+    /// The body, in the form that the other side wants.
+    #[must_use]
+    pub fn body(&self, template: &Template, sender: &Sender<'_>) -> String {
+        template.filled(|placeholder| self.value(placeholder, sender))
+    }
+
     /// What stands for a placeholder. Chats give `<` a meaning (`<!channel>` notifies everybody), so no value has one.
     fn value(&self, placeholder: &str, sender: &Sender<'_>) -> String {
         let value = match placeholder {
@@ -84,96 +89,4 @@ impl Message {
         };
         value.replace('<', "‹").replace('>', "›")
     }
-}
-
-/// Each placeholder with what stands for it, in the order of `docs/alerts.md`.
-pub const PLACEHOLDERS: [(&str, &str); 9] = [
-    ("text", "all of the message in one line"),
-    ("title", "its beginning; the subject of a mail"),
-    ("condition", "a word of `on`, or `test`"),
-    ("state", "`firing` or `resolved`"),
-    ("action", "`trigger` or `resolve`"),
-    ("topology", "the name of the topology"),
-    ("host", "the machine that the worker runs on"),
-    ("alert", "the name of the alert"),
-    ("runbook", "where its runbook is, `docs/runbooks.md#…`"),
-];
-
-/// The body of a message, with placeholders in braces.
-#[derive(Debug)]
-pub struct Template {
-    /// Text, and the placeholder behind it.
-    parts: Vec<(String, Option<&'static str>)>,
-    /// Values are escaped.
-    is_json: bool,
-}
-
-impl Template {
-    /// Reads a template. If it begins like JSON, with `{` and no placeholder, it has to be JSON.
-    ///
-    /// # Errors
-    /// The unknown placeholders, or what is not JSON, with line and column.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (mut parts, mut unknown, mut begin) = (Vec::new(), Vec::new(), 0);
-        for (at, _) in text.match_indices('{') {
-            let rest = &text[at + 1..];
-            let name = rest.split(|c: char| c != '_' && !c.is_ascii_alphabetic()).next();
-            let name = name.filter(|it| !it.is_empty() && rest[it.len()..].starts_with('}'));
-            let Some(name) = name else { continue };
-            match PLACEHOLDERS.iter().find(|(known, _)| *known == name) {
-                Some((known, _)) => {
-                    parts.push((text[begin..at].to_owned(), Some(*known)));
-                    begin = at + name.len() + 2;
-                }
-                None => unknown.push(unknown_placeholder(&text[..at], name)),
-            }
-        }
-        if !unknown.is_empty() {
-            return Err(unknown.join("; "));
-        }
-        parts.push((text[begin..].to_owned(), None));
-        let is_json = parts[0].0.trim_start().starts_with('{');
-        if is_json && let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-            let (line, column) = (error.line(), error.column());
-            return Err(format!(
-                "body begins like JSON and is not JSON at line {line}, column {column}"
-            ));
-        }
-        Ok(Self { parts, is_json })
-    }
-
-    /// Whether it is JSON.
-    #[must_use]
-    pub const fn is_json(&self) -> bool {
-        self.is_json
-    }
-
-    /// The body of one message.
-    #[must_use]
-    pub fn render(&self, message: &Message, sender: &Sender<'_>) -> String {
-        let mut body = String::new();
-        for (text, placeholder) in &self.parts {
-            body.push_str(text);
-            let Some(placeholder) = placeholder else { continue };
-            let value = message.value(placeholder, sender);
-            if self.is_json {
-                let quoted = serde_json::Value::from(value).to_string();
-                body.push_str(&quoted[1..quoted.len() - 1]);
-            } else {
-                body.push_str(&value);
-            }
-        }
-        body
-    }
-}
-
-fn unknown_placeholder(before: &str, name: &str) -> String {
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let known = PLACEHOLDERS.map(|(known, _)| known);
-    let help = did_you_mean(name, known).map_or_else(
-        || format!("there are {}", known.join(", ")),
-        |meant| format!("did you mean {{{meant}}}?"),
-    );
-    format!("body has the unknown placeholder {{{name}}} at line {line}, column {column}; {help}")
 }

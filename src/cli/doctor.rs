@@ -16,8 +16,8 @@ use crate::{
     doctor::{
         self,
         facts::{
-            AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
-            MachineFacts, SentAlert, Session,
+            AlertFacts, AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Encryption,
+            Facts, Gap, MachineFacts, Session,
         },
     },
     store::orders::Effect,
@@ -42,10 +42,8 @@ impl Doctor {
             ));
         }
         let mut facts = facts(settings).await;
-        if self.send_alert {
-            let topology = facts.topology.as_ref().map_or("?", |topology| &topology.name);
-            facts.alerts = send_alerts(&settings.alert, topology).await;
-        }
+        let topology = facts.topology.as_ref().map_or("?", |topology| &topology.name);
+        facts.alerts = alerts(&settings.alert, topology, self.send_alert).await;
         let report = doctor::diagnose(&facts);
         self.output.print(&report)?;
         if report.ok {
@@ -56,19 +54,22 @@ impl Doctor {
     }
 }
 
-async fn send_alerts(alerts: &[AlertSettings], topology: &str) -> Vec<SentAlert> {
-    let mut sent = Vec::new();
+/// Each alert as a worker would make it; `send` tries it.
+async fn alerts(alerts: &[AlertSettings], topology: &str, send: bool) -> Vec<AlertFacts> {
+    let mut facts = Vec::new();
     for settings in alerts {
-        let (to, answer) = match Alert::new(settings, topology) {
-            Ok(alert) => {
-                let answer = alert.send(&Message::test()).await;
-                (alert.destination(), answer.map_err(|refused| refused.reason))
-            }
-            Err(reason) => ("?".to_owned(), Err(reason)),
+        let alert = Alert::new(settings, topology);
+        let answer = match &alert {
+            Ok(alert) if send => Some(alert.send(&Message::test()).await),
+            _ => None,
         };
-        sent.push(SentAlert { alert: settings.name.clone(), to, answer });
+        facts.push(AlertFacts {
+            alert: settings.name.clone(),
+            to: alert.map(|alert| alert.destination()),
+            answer: answer.map(|answer| answer.map_err(|refused| refused.reason)),
+        });
     }
-    sent
+    facts
 }
 
 async fn facts(settings: &Settings) -> Facts {

@@ -8,8 +8,9 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
-use super::{secrets::SecretText, settings::positive};
+use super::{secrets::SecretText, settings::within, template::Template};
 use crate::{condition::Condition, topology::level::Interval};
 
 /// Messages about what is wrong, to a webhook or by mail.
@@ -48,10 +49,10 @@ pub struct AlertSettings {
     pub on: BTreeSet<Condition>,
     /// A worker that is not ready for this long is worth a message.
     pub not_ready_for: Interval,
-    /// A condition that was not seen for this long is over.
+    /// A condition that was not seen for this long is over; at `0s` when it is not seen once.
     pub over_after: Interval,
-    /// A condition that is still wrong after this long is reported again.
-    #[serde(deserialize_with = "positive")]
+    /// A condition that is still wrong after this long is reported again; at least a minute.
+    #[serde(deserialize_with = "within::<_, 60_000, { u64::MAX }>")]
     pub again_after: Interval,
 }
 
@@ -81,26 +82,48 @@ impl AlertSettings {
         !self.to.is_empty()
     }
 
-    /// Where messages go.
+    /// Where messages go. It blocks while it reads the file, so it is for the start of a command.
     ///
     /// # Errors
-    /// The file cannot be read. No message quotes it.
-    pub(crate) fn url(&self) -> Result<SecretText, String> {
-        let url = text("url_file", self.url.as_ref(), self.url_file.as_deref())?;
-        let url = url.ok_or("url is missing")?.expose().trim().to_owned();
-        Ok(url.into())
+    /// The file cannot be read, or what is there cannot be used. No message quotes it.
+    pub(crate) fn url(&self) -> Result<Url, String> {
+        let text = text("url_file", self.url.as_ref(), self.url_file.as_deref())?;
+        let (mail, schemes) = if self.is_mail() {
+            ("with `to` ", ["smtps", "smtp"])
+        } else {
+            ("", ["https", "http"])
+        };
+        let url = Url::parse(text.ok_or("url is missing")?.expose().trim()).ok();
+        let url = url.filter(|url| schemes.contains(&url.scheme()) && url.has_host());
+        url.ok_or_else(|| {
+            let [usual, other] = schemes;
+            format!(
+                "its URL cannot be used: {mail}it begins with {usual}:// or {other}:// and a host"
+            )
+        })
     }
 
-    /// What is sent, if it is not the usual text.
+    /// What is sent, if it is not the usual text. It blocks while it reads the file, as [`Self::url`] does.
     ///
     /// # Errors
-    /// The file cannot be read. No message quotes it.
-    pub(crate) fn body(&self) -> Result<Option<SecretText>, String> {
-        text("body_file", self.body.as_ref(), self.body_file.as_deref())
+    /// The file cannot be read, or what is there cannot be used. No message quotes more than a placeholder of it.
+    pub(crate) fn body(&self) -> Result<Option<Template>, String> {
+        let text = text("body_file", self.body.as_ref(), self.body_file.as_deref())?;
+        text.map(|text| Template::parse(text.expose())).transpose()
     }
 
-    /// What does not go together.
-    fn mistakes(&self) -> Vec<&'static str> {
+    /// What does not go together; if all of it does, what of it cannot be used. Files are for those who send.
+    fn mistakes(&self) -> Vec<String> {
+        let disagreements = self.disagreements();
+        if !disagreements.is_empty() {
+            return disagreements.into_iter().map(str::to_owned).collect();
+        }
+        let url = self.url.as_ref().and_then(|_| self.url().err());
+        let body = self.body.as_ref().and_then(|_| self.body().err());
+        url.into_iter().chain(body).collect()
+    }
+
+    fn disagreements(&self) -> Vec<&'static str> {
         let is_mail = self.is_mail();
         let rules = [
             (!self.name.is_empty(), "its name is empty: write name = \"on-call\""),
@@ -135,8 +158,8 @@ pub(super) fn mistakes(alerts: &[AlertSettings]) -> Vec<(usize, String)> {
     let mut names = BTreeSet::new();
     let mut found = Vec::new();
     for (index, alert) in alerts.iter().enumerate() {
-        let twice =
-            (!names.insert(&alert.name)).then_some("its name is there twice: give each its own");
+        let twice = (!names.insert(&alert.name))
+            .then(|| "its name is there twice: give each its own".to_owned());
         for what in twice.into_iter().chain(alert.mistakes()) {
             found.push((index, format!("alert `{}`: {what}", alert.name)));
         }

@@ -253,7 +253,7 @@ pub enum LogFormat {
 }
 
 /// A duration between two bounds in milliseconds.
-fn within<'de, D: Deserializer<'de>, const MIN: u64, const MAX: u64>(
+pub(super) fn within<'de, D: Deserializer<'de>, const MIN: u64, const MAX: u64>(
     from: D,
 ) -> Result<Interval, D::Error> {
     let interval = Interval::deserialize(from)?;
@@ -265,7 +265,7 @@ fn within<'de, D: Deserializer<'de>, const MIN: u64, const MAX: u64>(
     }
 }
 
-pub(super) fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<Interval, D::Error> {
+fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<Interval, D::Error> {
     within::<D, 1, { u64::MAX }>(from)
 }
 

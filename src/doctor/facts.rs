@@ -24,19 +24,19 @@ pub struct Facts {
     pub database: DatabaseFacts,
     /// This process and its machine.
     pub machine: MachineFacts,
-    /// What became of the test messages of `--send-alert`.
-    pub alerts: Vec<SentAlert>,
+    /// The alerts of the settings.
+    pub alerts: Vec<AlertFacts>,
 }
 
-/// A test message of one alert.
+/// One alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SentAlert {
-    /// The name of the alert in the settings.
+pub struct AlertFacts {
+    /// Its name in the settings.
     pub alert: String,
-    /// Scheme, host and port.
-    pub to: String,
-    /// What the other side answered, or why it has not taken the message.
-    pub answer: Result<String, String>,
+    /// Scheme, host and port, or why it cannot send.
+    pub to: Result<String, String>,
+    /// What the other side answered to the test message of `--send-alert`, or why it has not taken it.
+    pub answer: Option<Result<String, String>>,
 }
 
 impl Facts {

@@ -55,35 +55,60 @@ fn there_is_nothing_to_send() {
     assert!(none.stderr.contains("the settings have no alert: write one below"), "{none}");
 }
 
-/// Somebody is there to correct it.
+const MAIL: &str = "from = \"x\"\nto = [\"me@example.com\"]\nurl";
+
+/// What is in the settings themselves, which every command reads.
 #[test]
-fn a_worker_does_not_start_with_an_alert_that_cannot_send() {
-    let mail = "from = \"x\"\nto = [\"me@example.com\"]\nurl";
+fn every_command_refuses_a_url_or_a_body_that_cannot_be_used() {
     let cases = [
-        ("url_file = \"gone.url\"", "cannot read url_file gone.url: No such file"),
+        ("url = \"s3cret\"", "its URL cannot be used: it begins with https:// or http://"),
         ("url = \"ftp://s3cret\"", "its URL cannot be used: it begins with https:// or http://"),
         (
             "url = \"http://localhost\"\nbody = '{\"s3cret\": \"{tekst}\"}'",
             "body has the unknown placeholder {tekst} at line 1, column 13; did you mean {text}?",
         ),
         (
-            &format!("{mail} = \"https://s3cret\""),
+            &format!("{MAIL} = \"https://s3cret\""),
             "its URL cannot be used: with `to` it begins with smtps://",
         ),
-        (&format!("{mail} = \"smtp://localhost\""), "from has `x`, which is not an address"),
+    ];
+    for (keys, reason) in cases {
+        let shown = refused(&format!("[[alert]]\nname = \"a\"\n{keys}\n"));
+        assert!(shown.contains(&format!("alert `a`: {reason}")), "{reason}: {shown}");
+    }
+    let keys = "[[alert]]\nname = \"a\"\nurl = \"http://localhost\"\nagain_after = \"59s\"\n";
+    assert!(refused(keys).contains("59s is less than 1m"));
+}
+
+/// Somebody is there to correct it; `doctor` says it before.
+#[test]
+fn a_worker_does_not_start_with_an_alert_that_cannot_send() {
+    let cases = [
+        ("url_file = \"gone.url\"", "cannot read url_file gone.url: No such file"),
+        (
+            "url_file = \"topology.toml\"",
+            "its URL cannot be used: it begins with https:// or http://",
+        ),
+        (&format!("{MAIL} = \"smtp://localhost\""), "from has `x`, which is not an address"),
         (
             &format!(
                 "{} = \"smtps://localhost?tls=none\"",
-                mail.replace("\"x\"", "\"x@y.example\"")
+                MAIL.replace("\"x\"", "\"x@y.example\"")
             ),
             "its URL cannot be used: tls can be required or none, after smtp://",
         ),
         ("url = \"https://localhost\"\nca_file = \"gone.pem\"", "cannot read ca_file gone.pem"),
     ];
     for (keys, reason) in cases {
-        let run = folder(&format!("[[alert]]\nname = \"a\"\n{keys}\n")).run(&["run"], &[]);
+        let folder = folder(&format!("[[alert]]\nname = \"a\"\n{keys}\n"));
+        let run = folder.run(&["run"], &[]);
         assert_eq!(run.code, Some(78), "{run}");
         assert!(run.stderr.contains(&format!("alert `a`: {reason}")), "{reason}: {run}");
-        assert!(!run.to_string().contains("s3cret"), "{run}");
+        let run = folder.run(&["doctor"], &[]);
+        assert_eq!(run.code, Some(2), "{run}");
+        let line = run.stdout.lines().find(|line| line.contains("a cannot be used: "));
+        assert!(line.is_some_and(|it| it.contains("error") && it.contains(reason)), "{run}");
     }
+    let run = folder("[[alert]]\nname = \"a\"\nurl = \"http://localhost\"\n").run(&["doctor"], &[]);
+    assert!(run.stdout.contains("a (http://localhost) can be used"), "{run}");
 }

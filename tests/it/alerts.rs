@@ -131,6 +131,24 @@ async fn a_webhook_answers_slowly_or_asks_for_a_pause() {
     assert_eq!(process.logged("retry_in_ms=120000"), 1, "{}", process.log());
 }
 
+/// The other side may have taken it: it does not get the same one again after 2 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_and_not_answered_is_not_sent_again_soon() {
+    let (world, webhook) = (World::new().await, Webhook::new(Answer::Closed).await);
+    let more = format!("on = [\"parked\"]\nanswer_contains = \"fine\"\n{QUICK}");
+    settings(&world, &webhook, &more);
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
+    for answer in [Answer::Closed, Answer::Beginning] {
+        webhook.answers(answer);
+        let mut process = worker(&world).await;
+        process.until_logged("was not taken").await;
+        assert_eq!(process.logged("retry_in_ms=120000"), 1, "{answer:?}: {}", process.log());
+        process.kill();
+    }
+    assert_eq!(webhook.posted().len(), 2);
+}
+
 pub(super) fn send_alert(world: &World) -> Run {
     world.overdue(&["doctor", "--send-alert"])
 }

@@ -215,10 +215,10 @@ fn the_documented_bodies_are_filled_in() {
     let shown = bodies.into_iter().map(|body| {
         let template = Template::parse(body).unwrap();
         assert!(template.is_json());
-        let rendered = template.render(&message(), &SENDER);
+        let rendered = message().body(&template, &SENDER);
         assert!(!rendered.contains(['<', '>']), "{rendered}");
         let value: Value = serde_json::from_str(&rendered).unwrap();
-        assert!(serde_json::from_str::<Value>(&template.render(&over, &SENDER)).is_ok());
+        assert!(serde_json::from_str::<Value>(&over.body(&template, &SENDER)).is_ok());
         serde_json::to_string_pretty(&value).unwrap()
     });
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
@@ -227,7 +227,7 @@ fn the_documented_bodies_are_filled_in() {
 #[test]
 fn a_template_is_text_or_json() {
     let rendered =
-        |text: &str, message: &Message| Template::parse(text).unwrap().render(message, &SENDER);
+        |text: &str, message: &Message| message.body(&Template::parse(text).unwrap(), &SENDER);
     let all = "{topology} {host} {alert} {condition} {state} {action} {title} {runbook} { } {{x";
     let test = Message::test();
     assert_eq!(
@@ -239,12 +239,16 @@ fn a_template_is_text_or_json() {
     let json: Value = serde_json::from_str(&rendered("{\"text\": \"{text}\"}", &test)).unwrap();
     let line = test.line(&SENDER);
     assert_eq!(json, json!({ "text": line }));
+    let list = rendered("[{\"summary\": \"{text}\"}]", &message());
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(list[0]["summary"].as_str().unwrap().matches("\"a\\b\"").count(), 1, "{list}");
     let long = Message { text: "ü".repeat(100_000), ..message() };
     assert!(rendered("{text}", &long).len() < 2_000);
     let mistakes = [
         "{\n  \"text\": \"{tekst} {text}\", \"x\": \"{TEXT}\"\n}",
         "{\"text\": \"{text}\",}",
         "{\"text\": {text}}",
+        "[{\"text\": \"{text}\"},]",
         "in words: {everything}",
     ];
     let mistakes = mistakes.map(|text| Template::parse(text).unwrap_err());
@@ -252,6 +256,7 @@ fn a_template_is_text_or_json() {
     body has the unknown placeholder {tekst} at line 2, column 12; did you mean {text}?; body has the unknown placeholder {TEXT} at line 2, column 35; there are text, title, condition, state, action, topology, host, alert, runbook
     body begins like JSON and is not JSON at line 1, column 19
     body begins like JSON and is not JSON at line 1, column 11
+    body begins like JSON and is not JSON at line 1, column 21
     body has the unknown placeholder {everything} at line 1, column 11; there are text, title, condition, state, action, topology, host, alert, runbook
     ");
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
+    io,
     net::SocketAddr,
     pin::Pin,
     sync::{Arc, Mutex},
@@ -32,6 +33,8 @@ pub enum Answer {
     Later(&'static str),
     /// Nothing, for as long as the other side waits.
     Never,
+    /// Nothing: it closes the connection.
+    Closed,
 }
 
 /// A request.
@@ -67,7 +70,7 @@ impl Webhook {
                 let (answers, kept) = (Arc::clone(&answers), Arc::clone(&kept));
                 let service = service_fn(move |request| {
                     let (answers, kept) = (Arc::clone(&answers), Arc::clone(&kept));
-                    async move { Ok::<_, Infallible>(respond(request, &answers, &kept).await) }
+                    async move { respond(request, &answers, &kept).await }
                 });
                 let connection =
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -108,7 +111,7 @@ async fn respond(
     request: Request<Incoming>,
     answer: &Mutex<Answer>,
     posted: &Mutex<Vec<Posted>>,
-) -> Response<Either<Full<Bytes>, NoEnd>> {
+) -> io::Result<Response<Either<Full<Bytes>, NoEnd>>> {
     assert_eq!(request.method(), "POST");
     let path_and_query = request.uri().to_string();
     let text = |value: &hyper::header::HeaderValue| value.to_str().unwrap().to_owned();
@@ -118,7 +121,8 @@ async fn respond(
     let body = String::from_utf8(body.to_vec()).unwrap();
     posted.lock().unwrap().push(Posted { path_and_query, headers, body });
     let answer = *answer.lock().unwrap();
-    match answer {
+    Ok(match answer {
+        Answer::Closed => return Err(io::ErrorKind::ConnectionReset.into()),
         Answer::Never => std::future::pending().await,
         Answer::Status(status, body) => {
             let response = Response::builder().status(status).header("location", "/elsewhere");
@@ -129,7 +133,7 @@ async fn respond(
             response.body(Either::Left(Full::default())).unwrap()
         }
         Answer::Beginning => Response::new(Either::Right(NoEnd)),
-    }
+    })
 }
 
 /// A body of which nothing comes.
