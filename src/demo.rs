@@ -185,7 +185,7 @@ impl Demo {
             example: parked.into_iter().next(),
         });
         Ok(DemoReport {
-            schema: report::SCHEMA,
+            version: report::VERSION,
             run: self.run.to_string(),
             after_ms: self.script.after.as_millis(),
             created_per_s: per_second(customers.created, customers.creating),

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Changes when a field gets another meaning or goes.
-pub(super) const SCHEMA: u32 = 2;
+pub(super) const VERSION: u32 = 1;
 
 /// What became of the rows of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,7 +28,7 @@ pub(crate) enum Rows {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it, with their unit")]
 pub(crate) struct DemoReport {
-    pub schema: u32,
+    pub version: u32,
     pub run: String,
     pub after_ms: u64,
     pub created_per_s: f64,
