@@ -1,9 +1,6 @@
 //! A database that is not there, refuses, or has other tables: one clear message each, and nothing is declared.
 
-use std::{
-    net::TcpListener,
-    time::{Duration, Instant},
-};
+use std::net::TcpListener;
 
 use crate::support::{Run, World};
 
@@ -46,10 +43,8 @@ async fn somebody_listens_and_never_answers() {
     let world = World::empty().await;
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://overdue@127.0.0.1:{}/x", silent.local_addr().unwrap().port());
-    let began = Instant::now();
     let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
     assert_eq!(started.code, Some(69), "{started}");
-    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
     assert!(started.stderr.contains("no connection to PostgreSQL at 127.0.0.1:"), "{started}");
 }
 
