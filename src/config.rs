@@ -2,13 +2,13 @@
 
 mod alert;
 mod layers;
-mod secrets;
+mod secret_url;
 mod settings;
 pub(crate) mod template;
 
 pub(crate) use alert::AlertSettings;
 pub(crate) use layers::SettingsError;
-pub use secrets::SecretUrl;
+pub use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, Listen, LogFormat, LogSettings};
 pub use settings::{
     EventsSettings, PublishScheduled, ScheduleSettings, Settings, WorkerSettings, schema,

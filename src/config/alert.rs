@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{secrets::SecretText, settings::within, template::Template};
+use super::{secret_url::SecretText, settings::within, template::Template};
 use crate::{condition::Condition, topology::level::Interval};
 
 /// Messages about what is wrong, to a webhook or by mail.

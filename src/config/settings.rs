@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value as Json;
 
-use super::{alert::AlertSettings, secrets::SecretUrl};
+use super::{alert::AlertSettings, secret_url::SecretUrl};
 use crate::{
     document::{self, quoted},
     topology::level::Interval,
