@@ -175,7 +175,7 @@ impl Default for WorkerSettings {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventsSettings {
-    /// Whether the built-in effect writes events and the worker publishes the outbox.
+    /// Whether the built-in effects write events and the worker publishes the outbox.
     #[schemars(example = true)]
     pub publish: bool,
     /// How long events are gathered before they are published together, at most 10s.

@@ -114,7 +114,7 @@ pub(crate) fn version(facts: &Facts) -> Draft {
     known(&facts.broker.api.known_overview(), |overview| judge_version(&overview.version))
 }
 
-/// 4.0 and later are supported; 3.13 has everything that is needed and is no longer maintained.
+/// 4.0 and later are supported: before, a parked message is lost when it is looked at and put back.
 pub fn judge_version(version: &str) -> Draft {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
@@ -123,17 +123,14 @@ pub fn judge_version(version: &str) -> Draft {
             "use RabbitMQ 4.0 or later",
         );
     };
-    match (major, minor) {
-        (4.., _) => Draft::ok(format!("RabbitMQ {version}")),
-        (3, 13) => Draft::warning(
-            format!("RabbitMQ {version} is out of maintenance; overdue is tested on 4.0 and later"),
-            "upgrade to RabbitMQ 4",
-        ),
-        _ => Draft::error(
-            format!("RabbitMQ {version} is too old: overdue is tested on 4.0 and later"),
-            "upgrade to RabbitMQ 4, through 3.13",
-        ),
+    if major >= 4 {
+        return Draft::ok(format!("RabbitMQ {version}"));
     }
+    let fix = if (major, minor) == (3, 13) { "" } else { ", through 3.13" };
+    Draft::error(
+        format!("RabbitMQ {version} is too old: parked messages can be lost before 4.0"),
+        format!("upgrade to RabbitMQ 4{fix}"),
+    )
 }
 
 /// Are the stable feature flags on?

@@ -51,22 +51,16 @@ pub(crate) fn version(facts: &Facts) -> Draft {
     server(facts, |server| judge_version(server.version_num))
 }
 
-/// 14 and later are maintained; 12 is the first with everything that is used.
+/// 14 is the first with everything that is used (SQL functions with a body of their own).
 pub fn judge_version(number: i32) -> Draft {
     let (major, minor) = (number / 10_000, number % 10_000);
-    match major {
-        14.. => Draft::ok(format!("PostgreSQL {major}.{minor}")),
-        12..14 => Draft::warning(
-            format!(
-                "PostgreSQL {major}.{minor} is out of maintenance, and overdue is not tested on it"
-            ),
-            "upgrade to PostgreSQL 14 or later",
-        ),
-        _ => Draft::error(
-            format!("PostgreSQL {number} is too old for the statements of overdue"),
-            "upgrade to PostgreSQL 14 or later",
-        ),
+    if major >= 14 {
+        return Draft::ok(format!("PostgreSQL {major}.{minor}"));
     }
+    Draft::error(
+        format!("PostgreSQL {major} is too old for the statements of overdue"),
+        "upgrade to PostgreSQL 14 or later",
+    )
 }
 
 /// Is it the primary?

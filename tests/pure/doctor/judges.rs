@@ -57,7 +57,7 @@ fn versions() {
         ("4.3.6", Fine),
         ("4.0.0", Fine),
         ("5.0.0-beta.1", Fine),
-        ("3.13.7", Warning),
+        ("3.13.7", Error),
         ("3.12.14", Error),
         ("latest", Warning),
     ] {
@@ -66,8 +66,8 @@ fn versions() {
     for (number, severity) in [
         (180_006, Fine),
         (140_000, Fine),
-        (130_022, Warning),
-        (120_000, Warning),
+        (130_022, Error),
+        (120_000, Error),
         (110_000, Error),
         (90_600, Error),
     ] {
