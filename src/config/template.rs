@@ -27,7 +27,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a template. If it begins like JSON, with `[`, or with `{` and no placeholder, it has to be JSON.
+    /// Reads a template. If it begins like JSON it has to be JSON: with `{` and no placeholder, or with a list of objects,
+    /// lists or strings.
     ///
     /// # Errors
     /// The unknown placeholders, or what is not JSON, with line and column.
@@ -50,7 +51,12 @@ impl Template {
             return Err(unknown.join("; "));
         }
         parts.push((text[begin..].to_owned(), None));
-        let is_json = parts[0].0.trim_start().starts_with(['{', '[']);
+        let begin = parts[0].0.trim_start();
+        // `[overdue] {text}` is not a list.
+        let is_json = begin.strip_prefix('[').map_or_else(
+            || begin.starts_with('{'),
+            |item| item.trim_start().starts_with(['{', '[', '"']),
+        );
         if is_json && let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
             let (line, column) = (error.line(), error.column());
             return Err(format!(

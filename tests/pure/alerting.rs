@@ -242,6 +242,10 @@ fn a_template_is_text_or_json() {
     let list = rendered("[{\"summary\": \"{text}\"}]", &message());
     let list: Value = serde_json::from_str(&list).unwrap();
     assert_eq!(list[0]["summary"].as_str().unwrap().matches("\"a\\b\"").count(), 1, "{list}");
+    for text in ["[overdue] {state}", "[{topology}] {state}", "[]", "[1] {text}"] {
+        assert!(!Template::parse(text).unwrap().is_json(), "{text}");
+    }
+    assert_eq!(rendered("[{topology}] {state}", &test), "[orders] firing");
     let long = Message { text: "ü".repeat(100_000), ..message() };
     assert!(rendered("{text}", &long).len() < 2_000);
     let mistakes = [
