@@ -107,13 +107,6 @@ impl Ladder {
         })
     }
 
-    /// The ladder of `topology` with these highest digits, smallest place first; they have to express `max_steps`.
-    #[must_use]
-    pub fn with_digits(topology: &str, resolution_ms: u64, max_steps: u64, digits: &[u32]) -> Self {
-        let prefix = format!("{topology}.ladder{}", label(resolution_ms, digits, false));
-        Self { prefix, resolution_ms, max_steps, places: places(resolution_ms, digits) }
-    }
-
     /// The longest delay.
     #[must_use]
     pub const fn max(&self) -> Duration {

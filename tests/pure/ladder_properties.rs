@@ -27,7 +27,7 @@ fn spec() -> impl Strategy<Value = LadderSpec> {
     (max_s(), prop::option::of(0_u32..120)).prop_map(|(max_s, more)| with_budget(max_s, more))
 }
 
-/// Those that are compiled, and any other digits.
+/// With any budget, and with finer resolutions.
 fn any_ladder() -> impl Strategy<Value = Ladder> {
     let compiled = |spec: LadderSpec| Ladder::compile("orders", &spec).expect("a good spec");
     let finer = (max_s(), prop::sample::select(vec![1, 10, 100, 1_000])).prop_map(|(steps, ms)| {
@@ -35,11 +35,7 @@ fn any_ladder() -> impl Strategy<Value = Ladder> {
         let max = resolution * u32::try_from(steps).expect("small");
         LadderSpec { max, resolution, max_queues: None }
     });
-    let digits = prop::collection::vec(1_u32..=12, 1..=7).prop_map(|digits| {
-        let all: u64 = digits.iter().map(|digit| u64::from(*digit) + 1).product();
-        Ladder::with_digits("orders", 1_000, all - 1, &digits)
-    });
-    prop_oneof![spec().prop_map(compiled), finer.prop_map(compiled), digits]
+    prop_oneof![spec(), finer].prop_map(compiled)
 }
 
 fn rounding() -> impl Strategy<Value = Rounding> {
