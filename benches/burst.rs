@@ -4,12 +4,6 @@
 //! All close the same orders of the same shop, one after the other in each round, so that a machine that is busy is so for all
 //! of them. Notices are in a level before, each with an `expiration` that ends at the instant.
 
-#![allow(
-    unreachable_pub,
-    dead_code,
-    reason = "`support` is shared, each benchmark uses another part"
-)]
-
 mod support;
 
 use std::{

@@ -1,11 +1,5 @@
 //! What closing orders costs: one by one, in batches, and what plain SQL needs for the same. Each begins with fresh tables.
 
-#![allow(
-    unreachable_pub,
-    dead_code,
-    reason = "`support` is shared, each benchmark uses another part"
-)]
-
 mod support;
 
 use std::{

@@ -4,12 +4,6 @@
 //! One second of real delays is one millisecond here: up to an hour is up to 3.6 s, and each ladder has the places that it
 //! would have for seconds. All ways take turns in each round, so that a machine that is busy is so for all of them.
 
-#![allow(
-    unreachable_pub,
-    dead_code,
-    reason = "`support` is shared, each benchmark uses another part"
-)]
-
 mod support;
 
 use std::{

@@ -4,12 +4,6 @@
 //! What counts is from nothing, no connection and no process, to the last confirm. The messages wait in a level and are counted
 //! and purged in between.
 
-#![allow(
-    unreachable_pub,
-    dead_code,
-    reason = "`support` is shared, each benchmark uses another part"
-)]
-
 mod support;
 
 use std::{

@@ -4,12 +4,6 @@
 //! The outbox is full before, and each is a process that begins with nothing: what counts is from its start until the outbox is
 //! empty. Every event is received and counted.
 
-#![allow(
-    unreachable_pub,
-    dead_code,
-    reason = "`support` is shared, each benchmark uses another part"
-)]
-
 mod support;
 
 use std::{

@@ -3,12 +3,6 @@
 //!
 //! And a worker without work: what it costs, and how soon after its start it closes an order.
 
-#![allow(
-    unreachable_pub,
-    dead_code,
-    reason = "`support` is shared, each benchmark uses another part"
-)]
-
 mod support;
 
 use std::{
