@@ -6,8 +6,6 @@
 --    fault text (why it can never be published)
 WITH front AS MATERIALIZED (
     SELECT id, event, order_id, created_at,
-           -- A worker of 0.1 that still runs publishes it, and waits for nobody.
-           claimed_until > now() AS taken,
            CASE WHEN event IS NULL THEN 'it has no event name'
                 WHEN octet_length(event) NOT BETWEEN 1 AND 255
                     THEN 'its event name has ' || octet_length(event) || ' bytes; a routing key has 1 to 255'
@@ -31,9 +29,4 @@ SELECT front.id,
                            WHERE retries.event = front.event AND retries.forbidden)) END AS waits_for,
        fault
 FROM front
-WHERE NOT taken
-  -- Of orders of which none is taken nothing is asked for each: as a join it compared each with each.
-  AND ((SELECT bool_or(taken) FROM front) IS NOT TRUE
-       OR NOT EXISTS (SELECT FROM front AS earlier
-                      WHERE earlier.taken AND earlier.order_id = front.order_id AND earlier.id < front.id))
 ORDER BY front.id

@@ -2,35 +2,22 @@
 -- unpaid -> paid -> shipped -> completed; unpaid -> closed; paid -> cancelled
 -- Each state that can become overdue has its deadline: unpaid due_at, paid ship_by, shipped confirm_by.
 CREATE TABLE IF NOT EXISTS orders (
-    id         text PRIMARY KEY,
-    category   text NOT NULL DEFAULT 'physical',
-    status     text NOT NULL DEFAULT 'unpaid'
-               CHECK (status IN ('unpaid', 'paid', 'shipped', 'completed', 'closed', 'cancelled')),
-    created_at timestamptz NOT NULL DEFAULT now(),
-    due_at     timestamptz NOT NULL,
-    paid_at    timestamptz,
-    closed_at  timestamptz
+    id           text PRIMARY KEY,
+    category     text NOT NULL DEFAULT 'physical',
+    status       text NOT NULL DEFAULT 'unpaid'
+                 CHECK (status IN ('unpaid', 'paid', 'shipped', 'completed', 'closed', 'cancelled')),
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    due_at       timestamptz NOT NULL,
+    paid_at      timestamptz,
+    closed_at    timestamptz,
+    ship_by      timestamptz,
+    confirm_by   timestamptz,
+    shipped_at   timestamptz,
+    completed_at timestamptz,
+    cancelled_at timestamptz,
+    CONSTRAINT orders_paid_has_ship_by CHECK (status <> 'paid' OR ship_by IS NOT NULL),
+    CONSTRAINT orders_shipped_has_confirm_by CHECK (status <> 'shipped' OR confirm_by IS NOT NULL)
 );
-
--- What came after the first version: the deadlines of the later states, and when these were reached. Looked up first: ALTER
--- TABLE locks the table even where there is nothing to do.
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'confirm_by') THEN
-        ALTER TABLE orders
-            ADD COLUMN ship_by      timestamptz,
-            ADD COLUMN confirm_by   timestamptz,
-            ADD COLUMN shipped_at   timestamptz,
-            ADD COLUMN completed_at timestamptz,
-            ADD COLUMN cancelled_at timestamptz;
-        UPDATE orders SET ship_by = coalesce(paid_at, created_at) + interval '30 days' WHERE status = 'paid';
-        UPDATE orders SET confirm_by = now() + interval '14 days' WHERE status = 'shipped';
-        ALTER TABLE orders
-            ADD CONSTRAINT orders_paid_has_ship_by CHECK (status <> 'paid' OR ship_by IS NOT NULL),
-            ADD CONSTRAINT orders_shipped_has_confirm_by CHECK (status <> 'shipped' OR confirm_by IS NOT NULL);
-    END IF;
-END
-$$;
 
 -- The states that an order can go to from each state; every other change of status is refused. Only a change that is not in
 -- the list calls the function, so that closing costs no call.

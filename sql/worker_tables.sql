@@ -6,19 +6,12 @@ CREATE TABLE IF NOT EXISTS closures (
     path      text NOT NULL,
     due_at    timestamptz NOT NULL,
     closed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- One index is enough: it finds the rows of an order. Tables of 0.1 have two, and stay as they are.
+    outcome   text NOT NULL DEFAULT 'closed',
+    -- One index is enough: it finds the rows of an order.
     PRIMARY KEY (order_id, id)
 );
 -- By time, for `overdue status`: a row adds nothing to it, and its pages are found by it.
 CREATE INDEX IF NOT EXISTS closures_closed_at ON closures USING brin (closed_at) WITH (autosummarize = on);
--- Looked up first: ALTER TABLE locks the table even where there is nothing to do.
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'closures'::regclass AND attname = 'outcome') THEN
-        ALTER TABLE closures ADD COLUMN outcome text NOT NULL DEFAULT 'closed';
-    END IF;
-END
-$$;
 COMMENT ON COLUMN closures.outcome IS 'What the effect calls the state that it brought the order to.';
 COMMENT ON TABLE closures IS 'One row per effect that overdue carried out; path says what made it: message, ahead (of its message, in a burst) or sweep.';
 
@@ -27,20 +20,11 @@ CREATE TABLE IF NOT EXISTS outbox (
     event         text NOT NULL,
     order_id      text NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    claimed_until timestamptz NOT NULL DEFAULT '-infinity'
+    -- A routing key has at most 255 bytes.
+    CONSTRAINT outbox_event_fits CHECK (octet_length(event) BETWEEN 1 AND 255),
+    CONSTRAINT outbox_order_id_fits CHECK (octet_length(order_id) BETWEEN 1 AND 255)
 );
 COMMENT ON TABLE outbox IS 'Events to publish; a row goes when the broker has confirmed it.';
-
--- A routing key has at most 255 bytes. Rows that are there already are not looked at: the relay sets bad ones aside.
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'outbox'::regclass AND conname = 'outbox_event_fits') THEN
-        ALTER TABLE outbox
-            ADD CONSTRAINT outbox_event_fits CHECK (octet_length(event) BETWEEN 1 AND 255) NOT VALID,
-            ADD CONSTRAINT outbox_order_id_fits CHECK (octet_length(order_id) BETWEEN 1 AND 255) NOT VALID;
-    END IF;
-END
-$$;
 
 CREATE TABLE IF NOT EXISTS outbox_refused (
     refused_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

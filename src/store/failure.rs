@@ -76,8 +76,7 @@ fn built_in_advice(code: &SqlState) -> Option<&'static str> {
         ),
         "42703" | "42804" | "42883" => Some(
             "the built-in effects are for the reference tables: for tables of your own `overdue init` writes an effect to \
-             start from (docs/your-own-tables.md); or run `overdue database init` where the tables are of an older \
-             version, or correct database.search_path",
+             start from (docs/your-own-tables.md); or correct database.search_path",
         ),
         _ => None,
     }
@@ -272,8 +271,8 @@ impl StoreError {
         }
         match code.code() {
             "42703" | "42804" | "42883" if self.is_about_our_tables() => Some(
-                "this table is one of those of overdue: run `overdue database init`, which brings one of an older version up \
-                 to date; where it is somebody else's, put a schema for overdue in front of database.search_path",
+                "a table of overdue has this name and other columns: put a schema of its own in front of \
+                 database.search_path and run `overdue database init`",
             ),
             "28P01" | "28000" => Some("check the user and password in database.url"),
             "3D000" => Some("create the database with `createdb`, or correct database.url"),

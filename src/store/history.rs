@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio_postgres::{Row, error::SqlState};
+use tokio_postgres::Row;
 
 use super::{Store, StoreError, run_statement::Patience};
 
@@ -48,7 +48,7 @@ pub(crate) struct LookedThrough {
 
 impl Store {
     /// Deletes the rows of [`BLOCKS`] blocks, from block `from` on, that are older than `keep`; `None` while another session
-    /// does so in this table, and where the table is not there: an older version has made the others.
+    /// does so in this table.
     ///
     /// # Errors
     /// The database did not do it: also where somebody holds a row for longer than 100 ms, or where it takes 2 s.
@@ -58,10 +58,7 @@ impl Store {
         from: u64,
         keep: Duration,
     ) -> Result<Option<LookedThrough>, StoreError> {
-        match self.attended(Box::pin(self.delete_once(table, from, keep))).await {
-            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
-            done => done,
-        }
+        self.attended(Box::pin(self.delete_once(table, from, keep))).await
     }
 
     /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.

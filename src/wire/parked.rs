@@ -17,8 +17,8 @@ pub(crate) struct Parked {
     pub timeout: Option<String>,
     /// The last queue that dead-lettered it, where one did.
     pub death: Option<Death>,
-    /// When it was parked: by the worker's clock, or the broker's where that one did it. An older worker
-    /// wrote none, and the broker writes none on what no queue has taken.
+    /// When it was parked: by the worker's clock, or the broker's where that one did it, which writes none
+    /// on what no queue has taken.
     pub at: Option<Timestamp>,
     /// How often it was tried before.
     pub attempts: u32,

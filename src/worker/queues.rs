@@ -50,7 +50,7 @@ async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet
     if !names.iter().any(|name| is_generation(name)) {
         return Some(names);
     }
-    // A topology that an earlier version has made knows no marks until it is adopted.
+    // Without marks, as while they are being made anew, each generation counts.
     if let Some(marked) = management.marked_queues(topology).await.ok()? {
         names.retain(|name| {
             !is_generation(name) || marked.contains(name) || consumed.contains(name)

@@ -99,12 +99,11 @@ async fn what_waits_in_database_and_broker_is_shown() {
     until_metric(address, "overdue_parked_total", &["reason=\"unreadable\""], 2.0).await;
     until_compared(address).await;
     until_metric(address, "overdue_drift_findings", &["severity=\"error\""], 0.0).await;
-    // Claimed by a relay that never gives them back.
+    // Kept from publishing by another relay, which hangs.
+    let relay = world.store.client().await.unwrap();
+    relay.batch_execute(include_str!("../../sql/outbox_begin.sql")).await.unwrap();
     world
-        .sql(
-            "INSERT INTO outbox (event, order_id, claimed_until)
-             SELECT 'order.closed', 'o', 'infinity' FROM generate_series(1, 3)",
-        )
+        .sql("INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o' FROM generate_series(1, 3)")
         .await;
     until_metric(address, "overdue_outbox_events", &[], 3.0).await;
 }
@@ -122,6 +121,11 @@ async fn a_flood_of_garbage_makes_no_new_series() {
     let looked = |series: &&String| series.starts_with("overdue_looked_timestamp_seconds{");
     let looked = async || metrics(address).await.keys().filter(looked).count();
     until("broker, database and topology", looked, |seen| *seen == 3).await;
+    // Of the database several things are asked, one after the other.
+    for series in ["overdue_overdue_orders", "overdue_outbox_events", "overdue_scheduled_notices"] {
+        let there = async || metrics(address).await.keys().any(|it| it.starts_with(series));
+        until(series, there, |there| *there).await;
+    }
     let before: Vec<String> = metrics(address).await.into_keys().collect();
     let garbage: Vec<String> = (0..300).map(|n| format!("{{ {n} \"timeout\": \"t{n}\"")).collect();
     let unknown: Vec<String> =

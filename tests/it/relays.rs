@@ -93,29 +93,6 @@ async fn a_relay_that_dies_or_hangs_gives_everything_back() {
     finish(&other, &taken).await;
 }
 
-/// A worker of an older version that still runs marks what it has, for 30 s.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_older_worker_has_is_left_to_it_with_all_that_follows_in_its_orders() {
-    let world = World::new().await;
-    let client = world.store.client().await.unwrap();
-    let events = [("e-1", "x"), ("e-2", "x"), ("e", "y"), ("e-3", "x"), ("e", "z")];
-    write(&world, &events).await;
-    let mark = async |until: &str| {
-        let sql = format!(
-            "UPDATE outbox SET claimed_until = now() + interval '{until}' WHERE event = 'e-2'"
-        );
-        world.sql(&sql).await;
-    };
-    mark("1 hour").await;
-    let claimed = claim(&client, 500).await;
-    assert_eq!(names(&claimed), ["x e-1", "y e", "z e"]);
-    finish(&client, &claimed).await;
-    mark("-1 s").await;
-    let claimed = claim(&client, 500).await;
-    assert_eq!(names(&claimed), ["x e-2", "x e-3"]);
-    finish(&client, &claimed).await;
-}
-
 /// Five relays that claim, publish and forget at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {

@@ -224,35 +224,6 @@ async fn the_built_in_effects_pass_their_own_check() {
     assert!(neither.stderr.contains("<NAME|--all>"), "{neither}");
 }
 
-/// Tables of before there were three timeouts, with orders in them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn old_reference_tables_are_brought_up_to_date() {
-    let world = World::of(TOPOLOGY).await;
-    world
-        .sql(
-            "DROP TRIGGER orders_transition ON orders;
-             ALTER TABLE closures DROP COLUMN outcome;
-             ALTER TABLE orders DROP COLUMN ship_by, DROP COLUMN confirm_by, DROP COLUMN shipped_at,
-                 DROP COLUMN completed_at, DROP COLUMN cancelled_at;
-             INSERT INTO orders (id, status, due_at, paid_at) VALUES
-                 ('paid', 'paid', now(), now() - interval '31 days'),
-                 ('shipped', 'shipped', now(), now() - interval '31 days')",
-        )
-        .await;
-    for _ in 0..2 {
-        world.store.init(&world.schema, true).await.unwrap();
-    }
-    let run = async |effect: &Effect, id: &str| {
-        let ids = [OrderId::parse(id).unwrap()];
-        world.store.run_effect(effect, &ids, ClosingPath::Message).await.unwrap().remove(0)
-    };
-    assert!(matches!(run(&Effect::cancel(), "paid").await, Outcome::Closed { .. }));
-    // How long ago it was shipped nobody has written down.
-    assert!(matches!(run(&Effect::complete(), "shipped").await, Outcome::NotDue { .. }));
-    assert_eq!(world.number("SELECT count(*) FROM closures WHERE outcome = 'cancelled'").await, 1);
-}
-
-/// An effect of before there was a word for it: `closed`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_says_done_in_its_own_word() {
     let cases = [("done:written_off", "written_off"), ("done", "done"), ("closed", "closed")];
