@@ -249,12 +249,10 @@ pub mod worker {
     pub mod batch {
         pub use crate::decisions::batch::{Batch, BatchLimits};
     }
-    pub mod busy {
-        pub use crate::decisions::row_locks::{BusyOrders, Held, NAMED, REPORT_AFTER};
-    }
-    pub mod contention {
+    pub mod row_locks {
         pub use crate::decisions::row_locks::{
-            Contention, LASTS, LONGEST, Manner, SUSPICION, patience,
+            BusyOrders, Contention, Held, LONG_LOCK_LASTS, LONGEST_WAIT, Manner, NAMED,
+            REPORT_AFTER, SUSPICION, patience,
         };
     }
     pub mod blame {
@@ -275,7 +273,7 @@ pub mod worker {
         pub use crate::decisions::quarantine::{Quarantine, Step};
     }
     pub mod remembered {
-        pub use crate::decisions::recent_orders::{BOUND, LASTS, Remembered};
+        pub use crate::decisions::recent_orders::{BOUND, REMEMBERED_FOR, Remembered};
     }
     pub mod progress {
         pub use crate::decisions::readiness::{Progress, Suspect};

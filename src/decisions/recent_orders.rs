@@ -14,7 +14,7 @@ use crate::order::OrderId;
 /// Orders that are remembered at the most: 10 MB.
 pub const BOUND: usize = 200_000;
 /// For so long they are. A message that is behind the others by more is asked for.
-pub const LASTS: Duration = Duration::from_secs(30);
+pub const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
 type Key = [u64; 2];
 
@@ -121,6 +121,6 @@ impl Remembered {
 
 impl Group {
     fn is_old(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) >= LASTS
+        now.saturating_duration_since(self.at) >= REMEMBERED_FOR
     }
 }

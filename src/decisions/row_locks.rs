@@ -70,13 +70,13 @@ impl BusyOrders {
 
 /// While somebody holds rows for long, nobody waits again for so long: each batch that waits is late by the lock
 /// time-out.
-pub const LASTS: Duration = Duration::from_secs(5);
+pub const LONG_LOCK_LASTS: Duration = Duration::from_secs(5);
 /// The longest that a batch waits for a lock: others hold the stock of an order for milliseconds, other batches of this
 /// worker too, and waiting for them costs less than to come again. Whoever holds it longer holds up only their own orders.
-pub const LONGEST: Duration = Duration::from_millis(100);
+pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// The shortest. What is closed in small batches comes seldom, so nobody of ours holds stock for long; and every order
 /// that waits in vain is late by as much.
-const SHORTEST: Duration = Duration::from_millis(15);
+const SHORTEST_WAIT: Duration = Duration::from_millis(15);
 /// What every ten orders of the batch add.
 const PER_STEP: Duration = Duration::from_millis(5);
 const STEP: u32 = 10;
@@ -87,7 +87,7 @@ pub fn patience(orders: usize) -> Duration {
     let orders = u32::try_from(orders).unwrap_or(u32::MAX);
     // In steps of ten orders, since each change is a statement.
     let steps = orders.div_ceil(STEP);
-    SHORTEST.saturating_add(PER_STEP.saturating_mul(steps)).min(LONGEST)
+    SHORTEST_WAIT.saturating_add(PER_STEP.saturating_mul(steps)).min(LONGEST_WAIT)
 }
 
 /// Until one batch has looked or tried, the others pass over: longer than the lock time-out.
@@ -158,7 +158,7 @@ impl Contention {
         }
         self.locks = match oldest {
             Some(oldest) => Locks::Suspected { until: now + SUSPICION, oldest },
-            None => Locks::Long { until: now + LASTS },
+            None => Locks::Long { until: now + LONG_LOCK_LASTS },
         };
     }
 
@@ -171,7 +171,7 @@ impl Contention {
             self.locks = Locks::Short;
             return Manner::Wait;
         }
-        self.locks = Locks::Long { until: now + LASTS };
+        self.locks = Locks::Long { until: now + LONG_LOCK_LASTS };
         Manner::PassOver
     }
 

@@ -2,7 +2,7 @@
 //! ahead of their messages. The messages say that many are due; the database knows which.
 //!
 //! A message whose order this worker closed ahead of it is acked without a question. What that rests on: the closing is
-//! committed; it counts for one message, so a second one is asked for again; and only for [`crate::decisions::recent_orders::LASTS`]. A
+//! committed; it counts for one message, so a second one is asked for again; and only for [`crate::decisions::recent_orders::REMEMBERED_FOR`]. A
 //! notice that was published when its order was closed already, because somebody has opened it again, comes after its
 //! level: later than that, or behind the first message.
 
@@ -20,7 +20,7 @@ use super::{
     session::SessionEnd,
 };
 use crate::{
-    decisions::recent_orders::LASTS,
+    decisions::recent_orders::REMEMBERED_FOR,
     order::OrderId,
     shutdown::Stop,
     store::{
@@ -72,7 +72,7 @@ async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), Se
             biased;
             () = stop.requested() => return Ok(()),
             () = ahead.wanted.notified() => {}
-            () = tokio::time::sleep(LASTS), if remembers => {
+            () = tokio::time::sleep(REMEMBERED_FOR), if remembers => {
                 remembers = !ahead.forget_old(Instant::now());
                 continue;
             }

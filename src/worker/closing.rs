@@ -15,7 +15,7 @@ use std::{
 use crate::{
     decisions::{
         blame::{Blame, MANY},
-        row_locks::{BusyOrders, Contention, Held, LONGEST, Manner, patience},
+        row_locks::{BusyOrders, Contention, Held, LONGEST_WAIT, Manner, patience},
         splitting::Splitting,
     },
     order::{OrderId, Outcome},
@@ -221,7 +221,7 @@ impl Closer {
             ClosingPath::Ahead => (&self.contention_ahead, AHEAD),
             _ if beside_ahead => (&self.contention, AHEAD),
             // Probably one of ours has the stock, and commits in a moment.
-            _ if others > 0 => (&self.contention, LONGEST),
+            _ if others > 0 => (&self.contention, LONGEST_WAIT),
             ClosingPath::Message | ClosingPath::Sweep => (&self.contention, patience(ids.len())),
         };
         let patience = Patience { lock: lock_patience, statement };

@@ -29,11 +29,11 @@ use crate::{
     decisions::{batch::Batch, quarantine::Quarantine, timer_queue::TimerQueue},
     shutdown::Stop,
 };
-use ask_deadlines::Looks;
+use ask_deadlines::AskDeadlines;
 use batch_outcome::Closed;
-use closed_ahead::Behind;
+use closed_ahead::ClosedAhead;
 use copies::Copies;
-use delivery::Due;
+use delivery::Delivery;
 use outage::Outage;
 use parked_log::Parked;
 
@@ -52,14 +52,14 @@ const LAST_CONFIRMS: Duration = Duration::from_secs(5);
 struct Consumer {
     context: Arc<ConsumerContext>,
     channels: Channels,
-    batch: Batch<Due>,
+    batch: Batch<Delivery>,
     closing: FuturesUnordered<JoinHandle<Closed>>,
     /// Those that may be early, and do not say so.
-    looks: Looks,
+    ask_deadlines: AskDeadlines,
     /// What the sweep-ahead probably closes.
-    behind: Behind,
+    closed_ahead: ClosedAhead,
     /// Looked up again at an instant.
-    held: TimerQueue<Due>,
+    held: TimerQueue<Delivery>,
     copies: Copies,
     outage: Outage,
     parked: Parked,
@@ -86,15 +86,15 @@ pub(super) async fn receive(
     let batch = Batch::new(limits::batch(&context.worker.settings));
     let delivery_limit = context.worker.topology.delivery_limit;
     let quarantine = Quarantine::new(delivery_limit, u32::from(context.prefetch));
-    let looks = Looks::new(&context, context.worker.settings.batch_size);
-    let behind = Behind::new(Arc::clone(&context.worker.ahead[&context.timeout.effect]));
+    let ask_deadlines = AskDeadlines::new(&context, context.worker.settings.batch_size);
+    let closed_ahead = ClosedAhead::new(Arc::clone(&context.worker.ahead[&context.timeout.effect]));
     let mut consumer = Consumer {
         context: Arc::new(context),
         channels,
         batch,
         closing: FuturesUnordered::new(),
-        looks,
-        behind,
+        ask_deadlines,
+        closed_ahead,
         held: TimerQueue::default(),
         copies,
         outage,
@@ -122,9 +122,10 @@ impl Consumer {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (room, receiving) = (self.has_room(), self.may_receive());
-            let (flush_at, looks_at) = (self.batch.deadline(), self.looks.deadline());
+            let (flush_at, deadlines_at) = (self.batch.deadline(), self.ask_deadlines.deadline());
             let (look_up_at, send_at) = (self.held_until(), self.copies.next_try());
-            let (is_behind, ask_at) = (self.behind.has(1), self.behind.next(Instant::now()));
+            let (is_behind, ask_at) =
+                (self.closed_ahead.has(1), self.closed_ahead.next(Instant::now()));
             let acks_from = self.channels.ack_at();
             tokio::select! {
                 biased;
@@ -134,14 +135,14 @@ impl Consumer {
                     self.copied(arrived, failure.as_ref());
                 }
                 () = sleep_until(send_at) => self.send_again(Instant::now()),
-                () = self.behind.changed(), if is_behind => {}
+                () = self.closed_ahead.changed(), if is_behind => {}
                 () = sleep_until(ask_at), if room => self.look_behind(batch_size),
                 () = sleep_until(look_up_at), if room => {
                     self.look_up_held();
                     self.receive_ready().await?;
                 }
-                Some(looked) = self.looks.next() => self.settle_looked(joined(looked)?).await?,
-                () = sleep_until(looks_at) => self.looks.flush(&self.context),
+                Some(found) = self.ask_deadlines.next() => self.settle_deadlines(joined(found)?).await?,
+                () = sleep_until(deadlines_at) => self.ask_deadlines.flush(&self.context),
                 delivery = self.channels.next_or_acked(receiving) => if let Some(delivery) = delivery? {
                     self.receive(delivery).await?;
                 },
@@ -203,7 +204,7 @@ impl Consumer {
 
     /// Whether so many wait for the sweep-ahead that the others may wait where they are.
     fn is_behind(&self) -> bool {
-        self.behind.has(self.context.worker.settings.batch_size)
+        self.closed_ahead.has(self.context.worker.settings.batch_size)
     }
 
     fn held_until(&self) -> Option<Instant> {
@@ -217,11 +218,11 @@ impl Consumer {
     fn look_up_held(&mut self) {
         let size = self.context.worker.settings.batch_size;
         if self.held.are_due(MANY, Instant::now()) {
-            self.behind.want();
+            self.closed_ahead.want();
         }
-        for due in self.held.take_due(Instant::now(), size) {
-            self.channels.waits(due.source, false);
-            self.add(due);
+        for delivery in self.held.take_due(Instant::now(), size) {
+            self.channels.waits(delivery.source, false);
+            self.add(delivery);
         }
         // It is their instant: nothing that may still come is worth waiting for.
         if self.closing.is_empty() {
@@ -234,28 +235,28 @@ impl Consumer {
         self.quarantine.is_alone()
     }
 
-    fn add(&mut self, due: Due) {
+    fn add(&mut self, delivery: Delivery) {
         let now = Instant::now();
-        if self.behind.is_closed(&due, now) {
-            self.was_closed_ahead(&due);
-        } else if self.behind.may_wait(&due, now) && !self.quarantine.is_alone() {
-            self.behind.add(due);
+        if self.closed_ahead.is_closed(&delivery, now) {
+            self.was_closed_ahead(&delivery);
+        } else if self.closed_ahead.may_wait(&delivery, now) && !self.quarantine.is_alone() {
+            self.closed_ahead.add(delivery);
         } else {
-            self.ask(due, now);
+            self.ask(delivery, now);
         }
     }
 
-    fn ask(&mut self, due: Due, now: Instant) {
-        let Some(full) = self.batch.push(due, now) else { return };
+    fn ask(&mut self, delivery: Delivery, now: Instant) {
+        let Some(full) = self.batch.push(delivery, now) else { return };
         if full.len() * (self.closing.len() + 1) < MANY || self.quarantine.is_alone() {
             self.close(full);
             return;
         }
-        self.behind.want();
-        let (behind, open): (Vec<Due>, Vec<Due>) =
-            full.into_iter().partition(|due| self.behind.may_wait(due, now));
-        for due in behind {
-            self.behind.add(due);
+        self.closed_ahead.want();
+        let (waiting, open): (Vec<Delivery>, Vec<Delivery>) =
+            full.into_iter().partition(|delivery| self.closed_ahead.may_wait(delivery, now));
+        for delivery in waiting {
+            self.closed_ahead.add(delivery);
         }
         if !open.is_empty() {
             self.close(open);
@@ -265,18 +266,18 @@ impl Consumer {
     /// The sweep-ahead has got further, or somebody has waited long enough for it: at most `room` of those are asked for.
     fn look_behind(&mut self, room: usize) {
         let now = Instant::now();
-        let (closed, open) = self.behind.take(now, room);
-        for due in closed {
-            self.was_closed_ahead(&due);
+        let (closed, open) = self.closed_ahead.take(now, room);
+        for delivery in closed {
+            self.was_closed_ahead(&delivery);
         }
-        for due in open {
-            self.ask(due, now);
+        for delivery in open {
+            self.ask(delivery, now);
         }
     }
 
-    fn was_closed_ahead(&mut self, due: &Due) {
+    fn was_closed_ahead(&mut self, delivery: &Delivery) {
         count(&self.context.worker.counters.already_final, 1);
-        self.channels.finish(due.source);
+        self.channels.finish(delivery.source);
     }
 
     fn flush(&mut self) {
@@ -287,7 +288,7 @@ impl Consumer {
     }
 
     /// Closes a batch in a task of its own, so that several are on their way while this loop receives.
-    fn close(&self, batch: Vec<Due>) {
+    fn close(&self, batch: Vec<Delivery>) {
         let context = Arc::clone(&self.context);
         self.closing.push(tokio::spawn(async move { Closed::ask(&context, batch).await }));
     }

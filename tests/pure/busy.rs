@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
-    worker::busy::{BusyOrders, Held, NAMED, REPORT_AFTER},
+    worker::row_locks::{BusyOrders, Held, NAMED, REPORT_AFTER},
 };
 use proptest::prelude::*;
 

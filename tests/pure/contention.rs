@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use overdue::internals::worker::contention::{
-    Contention, LASTS, LONGEST, Manner, SUSPICION, patience,
+use overdue::internals::worker::row_locks::{
+    Contention, LONG_LOCK_LASTS, LONGEST_WAIT, Manner, SUSPICION, patience,
 };
 use proptest::prelude::*;
 
@@ -46,24 +46,24 @@ fn rows_that_one_after_the_other_holds_for_an_instant_are_waited_for() {
 fn rows_that_one_transaction_holds_for_long_are_passed_over_until_one_batch_tries_again() {
     let began = Instant::now();
     let (mut contention, known) = (held(began), began + SUSPICION);
-    assert_eq!(contention.manner(known + LASTS.saturating_sub(MILLI)), Manner::PassOver);
+    assert_eq!(contention.manner(known + LONG_LOCK_LASTS.saturating_sub(MILLI)), Manner::PassOver);
     // Those beside the one that tries do not wait for it.
-    assert_eq!(contention.manner(known + LASTS), Manner::Try);
-    assert_eq!(contention.manner(known + LASTS + LONGEST), Manner::PassOver);
+    assert_eq!(contention.manner(known + LONG_LOCK_LASTS), Manner::Try);
+    assert_eq!(contention.manner(known + LONG_LOCK_LASTS + LONGEST_WAIT), Manner::PassOver);
     contention.got_through(Manner::Try);
-    assert_eq!(contention.manner(known + LASTS + LONGEST), Manner::Wait);
+    assert_eq!(contention.manner(known + LONG_LOCK_LASTS + LONGEST_WAIT), Manner::Wait);
 }
 
 #[test]
 fn one_that_tries_in_vain_says_that_the_rows_are_held_still() {
     let began = Instant::now();
     let mut contention = held(began);
-    let tried = began + SUSPICION + LASTS;
+    let tried = began + SUSPICION + LONG_LOCK_LASTS;
     assert_eq!(contention.manner(tried), Manner::Try);
     contention.waited_in_vain(tried, Manner::Try, Some(OLD));
     assert_eq!(contention.manner(tried + SUSPICION), Manner::Look);
     assert_eq!(contention.looked(tried + SUSPICION, Some(OLD)), Manner::PassOver);
-    assert_eq!(contention.manner(tried + LASTS), Manner::PassOver);
+    assert_eq!(contention.manner(tried + LONG_LOCK_LASTS), Manner::PassOver);
 }
 
 /// A database that does not say who writes is asked for nothing more.
@@ -71,11 +71,11 @@ fn one_that_tries_in_vain_says_that_the_rows_are_held_still() {
 fn where_the_oldest_writer_is_unknown_the_rows_are_passed_over() {
     let (mut contention, began) = (Contention::default(), Instant::now());
     contention.waited_in_vain(began, Manner::Wait, None);
-    assert_eq!(contention.manner(began + LASTS.saturating_sub(MILLI)), Manner::PassOver);
+    assert_eq!(contention.manner(began + LONG_LOCK_LASTS.saturating_sub(MILLI)), Manner::PassOver);
     let mut contention = Contention::default();
     contention.waited_in_vain(began, Manner::Wait, Some(OLD));
     assert_eq!(contention.looked(began + SUSPICION, None), Manner::PassOver);
-    assert_eq!(contention.manner(began + LASTS), Manner::PassOver);
+    assert_eq!(contention.manner(began + LONG_LOCK_LASTS), Manner::PassOver);
 }
 
 /// It began before the rows were held.
@@ -85,21 +85,21 @@ fn a_batch_that_did_not_try_says_nothing() {
     let (mut contention, known) = (held(began), began + SUSPICION);
     contention.got_through(Manner::Wait);
     contention.waited_in_vain(known, Manner::Wait, Some(NEW));
-    assert_eq!(contention.manner(known + LASTS.saturating_sub(MILLI)), Manner::PassOver);
+    assert_eq!(contention.manner(known + LONG_LOCK_LASTS.saturating_sub(MILLI)), Manner::PassOver);
 }
 
 /// At a few hundred orders per second, batches are small: what they wait in vain is lateness of all orders in them.
 #[test]
 fn a_few_orders_wait_shortly_and_full_batches_as_long_as_those_before_them_take() {
-    assert!(patience(1) < LONGEST / 4);
-    assert_eq!(patience(500), LONGEST);
+    assert!(patience(1) < LONGEST_WAIT / 4);
+    assert_eq!(patience(500), LONGEST_WAIT);
 }
 
 proptest! {
     #[test]
     fn more_orders_never_wait_more_shortly_nor_beyond_the_longest(few: usize, more: usize) {
         let (few, more) = (few.min(more), few.max(more));
-        prop_assert!(patience(few) <= patience(more) && patience(more) <= LONGEST);
+        prop_assert!(patience(few) <= patience(more) && patience(more) <= LONGEST_WAIT);
         prop_assert!(patience(few) > Duration::ZERO);
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use overdue::internals::{
     order::OrderId,
-    worker::remembered::{BOUND, LASTS, Remembered},
+    worker::remembered::{BOUND, REMEMBERED_FOR, Remembered},
 };
 use proptest::prelude::*;
 
@@ -35,11 +35,11 @@ fn an_order_counts_for_one_message() {
 #[test]
 fn an_order_is_forgotten_after_a_while() {
     let (mut orders, now) = (Remembered::default(), Instant::now());
-    assert_eq!(LASTS, NEARLY + Duration::from_millis(1));
+    assert_eq!(REMEMBERED_FOR, NEARLY + Duration::from_millis(1));
     orders.add(&ids(0..2), now);
     assert!(orders.take(&id(0), now + NEARLY));
-    assert!(!orders.has(&id(1), now + LASTS));
-    assert!(!orders.take(&id(1), now + LASTS));
+    assert!(!orders.has(&id(1), now + REMEMBERED_FOR));
+    assert!(!orders.take(&id(1), now + REMEMBERED_FOR));
 }
 
 /// What is too old takes no room as soon as something else comes.
@@ -47,11 +47,11 @@ fn an_order_is_forgotten_after_a_while() {
 fn an_order_that_came_again_lasts_as_long_as_a_new_one() {
     let (mut orders, now) = (Remembered::default(), Instant::now());
     orders.add(&ids(0..2), now);
-    orders.add(&ids(1..2), now + LASTS / 2);
-    orders.add(&ids(9..10), now + LASTS);
+    orders.add(&ids(1..2), now + REMEMBERED_FOR / 2);
+    orders.add(&ids(9..10), now + REMEMBERED_FOR);
     assert_eq!(orders.len(), 2);
-    assert!(!orders.take(&id(0), now + LASTS));
-    assert!(orders.take(&id(1), now + LASTS));
+    assert!(!orders.take(&id(0), now + REMEMBERED_FOR));
+    assert!(orders.take(&id(1), now + REMEMBERED_FOR));
 }
 
 #[test]
@@ -98,13 +98,13 @@ proptest! {
                     }
                 }
                 Step::Take(n) => {
-                    let expected = list[n].take().is_some_and(|at| now - at < LASTS);
+                    let expected = list[n].take().is_some_and(|at| now - at < REMEMBERED_FOR);
                     prop_assert_eq!(orders.take(&id(n), now), expected);
                 }
                 Step::Wait(pause) => now += pause,
             }
         }
-        let left = list.iter().flatten().filter(|at| now - **at < LASTS).count();
+        let left = list.iter().flatten().filter(|at| now - **at < REMEMBERED_FOR).count();
         prop_assert!(orders.len() >= left);
         prop_assert_eq!((0..20).filter(|n| orders.has(&id(*n), now)).count(), left);
     }

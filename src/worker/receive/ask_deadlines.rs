@@ -8,7 +8,7 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::{JoinError, JoinHandle};
 
-use super::delivery::Due;
+use super::delivery::Delivery;
 use crate::{
     decisions::batch::{Batch, BatchLimits},
     order::OrderId,
@@ -20,22 +20,22 @@ use crate::{
 const AGE: Duration = Duration::from_millis(20);
 
 /// What the database said of a few of them.
-pub(super) struct Looked {
-    pub(super) batch: Vec<Due>,
+pub(super) struct BatchDeadlines {
+    pub(super) batch: Vec<Delivery>,
     pub(super) deadlines: Result<Vec<Deadline>, StoreError>,
 }
 
 /// Those that are to be asked for, and those that are being asked for.
-pub(super) struct Looks {
-    batch: Batch<Due>,
-    asked: FuturesUnordered<JoinHandle<Looked>>,
+pub(super) struct AskDeadlines {
+    batch: Batch<Delivery>,
+    asked: FuturesUnordered<JoinHandle<BatchDeadlines>>,
     /// Whether what comes is early as a rule: what is due already is late by every question more.
     pub(super) pays: bool,
     /// Whether the effect has a statement for it that works.
     pub(super) works: bool,
 }
 
-impl Looks {
+impl AskDeadlines {
     pub(super) fn new(context: &ConsumerContext, size: usize) -> Self {
         let effect = context.worker.closers[&context.timeout.effect].effect();
         let batch = Batch::new(BatchLimits { size, age: AGE });
@@ -43,8 +43,8 @@ impl Looks {
     }
 
     /// Adds one, and asks where that makes enough of them.
-    pub(super) fn add(&mut self, due: Due, context: &Arc<ConsumerContext>) {
-        if let Some(full) = self.batch.push(due, Instant::now()) {
+    pub(super) fn add(&mut self, delivery: Delivery, context: &Arc<ConsumerContext>) {
+        if let Some(full) = self.batch.push(delivery, Instant::now()) {
             self.ask(full, context);
         }
     }
@@ -60,24 +60,28 @@ impl Looks {
         self.ask(batch, context);
     }
 
-    fn ask(&self, batch: Vec<Due>, context: &Arc<ConsumerContext>) {
+    fn ask(&self, batch: Vec<Delivery>, context: &Arc<ConsumerContext>) {
         let context = Arc::clone(context);
         self.asked.push(tokio::spawn(async move {
             let deadlines = deadlines(&context, &batch).await;
-            Looked { batch, deadlines }
+            BatchDeadlines { batch, deadlines }
         }));
     }
 
     /// What the database said; `None` while it is not asked for anything.
-    pub(super) async fn next(&mut self) -> Option<Result<Looked, JoinError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<BatchDeadlines, JoinError>> {
         self.asked.next().await
     }
 }
 
 /// All of them have an order id.
-async fn deadlines(context: &ConsumerContext, batch: &[Due]) -> Result<Vec<Deadline>, StoreError> {
+async fn deadlines(
+    context: &ConsumerContext,
+    batch: &[Delivery],
+) -> Result<Vec<Deadline>, StoreError> {
     let effect = context.worker.closers[&context.timeout.effect].effect();
-    let ids: Vec<OrderId> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
+    let ids: Vec<OrderId> =
+        batch.iter().filter_map(|delivery| delivery.order_id().cloned()).collect();
     let deadlines = context.worker.store.deadlines(effect, &ids).await?;
     Ok(deadlines.unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::delivery::Due;
+use super::delivery::Delivery;
 use crate::{
     order::Outcome,
     store::{StoreError, orders::ClosingPath},
@@ -12,13 +12,13 @@ use crate::{
 
 /// A batch, and what the database said of it. `None` is a body that could not be read.
 pub(super) struct Closed {
-    pub(super) batch: Vec<Due>,
+    pub(super) batch: Vec<Delivery>,
     pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
 }
 
 impl Closed {
     /// Closes what is due.
-    pub(super) async fn ask(context: &ConsumerContext, batch: Vec<Due>) -> Self {
+    pub(super) async fn ask(context: &ConsumerContext, batch: Vec<Delivery>) -> Self {
         let outcomes = outcomes(context, &batch).await;
         Self { batch, outcomes }
     }
@@ -26,16 +26,16 @@ impl Closed {
 
 async fn outcomes(
     context: &ConsumerContext,
-    batch: &[Due],
+    batch: &[Delivery],
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
     let began = Instant::now();
     let worker = &context.worker;
-    let ids: Vec<_> = batch.iter().filter_map(|due| due.order_id().cloned()).collect();
+    let ids: Vec<_> = batch.iter().filter_map(|delivery| delivery.order_id().cloned()).collect();
     let closer = &worker.closers[&context.timeout.effect];
     let outcomes = closer.outcomes(&ids, ClosingPath::Message).await?;
     report(context, &outcomes, began.elapsed());
     let mut outcomes = outcomes.into_iter();
-    Ok(batch.iter().map(|due| due.order_id().and_then(|_| outcomes.next())).collect())
+    Ok(batch.iter().map(|delivery| delivery.order_id().and_then(|_| outcomes.next())).collect())
 }
 
 fn report(context: &ConsumerContext, outcomes: &[Outcome], took: Duration) {

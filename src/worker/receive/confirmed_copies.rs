@@ -22,13 +22,13 @@ pub(super) enum Arrival {
 
 /// In the order of their confirms.
 #[derive(Debug)]
-pub(super) struct Arrivals<T> {
+pub(super) struct ConfirmedCopies<T> {
     /// It is believed then, although no look has spoken of it.
     believed_after: Duration,
     waiting: VecDeque<(Instant, T)>,
 }
 
-impl<T> Arrivals<T> {
+impl<T> ConfirmedCopies<T> {
     pub(super) const fn new(believed_after: Duration) -> Self {
         Self { believed_after, waiting: VecDeque::new() }
     }
@@ -74,50 +74,50 @@ mod tests {
 
     #[test]
     fn only_a_look_that_began_after_the_confirm_counts() {
-        let (mut arrivals, began) = (Arrivals::new(LONGEST), Instant::now());
+        let (mut copies, began) = (ConfirmedCopies::new(LONGEST), Instant::now());
         let ms = |ms| began + Duration::from_millis(ms);
-        arrivals.add(ms(1), 'a');
-        arrivals.add(ms(3), 'b');
-        assert!(arrivals.before(began).is_empty());
+        copies.add(ms(1), 'a');
+        copies.add(ms(3), 'b');
+        assert!(copies.before(began).is_empty());
         assert!(
-            arrivals.before(ms(1)).is_empty(),
+            copies.before(ms(1)).is_empty(),
             "at the same instant, nobody knows which was first"
         );
-        assert_eq!(arrivals.before(ms(2)), ['a']);
-        assert!(arrivals.given_up(ms(9_000)).is_empty() && !arrivals.is_empty());
-        assert_eq!(arrivals.until(), Some(ms(3) + LONGEST));
-        assert_eq!(arrivals.given_up(ms(3) + LONGEST), ['b']);
-        assert_eq!(arrivals.until(), None);
+        assert_eq!(copies.before(ms(2)), ['a']);
+        assert!(copies.given_up(ms(9_000)).is_empty() && !copies.is_empty());
+        assert_eq!(copies.until(), Some(ms(3) + LONGEST));
+        assert_eq!(copies.given_up(ms(3) + LONGEST), ['b']);
+        assert_eq!(copies.until(), None);
     }
 
     #[test]
     fn too_many_are_given_up_at_once() {
-        let (mut arrivals, now) = (Arrivals::new(LONGEST), Instant::now());
+        let (mut copies, now) = (ConfirmedCopies::new(LONGEST), Instant::now());
         for n in 0..MOST + 2 {
-            arrivals.add(now, n);
+            copies.add(now, n);
         }
-        assert_eq!(arrivals.until(), Some(now));
-        assert_eq!(arrivals.given_up(now), [0, 1]);
-        assert_eq!(arrivals.until(), Some(now + LONGEST));
+        assert_eq!(copies.until(), Some(now));
+        assert_eq!(copies.given_up(now), [0, 1]);
+        assert_eq!(copies.until(), Some(now + LONGEST));
     }
 
     proptest! {
         /// Each comes out once, in the order of the confirms, and none for good stays.
         #[test]
         fn none_is_lost_and_none_comes_twice(looks in prop::collection::vec((1_usize..9, 0_u64..20_000, any::<bool>()), 1..60)) {
-            let (mut arrivals, start) = (Arrivals::new(LONGEST), Instant::now());
+            let (mut copies, start) = (ConfirmedCopies::new(LONGEST), Instant::now());
             let (mut now, mut added, mut out) = (start, 0_usize, Vec::new());
             for (more, passes, looked) in looks {
                 for _ in 0..more {
-                    arrivals.add(now, added);
+                    copies.add(now, added);
                     added += 1;
                 }
                 now += Duration::from_millis(passes);
-                out.extend(if looked { arrivals.before(now) } else { arrivals.given_up(now) });
-                prop_assert!(arrivals.until().is_none_or(|until| until + Duration::from_secs(20) > now));
+                out.extend(if looked { copies.before(now) } else { copies.given_up(now) });
+                prop_assert!(copies.until().is_none_or(|until| until + Duration::from_secs(20) > now));
             }
-            out.extend(arrivals.given_up(now + LONGEST));
-            prop_assert!(arrivals.is_empty());
+            out.extend(copies.given_up(now + LONGEST));
+            prop_assert!(copies.is_empty());
             prop_assert_eq!(out, (0..added).collect::<Vec<_>>());
         }
     }

@@ -18,8 +18,8 @@ use futures_util::{
 use tokio::sync::watch;
 
 use super::{
-    confirmed_copies::{Arrival, Arrivals},
-    delivery::Due,
+    confirmed_copies::{Arrival, ConfirmedCopies},
+    delivery::Delivery,
     parked_log::Why,
 };
 use crate::{
@@ -51,7 +51,7 @@ pub(super) enum Purpose {
 
 /// A delivery that is acked when its copy is confirmed and there.
 pub(super) struct Copy {
-    pub(super) due: Due,
+    pub(super) delivery: Delivery,
     pub(super) purpose: Purpose,
     message: Message,
     /// Where it is to wait; none for the parking lot.
@@ -75,7 +75,7 @@ pub(super) struct Copies {
     sending: FuturesUnordered<Sending>,
     refused: TimerQueue<Copy>,
     /// Confirmed; whether their levels took them is not known yet.
-    arrivals: Arrivals<Copy>,
+    confirmed: ConfirmedCopies<Copy>,
     levels: Arc<LevelWatch>,
     looked: watch::Receiver<Option<Looked>>,
     /// When the last one was confirmed, or the first of those that are being sent was begun.
@@ -97,7 +97,7 @@ impl Copies {
             publisher,
             sending: FuturesUnordered::new(),
             refused: TimerQueue::default(),
-            arrivals: Arrivals::new(timing.copies_believed),
+            confirmed: ConfirmedCopies::new(timing.copies_believed),
             looked: levels.subscribe(),
             levels,
             progress: Instant::now(),
@@ -108,14 +108,20 @@ impl Copies {
     }
 
     /// To the parking lot.
-    pub(super) fn park(&mut self, due: Due, why: Why, message: Message) {
+    pub(super) fn park(&mut self, delivery: Delivery, why: Why, message: Message) {
         let purpose = Purpose::Park(why);
-        self.send(Copy { due, purpose, message, route: None, failures: 0 });
+        self.send(Copy { delivery, purpose, message, route: None, failures: 0 });
     }
 
     /// To where it waits.
-    pub(super) fn delay(&mut self, due: Due, purpose: Purpose, message: Message, route: Route) {
-        self.send(Copy { due, purpose, message, route: Some(route), failures: 0 });
+    pub(super) fn delay(
+        &mut self,
+        delivery: Delivery,
+        purpose: Purpose,
+        message: Message,
+        route: Route,
+    ) {
+        self.send(Copy { delivery, purpose, message, route: Some(route), failures: 0 });
     }
 
     fn send(&mut self, copy: Copy) {
@@ -131,13 +137,17 @@ impl Copies {
     }
 
     /// Publishes again what was refused and has waited. Gives back those for a level that `leads` does not know.
-    pub(super) fn send_again(&mut self, now: Instant, leads: impl Fn(&Route) -> bool) -> Vec<Due> {
+    pub(super) fn send_again(
+        &mut self,
+        now: Instant,
+        leads: impl Fn(&Route) -> bool,
+    ) -> Vec<Delivery> {
         let mut gone = Vec::new();
         for copy in self.refused.take_due(now, usize::MAX) {
             if copy.route().is_none_or(&leads) {
                 self.send(copy);
             } else {
-                gone.push(copy.due);
+                gone.push(copy.delivery);
             }
         }
         gone
@@ -150,7 +160,7 @@ impl Copies {
     /// What has been confirmed and where it is, and why something was not; `None` while nothing is waited for.
     pub(super) async fn arrived(&mut self) -> Option<(Vec<(Copy, Arrival)>, Option<CopyError>)> {
         loop {
-            let until = self.arrivals.until();
+            let until = self.confirmed.until();
             let (arrived, failure) = tokio::select! {
                 biased;
                 Ok(()) = self.looked.changed(), if until.is_some() => (self.looked(), None),
@@ -180,7 +190,7 @@ impl Copies {
             }
             next = self.sending.next().now_or_never().flatten();
         }
-        if !self.arrivals.is_empty() {
+        if !self.confirmed.is_empty() {
             self.levels.want();
         }
         (arrived, failure)
@@ -194,7 +204,7 @@ impl Copies {
         if !self.levels.says() {
             return Some((copy, Arrival::Unknown));
         }
-        self.arrivals.add(Instant::now(), copy);
+        self.confirmed.add(Instant::now(), copy);
         None
     }
 
@@ -208,17 +218,17 @@ impl Copies {
             (Some(_), _) => Arrival::There,
             (None, _) => Arrival::Unknown,
         };
-        let copies = self.arrivals.before(began).into_iter();
+        let copies = self.confirmed.before(began).into_iter();
         let arrived = copies.map(|copy| (arrival(&copy), copy)).map(|(to, copy)| (copy, to));
         let arrived = arrived.collect();
-        if !self.arrivals.is_empty() {
+        if !self.confirmed.is_empty() {
             self.levels.want();
         }
         arrived
     }
 
     fn given_up(&mut self) -> Vec<(Copy, Arrival)> {
-        let copies = self.arrivals.given_up(Instant::now()).into_iter();
+        let copies = self.confirmed.given_up(Instant::now()).into_iter();
         copies.map(|copy| (copy, Arrival::Unknown)).collect()
     }
 
@@ -247,7 +257,7 @@ impl Copies {
 
     /// Whether something is being sent, or is confirmed and not known to be there.
     pub(super) fn are_on_their_way(&self) -> bool {
-        self.is_sending() || !self.arrivals.is_empty()
+        self.is_sending() || !self.confirmed.is_empty()
     }
 
     /// Whether nothing gets through at present, or something was refused.

@@ -26,7 +26,7 @@ pub(super) enum Guess {
 
 /// A delivery that has to be settled.
 #[must_use]
-pub(super) struct Due {
+pub(super) struct Delivery {
     pub(super) received: Received,
     pub(super) source: Source,
     notice: Result<DueNotice, Unreadable>,
@@ -39,12 +39,12 @@ pub(super) struct Due {
     /// Whether it was held by the database's clock.
     pub(super) by_clock: bool,
     /// Whether it has waited for the sweep-ahead.
-    pub(super) was_behind: bool,
+    pub(super) has_waited: bool,
     /// Counts it while it is in memory.
     pub(super) part: Part,
 }
 
-impl Due {
+impl Delivery {
     pub(super) fn read(source: Source, received: Received, kept: &KeptBytes) -> Self {
         let notice = received.notice();
         let is_canary = headers::is_canary(&received.headers);
@@ -64,7 +64,7 @@ impl Due {
             tries,
             busy: 0,
             by_clock: false,
-            was_behind: false,
+            has_waited: false,
             part,
         }
     }

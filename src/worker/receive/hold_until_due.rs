@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::{
     Consumer,
-    ask_deadlines::Looked,
-    delivery::{Due, Guess},
+    ask_deadlines::BatchDeadlines,
+    delivery::{Delivery, Guess},
 };
 use crate::{
     order::Outcome,
@@ -21,26 +21,26 @@ const OFF: Duration = Duration::from_millis(50);
 
 impl Consumer {
     /// A delivery of which nothing is known but what it says itself.
-    pub(super) fn arrived(&mut self, mut due: Due) {
-        match self.guess(&due) {
+    pub(super) fn arrived(&mut self, mut delivery: Delivery) {
+        match self.guess(&delivery) {
             Guess::Soon(at) => {
-                due.by_clock = true;
+                delivery.by_clock = true;
                 count(&self.context.worker.counters.held, 1);
-                self.hold(due, at);
+                self.hold(delivery, at);
             }
-            Guess::Unknown if self.looks.works && self.looks.pays => {
-                self.looks.add(due, &self.context);
+            Guess::Unknown if self.ask_deadlines.works && self.ask_deadlines.pays => {
+                self.ask_deadlines.add(delivery, &self.context);
             }
-            Guess::Due | Guess::Unknown => self.add(due),
+            Guess::Due | Guess::Unknown => self.add(delivery),
         }
     }
 
-    fn guess(&self, due: &Due) -> Guess {
+    fn guess(&self, delivery: &Delivery) -> Guess {
         // What was tried before is overdue as a rule; what may have killed workers stays in nobody's company.
-        if due.order_id().is_none() || due.was_tried() || self.takes_alone() {
+        if delivery.order_id().is_none() || delivery.was_tried() || self.takes_alone() {
             return Guess::Due;
         }
-        let Some(due_at) = due.due_at() else { return Guess::Unknown };
+        let Some(due_at) = delivery.due_at() else { return Guess::Unknown };
         self.until(due_at)
     }
 
@@ -55,32 +55,35 @@ impl Consumer {
     }
 
     /// Holds what is early, acks what is final, and closes the rest.
-    pub(super) async fn settle_looked(&mut self, looked: Looked) -> Result<(), SessionEnd> {
-        let Looked { batch, deadlines } = looked;
+    pub(super) async fn settle_deadlines(
+        &mut self,
+        found: BatchDeadlines,
+    ) -> Result<(), SessionEnd> {
+        let BatchDeadlines { batch, deadlines } = found;
         let deadlines = match deadlines {
             Ok(deadlines) => deadlines,
             Err(error) => {
                 if error.is_answer() || error.is_misfit() {
                     let effect = &self.context.timeout.effect;
                     telemetry::due_sql_failed(effect, &error_chain(&error));
-                    self.looks.works = false;
+                    self.ask_deadlines.works = false;
                 }
                 // The effect says what is wrong, and waits until it is over.
-                for due in batch {
-                    self.add(due);
+                for delivery in batch {
+                    self.add(delivery);
                 }
                 return Ok(());
             }
         };
-        self.looks.pays = false;
+        self.ask_deadlines.pays = false;
         let (now, routes) = (Instant::now(), self.context.levels.routes());
-        for (mut due, deadline) in batch.into_iter().zip(deadlines) {
+        for (mut delivery, deadline) in batch.into_iter().zip(deadlines) {
             let outcome = self.foreseen(deadline, now);
-            self.looks.pays |= outcome.is_some();
-            due.by_clock = true;
+            self.ask_deadlines.pays |= outcome.is_some();
+            delivery.by_clock = true;
             match outcome {
-                Some(outcome) => self.settle_one(due, Some(&outcome), &routes, now).await?,
-                None => self.add(due),
+                Some(outcome) => self.settle_one(delivery, Some(&outcome), &routes, now).await?,
+                None => self.add(delivery),
             }
         }
         Ok(())
@@ -100,13 +103,13 @@ impl Consumer {
     }
 
     /// Whether a clock may have been set: then it is read again.
-    pub(super) fn compare_with_clock(&mut self, due: &Due, outcome: Option<&Outcome>) {
+    pub(super) fn compare_with_clock(&mut self, delivery: &Delivery, outcome: Option<&Outcome>) {
         let clock = &self.context.worker.clock;
         match outcome {
-            Some(Outcome::Closed { late, .. }) if due.by_clock && *late > OFF => clock.doubt(),
+            Some(Outcome::Closed { late, .. }) if delivery.by_clock && *late > OFF => clock.doubt(),
             Some(Outcome::NotDue { remaining }) if !remaining.is_zero() => {
-                self.looks.pays |= *remaining <= self.context.worker.longest_hold();
-                if due.by_clock {
+                self.ask_deadlines.pays |= *remaining <= self.context.worker.longest_hold();
+                if delivery.by_clock {
                     clock.doubt();
                 }
             }

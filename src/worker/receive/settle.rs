@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::{Consumer, batch_outcome::Closed, copies::Purpose, delivery::Due, parked_log::Why};
+use super::{
+    Consumer, batch_outcome::Closed, copies::Purpose, delivery::Delivery, parked_log::Why,
+};
 use crate::{
     decisions::disposition::{Disposition, NOWHERE_TO_WAIT, Tries, Waits, nowhere_to_wait},
     order::Outcome,
@@ -39,15 +41,15 @@ impl Consumer {
         let now = Instant::now();
         let context = &self.context;
         let routes = context.levels.routes();
-        for (due, outcome) in batch.into_iter().zip(outcomes) {
-            self.compare_with_clock(&due, outcome.as_ref());
-            self.settle_one(due, outcome.as_ref(), &routes, now).await?;
+        for (delivery, outcome) in batch.into_iter().zip(outcomes) {
+            self.compare_with_clock(&delivery, outcome.as_ref());
+            self.settle_one(delivery, outcome.as_ref(), &routes, now).await?;
         }
         Ok(())
     }
 
     /// The database closes nothing at present: the messages stay here, unacked, until it does.
-    fn keep(&mut self, batch: Vec<Due>, error: &StoreError) {
+    fn keep(&mut self, batch: Vec<Delivery>, error: &StoreError) {
         let now = Instant::now();
         if let Some(until) = self.outage.failed(now) {
             let reason = error_chain(error);
@@ -57,14 +59,14 @@ impl Consumer {
                 self.context.worker.store.drop_connections();
             }
         }
-        for due in batch {
-            self.hold(due, now);
+        for delivery in batch {
+            self.hold(delivery, now);
         }
     }
 
     pub(super) async fn settle_one(
         &mut self,
-        mut due: Due,
+        mut delivery: Delivery,
         outcome: Option<&Outcome>,
         routes: &LevelRoutes,
         now: Instant,
@@ -72,22 +74,22 @@ impl Consumer {
         let worker = &self.context.worker;
         let waits = self.waits();
         let hold = waits.hold;
-        match due.disposition(outcome, waits) {
+        match delivery.disposition(outcome, waits) {
             Disposition::Ack => {
                 if outcome == Some(&Outcome::AlreadyFinal) {
                     count(&worker.counters.already_final, 1);
-                    self.behind.forget(&due, now);
+                    self.closed_ahead.forget(&delivery, now);
                 }
-                self.channels.finish(due.source);
+                self.channels.finish(delivery.source);
             }
             Disposition::Hold { wait } => {
-                if due.busy == 0 {
+                if delivery.busy == 0 {
                     count(&worker.counters.held, 1);
                     telemetry::message_held(&self.context.timeout.name);
                 }
                 let again = u32::from(outcome == Some(&Outcome::Busy));
-                due.busy = due.busy.saturating_add(again);
-                self.hold(due, now + wait.max(SHORTEST_HOLD));
+                delivery.busy = delivery.busy.saturating_add(again);
+                self.hold(delivery, now + wait.max(SHORTEST_HOLD));
             }
             Disposition::Delay { wait, tries } => {
                 match routes.wait(&worker.topology, &self.context.timeout, wait) {
@@ -96,15 +98,15 @@ impl Consumer {
                     {
                         count(&worker.counters.held, 1);
                         telemetry::message_held(&self.context.timeout.name);
-                        self.hold(due, now + wait);
+                        self.hold(delivery, now + wait);
                     }
-                    Ok(route) => self.delay(due, outcome, route, tries),
-                    Err(_) => self.without_route(due, outcome, wait, hold).await?,
+                    Ok(route) => self.delay(delivery, outcome, route, tries),
+                    Err(_) => self.without_route(delivery, outcome, wait, hold).await?,
                 }
             }
             Disposition::Park { reason } => {
-                let class = class(&due, outcome);
-                self.park(due, Why { class, text: reason }).await?;
+                let class = class(&delivery, outcome);
+                self.park(delivery, Why { class, text: reason }).await?;
             }
         }
         Ok(())
@@ -113,7 +115,7 @@ impl Consumer {
     /// What would be tried again is parked with its cause: it would find no order the next time either.
     async fn without_route(
         &mut self,
-        due: Due,
+        delivery: Delivery,
         outcome: Option<&Outcome>,
         wait: Duration,
         hold: Duration,
@@ -122,12 +124,12 @@ impl Consumer {
             Disposition::Hold { wait } if is_waiting(outcome) => {
                 count(&self.context.worker.counters.held, 1);
                 telemetry::message_held(&self.context.timeout.name);
-                self.hold(due, Instant::now() + wait.max(SHORTEST_HOLD));
+                self.hold(delivery, Instant::now() + wait.max(SHORTEST_HOLD));
                 Ok(())
             }
             _ => {
                 let class = ParkReason::NowhereToWait;
-                self.park(due, Why { class, text: without_retry(outcome) }).await
+                self.park(delivery, Why { class, text: without_retry(outcome) }).await
             }
         }
     }
@@ -135,9 +137,9 @@ impl Consumer {
     /// Publishes again what was refused; what was on its way to a level that is gone is decided anew.
     pub(super) fn send_again(&mut self, now: Instant) {
         let routes = self.context.levels.routes();
-        for mut due in self.copies.send_again(now, |route| routes.leads(route)) {
-            due.part.drop_copy();
-            self.hold(due, now);
+        for mut delivery in self.copies.send_again(now, |route| routes.leads(route)) {
+            delivery.part.drop_copy();
+            self.hold(delivery, now);
         }
     }
 
@@ -158,46 +160,46 @@ impl Consumer {
         hold.max(lead)
     }
 
-    pub(super) fn hold(&mut self, due: Due, until: Instant) {
-        self.channels.waits(due.source, true);
+    pub(super) fn hold(&mut self, delivery: Delivery, until: Instant) {
+        self.channels.waits(delivery.source, true);
         self.follow_clock();
-        self.held.add(until, due);
+        self.held.add(until, delivery);
     }
 
-    fn delay(&mut self, due: Due, outcome: Option<&Outcome>, route: Route, tries: Tries) {
+    fn delay(&mut self, delivery: Delivery, outcome: Option<&Outcome>, route: Route, tries: Tries) {
         let purpose = if is_waiting(outcome) { Purpose::Wait } else { Purpose::Retry };
-        telemetry::delayed(&due.label(), &route.routing_key, route.holds, tries.attempt);
-        let message = due.received.put_back(route.clone(), tries.attempt, tries.guarded);
-        let due = self.copied_from(due);
-        self.copies.delay(due, purpose, message, route);
+        telemetry::delayed(&delivery.label(), &route.routing_key, route.holds, tries.attempt);
+        let message = delivery.received.put_back(route.clone(), tries.attempt, tries.guarded);
+        let delivery = self.copied_from(delivery);
+        self.copies.delay(delivery, purpose, message, route);
     }
 
     /// Where copies do not get through and many wait, the broker parks the original itself, without a reason. So it
     /// does where the body was too large to be kept.
-    async fn park(&mut self, due: Due, why: Why) -> Result<(), SessionEnd> {
+    async fn park(&mut self, delivery: Delivery, why: Why) -> Result<(), SessionEnd> {
         let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
         let copies_are_stuck = topology.dead_letters_at_least_once()
             && self.copies.parking_is_stuck(self.bearable_copies());
-        if copies_are_stuck || due.received.body_left_out().is_some() {
-            self.channels.dead_letter(due.source).await?;
-            self.was_parked(&due, why);
+        if copies_are_stuck || delivery.received.body_left_out().is_some() {
+            self.channels.dead_letter(delivery.source).await?;
+            self.was_parked(&delivery, why);
             return Ok(());
         }
-        let message = due.received.park(topology, timeout, &why.text, now());
-        let due = self.copied_from(due);
-        self.copies.park(due, why, message);
+        let message = delivery.received.park(topology, timeout, &why.text, now());
+        let delivery = self.copied_from(delivery);
+        self.copies.park(delivery, why, message);
         Ok(())
     }
 
     /// It waits until its copy is confirmed.
-    fn copied_from(&mut self, mut due: Due) -> Due {
-        self.channels.waits(due.source, true);
-        due.part.add_copy();
-        due
+    fn copied_from(&mut self, mut delivery: Delivery) -> Delivery {
+        self.channels.waits(delivery.source, true);
+        delivery.part.add_copy();
+        delivery
     }
 
     /// One line for all orders of a batch that are overdue and that the effect does not close.
-    fn report_guarded(&self, batch: &[Due], outcomes: &[Option<Outcome>]) {
+    fn report_guarded(&self, batch: &[Delivery], outcomes: &[Option<Outcome>]) {
         let is_guarded = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::NotDue { remaining }) if remaining.is_zero());
         let mut guarded = batch.iter().zip(outcomes).filter(|(_, outcome)| is_guarded(outcome));
         if let Some((first, _)) = guarded.next() {
@@ -209,9 +211,9 @@ impl Consumer {
 }
 
 /// Why a message is given up.
-fn class(due: &Due, outcome: Option<&Outcome>) -> ParkReason {
+fn class(delivery: &Delivery, outcome: Option<&Outcome>) -> ParkReason {
     match outcome {
-        _ if due.order_id().is_none() => ParkReason::Unreadable,
+        _ if delivery.order_id().is_none() => ParkReason::Unreadable,
         Some(Outcome::Failed { .. }) => ParkReason::Failed,
         Some(Outcome::Unknown) | None => ParkReason::Unknown,
         Some(_) => ParkReason::NowhereToWait,

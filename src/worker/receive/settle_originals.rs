@@ -6,7 +6,7 @@ use super::{
     Consumer,
     confirmed_copies::Arrival,
     copies::{Copy, Purpose},
-    delivery::Due,
+    delivery::Delivery,
     parked_log::Why,
 };
 use crate::{
@@ -32,18 +32,18 @@ impl Consumer {
         for (copy, arrival) in arrived {
             let in_level = match (arrival, copy.route()) {
                 (Arrival::Gone, _) => {
-                    self.went_elsewhere(copy.due);
+                    self.went_elsewhere(copy.delivery);
                     continue;
                 }
                 (Arrival::Unknown, Some(route)) => self.context.levels.confirmed(route),
                 _ => true,
             };
-            let Copy { due, purpose, .. } = copy;
-            self.channels.waits(due.source, false);
-            self.channels.finish(due.source);
+            let Copy { delivery, purpose, .. } = copy;
+            self.channels.waits(delivery.source, false);
+            self.channels.finish(delivery.source);
             let (counters, timeout) = (&self.context.worker.counters, &self.context.timeout.name);
             match purpose {
-                _ if !in_level => self.was_parked(&due, level_gone(LEVEL_GONE)),
+                _ if !in_level => self.was_parked(&delivery, level_gone(LEVEL_GONE)),
                 Purpose::Wait => {
                     count(&counters.put_back, 1);
                     telemetry::put_back(timeout);
@@ -52,22 +52,22 @@ impl Consumer {
                     count(&counters.retried, 1);
                     telemetry::retried(timeout);
                 }
-                Purpose::Park(why) => self.was_parked(&due, why),
+                Purpose::Park(why) => self.was_parked(&delivery, why),
             }
         }
     }
 
     /// The alternate exchange took the copy: the original is still here, and is decided anew.
-    fn went_elsewhere(&mut self, mut due: Due) {
-        self.was_parked(&due, level_gone(PARKED_COPY));
-        due.part.drop_copy();
-        self.channels.waits(due.source, false);
-        self.hold(due, Instant::now());
+    fn went_elsewhere(&mut self, mut delivery: Delivery) {
+        self.was_parked(&delivery, level_gone(PARKED_COPY));
+        delivery.part.drop_copy();
+        self.channels.waits(delivery.source, false);
+        self.hold(delivery, Instant::now());
     }
 
-    pub(super) fn was_parked(&mut self, due: &Due, why: Why) {
+    pub(super) fn was_parked(&mut self, delivery: &Delivery, why: Why) {
         count(&self.context.worker.counters.parked, 1);
-        self.parked.add(&self.context.timeout.name, due.label(), why);
+        self.parked.add(&self.context.timeout.name, delivery.label(), why);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 
-use super::{Consumer, delivery::Due};
+use super::{Consumer, delivery::Delivery};
 use crate::{
     decisions::quarantine::Step,
     telemetry,
@@ -48,7 +48,7 @@ impl Consumer {
         if step == Step::Narrow {
             self.channels.give_back(source).await?;
         } else {
-            self.arrived(Due::read(source, received, &self.kept));
+            self.arrived(Delivery::read(source, received, &self.kept));
         }
         if step == Step::Take { Ok(()) } else { self.replace_channel().await }
     }
@@ -62,7 +62,7 @@ impl Consumer {
             if alone && suspect {
                 self.channels.give_back(source).await?;
             } else {
-                self.arrived(Due::read(source, received, &self.kept));
+                self.arrived(Delivery::read(source, received, &self.kept));
             }
         }
         self.suspected &= alone;
