@@ -7,45 +7,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 target=${CARGO_TARGET_DIR:-target}
 overdue=$target/debug/overdue
 log=$target/demo-worker.log
-worker=
-
-# stop_worker: SIGTERM, as an operator would; its exit code is the result.
-stop_worker() {
-  local pid=$worker deadline=$((SECONDS + 45))
-  worker=
-  [[ -n $pid ]] || return 0
-  kill "$pid" 2>/dev/null || true
-  while kill -0 "$pid" 2>/dev/null; do
-    if ((SECONDS > deadline)); then
-      kill -KILL "$pid" 2>/dev/null || true
-      say "the worker did not stop within 45 seconds"
-    fi
-    sleep 0.1
-  done
-  wait "$pid"
-}
 
 # The demo refuses to start while nobody consumes. If the worker never gets there, the demo says so.
 await_worker() {
   local deadline=$((SECONDS + 30))
   until grep -qs 'worker ready' "$log" || ((SECONDS > deadline)); do
-    if ! kill -0 "$worker" 2>/dev/null; then
-      cat "$log" >&2
-      die 1 "the worker did not start"
-    fi
+    kill -0 "$1" 2>/dev/null || { cat "$log" >&2 && die 1 "the worker did not start"; }
     sleep 0.1
   done
 }
 
-cleanup() {
-  stop_worker || true
-  # shellcheck disable=SC2046 # a list of pids
-  kill $(jobs -p) 2>/dev/null || true
-}
-trap cleanup EXIT
-
 demo() {
-  local services result=0
+  local services worker result=0
   docker/services.sh up </dev/null &
   services=$!
   cargo build
@@ -56,14 +29,14 @@ demo() {
   "$overdue" apply --yes
   "$overdue" run >"$log" 2>&1 </dev/null &
   worker=$!
-  await_worker
+  await_worker "$worker"
   "$overdue" demo --orders 2000 --after 10s --worker external || result=$?
-  if ! stop_worker; then
-    say "the worker ended with an error"
-    ((result != 0)) || result=1
-  fi
+  # SIGTERM, as an operator would: it finishes what it has in hand, in 30 seconds at the most.
+  kill "$worker" 2>/dev/null || true
+  wait "$worker" || { say "the worker ended with an error" && result=$((result ? result : 1)); }
   ((result == 0)) || say "the worker's log is $log"
   return "$result"
 }
 
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 with_lock demo demo

@@ -9,36 +9,22 @@ source "$root/docker/lib/engine.sh"
 source "$root/docker/lib/images.sh"
 # shellcheck source=docker/lib/stack.sh
 source "$root/docker/lib/stack.sh"
-# shellcheck source=docker/lib/delayed.sh
-source "$root/docker/lib/delayed.sh"
 
 usage() {
   cat <<'TEXT'
-usage: docker/services.sh COMMAND
+usage: docker/services.sh COMMAND                 its manual is docs/services.md
   up [STACK|all]       start broker and database, wait until they are healthy; STACK is main (the
-                       default), chaos (a second pair, which the fault tests stop and start), storm
-                       (a third, for `make chaos`), cluster (three brokers and a database, for
-                       `make chaos CLUSTER=3`) or delayed (a pair whose broker, a 4.0, has the
-                       delayed message exchange plugin); all is main and chaos
+                       default), chaos, storm, cluster or delayed; all is main and chaos
   worker               build the worker's image, start main and the worker
-  env [STACK]          print the URLs as shell exports: eval "$(docker/services.sh env)"; those of
-                       storm and cluster under the names that chaos has otherwise, those of
-                       delayed as OVERDUE_DELAYED_BROKER_URL and so on; main over TLS as
-                       OVERDUE_TLS_BROKER_URL and so on, with its certificates in target/tls
-  status               list the containers
-  logs                 the last lines of every container
-  down [--images]      remove containers, networks and volumes, and the built images if asked
-  down storm|cluster|delayed
-                       remove that stack alone
+  env [STACK]          print the URLs as shell exports: eval "$(docker/services.sh env)"
+  down [STACK]         remove containers, networks and volumes, of storm, cluster or delayed alone if named
 
-OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, status, logs
-and down are about both. OVERDUE_DELAYED_PLUGIN is the release file of the plugin for delayed
-(rabbitmq-plugins/README.md).
+OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, down is about
+both.
 TEXT
 }
 
 urls=(OVERDUE_BROKER__URL OVERDUE_BROKER__MANAGEMENT_URL OVERDUE_DATABASE__URL)
-interval=OVERDUE_BROKER__STATISTICS_INTERVAL
 
 # True where all three URLs are set and lead elsewhere than to this script's own containers: after
 # `eval "$(docker/services.sh env)"` they lead there, be it for another version.
@@ -50,20 +36,14 @@ uses_own_services() {
     given=$((given + 1))
     grep -qxF "$(print_exports "$name" "${!name}")" <<<"$ours" || foreign=$((foreign + 1))
   done
-  if ((given < 3 && foreign > 0)); then
-    die 64 "set all of ${urls[*]}, or none"
-  fi
+  ((given == 3 || foreign == 0)) || die 64 "set all of ${urls[*]}, or none"
   ((foreign > 0))
 }
 
 up() {
-  local wanted=("$@") stack
   ensure_engine
   if [[ $1 == delayed ]]; then choose_delayed_images; else choose_images; fi
-  for stack in "${wanted[@]}"; do
-    check_ports "$stack"
-  done
-  start_stacks "${wanted[@]}"
+  start_stacks "$@"
   [[ $1 != delayed ]] || require_delayed_type
 }
 
@@ -76,7 +56,8 @@ worker() {
     compose main --profile worker run --rm --no-deps -T worker database init --reference-tables
   logged "compose could not start the worker" \
     compose main --profile worker up --detach --no-build --no-deps worker
-  check_worker
+  wait_healthy main worker
+  say "the worker runs; \`docker logs --follow $(container_name main worker)\` shows what it does"
 }
 
 down() {
@@ -84,55 +65,46 @@ down() {
     say "no container engine answers: nothing to remove"
     return
   fi
-  for_each_stack remove_stack
-  if [[ ${1:-} == --images ]]; then
-    docker image ls --format '{{.Repository}}:{{.Tag}}' \
-      | awk '/^overdue-(standin-[a-z0-9]+|worker|delayed):/' | xargs -r docker image rm --force >/dev/null
-  fi
+  local each stack
+  for each in ${OVERDUE_RABBITMQ:-"${versions[@]}"}; do
+    choose_version "$each"
+    for stack in "${!above[@]}"; do remove_stack "$stack"; done
+  done
   stop_dockerd
 }
 
 choose_version "${OVERDUE_RABBITMQ:-4.3}"
-[[ ${2:-} != delayed ]] || choose_version "$delayed_version"
+[[ ${2:-} != delayed ]] || choose_version 4.0
 
-# What runs in the background (pulls, builds) does not outlive this script.
+# What runs in the background does not outlive this script.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
-case ${1:-} in
-  up)
-    case ${2:-main} in
-      main | chaos | storm | cluster | delayed) set -- up "${2:-main}" ;;
-      all) set -- up main chaos ;;
-      *) usage >&2 && exit 64 ;;
-    esac
-    # `make chaos` needs containers that it can kill, and `make test-delayed` a plugin, whatever
-    # services the shell names.
-    if [[ ! $2 =~ ^(storm|cluster|delayed)$ ]] && uses_own_services; then
+case "${1:-} ${2:-}" in
+  # `make chaos` needs containers that it can kill, and `make test-delayed` a plugin, whatever
+  # services the shell names.
+  "up storm" | "up cluster" | "up delayed") with_lock services "$@" ;;
+  "up " | "up main" | "up chaos" | "up all")
+    if uses_own_services; then
       say "using the services that ${urls[0]} and the others name; nothing is started"
+    elif [[ ${2:-} == all ]]; then
+      with_lock services up main chaos
     else
-      with_lock services "$@"
+      with_lock services up "${2:-main}"
     fi
     ;;
-  worker) with_lock services worker ;;
-  env)
-    if [[ ${2:-} =~ ^(storm|cluster|delayed)$ ]]; then
-      print_urls "$2"
-    elif uses_own_services; then
-      for name in "${urls[@]}" "$interval"; do print_exports "$name" "${!name:-}"; done
+  "worker ") with_lock services worker ;;
+  "env storm" | "env cluster" | "env delayed") print_urls "$2" ;;
+  "env " | "env main" | "env chaos")
+    if uses_own_services; then
+      for name in "${urls[@]}" OVERDUE_BROKER__STATISTICS_INTERVAL; do print_exports "$name" "${!name:-}"; done
     else
       print_urls main
       print_tls_urls
       print_urls chaos
     fi
     ;;
-  status) for_each_stack list_stack ;;
-  logs) for_each_stack log_stack ;;
-  down)
-    case ${2:-} in
-      storm | cluster | delayed) with_lock services remove_stack "$2" ;;
-      *) with_lock services down "${2:-}" ;;
-    esac
-    ;;
-  help | --help | -h) usage ;;
+  "down storm" | "down cluster" | "down delayed") with_lock services remove_stack "$2" ;;
+  "down ") with_lock services down ;;
+  "help " | "--help " | "-h ") usage ;;
   *) usage >&2 && exit 64 ;;
 esac

@@ -7,27 +7,31 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 is_default_version() { [[ ${OVERDUE_RABBITMQ:-4.3} == 4.3 ]]; }
 
-# The interpreter for the tests that act as an order service written in Python.
-ensure_python() {
-  local requirements=tests/python/requirements.txt venv=$root/target/python
-  export OVERDUE_TEST_PYTHON=$venv/bin/python
+# installed FILE FOLDER COMMAND...: runs the command in an empty FOLDER, unless it has done what FILE asks for.
+installed() {
+  local file=$root/$1 folder=$root/target/$2
+  shift 2
+  ! cmp --silent "$file" "$folder/installed" || return 0
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp "$file" "$folder/"
+  (cd "$folder" && "$@")
   # Copied last: one that was interrupted is made again.
-  if cmp --silent "$requirements" "$venv/installed.txt" \
-    && "$OVERDUE_TEST_PYTHON" --version >/dev/null; then
-    return
-  fi
+  cp "$file" "$folder/installed"
+}
+
+# The interpreter for the tests that act as an order service written in Python.
+make_python() {
   if ! python3 -c 'import ensurepip, venv' 2>/dev/null && is_root_on_debian; then
     apt_install python3 python3-venv
   fi
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --requirement "$requirements"
-  cp "$requirements" "$venv/installed.txt"
+  python3 -m venv .
+  bin/python -m pip install --quiet --requirement requirements.txt
 }
 
-# ensure_all: what OVERDUE_TEST_ALL=1 adds. A test that lacks it says so and is left out.
+# What OVERDUE_TEST_ALL=1 adds. A test that lacks it says so and is left out.
 ensure_all() {
-  local lacking=() folder=$root/target/prometheus
+  local lacking=()
   [[ -e /usr/share/java/amqp-client.jar ]] || lacking+=(librabbitmq-client-java)
   command -v javac >/dev/null || lacking+=(default-jdk-headless)
   command -v go >/dev/null || lacking+=(golang-go)
@@ -38,34 +42,22 @@ ensure_all() {
     is_root_on_debian || die 69 "OVERDUE_TEST_ALL needs ${lacking[*]}"
     apt_install "${lacking[@]}"
   fi
-  if ! command -v promtool >/dev/null && [[ ! -x $folder/promtool ]]; then
-    logged "could not take promtool out of the package prometheus" extract_promtool "$folder"
-  fi
-  folder=$root/target/node
-  if ! cmp --silent tests/javascript/package.json "$folder/installed.json"; then
-    rm -rf "$folder"
-    mkdir -p "$folder"
-    cp tests/javascript/package.json "$folder/"
-    (cd "$folder" && npm install --silent --no-audit --no-fund --no-package-lock)
-    cp tests/javascript/package.json "$folder/installed.json"
-  fi
+  command -v promtool >/dev/null || [[ -x target/prometheus/promtool ]] \
+    || logged "could not take promtool out of the package prometheus" extract_promtool
+  installed tests/javascript/package.json node npm install --silent --no-audit --no-fund --no-package-lock
 }
 
 # The package itself would start a server.
 extract_promtool() (
-  mkdir -p "$1" && cd "$1" || exit
+  mkdir -p target/prometheus && cd target/prometheus || exit
   apt-get update || true
   apt-get download --quiet prometheus \
     && dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract --strip-components=3 ./usr/bin/promtool
 )
 
-# Licences, advisories and sources of the dependencies, where the tool is installed.
-check_dependencies() {
-  if command -v cargo-deny >/dev/null; then
-    cargo deny check
-  else
-    say "cargo-deny is not installed: skipping licences and advisories (cargo install --locked cargo-deny)"
-  fi
+# all_tests [--no-run]
+all_tests() {
+  if command -v cargo-nextest >/dev/null; then cargo nextest run "$@"; else cargo test --tests "$@"; fi
 }
 
 run_tests() {
@@ -74,16 +66,19 @@ run_tests() {
   services=$!
   if is_default_version; then
     make --no-print-directory lint
-    check_dependencies
+    # Licences, advisories and sources of the dependencies.
+    if command -v cargo-deny >/dev/null; then
+      cargo deny check
+    else
+      say "cargo-deny is not installed: skipping licences and advisories (cargo install --locked cargo-deny)"
+    fi
   fi
-  if command -v cargo-nextest >/dev/null; then
-    cargo nextest run --no-run
-  else
-    cargo test --tests --no-run
-  fi
+  all_tests --no-run
   wait "$services"
   # After the services: both may install packages.
-  ensure_python
+  target/python/bin/python --version >/dev/null 2>&1 || rm -rf target/python
+  installed tests/python/requirements.txt python make_python
+  export OVERDUE_TEST_PYTHON=$root/target/python/bin/python
   if [[ ${OVERDUE_TEST_ALL:-} == 1 ]]; then
     ensure_all
   else
@@ -92,11 +87,7 @@ run_tests() {
   eval "$(docker/services.sh env)"
   # Gigabytes that the compiler wrote are not to stand before what broker and database write.
   sync
-  if command -v cargo-nextest >/dev/null; then
-    cargo nextest run
-  else
-    cargo test --tests
-  fi
+  all_tests
   if is_default_version; then cargo test --doc; fi
   if [[ -z ${OVERDUE_DELAYED_BROKER_URL:-} ]]; then
     say "LEFT OUT: tests/it/delayed.rs, which needs the delayed message exchange plugin; \`make test-delayed\` has it"

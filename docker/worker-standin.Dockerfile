@@ -5,6 +5,4 @@ FROM ${BASE}
 RUN useradd --system --uid 10001 overdue
 COPY overdue /usr/local/bin/overdue
 USER overdue
-HEALTHCHECK --interval=20s --timeout=5s --start-period=30s CMD ["overdue", "health"]
 ENTRYPOINT ["overdue"]
-CMD ["run"]

@@ -47,44 +47,33 @@ start_dockerd() {
 
 # Stops only a dockerd that start_dockerd started, and only if it runs nothing.
 stop_dockerd() {
-  local pid deadline=$((SECONDS + 30))
+  local pid
   pid=$(process "$dockerd_pid_file" dockerd) || return 0
-  if [[ -n $(docker ps --quiet) ]]; then
-    say "leaving dockerd running: other containers use it"
-    return 0
-  fi
+  [[ -z $(docker ps --quiet) ]] || return 0
   say "stopping dockerd, which this script had started"
   kill "$pid"
-  while process "$dockerd_pid_file" dockerd >/dev/null; do
-    ((SECONDS < deadline)) || die 1 "dockerd (pid $pid) does not stop"
-    sleep 0.2
-  done
 }
 
 find_compose() {
-  if docker compose version >/dev/null 2>&1; then
-    compose_command=(docker compose)
-  else
-    command -v docker-compose >/dev/null && compose_command=(docker-compose)
-  fi
+  compose_command=(docker compose)
+  docker compose version >/dev/null 2>&1 || compose_command=(docker-compose)
+  command -v "${compose_command[0]}" >/dev/null
 }
 
 ensure_engine() {
-  local wanted=()
+  local wanted=() runs=yes
   if ! engine_answers; then
-    if [[ -n ${DOCKER_HOST:-} ]] || ! is_root_on_debian; then
-      die 69 "no container engine answers. $ways_forward"
-    fi
+    [[ -z ${DOCKER_HOST:-} ]] && is_root_on_debian || die 69 "no container engine answers. $ways_forward"
+    runs=
     command -v dockerd >/dev/null || wanted+=(docker.io)
     command -v iptables >/dev/null || wanted+=(iptables)
     command -v docker >/dev/null || wanted+=('docker-cli|docker.io')
-    find_compose || wanted+=('docker-compose-v2|docker-compose')
-    ((${#wanted[@]} == 0)) || apt_install "${wanted[@]}"
-    start_dockerd
   fi
-  if ! find_compose; then
+  find_compose || wanted+=('docker-compose-v2|docker-compose')
+  if ((${#wanted[@]} > 0)); then
     is_root_on_debian || die 69 "neither \`docker compose\` nor docker-compose is installed"
-    apt_install 'docker-compose-v2|docker-compose'
+    apt_install "${wanted[@]}"
     find_compose || die 69 "docker-compose was installed and does not run"
   fi
+  [[ -n $runs ]] || start_dockerd
 }

@@ -9,130 +9,95 @@ recipe() {
   cat "$root/docker/standin/base.sh" "$root/docker/standin/$1"* | cksum | cut -d ' ' -f 1
 }
 
-# attended COMMAND...: in a background job, a command that ends with the job.
-attended() {
-  local pid
-  "$@" &
-  pid=$!
-  # shellcheck disable=SC2064 # this pid
-  trap "kill $pid 2>/dev/null || true" TERM
-  wait "$pid"
-}
-
-# pull IMAGE: gives up where the registry has not answered after 20 seconds.
+# Docker itself gives up in seconds where no registry answers.
 pull() {
-  local log pid start=$SECONDS result=0
-  log=$(mktemp)
+  local bound=()
+  ! command -v timeout >/dev/null || bound=(timeout 900)
   say "pulling $1"
-  attended docker pull "$1" >"$log" 2>&1 </dev/null &
-  pid=$!
-  while kill -0 "$pid" 2>/dev/null; do
-    if ((SECONDS - start > 900)) || { [[ ! -s $log ]] && ((SECONDS - start > 20)); }; then
-      kill "$pid" 2>/dev/null || true
-    fi
-    sleep 0.1
-  done
-  wait "$pid" || result=1
-  ((result == 0)) || say "cannot pull $1: $(tail -n 1 "$log")"
-  rm -f "$log"
-  return "$result"
+  "${bound[@]}" docker pull --quiet "$1" >&2
 }
 
-ensure_base() { # SUITE TAG
-  has_image "$2" && return
+# build IMAGE CONTEXT ARGUMENT...: with the host's network, from where alone its mirror may be reachable.
+build() {
+  local image=$1 context=$2
+  shift 2
+  say "building $image"
+  logged "could not build $image" docker build --network host --tag "$image" "$@" "$context"
+}
+
+# ensure_base SUITE: sets base, what stand-ins and the worker's image begin with.
+ensure_base() {
+  base=overdue-standin-base:$1-$(recipe base)
+  ! has_image "$base" || return 0
   is_root_on_debian || die 69 "the official images cannot be pulled, and stand-ins can only be" \
     "built as root on Debian or Ubuntu. $ways_forward"
   if ! command -v debootstrap >/dev/null \
     || [[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; then
     apt_install debootstrap debian-archive-keyring
   fi
-  say "building $2 from the distribution's packages"
-  logged "could not build $2" import_base "$1" "$2"
+  say "building $base from the distribution's packages"
+  logged "could not build $base" import_base "$1"
 }
 
-import_base() { "$root/docker/standin/base.sh" "$1" | docker import - "$2"; }
+import_base() { "$root/docker/standin/base.sh" "$1" | docker import - "$base"; }
 
-build_standin() { # KIND IMAGE BASE
-  say "building $2"
-  # The host's network: its mirror may be reachable only from there.
-  logged "could not build $2" attended docker build --network host --build-arg "BASE=$3" \
-    --tag "$2" --file "$root/docker/standin/$1.Dockerfile" "$root/docker/standin"
+# choose_image KIND OFFICIAL STANDIN SUITE: sets OVERDUE_IMAGE_KIND, unless it is set.
+choose_image() {
+  local variable=OVERDUE_IMAGE_${1^^} image=$2 standin
+  standin=$3:$(recipe "$1")
+  [[ -z ${!variable:-} ]] || return 0
+  if ! has_image "$image"; then
+    if has_image "$standin"; then
+      image=$standin
+    elif ! pull "$image"; then
+      image=$standin
+      ensure_base "$4"
+      build "$image" "$root/docker/standin" --build-arg "BASE=$base" \
+        --file "$root/docker/standin/$1.Dockerfile"
+    fi
+  fi
+  export "$variable=$image"
 }
 
-# Sets official, standin, suite, base and variable for rabbitmq or postgres.
-describe_image() {
-  suite=forky
-  case $1:$version in
-    rabbitmq:4.3) official=rabbitmq:4.3-management standin=overdue-standin-rabbitmq ;;
-    rabbitmq:4.0)
-      official=rabbitmq:4.0-management standin=overdue-standin-rabbitmq40 suite=trixie
-      ;;
-    postgres:*) official=postgres:18 standin=overdue-standin-postgres ;;
-  esac
-  case $1 in
-    rabbitmq) variable=OVERDUE_IMAGE_RABBITMQ ;;
-    postgres) variable=OVERDUE_IMAGE_POSTGRES ;;
-  esac
-  standin+=:$(recipe "$1")
-  base=overdue-standin-base:$suite-$(recipe base)
-}
-
-# Sets OVERDUE_IMAGE_RABBITMQ and OVERDUE_IMAGE_POSTGRES, unless they are set. What takes long
-# happens for both at once.
 choose_images() {
-  local official standin suite base variable kind
-  local pulling=() pulls=() builds=() index
-  for kind in rabbitmq postgres; do
-    describe_image "$kind"
-    if [[ -n ${!variable:-} ]]; then
-      continue
-    elif has_image "$official"; then
-      export "$variable=$official"
-    elif has_image "$standin"; then
-      export "$variable=$standin"
-    else
-      pull "$official" &
-      pulling+=("$kind") pulls+=("$!")
-    fi
-  done
-  ((${#pulling[@]} > 0)) || return 0
+  case $version in
+    4.3) choose_image rabbitmq rabbitmq:4.3-management overdue-standin-rabbitmq forky ;;
+    4.0) choose_image rabbitmq rabbitmq:4.0-management overdue-standin-rabbitmq40 trixie ;;
+  esac
+  choose_image postgres postgres:18 overdue-standin-postgres forky
+}
 
-  for index in "${!pulling[@]}"; do
-    describe_image "${pulling[index]}"
-    if wait "${pulls[index]}"; then
-      export "$variable=$official"
-    else
-      ensure_base "$suite" "$base"
-      export "$variable=$standin"
-      build_standin "${pulling[index]}" "$standin" "$base" &
-      builds+=("$!")
-    fi
-  done
-  for index in "${!builds[@]}"; do
-    wait "${builds[index]}" || exit 69
-  done
+# build_around FILE IMAGE DOCKERFILE BASE: with that file alone as its context.
+build_around() {
+  local context
+  context=$(mktemp -d)
+  cp "$1" "$context/"
+  build "$2" "$context" --build-arg "BASE=$4" --file "$3"
+  rm -rf "$context"
+}
+
+# The broker of the stack `delayed`: with the release file of the delayed message exchange plugin, which is
+# not part of this repository. rabbitmq-plugins/README.md says where it comes from.
+choose_delayed_images() {
+  [[ -f ${OVERDUE_DELAYED_PLUGIN:-} && $OVERDUE_DELAYED_PLUGIN == *.ez ]] \
+    || die 69 "OVERDUE_DELAYED_PLUGIN names no .ez file. LEFT OUT: what needs the delayed message" \
+      "exchange plugin (tests/it/delayed.rs). rabbitmq-plugins/README.md says which file it takes"
+  choose_images
+  build_around "$OVERDUE_DELAYED_PLUGIN" overdue-delayed rabbitmq-plugins/delayed.Dockerfile "$OVERDUE_IMAGE_RABBITMQ"
+  export OVERDUE_IMAGE_RABBITMQ=overdue-delayed
 }
 
 # Where the official broker could be had, so can what the worker's image is built from. Elsewhere
 # the binary comes from this machine.
 build_worker() {
-  local official standin suite base variable
   [[ -z ${OVERDUE_IMAGE_WORKER:-} ]] || return 0
   export OVERDUE_IMAGE_WORKER=overdue-worker
   if [[ $OVERDUE_IMAGE_RABBITMQ == rabbitmq:* ]]; then
     say "building $OVERDUE_IMAGE_WORKER"
     compose main --profile worker build worker >&2
   else
-    describe_image postgres
-    ensure_base "$suite" "$base"
-    (cd "$root" && cargo build --release --target-dir target)
-    say "building $OVERDUE_IMAGE_WORKER from target/release/overdue"
-    logged "could not build $OVERDUE_IMAGE_WORKER" build_worker_standin "$base"
+    ensure_base forky
+    cargo build --release --target-dir target
+    build_around target/release/overdue "$OVERDUE_IMAGE_WORKER" docker/worker-standin.Dockerfile "$base"
   fi
-}
-
-build_worker_standin() { # BASE
-  tar -c -C "$root/target/release" overdue -C "$root/docker" worker-standin.Dockerfile \
-    | docker build --build-arg "BASE=$1" --tag "$OVERDUE_IMAGE_WORKER" \
-      --file worker-standin.Dockerfile -
 }

@@ -5,32 +5,25 @@
 set -euo pipefail
 
 folder=/certificates
-# Days; macOS takes no server's certificate that is valid for longer than 825.
-days=800
 
 # Valid for another week. Whoever was interrupted leaves no ca.pem: it is moved there last.
 are_good() { openssl x509 -in "$folder/ca.pem" -noout -checkend $((7 * 24 * 3600)) >/dev/null 2>&1; }
 
-key() { openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1" 2>/dev/null; }
-
-# signed NAME SUBJECT EXTENSIONS: NAME.key and NAME.pem
-signed() {
-  key "$1.key"
-  openssl req -new -key "$1.key" -subj "$2" \
-    | openssl x509 -req -CA ca.pem -CAkey ca.key -days "$days" -extfile <(printf '%s\n' "$3") \
-      -out "$1.pem" 2>/dev/null
+# certificate NAME SUBJECT OPTION...: NAME.key and NAME.pem. macOS takes none that is valid for longer than 825 days.
+certificate() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 800 \
+    -keyout "$1.key" -out "$1.pem" -subj "$2" "${@:3}" 2>/dev/null
 }
 
 make_certificates() (
   new=$(mktemp -d)
   cd "$new"
-  key ca.key
-  openssl req -x509 -new -key ca.key -days "$days" -subj '/CN=overdue development CA' \
-    -addext 'keyUsage=critical,keyCertSign,cRLSign' -out ca.pem
+  certificate ca '/CN=overdue development CA' -addext keyUsage=critical,keyCertSign,cRLSign
+  signed=(-CA ca.pem -CAkey ca.key -addext 'basicConstraints=critical,CA:FALSE')
   # localhost from outside the containers; by their names the services know each other.
-  signed server /CN=localhost $'extendedKeyUsage=serverAuth
-subjectAltName=DNS:localhost,DNS:rabbitmq,DNS:postgres,IP:127.0.0.1'
-  signed client /CN=overdue 'extendedKeyUsage=clientAuth'
+  certificate server /CN=localhost "${signed[@]}" -addext extendedKeyUsage=serverAuth \
+    -addext subjectAltName=DNS:localhost,DNS:rabbitmq,DNS:postgres,IP:127.0.0.1
+  certificate client /CN=overdue "${signed[@]}" -addext extendedKeyUsage=clientAuth
   # 999 is the group of both services, in the official images and in the stand-ins. PostgreSQL wants
   # the key to be its own or root's.
   chown 0:999 ./*
