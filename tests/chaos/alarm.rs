@@ -1,9 +1,6 @@
 //! The broker runs out of memory: it blocks who publishes, and what is due is closed all the same.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Instant};
 
 use overdue::internals::broker::PublishError;
 
@@ -13,8 +10,6 @@ use crate::{
     support::{Services, until},
 };
 
-/// The publisher's time-outs are 5 s to send and 15 s to the confirm; the rest is for a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// Its events are what the worker wants to publish under the alarm.
 const EARLY: Wave = Wave::of(6, 100);
 /// Due when the worker has given up publishing the events of the first.
@@ -30,13 +25,8 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
     let publisher = world.publisher().await;
 
     stage.broker.raise_memory_alarm().await;
-    let began = Instant::now();
-    let error = loop {
-        if let Err(error) = publisher.publish(world.notice("6s", "due-6s-0")).await {
-            break error;
-        }
-    };
-    assert!(began.elapsed() < PATIENCE, "{:?}: {error}", began.elapsed());
+    let again = async || publisher.publish(world.notice("6s", "due-6s-0")).await;
+    let error = until("an error", again, Result::is_err).await.unwrap_err();
     assert!(is_blocked(&error), "{error}");
     // Something to publish, however late the alarm came.
     world.sql("INSERT INTO outbox (event, order_id) VALUES ('order.closed', 'due-6s-0')").await;
@@ -57,8 +47,6 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
 
 /// Ghosts go through retry levels to the parking lot: each of them needs a copy, and the broker takes none.
 const GHOSTS: usize = 300;
-/// A copy that has no confirm for so long is published again (`CONFIRM_TIMEOUT` of the publisher).
-const CONFIRMED_WITHIN: Duration = Duration::from_secs(15);
 const GOOD: Wave = Wave::of(7, 2_000);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +83,7 @@ async fn a_memory_alarm_stops_only_the_messages_that_need_a_copy() {
         *ghosts.entry(message.message_id).or_default() += 1;
     }
     // A machine may be slow; then a copy had no confirm in time and was published once more.
-    if until_over < CONFIRMED_WITHIN {
+    if until_over < world.services.timing.confirm {
         let twice: Vec<_> = ghosts.iter().filter(|(_, times)| **times > 1).collect();
         assert!(twice.is_empty(), "after an alarm of {until_over:?}: {twice:?}");
     }

@@ -4,11 +4,7 @@ use futures_util::future::join_all;
 use overdue::internals::broker::{PublishError, Publisher};
 use tokio::sync::watch;
 
-use crate::{
-    containers::START,
-    stage::RECOVERY,
-    support::{World, ids, wait::within},
-};
+use crate::support::{World, ids, until};
 
 /// Messages on their way at once.
 const WINDOW: usize = 5;
@@ -73,7 +69,7 @@ impl Load {
     pub async fn until_done(&self, world: &World) {
         let count = i64::try_from(self.len()).unwrap();
         let what = format!("{count} orders closed");
-        within(RECOVERY, &what, async || world.closed().await, |closed| *closed == count).await;
+        until(&what, async || world.closed().await, |closed| *closed == count).await;
         world.assert_invariants().await;
         let closures = "SELECT count(DISTINCT order_id) FROM closures";
         assert_eq!(world.number(closures).await, count, "orders with a closure");
@@ -173,9 +169,7 @@ impl<'a> Producer<'a> {
             }
             missing.len()
         };
-        // The broker starts meanwhile.
-        let outage = START + RECOVERY;
-        within(outage, "every message confirmed", heal, |missing| *missing == 0).await;
+        until("every message confirmed", heal, |missing| *missing == 0).await;
         errors
     }
 

@@ -4,8 +4,8 @@ use std::{cell::Cell, collections::BTreeSet};
 
 use crate::{
     load::{Load, Wave},
-    stage::{RECOVERY, Stage, assert_unharmed},
-    support::{Parked, Services, World, ids, until, wait::within},
+    stage::{Stage, assert_unharmed},
+    support::{Parked, Services, World, ids, until},
 };
 
 /// Where a subscriber collects them; durable, so that they outlive the broker as well.
@@ -45,7 +45,7 @@ async fn events_are_published_when_the_broker_is_back() {
 
     load.until_done(world).await;
     let rest = async || world.number("SELECT count(*) FROM outbox").await;
-    within(RECOVERY, "the outbox is empty", rest, |rest| *rest == 0).await;
+    until("the outbox is empty", rest, |rest| *rest == 0).await;
     let closed = waves.iter().flat_map(|wave| wave.ids());
     let announced = announced(world).await;
     let lost: Vec<String> =

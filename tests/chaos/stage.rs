@@ -1,10 +1,10 @@
 //! A test's world, partly or wholly on the second stack; what is of that stack, it has to itself.
 
-use std::{fs::File, process::Command, slice, thread, time::Duration};
+use std::{fs::File, process::Command, slice, thread};
 
 use crate::{
     containers::{Broker, Database},
-    support::{Services, WorkerProcess, World, wait::within},
+    support::{Services, WorkerProcess, World, until},
 };
 
 /// Levels by the second, so that something comes due in each second of an outage.
@@ -21,9 +21,6 @@ after = "1s"
 [retry]
 after = ["100ms", "200ms", "300ms"]
 "#;
-
-/// The longest back-off that may follow an outage, and the work, on a machine that is busy with something else.
-pub const RECOVERY: Duration = Duration::from_mins(2);
 
 /// World, broker and database of one test; whatever it broke works again when it goes.
 pub struct Stage {
@@ -125,7 +122,7 @@ impl Drop for Heal {
 /// Waits until the worker has said `text` for the `times`-th time.
 pub async fn until_logged(worker: &WorkerProcess, text: &str, times: usize) {
     let what = format!("`{text}` {times} times in the worker's log");
-    within(RECOVERY, &what, async || worker.logged(text), |seen| *seen >= times).await;
+    until(&what, async || worker.logged(text), |seen| *seen >= times).await;
 }
 
 /// The worker lived through it all, stops when asked, and neither parked nor retried anything.
@@ -133,7 +130,7 @@ pub async fn assert_unharmed(mut worker: WorkerProcess) {
     assert!(worker.is_running(), "the worker ended");
     assert_patient(&worker);
     worker.signal("TERM");
-    let status = worker.ended(RECOVERY).await;
+    let status = worker.ended().await;
     assert!(status.success(), "{status}");
     let log = worker.log();
     assert!(log.contains(" put_back=0 retried=0 parked=0 "), "the worker's summary differs");

@@ -42,7 +42,7 @@ async fn a_short_storm() {
         // None of these faults concerns anybody else at the broker.
         services: vec![Services::chaos_database()],
         seed,
-        length: Duration::from_secs(20),
+        length: Duration::from_secs(20), // data: of the storm
         kinds: SHORT.to_vec(),
         longest_hold: Duration::from_secs(2),
         orders_per_second: 30,
@@ -64,9 +64,9 @@ async fn every_kind_of_fault() {
         seed,
         length: Duration::from_mins(minutes),
         kinds: Kind::all(nodes),
-        longest_hold: Duration::from_secs(10),
+        longest_hold: Duration::from_secs(10), // data: of the storm
         orders_per_second: 40,
-        quiet: Duration::from_millis(2_500),
+        quiet: Duration::from_secs(2),
         // Long enough to show what messages alone do.
         sweep: "15s",
         command: format!("make chaos MINUTES={minutes} SEED={seed}{cluster}"),

@@ -6,8 +6,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
     load::{Load, Wave},
-    stage::{RECOVERY, Stage, assert_patient},
-    support::{Services, wait::within},
+    stage::{Stage, assert_patient},
+    support::{Services, until},
 };
 
 const KILLS: usize = 5;
@@ -38,7 +38,7 @@ async fn orders_are_closed_once_when_workers_are_killed() {
     let mut dead = Vec::new();
     for moment in moments {
         let what = format!("{moment} orders closed");
-        within(RECOVERY, &what, async || world.closed().await, |closed| *closed >= moment).await;
+        until(&what, async || world.closed().await, |closed| *closed >= moment).await;
         let mut victim = workers.swap_remove(random.random_range(0..workers.len()));
         victim.kill();
         dead.push(victim);

@@ -142,7 +142,7 @@ async fn any_delay_goes_up_the_ladder_where_it_begins() {
     let along = wire.listen("orders.ladder.10m", "#").await;
     #[expect(clippy::disallowed_methods, reason = "the publisher's clock is what is tested")]
     let now = jiff::Timestamp::now();
-    let due_at = now + std::time::Duration::from_secs(37 * 60 + 55);
+    let due_at = now + std::time::Duration::from_secs(37 * 60 + 55); // data: a deadline
     // At once: it is a minute less before long.
     let until = format!(r#"{{"order_id":"until","due_at":"{due_at}"}}"#);
     let run = world.overdue_with_input(&["publish"], &until);

@@ -1,6 +1,6 @@
 //! `overdue run` from a new virtual host and a new schema to a closed order, and its log.
 
-use crate::support::{World, until, wait::DEADLINE};
+use crate::support::{World, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_declares_the_topology_and_closes_what_publish_announced() {
@@ -19,7 +19,7 @@ async fn run_declares_the_topology_and_closes_what_publish_announced() {
     world.until_closed(2).await;
     world.assert_invariants().await;
     process.signal("TERM");
-    assert_eq!(process.ended(DEADLINE).await.code(), Some(0), "{}", process.log());
+    assert_eq!(process.ended().await.code(), Some(0), "{}", process.log());
     let log = process.log();
     assert!(log.contains("closed=2 already_final=0"), "{log}");
 }
@@ -52,7 +52,7 @@ async fn parked_messages_do_not_flood_the_log() {
         until("all are reported", async || counted(&process.log()), |counted| *counted >= MESSAGES)
             .await;
         process.signal("TERM");
-        process.ended(DEADLINE).await;
+        process.ended().await;
         let log = process.log();
         let (warned, single): (Vec<&str>, Vec<&str>) =
             log.lines().filter(|line| line.contains(" parked ")).partition(|l| l.contains("WARN"));
@@ -76,7 +76,7 @@ async fn the_log_shows_no_password() {
         })
         .await;
     process.signal("TERM");
-    process.ended(DEADLINE).await;
+    process.ended().await;
     let log = process.log();
     for url in [&world.services.broker, &world.services.database, &world.services.management] {
         let login = format!("{}:{}@", url.username(), url.password().unwrap());
@@ -93,7 +93,7 @@ async fn a_log_in_json_is_one_object_per_line() {
         })
         .await;
     process.signal("TERM");
-    process.ended(DEADLINE).await;
+    process.ended().await;
     let log = process.log();
     let events: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

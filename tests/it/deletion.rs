@@ -151,7 +151,8 @@ async fn a_classic_queue_is_deleted_when_the_least_intervals_have_passed() {
 /// What is counted when is seen from the queue's own reports: no setting makes a deletion early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_setting_makes_counts_believed_that_are_older_than_the_unbinding() {
-    for interval in [Duration::from_millis(1), Duration::from_hours(1)] {
+    let hour = Duration::from_hours(1); // data: a setting
+    for interval in [Duration::from_millis(1), hour] {
         let (world, plan) = World::about_to_delete(BEFORE).await;
         let wire = world.wire().await;
         let held = wire.hold("orders.delay.40m").await;

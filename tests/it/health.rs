@@ -152,6 +152,6 @@ async fn a_worker_that_stops_is_not_ready() {
     process.signal("TERM");
     until_not_ready(address, "broker: the worker is stopping").await;
     stall.rollback().await.unwrap();
-    let status = process.ended(std::time::Duration::from_mins(1)).await;
+    let status = process.ended().await;
     assert_eq!(status.code(), Some(0), "{}", process.log());
 }

@@ -148,7 +148,7 @@ async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked(
     world.until_closed(200).await;
     world.until_empty("orders.unpaid").await;
     process.signal("TERM");
-    let status = process.ended(std::time::Duration::from_mins(1)).await;
+    let status = process.ended().await;
     assert!(status.success(), "{}", process.log());
     assert!(process.log().contains("retried=0 parked=0"), "{}", process.log());
     world.parked(0).await;

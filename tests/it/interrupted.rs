@@ -1,6 +1,6 @@
 //! A change that is cut off after its first, its second, … step: the topology works, and another apply converges.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use lapin::BasicProperties;
@@ -10,7 +10,7 @@ use overdue::internals::{
     topology::Topology,
 };
 
-use crate::support::{Wire, World, until, wait::within};
+use crate::support::{Wire, World, until};
 
 /// The smallest one in which everything changes.
 const BEFORE: &str = r#"
@@ -19,9 +19,6 @@ delay.levels = ["100ms", "1s"]
 queues.type = "classic"
 timeout = [{ name = "unpaid", after = "1s" }]
 "#;
-
-/// Each apply waits until the counts have settled, and a score of them goes on at once.
-const CONVERGED: Duration = Duration::from_mins(2);
 
 /// Another queue type, 1 s is gone, 500 ms is new.
 fn after() -> String {
@@ -106,7 +103,7 @@ impl Cut {
         };
         let all = (self.sent.len(), 0, 0);
         let what = format!("all is done, cut off after {}", self.steps);
-        within(CONVERGED, &what, work, |seen| *seen == all).await;
+        until(&what, work, |seen| *seen == all).await;
         assert_eq!(found, self.sent, "cut off after {}", self.steps);
     }
 }

@@ -8,7 +8,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::support::{World, until};
+use crate::support::{World, until, wait::awaited};
 
 const NOTHING: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
@@ -38,9 +38,7 @@ async fn an_idle_connection_is_closed_by_the_client() {
     let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
     let management = Management::new(&address).unwrap();
     assert_eq!(management.policies().await.unwrap(), []);
-    let deadline = crate::support::wait::DEADLINE;
-    let end = tokio::time::timeout(deadline, seen_closed.recv()).await;
-    assert_eq!(end.expect("the idle connection is kept"), Some(0));
+    assert_eq!(awaited("the end of the idle connection", seen_closed.recv()).await, Some(0));
     // Until here: a client that is gone has no connections.
     drop(management);
 }

@@ -1,6 +1,6 @@
 //! Several nodes in one URL: those that are down, silent or refuse cost nothing but a moment.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use overdue::internals::{
     broker::{BrokerAddress, Link, Management},
@@ -9,6 +9,7 @@ use overdue::internals::{
         FailureKind, Store,
         orders::{ClosingPath, Effect},
     },
+    timing::Timing,
 };
 use tokio::net::TcpSocket;
 
@@ -207,14 +208,16 @@ async fn a_database_that_falls_silent_is_given_up() {
     store.ping().await.unwrap();
 }
 
-/// Longer than the time after which the server is asked whether it is there.
+/// Twice as long as the time after which the server is asked whether it is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_statement_of_a_server_that_answers_is_waited_for() {
     let world = World::new().await;
     let ids = [OrderId::parse(&world.orders("o", 1, 0).await[0]).unwrap()];
     let sql = "SELECT id AS order_id, 'already_final' AS outcome, due_at, now() AS decided_at
-               FROM orders, pg_sleep(4.5) WHERE id = ANY ($1) AND $2::text IS NOT NULL";
+               FROM orders, pg_sleep(1) WHERE id = ANY ($1) AND $2::text IS NOT NULL";
     let slow = Effect { sql: sql.to_owned(), ..Effect::close() };
-    let outcomes = world.store.run_effect(&slow, &ids, ClosingPath::Message).await.unwrap();
+    let timing = Timing { database_silence: Duration::from_millis(500), ..Timing::often() };
+    let store = world.store.clone().with_timing(timing.into());
+    let outcomes = store.run_effect(&slow, &ids, ClosingPath::Message).await.unwrap();
     assert_eq!(outcomes, [Outcome::AlreadyFinal]);
 }

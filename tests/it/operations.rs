@@ -1,6 +1,6 @@
 //! What docs/operations.md says is done while workers run: done here, on real services.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
@@ -116,7 +116,7 @@ async fn passwords_are_rotated_by_another_worker_without_an_outage() {
     publish(&world, "b").await;
     old.signal("TERM");
     publish(&world, "c").await;
-    let status = old.ended(Duration::from_mins(1)).await;
+    let status = old.ended().await;
     assert_eq!(status.code(), Some(0), "{}", old.log());
     users.delete_old(&world).await;
     publish(&world, "d").await;

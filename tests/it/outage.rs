@@ -72,7 +72,7 @@ impl Run {
         assert!(!process.log().contains("parked"), "{}", process.log());
         world.parked(0).await;
         process.signal("TERM");
-        let status = process.ended(std::time::Duration::from_mins(1)).await;
+        let status = process.ended().await;
         assert_eq!(status.code(), Some(0), "{}", process.log());
         let log = process.log();
         // Put back may be what the statements of a session before still hold.
@@ -216,7 +216,7 @@ async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
     world.until_closed(40).await;
     world.assert_invariants().await;
     process.signal("TERM");
-    let status = process.ended(std::time::Duration::from_mins(1)).await;
+    let status = process.ended().await;
     assert_eq!(status.code(), Some(0), "{}", process.log());
 }
 

@@ -1,7 +1,5 @@
 //! `overdue parked replay` and `drop`: replaying loses nothing, dropping leaves a record.
 
-use std::time::Duration;
-
 use lapin::{options::QueueDeclareOptions, types::FieldTable};
 
 use crate::support::{World, ids, messages::Parked, until};
@@ -109,7 +107,7 @@ async fn a_replay_that_is_asked_to_stop_says_what_it_has_done() {
     let mut replay = world.spawn(world.command(&["parked", "replay", "--yes", "--rate", "5"]));
     until("it has begun", async || wire.ready(&due).await, |n| *n >= 3).await;
     replay.signal("INT");
-    assert!(replay.ended(Duration::from_mins(1)).await.success());
+    assert!(replay.ended().await.success());
     assert!(replay.log().contains("stopped: what was not looked at stays"), "{}", replay.log());
     let sent = wire.ready(&due).await;
     all_back(&world, 300 - sent).await;
@@ -151,7 +149,7 @@ async fn two_replays_of_the_same_messages_publish_each_once() {
     let replay = || world.spawn(world.command(&["parked", "replay", "--yes", "--rate", "130"]));
     let mut ended = Vec::new();
     for mut process in [replay(), replay()] {
-        ended.push((process.ended(Duration::from_mins(1)).await.code(), process.log()));
+        ended.push((process.ended().await.code(), process.log()));
     }
     ended.sort();
     assert_eq!((ended[0].0, ended[1].0), (Some(0), Some(1)), "{ended:?}");

@@ -13,9 +13,8 @@ use overdue::internals::{
     timing::Timing,
     wire::Message,
 };
-use tokio::time::timeout;
 
-use crate::support::{Proxy, Wire, World, text, until};
+use crate::support::{Proxy, Wire, World, text, until, wait::awaited};
 
 fn message(exchange: &str, key: &str, id: &str) -> Message {
     Message {
@@ -139,13 +138,13 @@ async fn a_full_queue_refuses_and_the_others_are_confirmed() {
 async fn an_exchange_that_does_not_exist_is_an_error_and_no_hang() {
     let world = World::new().await;
     let publisher = world.publisher().await;
-    let confirm = timeout(Duration::from_mins(1), publisher.publish(message("no", "k", "m-1")));
-    let error = confirm.await.expect("an answer within a minute").unwrap_err();
+    let answer = publisher.publish(message("no", "k", "m-1"));
+    let error = awaited("the answer to a message to nowhere", answer).await.unwrap_err();
     assert!(matches!(error, PublishError::NoExchange { .. }), "{error:?}");
     assert!(error.to_string().contains("no exchange `no`"), "{error}");
     // The broker closed the channel: this publisher is done, and says so.
     let next = publisher.publish(message("orders.in", "100ms.unpaid", "m-2"));
-    let error = timeout(Duration::from_mins(1), next).await.unwrap().unwrap_err();
+    let error = awaited("the answer on a closed channel", next).await.unwrap_err();
     assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
     assert!(publisher.is_closed());
 }
@@ -156,8 +155,8 @@ async fn a_body_over_the_brokers_limit_is_an_error_and_no_hang() {
     let publisher = world.publisher().await;
     let mut large = message("orders.in", "100ms.unpaid", "m-1");
     large.body = vec![b'x'; 16 * 1024 * 1024 + 1];
-    let error = timeout(Duration::from_mins(1), publisher.publish(large)).await;
-    let error = error.expect("an answer within a minute").unwrap_err();
+    let answer = publisher.publish(large);
+    let error = awaited("the answer to a large message", answer).await.unwrap_err();
     assert!(error.to_string().contains("larger than"), "{error}");
 }
 

@@ -1,10 +1,10 @@
 //! Payment against closing: whoever commits first wins, stock is conserved, nothing deadlocks.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 
-use crate::support::{World, until};
+use crate::support::{World, until, wait::awaited};
 
 const PAY: &str = include_str!("../../sql/pay.sql");
 const CLOSE: &str = include_str!("../../sql/close.sql");
@@ -139,9 +139,8 @@ async fn closers_of_overlapping_batches_and_payers_never_deadlock() {
         })
     });
     let tasks: Vec<_> = closers.chain(payers).collect();
-    let settled =
-        tokio::time::timeout(Duration::from_mins(2), futures_util::future::join_all(tasks));
-    let settled: usize = settled.await.unwrap().into_iter().map(|done| done.unwrap()).sum();
+    let settled = awaited("everybody's answers", futures_util::future::join_all(tasks)).await;
+    let settled: usize = settled.into_iter().map(|done| done.unwrap()).sum();
     assert_eq!(settled, 400, "each order closed or paid by exactly one");
     world.assert_invariants().await;
 }

@@ -1,6 +1,6 @@
 //! `overdue rebuild` that is stopped, that loses its broker or its database, and that is not the only one.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
 use lapin::{options::QueueDeclareOptions, types::FieldTable};
 
@@ -34,7 +34,7 @@ async fn half_way(change: impl FnOnce(&mut Command)) -> Broken {
 impl Broken {
     /// Ends with `code`, says `what`, and the command that it prints publishes the rest.
     async fn goes_on(mut self, code: i32, what: &str) {
-        let ended = self.process.ended(Duration::from_mins(1)).await;
+        let ended = self.process.ended().await;
         let log = self.process.log();
         assert_eq!(ended.code(), Some(code), "{log}");
         assert!(log.contains(what), "{log}");
@@ -131,7 +131,7 @@ async fn two_rebuilds_at_once_and_orders_are_closed_meanwhile() {
     world.publish("200ms", &orders).await;
     world.until_closed(50).await;
     assert_eq!(worker.stop().await.parked, 0);
-    let ended = broken.process.ended(Duration::from_mins(1)).await;
+    let ended = broken.process.ended().await;
     assert_eq!(ended.code(), Some(0), "{}", broken.process.log());
     assert_eq!(taken(&broken.world, LAST_LEVEL).await, (set(broken.orders), ORDERS));
 }

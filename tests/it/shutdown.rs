@@ -41,7 +41,7 @@ async fn a_signal_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
         process.until_logged("stopping").await;
         assert!(process.is_running(), "it does not leave its batch alone");
         held.rollback().await.unwrap();
-        let status = process.ended(Duration::from_mins(2)).await;
+        let status = process.ended().await;
         assert_eq!(status.code(), Some(0), "{}", process.log());
 
         let closed = world.closed().await;
@@ -68,7 +68,7 @@ async fn a_drain_that_takes_longer_than_its_deadline_ends_with_1_and_loses_nothi
     let held = world.stall(&mut client, "o-0").await;
     let mut process = busy_worker(&world, "500ms").await;
     process.signal("TERM");
-    let status = process.ended(Duration::from_mins(1)).await;
+    let status = process.ended().await;
     assert_eq!(status.code(), Some(1), "{}", process.log());
     let log = process.log();
     assert!(log.contains("did not finish within 500ms (worker.drain)"), "{log}");
@@ -91,7 +91,7 @@ async fn a_second_signal_exits_at_once_with_130() {
     assert!(process.is_running());
     process.signal("TERM");
     // A long time before the end of its drain.
-    let status = process.ended(Duration::from_mins(1)).await;
+    let status = process.ended().await;
     assert_eq!(status.code(), Some(130), "{}", process.log());
     held.rollback().await.unwrap();
     let _next = world.worker();
@@ -109,7 +109,7 @@ async fn an_idle_worker_stops_at_once() {
         .await;
     process.signal("TERM");
     // A long time before the end of its drain.
-    let status = process.ended(Duration::from_mins(1)).await;
+    let status = process.ended().await;
     assert_eq!(status.code(), Some(0), "{}", process.log());
     assert!(process.log().contains("worker stopped"));
 }
@@ -140,7 +140,7 @@ async fn a_worker_whose_broker_or_database_is_away_stops_as_well() {
         process.until_logged(sign).await;
         assert!(process.is_running());
         process.signal("TERM");
-        let status = process.ended(Duration::from_mins(1)).await;
+        let status = process.ended().await;
         assert_eq!(status.code(), Some(0), "{}", process.log());
         away.pass();
     }
@@ -161,7 +161,7 @@ async fn a_roll_out_under_load_closes_every_order_once_and_none_late() {
         for worker in &mut workers {
             some_more_are_closed(&rolled).await;
             worker.signal("TERM");
-            let status = worker.ended(Duration::from_mins(1)).await;
+            let status = worker.ended().await;
             assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", worker.log());
             *worker = rolled.started(|_| {}).await;
         }

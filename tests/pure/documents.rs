@@ -81,6 +81,45 @@ fn tests_that_a_decision_names_exist() {
     assert!(named > 10, "only {named} tests are named");
 }
 
+/// The seconds that a line of code writes as a number: `from_mins(2)` has 120, `from_hours(24 * days)` has 86,400.
+fn written_seconds(line: &str) -> impl Iterator<Item = f64> {
+    const UNITS: [(&str, f64); 5] = [
+        ("from_millis(", 0.001),
+        ("from_secs(", 1.0),
+        ("from_secs_f64(", 1.0),
+        ("from_mins(", 60.0),
+        ("from_hours(", 3_600.0),
+    ];
+    UNITS.into_iter().flat_map(move |(unit, seconds)| {
+        let number = move |rest: &str| {
+            let end = rest.find(|sign: char| !sign.is_ascii_digit() && !"_.".contains(sign))?;
+            Some(rest[..end].replace('_', "").parse::<f64>().ok()? * seconds)
+        };
+        line.split(unit).skip(1).filter_map(number)
+    })
+}
+
+/// A test that waits gives up after `PATIENCE`, with what it waited for, and waits for no time of its own.
+#[test]
+fn tests_on_services_write_no_time_above_two_seconds() {
+    let mut found = Vec::new();
+    for file in ["support", "it", "cli", "chaos"]
+        .map(|tier| files(&format!("tests/{tier}"), &["rs"]))
+        .concat()
+    {
+        let text = read(&file);
+        let long =
+            text.lines().enumerate().filter(|(_, line)| written_seconds(line).any(|it| it > 2.0));
+        let long = long
+            .filter(|(_, line)| !line.contains("// data: ") && !line.contains("const PATIENCE:"));
+        found.extend(long.map(|(n, line)| format!("{}:{}: {}", name(&file), n + 1, line.trim())));
+    }
+    let advice = "wait for a state (`wait::until`, `wait::awaited`); what is no wait ends in `// data: ` and of what";
+    assert!(found.is_empty(), "{advice}:\n{}", found.join("\n"));
+    let seconds = |line| written_seconds(line).collect::<Vec<_>>();
+    assert_eq!(seconds("(from_millis(2_500), Duration::from_mins(2), from_secs(n))"), [2.5, 120.0]);
+}
+
 #[test]
 fn the_dependencies_in_the_readme_are_those_of_the_manifest() {
     let manifest: toml::Table = read(&root().join("Cargo.toml")).parse().expect("TOML");

@@ -7,13 +7,12 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
 };
 
 use serde_json::Value;
 use url::Url;
 
-use super::{World, until, wait};
+use super::{World, until, wait::PATIENCE};
 
 /// What a command printed, and how it ended.
 #[derive(Clone, Debug)]
@@ -70,9 +69,6 @@ pub fn overdue(arguments: &[&str]) -> Command {
 
 /// For `apply --wait`, which gives up where no count has fallen for some intervals: on a broker that is slow they come late.
 pub const LATE_COUNTS: (&str, &str) = ("OVERDUE_BROKER__STATISTICS_INTERVAL", "5s");
-
-/// No command of a test takes so long, on the slowest machine.
-const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Runs a command to its end.
 ///
@@ -247,11 +243,9 @@ impl WorkerProcess {
     }
 
     /// Waits until it has ended by itself.
-    pub async fn ended(&mut self, deadline: Duration) -> ExitStatus {
-        let log = self.log.clone();
+    pub async fn ended(&mut self) -> ExitStatus {
         let look = async || self.child.try_wait().unwrap();
-        let what = format!("the worker's end (log: {})", log.display());
-        wait::within(deadline, &what, look, Option::is_some).await.unwrap()
+        until("the end of the process", look, Option::is_some).await.unwrap()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the services are: what `docker/services.sh env` exports, or the same ports by default.
 
-use std::{env, sync::Arc, thread, time::Duration};
+use std::{env, sync::Arc, thread};
 
 use overdue::internals::{
     broker::{BrokerAddress, Management},
@@ -12,8 +12,7 @@ use overdue::internals::{
 use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
 
-/// After so long no answer will come, from a broker that was stopped for example; whoever waits for one asks again.
-const ANSWER: Duration = Duration::from_mins(1);
+use super::wait::PATIENCE;
 
 /// A broker and a database that tests may use.
 #[derive(Clone, Debug)]
@@ -237,7 +236,8 @@ impl Services {
 
 /// A client without the TLS roots of this machine: reading them takes longer than most tests.
 pub(super) fn http_client() -> reqwest::Client {
-    let client = reqwest::Client::builder().timeout(ANSWER).tls_certs_only([]);
+    // After so long no answer will come, from a broker that was stopped for example; whoever waits for one asks again.
+    let client = reqwest::Client::builder().timeout(PATIENCE / 5).tls_certs_only([]);
     client.build().unwrap()
 }
 

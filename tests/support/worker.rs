@@ -1,6 +1,6 @@
 //! A worker in the test's own process.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use overdue::internals::{
     broker::BrokerAddress,
@@ -12,7 +12,7 @@ use overdue::internals::{
 };
 use tokio::task::JoinHandle;
 
-use super::{World, until};
+use super::{World, until, wait::awaited};
 
 /// A worker that runs until it is stopped or dropped.
 pub struct RunningWorker {
@@ -26,10 +26,8 @@ impl RunningWorker {
     /// Asks it to stop and waits until it has; what it has done.
     pub async fn stop(mut self) -> Counts {
         self.stop.request();
-        let ended = tokio::time::timeout(Duration::from_secs(90), &mut self.task).await;
-        let ended =
-            ended.expect("the worker did not stop within 90 s").expect("the worker panicked");
-        ended.expect("the worker drains in time");
+        let ended = awaited("the worker's stop", &mut self.task).await;
+        ended.expect("the worker panicked").expect("the worker drains in time");
         self.counts()
     }
 

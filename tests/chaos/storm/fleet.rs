@@ -11,14 +11,12 @@ use std::{
 
 use tokio::{task::JoinHandle, time::Instant};
 
-use crate::support::wait::within;
+use crate::support::{until, wait::PATIENCE};
 
 /// How often it is looked whether one has ended.
 const LOOK: Duration = Duration::from_millis(100);
 /// Before one that ended by itself is started again.
 const RESTART: Duration = Duration::from_secs(1);
-/// From SIGTERM to the end: `worker.drain` and something for a busy machine.
-const DRAIN: Duration = Duration::from_mins(3);
 /// What a worker may end with that could not start: no service, no right.
 const MAY_NOT_START: [i32; 3] = [69, 77, 78];
 
@@ -86,7 +84,7 @@ impl Fleet {
     pub async fn until_ready(&self) {
         let ready = async || self.slots().iter().filter(|slot| slot.is_ready()).count();
         let count = self.slots().len();
-        within(DRAIN, "every worker is ready", ready, |ready| *ready == count).await;
+        until("every worker is ready", ready, |ready| *ready == count).await;
     }
 
     /// SIGKILL; another one is started.
@@ -113,13 +111,13 @@ impl Fleet {
         });
         let began = Instant::now();
         while self.with(victim, |slot| slot.generation) == generation {
-            if began.elapsed() > DRAIN {
+            if began.elapsed() > PATIENCE {
                 self.found.lock().unwrap().ends.push(format!(
-                    "worker {} was terminated and did not end within {DRAIN:?}",
+                    "worker {} was terminated and did not end within {PATIENCE:?}",
                     victim % self.slots().len()
                 ));
                 self.kill(victim);
-                return Err(format!("did not end within {DRAIN:?}"));
+                return Err(format!("did not end within {PATIENCE:?}"));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -140,7 +138,7 @@ impl Fleet {
                 .map(|slot| usize::from(!slot.has_ended(&mut found)))
                 .sum::<usize>()
         };
-        within(DRAIN, "every worker has ended", running, |running| *running == 0).await;
+        until("every worker has ended", running, |running| *running == 0).await;
         self.found.lock().unwrap().clone()
     }
 

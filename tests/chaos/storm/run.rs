@@ -21,13 +21,11 @@ use super::{
     strike::strike,
     watch::Watch,
 };
-use crate::support::{Services, orders::STOCK, overdue, text};
+use crate::support::{Services, orders::STOCK, overdue, text, until, wait::PATIENCE};
 
 const WORKERS: usize = 3;
 /// After so long the next strike comes all the same.
-const STALL: Duration = Duration::from_mins(1);
-/// After the storm, until the order service is done; and then how long nothing may become less of what is left.
-const AFTERMATH: Duration = Duration::from_mins(3);
+const STALL: Duration = Duration::from_mins(1); // data: of the storm
 /// What a storm is made of.
 pub struct Storm {
     /// The nodes of the broker, all with the same database.
@@ -60,7 +58,7 @@ impl Storm {
         service.start(self.orders_per_second);
         let strikes = self.strikes(&site, &fleet, &service, &watch).await;
         eprintln!("storm: over");
-        service.finish(AFTERMATH).await;
+        service.finish().await;
         settle(&site, &service).await;
         let found = fleet.finish().await;
         let mut evidence = evidence::gather(&site, &service).await;
@@ -97,8 +95,7 @@ impl Storm {
         watch: &Watch,
     ) -> Vec<Struck> {
         let (began, mut struck) = (Instant::now(), Vec::new());
-        // Some orders have to come due first.
-        sleep(Duration::from_secs(3)).await;
+        until("the first order closed", async || site.world.closed().await, |it| *it > 0).await;
         for Strike { pause, faults } in Schedule::new(self.seed, &self.kinds, self.longest_hold) {
             sleep(pause).await;
             let start = Instant::now();
@@ -174,7 +171,7 @@ fn start_workers(site: &Site, logs: &Path, sweep: &'static str) -> Fleet {
 /// Several times in a row: the broker's counts are a few seconds old.
 async fn settle(site: &Site, service: &Service) {
     let (mut least, mut since, mut settled) = (u64::MAX, Instant::now(), 0);
-    while settled < 4 && since.elapsed() < AFTERMATH {
+    while settled < 4 && since.elapsed() < PATIENCE {
         if let Some(rest) = evidence::unfinished(site, service).await {
             settled = if rest == 0 { settled + 1 } else { 0 };
             if rest < least {

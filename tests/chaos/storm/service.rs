@@ -30,9 +30,10 @@ use super::{
     judge::Expected,
     orders::{LEVELS_MS, Notice, Payment, Script},
 };
+use crate::support::wait::awaited;
 
 /// After so long a statement is given up; whether it was carried out is asked later.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(10); // data: of the order service
 /// Between two attempts.
 const AGAIN: Duration = Duration::from_millis(250);
 /// Statements at once.
@@ -101,18 +102,10 @@ impl Service {
     }
 
     /// Takes no more orders, and returns when everything about those it has is published and answered.
-    ///
-    /// # Panics
-    /// Not within `deadline`.
-    pub async fn finish(&self, deadline: Duration) {
+    pub async fn finish(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.lives.close();
-        let done = timeout(deadline, self.lives.wait()).await;
-        let left = self.lives.len();
-        assert!(
-            done.is_ok(),
-            "the order service is not done within {deadline:?}: {left} tasks left"
-        );
+        awaited("everything about every order published and answered", self.lives.wait()).await;
     }
 
     /// What it was answered about which order, as in `sql/invariants.sql`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use overdue::internals::store::{Connection, Store};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::error::DbError;
 
 use super::{
@@ -12,11 +12,8 @@ use super::{
     service::Service,
     site::Site,
 };
+use crate::support::{until, wait::PATIENCE};
 
-/// To take the locks, with everybody else after them.
-const LOCK: Duration = Duration::from_mins(1);
-/// To undo what can only be undone while the broker answers.
-const UNDO: Duration = Duration::from_mins(2);
 /// The five that half of all items are of (`sql/service_create.sql`).
 const STOCK: &str = "
     SELECT sku FROM stock WHERE sku IN ('-sku-0', '-sku-1', '-sku-2', '-sku-3', '-sku-4')
@@ -108,11 +105,9 @@ async fn broker_rights(site: &Site, hold: Duration) -> Result<(), String> {
     site.set_broker_rights(false).await?;
     let closed = site.close_worker_connections().await;
     sleep(hold).await;
-    let began = Instant::now();
-    while let Err(error) = site.set_broker_rights(true).await {
-        assert!(began.elapsed() < UNDO, "the workers' rights cannot be given back: {error}");
-        sleep(Duration::from_millis(500)).await;
-    }
+    // Only while the broker answers.
+    let give_back = async || site.set_broker_rights(true).await;
+    until("the workers' rights given back", give_back, Result::is_ok).await.unwrap();
     closed
 }
 
@@ -124,7 +119,7 @@ async fn locked(
     hold: Duration,
 ) -> Result<(), String> {
     let mut client = store.client().await.map_err(|error| error.to_string())?;
-    match timeout(LOCK + hold, lock(&mut client, sql, limit, hold)).await {
+    match timeout(PATIENCE, lock(&mut client, sql, limit, hold)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(format!("{error}: {:?}", error.as_db_error().map(DbError::message))),
         Err(_elapsed) => {
@@ -142,8 +137,8 @@ async fn lock(
     hold: Duration,
 ) -> Result<(), tokio_postgres::Error> {
     let transaction = client.transaction().await?;
-    // Its own patience: the sessions of this pool give up after five seconds for a lock, and after thirty in all.
-    let patience = "SET LOCAL lock_timeout = '1min'; SET LOCAL statement_timeout = '1min'";
+    // The sessions of this pool give up after five seconds for a lock, and after thirty in all.
+    let patience = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0";
     transaction.batch_execute(patience).await?;
     match limit.map(|limit| i64::try_from(limit).unwrap()) {
         Some(limit) => transaction.query(sql, &[&limit]).await?,

@@ -1,14 +1,11 @@
 //! Canaries through the real broker.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
 use serde_json::json;
 
 use super::{applied, empty};
 use crate::support::until;
-
-/// A worker that was asked to stop has stopped.
-const STOPPED: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_level_and_timeout_answers() {
@@ -107,7 +104,7 @@ async fn a_worker_acks_canaries() {
     };
     until("both canaries", async || worker.log(), settled).await;
     worker.signal("TERM");
-    assert!(worker.ended(STOPPED).await.success());
+    assert!(worker.ended().await.success());
     let log = worker.log();
     assert!(log.contains("parked=0") && log.contains("retried=0"), "{log}");
     for queue in ["orders.unpaid", "orders.unshipped", "orders.parked"] {

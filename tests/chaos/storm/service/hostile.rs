@@ -23,7 +23,7 @@ use crate::storm::{
 };
 
 /// After so long a message is published again.
-const CONFIRM: Duration = Duration::from_secs(10);
+const CONFIRM: Duration = Duration::from_secs(10); // data: of the order service
 /// Between two attempts.
 const AGAIN: Duration = Duration::from_millis(250);
 const ENTRY: &str = "orders.in";
