@@ -3,7 +3,14 @@
 use deadpool_postgres::Transaction;
 use overdue::internals::store::Connection;
 
-use crate::support::{World, until};
+use crate::support::{World, until, world::TOPOLOGY};
+
+/// Deliveries of one message; each worker that dies is one.
+const LIMIT: usize = 8;
+
+fn limited() -> String {
+    format!("{TOPOLOGY}\n[queues]\ndelivery_limit = {LIMIT}\n")
+}
 
 /// Every statement that closes one of these orders stops until the transaction ends.
 async fn stall<'a>(world: &World, client: &'a mut Connection, which: &str) -> Transaction<'a> {
@@ -23,17 +30,17 @@ async fn stall<'a>(world: &World, client: &'a mut Connection, which: &str) -> Tr
     transaction
 }
 
-/// Before, the broker parked all of them with the twenty-first connection that was lost.
+/// If all were prefetched each time, the broker would park all of them with the ninth connection that is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn good_messages_survive_twenty_five_workers_that_die_with_them() {
-    let world = World::new().await;
+async fn good_messages_survive_more_workers_that_die_with_them_than_the_limit() {
+    let world = World::of(&limited()).await;
     let wire = world.wire().await;
     let orders = world.orders("o", 100, 0).await;
     let mut client = world.store.client().await.unwrap();
     let stalled = stall(&world, &mut client, "%").await;
     wire.publish_all("orders.dlx", "30m.unpaid", &orders).await;
     let ready = async || wire.ready("orders.unpaid").await;
-    for _ in 0..25 {
+    for _ in 0..LIMIT + 3 {
         let mut process = world.started(|_| {}).await;
         let in_hand = async || {
             let alone = process.logged("one at a time") > 0;
@@ -57,7 +64,7 @@ async fn good_messages_survive_twenty_five_workers_that_die_with_them() {
 /// A message that ends each worker that takes it: killed here as soon as it is being closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_kills_its_workers_is_parked_alone() {
-    let world = World::new().await;
+    let world = World::of(&limited()).await;
     let wire = world.wire().await;
     let mut orders = world.orders("o", 100, 0).await;
     orders.splice(50..50, world.orders("culprit", 1, 0).await);
@@ -72,7 +79,7 @@ async fn a_message_that_kills_its_workers_is_parked_alone() {
         process.kill();
         world.terminate_waiting().await;
         deaths += 1;
-        assert!(deaths <= 30, "it is not parked");
+        assert!(deaths <= LIMIT + 3, "it is not parked");
         // Lost connections are found, and what was on them is back or parked.
         let left = async || {
             let left =
