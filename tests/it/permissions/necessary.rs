@@ -2,7 +2,7 @@
 //!
 //! What is taken is the list the expressions are made of, so a right that is printed is a right that is tested.
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, future::join_all, stream};
 use overdue::internals::{
     permissions::{Role, RoutingKeys, Tag},
     topology::{Topology, strategy::BeforeTimeout},
@@ -122,9 +122,8 @@ pub(crate) async fn assert_administrator_needs_all(services: Services, text: &st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn publisher_and_worker_break_without_any_one_of_their_rights() {
-    for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
-        assert_publisher_and_worker_need_all(Services::main(), text).await;
-    }
+    let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
+    join_all(texts.map(|text| assert_publisher_and_worker_need_all(Services::main(), text))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

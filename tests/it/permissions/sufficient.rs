@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::future::join_all;
 use overdue::internals::{
     permissions::{Role, definitions},
     topology::Topology,
@@ -56,7 +57,7 @@ pub(crate) async fn assert_the_administrator_can_work(services: Services, text: 
 
 /// With the rights that are printed for the first of them, through all others and back.
 pub(crate) async fn assert_strategies_can_change(services: Services, texts: &[String]) {
-    for first in texts {
+    let changes = texts.iter().map(async |first| {
         let world = World::bare(services.clone(), first).await;
         let user = login(&world, &role(&world.topology, "topology"), &request(&world)).await;
         let management = world.management_of(&user);
@@ -67,21 +68,20 @@ pub(crate) async fn assert_strategies_can_change(services: Services, texts: &[St
             assert_eq!(brought, Ok(()), "rights for\n{first}\nto\n{text}");
             drive::probe(&world, &user, &topology).await.unwrap();
         }
-    }
+    });
+    join_all(changes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everyone_can_work_with_the_rights_that_are_printed() {
-    for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
-        assert_everyone_can_work(Services::main(), text).await;
-    }
+    let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
+    join_all(texts.map(|text| assert_everyone_can_work(Services::main(), text))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_administrator_creates_replaces_deletes_and_unblocks() {
-    for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
-        assert_the_administrator_can_work(Services::main(), text).await;
-    }
+    let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
+    join_all(texts.map(|text| assert_the_administrator_can_work(Services::main(), text))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
