@@ -18,6 +18,16 @@ impl<T> Secret<T> {
     }
 }
 
+/// Whether an `@` comes behind what parsers take for the authority of a URL. Then something before it is probably a password
+/// with a `/`, `?` or `#`, and would be read as a host, a port or a path.
+pub(crate) fn has_late_at(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find(['/', '\\', '?', '#']).is_some_and(|end| rest[end..].contains('@'))
+}
+
+/// What to write in a URL instead.
+pub(crate) const ESCAPES: &str = "in user, password and path write %2F for `/`, %3F for `?`, %23 for `#` and %40 for `@`";
+
 impl<T> fmt::Debug for Secret<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")

@@ -31,7 +31,7 @@ mod tls_parameters;
 mod warm;
 pub(crate) mod watched;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error as _, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use deadpool::managed::{Pool, PoolError, QueueMode};
 use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
@@ -128,7 +128,7 @@ impl Store {
         connections: usize,
         more: &str,
     ) -> Result<Self, StoreError> {
-        let (url, parameters) = TlsParameters::take(url);
+        let (url, parameters) = TlsParameters::take(url)?;
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|error: tokio_postgres::Error| {
                 StoreError::Address(crate::text::error_chain(&error))
@@ -148,7 +148,9 @@ impl Store {
             .keepalives_interval(KEEPALIVE)
             .keepalives_retries(2);
         let address = address_of(&config);
-        let local = hosts(&config).all(|host| is_loopback(&host));
+        // Each `hostaddr` is where a host is in truth.
+        let local = hosts(&config).all(|host| is_loopback(&host))
+            && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
         let tls = parameters.tls(&mut config, local)?;
         let encryption = tls.as_ref().map_or(Encryption::None, |tls| tls.verification.into());
         let tls = match tls {
@@ -202,7 +204,7 @@ impl Store {
     async fn any_client(&self) -> Result<Connection, StoreError> {
         let address = || self.address.to_string();
         self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(source) => match tls::refusal(&source, tls::POSTGRESQL) {
+            PoolError::Backend(source) => match refusal(&source) {
                 Some(reason) => StoreError::Tls { address: address(), reason },
                 None => StoreError::Connect { address: address(), source },
             },
@@ -274,6 +276,17 @@ impl Store {
             source,
         })
     }
+}
+
+/// Why there is no TLS, where that is the failure.
+fn refusal(error: &tokio_postgres::Error) -> Option<String> {
+    // The client has no other name for it.
+    if error.source().is_some_and(|source| source.to_string() == "server does not support TLS") {
+        return Some(
+            "it offers none: set ssl = on there; for plain text write sslmode=disable into database.url".to_owned(),
+        );
+    }
+    tls::refusal(error, tls::POSTGRESQL)
 }
 
 fn manager(config: tokio_postgres::Config, tls: Option<MakeRustlsConnect>) -> Manager {

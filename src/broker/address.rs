@@ -6,7 +6,11 @@ use lapin::uri::{AMQPScheme, AMQPUri};
 use url::Url;
 
 use super::{host_list::each_host, tls_parameters::TlsParameters};
-use crate::{secret::Secret, timing::Timing, tls::Tls};
+use crate::{
+    secret::{ESCAPES, Secret, has_late_at},
+    timing::Timing,
+    tls::Tls,
+};
 
 /// Seconds between heartbeats: a dead peer is noticed within ten.
 const HEARTBEAT_SECONDS: u16 = 5;
@@ -54,6 +58,9 @@ impl BrokerAddress {
     pub fn parse(url: &str, management_url: Option<&str>) -> Result<Self, AddressError> {
         // The parser quotes the URL, and there may be a password in it.
         let unreadable = |reason: String| AddressError::Amqp(reason.replace(url, "<url>"));
+        if has_late_at(url) {
+            return Err(AddressError::Amqp(late_at()));
+        }
         let (url_of_tls, parameters) = TlsParameters::take(url);
         let mut nodes = Vec::new();
         for node in each_host(&url_of_tls) {
@@ -138,6 +145,9 @@ impl BrokerAddress {
 }
 
 fn management_nodes(text: &str) -> Result<(Vec<Url>, TlsParameters), AddressError> {
+    if has_late_at(text) {
+        return Err(AddressError::Management(late_at()));
+    }
     let (text, parameters) = TlsParameters::take(text);
     let mut nodes = Vec::new();
     for node in each_host(&text) {
@@ -148,6 +158,10 @@ fn management_nodes(text: &str) -> Result<(Vec<Url>, TlsParameters), AddressErro
         nodes.push(url);
     }
     Ok((nodes, parameters))
+}
+
+fn late_at() -> String {
+    format!("there is an `@` behind the host: {ESCAPES}")
 }
 
 fn derived_management(uri: &AMQPUri) -> Result<Url, AddressError> {

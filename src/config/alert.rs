@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{secret_url::SecretText, settings::within, template::Template};
-use crate::{condition::Condition, topology::level::Interval};
+use crate::{condition::Condition, secret::has_late_at, topology::level::Interval};
 
 /// Messages about what is wrong, to a webhook or by mail.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
@@ -93,7 +93,10 @@ impl AlertSettings {
         } else {
             ("", ["https", "http"])
         };
-        let url = Url::parse(text.ok_or("url is missing")?.expose().trim()).ok();
+        let text = text.ok_or("url is missing")?;
+        // A webhook may have one in its path.
+        let is_read = !(self.is_mail() && has_late_at(text.expose()));
+        let url = Url::parse(text.expose().trim()).ok().filter(|_| is_read);
         let url = url.filter(|url| schemes.contains(&url.scheme()) && url.has_host());
         url.ok_or_else(|| {
             let [usual, other] = schemes;

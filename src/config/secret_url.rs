@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use url::{Url, form_urlencoded};
 
-use crate::secret::Secret;
+use crate::secret::{Secret, has_late_at};
 
 /// Stands for the password where a URL is shown.
 const HIDDEN: &str = "***";
@@ -47,8 +47,12 @@ impl SecretUrl {
     }
 }
 
-/// `None` for a text that is not a URL: all of it may be a password.
+/// `None` for a text that is not a URL, or may be read in two ways: all of it may be a password.
 fn without_password(url: &str) -> Option<String> {
+    // A fragment is none to PostgreSQL's clients, but a part of the last value.
+    if has_late_at(url) || url.contains('#') {
+        return None;
+    }
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let begin = rest[..end].rfind('@').map_or(0, |at| at + 1);
@@ -65,12 +69,12 @@ fn without_password(url: &str) -> Option<String> {
     if url.password().is_some() {
         url.set_password(Some(HIDDEN)).ok()?;
     }
-    // PostgreSQL takes it as a parameter as well.
-    if url.query_pairs().any(|(key, _)| key == "password") {
-        let pairs = url.query_pairs();
-        let shown = pairs.map(|(key, value)| match &*key {
-            "password" => (key, HIDDEN.into()),
-            _ => (key, value),
+    // PostgreSQL takes it as a parameter as well, and that of a key.
+    let is_secret = |key: &str| matches!(key, "password" | "sslpassword");
+    if url.query_pairs().any(|(key, _)| is_secret(&key)) {
+        let shown = url.query_pairs().map(|(key, value)| {
+            let value = if is_secret(&key) { HIDDEN.into() } else { value };
+            (key, value)
         });
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(shown).finish();
         url.set_query(Some(&query));

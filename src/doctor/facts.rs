@@ -1,6 +1,6 @@
 //! What is known about broker, database and machine, as data.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::{
     diagnostic::Draft,
@@ -53,7 +53,8 @@ impl Facts {
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    matches!(host, "localhost" | "::1") || host.starts_with("127.") || host.starts_with('/')
+    let is_own = |address: IpAddr| address.is_loopback();
+    host == "localhost" || host.starts_with('/') || host.parse().is_ok_and(is_own)
 }
 
 /// What is known about this process and its machine.

@@ -5,7 +5,10 @@
 use tokio_postgres::config::SslMode;
 
 use super::StoreError;
-use crate::tls::{POSTGRESQL, Tls, Verification};
+use crate::{
+    secret::ESCAPES,
+    tls::{POSTGRESQL, Tls, Verification},
+};
 
 const MODES: &str = "disable, prefer, require, verify-ca or verify-full";
 
@@ -18,13 +21,23 @@ pub(super) struct TlsParameters {
 
 impl TlsParameters {
     /// Takes them out of a URL: the client that gets it does not know them.
-    pub(super) fn take(url: &str) -> (String, Self) {
-        let mut found = Self::default();
-        let Some((before, query)) = url.split_once('?').filter(|_| url.contains("://")) else {
-            return (url.to_owned(), found);
-        };
+    ///
+    /// # Errors
+    /// It is none, or two readers would not find the same in it.
+    pub(super) fn take(url: &str) -> Result<(String, Self), StoreError> {
+        let unreadable = |reason: &str| Err(StoreError::Address(reason.to_owned()));
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return unreadable("it does not begin with postgres://");
+        }
+        // The client takes everything up to the first `@` for user and password.
+        let begin = url.find('@').map_or(0, |at| at + 1);
+        let (hosts, query) = url[begin..].split_once('?').unwrap_or((&url[begin..], ""));
+        if hosts.contains('@') {
+            return unreadable(&format!("there is a second `@`: {ESCAPES}"));
+        }
+        let (before, mut found) = (&url[..begin + hosts.len()], Self::default());
         let mut others = Vec::new();
-        for parameter in query.split('&') {
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let pair = url::form_urlencoded::parse(parameter.as_bytes()).next();
             let Some((name, value)) = pair.map(|(name, value)| (name, value.into_owned())) else {
                 continue;
@@ -38,13 +51,13 @@ impl TlsParameters {
             }
         }
         let rest = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
-        (format!("{before}{rest}"), found)
+        Ok((format!("{before}{rest}"), found))
     }
 
     /// How TLS is done; `None` where it is not.
     ///
-    /// `prefer` (the default) and `require` check the certificate too, but for a host that is this machine and no CA
-    /// that is named: libpq would take any.
+    /// `prefer` and `require` check the certificate too, but for a host that is this machine and no CA that is named: libpq
+    /// would take any. Without a mode it is `require` for another machine: no plain text that nobody has asked for.
     pub(super) fn tls(
         self,
         config: &mut tokio_postgres::Config,
@@ -59,14 +72,22 @@ impl TlsParameters {
             };
             *file = Some(value.into());
         }
-        let unverified = local && tls.ca.is_none();
+        let checked =
+            if local && tls.ca.is_none() { Verification::Nothing } else { Verification::Full };
         let (mode, verification) = match self.mode.as_deref() {
             Some("disable") => (SslMode::Disable, Verification::Nothing),
-            None | Some("prefer") if unverified => (SslMode::Prefer, Verification::Nothing),
-            None | Some("prefer") => (SslMode::Prefer, Verification::Full),
-            Some("require") if unverified => (SslMode::Require, Verification::Nothing),
-            Some("require" | "verify-full") => (SslMode::Require, Verification::Full),
-            Some("verify-ca") => (SslMode::Require, Verification::Chain),
+            Some("prefer") => (SslMode::Prefer, checked),
+            None if local => (SslMode::Prefer, checked),
+            None | Some("require") => (SslMode::Require, checked),
+            Some("verify-full") => (SslMode::Require, Verification::Full),
+            Some("verify-ca") if tls.ca.is_some() => (SslMode::Require, Verification::Chain),
+            Some("verify-ca") => {
+                return Err(StoreError::Address(
+                    "sslmode=verify-ca takes any certificate of the CAs that are trusted, and those of the machine sign \
+                     for everybody: name a CA of your own with sslrootcert, or write verify-full"
+                        .to_owned(),
+                ));
+            }
             Some(other) => {
                 return Err(StoreError::Address(format!(
                     "sslmode is `{other}`: it can be {MODES}"

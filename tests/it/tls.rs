@@ -5,6 +5,11 @@ use overdue::internals::{
     store::Store,
 };
 
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
 use crate::support::{
     Services, World,
     process::finish,
@@ -160,8 +165,52 @@ async fn database() {
         let refused = asks("sslmode=verify-full").await.unwrap_err();
         assert!(refused.contains("no TLS connection to PostgreSQL at localhost"), "{refused}");
     }
-    let refused = Store::new("postgres://u@h/d?sslmode=strict", "public", 2).unwrap_err();
-    assert!(refused.to_string().contains("sslmode is `strict`: it can be disable"), "{refused}");
+    for (url, said) in [
+        ("postgres://u@h/d?sslmode=strict", "sslmode is `strict`: it can be disable"),
+        ("postgres://u@h/d?sslmode=verify-ca", "name a CA of your own with sslrootcert"),
+        ("postgres://u@localhost/d?sslmode=verify-ca", "name a CA of your own with sslrootcert"),
+        ("host=h user=u sslmode=verify-full", "it does not begin with postgres://"),
+    ] {
+        let refused = Store::new(url, "public", 2).unwrap_err();
+        assert!(refused.to_string().contains(said), "{refused}");
+    }
+}
+
+/// Somebody in the middle says that PostgreSQL has no TLS: nothing follows in plain text where that is not written, no user
+/// and no password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_plain_text_that_nobody_has_asked_for() {
+    let asks = async |credentials: &str, host: &str, parameters: &str| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("postgres://{credentials}@{host}:{port}/d?hostaddr=127.0.0.1{parameters}");
+        let store = Store::new(&url, "public", 2).unwrap();
+        let middle = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 8];
+            stream.read_exact(&mut request).await.unwrap();
+            // SSLRequest; with another answer than `S` the client decides.
+            assert_eq!(request[4..], [0x04, 0xD2, 0x16, 0x2F]);
+            stream.write_all(b"N").await.unwrap();
+            stream.read(&mut [0; 64]).await.unwrap_or(0)
+        };
+        tokio::join!(async { store.ping().await.unwrap_err().to_string() }, middle)
+    };
+    for (credentials, host, parameters) in [
+        ("u:p", "db.example.com", ""),
+        ("u:p", "127.db.example.com", ""),
+        ("u:p", "db.example.com", "&sslmode=require"),
+        ("u:a?b", "db.example.com", "&sslmode=require"),
+        ("u:p", "localhost", "&sslmode=require"),
+        ("u:a?b", "localhost", "&sslmode=require"),
+    ] {
+        let (refused, bytes) = asks(credentials, host, parameters).await;
+        assert_eq!(bytes, 0, "{credentials} {host} {parameters}: {refused}");
+        assert!(refused.contains("it offers none: set ssl = on there"), "{refused}");
+    }
+    for (host, parameters) in [("localhost", ""), ("db.example.com", "&sslmode=prefer")] {
+        assert!(asks("u:p", host, parameters).await.1 > 0, "{host} {parameters}");
+    }
 }
 
 /// The whole program over TLS, and what `doctor` says of it.

@@ -56,6 +56,41 @@ fn settings_are_shown_without_their_passwords() {
     }
 }
 
+/// To one parser the password of these ends where it has a `/`, to another at the `@`.
+#[test]
+fn a_password_is_not_shown_whatever_is_in_it() {
+    for begin in ["", "12", "x"] {
+        for special in ["/", "?", "#", "@", "\\", "/?#@", ":", "%2F"] {
+            for (scheme, end) in [
+                ("postgres", "@database/shop"),
+                ("postgres", "@one:5432,two/shop?sslmode=require"),
+                ("amqp", "@broker/%2f"),
+                ("http", "@broker:15672"),
+            ] {
+                let url = format!("{scheme}://worker:{begin}{special}{PASSWORD}{end}");
+                let url = SecretUrl::from(url);
+                assert!(url.has_password(), "{}", url.expose());
+                assert_hidden(&serde_json::to_string(&url).unwrap());
+            }
+        }
+    }
+    for query in ["sslpassword=", "password=a%23", "password=a#", "password=a@", "a=b&p%61ssword="] {
+        let url = SecretUrl::from(format!("postgres://worker@database/shop?{query}{PASSWORD}"));
+        assert!(url.has_password(), "{}", url.expose());
+        assert_hidden(&serde_json::to_string(&url).unwrap());
+    }
+}
+
+/// They log in, as they do with the client alone.
+#[test]
+fn passwords_that_the_client_of_postgresql_takes_are_taken() {
+    for password in ["/s3cret", "12?s3cret", "#s3cret", "12/s3cret?sslmode=disable&a=b"] {
+        let url = format!("postgres://worker:{password}@database/shop?sslmode=require");
+        let store = Store::new(&url, "public", 2).unwrap();
+        assert_eq!(store.address(), "database:5432 database `shop`");
+    }
+}
+
 #[test]
 fn no_error_about_an_address_quotes_its_password() {
     let broker = |url: &str, management: Option<&str>| {
@@ -73,6 +108,14 @@ fn no_error_about_an_address_quotes_its_password() {
         (good.to_owned(), Some(format!("worker:{PASSWORD}@broker"))),
         (good.to_owned(), Some(format!("http://worker:{PASSWORD}@broker:port"))),
         (good.to_owned(), Some(format!("http://worker:{PASSWORD}@"))),
+        // Read as they stand, these are a virtual host, a port or a path.
+        (format!("amqp://worker:/{PASSWORD}@broker/%2f"), None),
+        (format!("amqp://worker:12/{PASSWORD}@broker/%2f"), None),
+        (format!("amqp://worker:12?{PASSWORD}@broker/%2f"), None),
+        (format!("amqp://worker:#{PASSWORD}@broker/%2f"), None),
+        (good.to_owned(), Some(format!("http://worker:/{PASSWORD}@broker"))),
+        (good.to_owned(), Some(format!("http://worker:12?{PASSWORD}@broker"))),
+        (good.to_owned(), Some(format!("http://worker:\\{PASSWORD}@broker"))),
     ] {
         let error = broker(&url, management.as_deref());
         assert_hidden(&format!("{error} {error:?}"));
@@ -83,6 +126,8 @@ fn no_error_about_an_address_quotes_its_password() {
         format!("postgres://worker:{PASSWORD}@database/shop?ssl={PASSWORD}"),
         format!("host=database password={PASSWORD} port=none"),
         format!("password='{PASSWORD}"),
+        format!("postgres://worker:pass@{PASSWORD}@database/shop"),
+        format!("postgres://worker@database/shop?sslpassword={PASSWORD}"),
     ] {
         let error = Store::new(&url, "public", 2).expect_err("not a database URL");
         assert_hidden(&format!("{error} {error:?}"));

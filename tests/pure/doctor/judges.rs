@@ -94,7 +94,9 @@ fn tls_is_wanted_where_the_wire_leaves_the_machine() {
         ("127.0.0.1", true),
         ("[::1]", true),
         ("/run/postgresql", true),
+        ("127.8.9.10", true),
         ("10.127.0.1", false),
+        ("127.db.example.com", false),
         ("mq.example", false),
     ] {
         assert_eq!(is_loopback(host), here, "{host}");
