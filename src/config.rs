@@ -1,6 +1,7 @@
 //! Settings in layers: defaults < `overdue.toml` < environment (`OVERDUE_…`, `__` between parts) < flags.
 
 mod alert;
+mod files;
 mod layers;
 mod secret_url;
 mod settings;

@@ -81,6 +81,7 @@ pub const CHECKS: &[Check] = &[
     check(DATABASE, "schedule", database::notices),
     check(MACHINE, "open-files", machine::open_files),
     check(MACHINE, "cores", machine::cores),
+    check(MACHINE, "secret-files", machine::secret_files),
 ];
 
 /// Every check with what it says.

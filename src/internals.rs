@@ -57,9 +57,9 @@ pub mod doctor {
         CHECKS, diagnose,
         effect_plan::{EffectPlan, RowLocks, Scan},
         facts::{
-            Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts, Gap,
-            MachineFacts, Outbox, Overview, Permission, RefusedName, Replicas, Scheduled, Server,
-            Session, Skew, Sweep, Table, is_loopback,
+            Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, ExposedFile,
+            Facts, Gap, MachineFacts, Outbox, Overview, Permission, RefusedName, Replicas,
+            Scheduled, Server, Session, Skew, Sweep, Table, is_loopback,
         },
     };
     pub mod broker {

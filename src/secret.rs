@@ -26,7 +26,8 @@ pub(crate) fn has_late_at(url: &str) -> bool {
 }
 
 /// What to write in a URL instead.
-pub(crate) const ESCAPES: &str = "in user, password and path write %2F for `/`, %3F for `?`, %23 for `#` and %40 for `@`";
+pub(crate) const ESCAPES: &str =
+    "in user, password and path write %2F for `/`, %3F for `?`, %23 for `#` and %40 for `@`";
 
 impl<T> fmt::Debug for Secret<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

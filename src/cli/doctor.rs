@@ -86,7 +86,7 @@ async fn facts(settings: &Settings) -> Facts {
         dead_letter_slots: settings.broker.dead_letter_slots,
         broker,
         database,
-        machine: machine(),
+        machine: machine(settings),
         alerts: Vec::new(),
     }
 }
@@ -132,10 +132,12 @@ fn effects(settings: &Settings, topology: Option<&Topology>) -> Vec<(String, Ask
     effects.into_iter().collect()
 }
 
-fn machine() -> MachineFacts {
+fn machine(settings: &Settings) -> MachineFacts {
     MachineFacts {
         open_files: open_files(),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
+        secret_files: settings.files.secret.len(),
+        exposed_files: settings.files.exposed(),
     }
 }
 

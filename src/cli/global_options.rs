@@ -51,6 +51,7 @@ impl Global {
             broker_url: broker.read()?,
             management_url: management.read()?,
             database_url: database.read()?,
+            files: self.urls().iter().filter_map(|url| url.file.map(Path::to_owned)).collect(),
         };
         Ok(Settings::load(self.config.as_deref(), &flags)?)
     }

@@ -3,6 +3,7 @@
 use std::{
     fs::OpenOptions,
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -53,5 +54,11 @@ impl Init {
 
 /// Also where somebody else has made the file meanwhile, nothing is overwritten.
 fn write_new(path: &Path, content: &str) -> io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content.as_bytes())
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    if path.ends_with("overdue.toml") {
+        // Passwords come into it.
+        options.mode(0o600);
+    }
+    options.open(path)?.write_all(content.as_bytes())
 }

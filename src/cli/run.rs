@@ -18,8 +18,9 @@ use crate::{
     condition::{self, Facts},
     config::{AlertSettings, Listen, Settings},
     decisions::readiness::ReadyCondition,
+    doctor::facts::ExposedFile,
     listen::{self, Page},
-    telemetry::{labels, metrics, observed},
+    telemetry::{self, labels, metrics, observed},
     worker::{self, Worker, health::Health, watch},
 };
 pub(super) use prepare::{Declaring, prepare};
@@ -38,6 +39,10 @@ pub(super) struct Run {
 impl Run {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
+        telemetry::starting(settings.files.settings.as_deref());
+        for ExposedFile { path, mode, .. } in settings.files.exposed() {
+            telemetry::file_exposed(&path, mode);
+        }
         let services = Services::open(settings)?;
         let alerts = alerts(&settings.alert, &services.topology.name)?;
         let worker = Arc::new(prepare(settings, services, declaring).await?);

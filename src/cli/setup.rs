@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use clap::Args;
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::{
     exit::{self, Failure},
@@ -177,6 +178,13 @@ fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {
     })
 }
 
+#[derive(Serialize)]
+struct Shown<'a> {
+    settings_file: Option<String>,
+    #[serde(flatten)]
+    settings: &'a Settings,
+}
+
 /// Show the settings in effect, without passwords: as TOML, or as JSON
 #[derive(Debug, Args)]
 pub(super) struct Config {
@@ -186,8 +194,13 @@ pub(super) struct Config {
 
 impl Config {
     pub(super) fn run(&self, settings: &Settings) -> Result<(), Failure> {
+        let file = settings.files.settings.as_ref().map(|path| path.display().to_string());
         if self.output.is_json() {
-            return print_json(settings);
+            return print_json(&Shown { settings_file: file, settings });
+        }
+        match &file {
+            Some(file) => print(format!("# settings file: {file}"))?,
+            None => print("# no settings file")?,
         }
         let text = toml::to_string(settings).map_err(|error| Failure::failed(error.to_string()))?;
         print(text.trim_end())

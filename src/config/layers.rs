@@ -19,6 +19,8 @@ use toml::{Table, Value};
 
 use super::{
     alert,
+    files::{SettingsFiles, distrusted},
+    secret_url::SecretUrl,
     settings::{Flags, Settings, schema},
 };
 use crate::{
@@ -43,6 +45,17 @@ pub enum SettingsError {
         path: PathBuf,
         /// What the operating system says.
         error: std::io::Error,
+    },
+    /// The file was found, not named, and is somebody else's.
+    #[error(
+        "the settings file {0} is not used: {reason}. Look at it; then name it with --config {0}, or another one",
+        path.display()
+    )]
+    Distrusted {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        reason: String,
     },
     /// What cannot be used, each with its file and line, its variable or its flag.
     #[error("{} in the settings\n{}", counted(.0.len(), "mistake"), .0.join("\n"))]
@@ -76,7 +89,7 @@ impl Settings {
         let layers = Figment::from(file.layer(document.read().map_err(broken)?))
             .merge(environment.layer())
             .merge(flags.layer());
-        let settings: Self =
+        let mut settings: Self =
             layers.extract().map_err(|Error { path, metadata, kind, .. }| {
                 let message = match kind {
                     Kind::Message(message) => message,
@@ -89,7 +102,38 @@ impl Settings {
         let placed =
             rules.map(|(path, what)| place(&path, layers.find_metadata(&path.join(".")), what));
         none(placed.collect())?;
+        let in_file = |key: &str| {
+            let source = layers.find_metadata(key).and_then(|it| it.source.as_ref());
+            matches!(source, Some(Source::File(_)))
+        };
+        settings.files = settings.files_read(file.path, in_file, &flags.files);
         Ok(settings)
+    }
+
+    /// `in_file` says whether a key is from `file`.
+    fn files_read(
+        &self,
+        file: PathBuf,
+        in_file: impl Fn(&str) -> bool,
+        of_flags: &[PathBuf],
+    ) -> SettingsFiles {
+        let Self { broker, database, alert, .. } = self;
+        let urls = [
+            ("broker.url", Some(&broker.url)),
+            ("broker.management_url", broker.management_url.as_ref()),
+            ("database.url", Some(&database.url)),
+        ];
+        let urls = urls.into_iter().filter_map(|(key, url)| Some((key, url?)));
+        let holds_a_secret = urls.clone().any(|(key, url)| url.has_password() && in_file(key))
+            || alert.iter().any(|alert| alert.url.is_some() || alert.body.is_some());
+        let keys = urls.filter_map(|(_, url)| SecretUrl::key_file(url));
+        let of_alerts = alert.iter().flat_map(|alert| [&alert.url_file, &alert.body_file]);
+        let secret = holds_a_secret.then(|| file.clone()).into_iter();
+        let secret = secret.chain(of_flags.iter().cloned()).chain(keys);
+        SettingsFiles {
+            secret: secret.chain(of_alerts.flatten().cloned()).collect(),
+            settings: Some(file).filter(|file| !file.as_os_str().is_empty()),
+        }
     }
 }
 
@@ -140,10 +184,7 @@ impl SettingsFile {
         let path = match named {
             Some(path) if !path.is_file() => return Err(SettingsError::NoFile(path.to_owned())),
             Some(path) => Some(path.to_owned()),
-            None => env::current_dir().ok().and_then(|folder| {
-                let files = folder.ancestors().map(|folder| folder.join(SETTINGS_FILE));
-                files.into_iter().find(|path| path.is_file())
-            }),
+            None => found()?,
         };
         let Some(path) = path else { return Ok(Self::default()) };
         match fs::read_to_string(&path) {
@@ -164,6 +205,17 @@ impl SettingsFile {
         let (text, span) = without_values(&self.text, &mistake.span);
         let title = Level::ERROR.primary_title(mistake.message.as_str());
         picture((&self.path.display().to_string(), &text), span, title, &mistake.help)
+    }
+}
+
+/// The file in this folder, or in the nearest above it.
+fn found() -> Result<Option<PathBuf>, SettingsError> {
+    let Ok(folder) = env::current_dir() else { return Ok(None) };
+    let mut files = folder.ancestors().map(|folder| folder.join(SETTINGS_FILE));
+    let Some(path) = files.find(|path| path.is_file()) else { return Ok(None) };
+    match distrusted(&path) {
+        None => Ok(Some(path)),
+        Some(reason) => Err(SettingsError::Distrusted { path, reason }),
     }
 }
 
@@ -319,7 +371,7 @@ fn one_underscore(schema: &Json, name: &str, word: &str) -> Option<String> {
 
 impl Flags {
     fn layer(&self) -> Layer {
-        let Self { topology, broker_url, management_url, database_url } = self;
+        let Self { topology, broker_url, management_url, database_url, .. } = self;
         let mut table = Table::new();
         if let Some(path) = topology {
             table.insert("topology".to_owned(), path.display().to_string().into());

@@ -1,6 +1,8 @@
 //! Secrets among the settings: a URL with or without a password in it, and a text that is a secret as a whole. Shown they are
 //! `***`, so what is shown cannot be read back; defaults never pass through it.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use url::{Url, form_urlencoded};
@@ -44,6 +46,16 @@ impl SecretUrl {
     pub fn has_password(&self) -> bool {
         let shown = without_password(self.expose());
         shown.is_none_or(|shown| shown.contains(HIDDEN))
+    }
+}
+
+impl SecretUrl {
+    /// The file with our key that it names for TLS.
+    pub(super) fn key_file(&self) -> Option<PathBuf> {
+        let (_, query) = self.expose().rsplit_once('?')?;
+        let mut parameters = form_urlencoded::parse(query.as_bytes());
+        let key = parameters.find(|(name, _)| matches!(&**name, "keyfile" | "sslkey"));
+        key.map(|(_, file)| file.into_owned().into())
     }
 }
 

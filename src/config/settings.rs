@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value as Json;
 
-use super::{alert::AlertSettings, secret_url::SecretUrl};
+use super::{alert::AlertSettings, files::SettingsFiles, secret_url::SecretUrl};
 use crate::{
     document::{self, quoted},
     topology::level::Interval,
@@ -43,6 +43,9 @@ pub struct Settings {
     /// Messages about what is wrong, to a webhook or by mail.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alert: Vec<AlertSettings>,
+    /// Where all this was read.
+    #[serde(skip)]
+    pub files: SettingsFiles,
 }
 
 impl Default for Settings {
@@ -57,6 +60,7 @@ impl Default for Settings {
             effects: BTreeMap::new(),
             log: LogSettings::default(),
             alert: Vec::new(),
+            files: SettingsFiles::default(),
         }
     }
 }
@@ -349,4 +353,6 @@ pub struct Flags {
     pub management_url: Option<SecretUrl>,
     /// `--database-url`
     pub database_url: Option<SecretUrl>,
+    /// The files that URLs were read from.
+    pub files: Vec<PathBuf>,
 }

@@ -64,6 +64,21 @@ pub struct MachineFacts {
     pub open_files: Asked<u64>,
     /// Cores it may use.
     pub cores: usize,
+    /// How many files of the settings hold a password or a key.
+    pub secret_files: usize,
+    /// Those of them that are open to others.
+    pub exposed_files: Vec<ExposedFile>,
+}
+
+/// A file with a password or a key that others can read or write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExposedFile {
+    /// The file.
+    pub path: String,
+    /// Its permissions.
+    pub mode: u32,
+    /// Those that it may have.
+    pub enough: u32,
 }
 
 /// An answer, or why there is none.

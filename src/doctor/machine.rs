@@ -1,8 +1,11 @@
 //! This process and its machine, and the clocks: the database decides what is due, order services say when, people
 //! compare logs.
 
-use super::facts::{Facts, Gap, Skew, known};
-use crate::diagnostic::Draft;
+use super::facts::{Facts, Gap, MachineFacts, Skew, known};
+use crate::{
+    diagnostic::Draft,
+    text::{counted, quote},
+};
 
 /// A worker needs a few dozen; what is below this is a limit somebody set too low.
 const FILES: u64 = 1_024;
@@ -37,6 +40,21 @@ pub fn judge_cores(cores: usize) -> Draft {
         }
         many => Draft::ok(many.to_string()),
     }
+}
+
+/// Are the files with passwords and keys closed to others?
+pub(crate) fn secret_files(facts: &Facts) -> Draft {
+    let MachineFacts { secret_files, exposed_files, .. } = &facts.machine;
+    if exposed_files.is_empty() {
+        let files = counted(*secret_files, "file");
+        return Draft::ok(format!("{files} with a password or a key, closed to others"));
+    }
+    let said = exposed_files.iter().map(|file| format!("{} ({:04o})", file.path, file.mode));
+    let fix = exposed_files.iter().map(|it| format!("chmod {:o} {}", it.enough, quote(&it.path)));
+    Draft::warning(
+        format!("others can read or write {}", said.collect::<Vec<_>>().join(", ")),
+        fix.collect::<Vec<_>>().join("; "),
+    )
 }
 
 /// More is worth a look.

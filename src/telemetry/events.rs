@@ -1,7 +1,7 @@
 //! Every event, by name: a message for people, fields for queries, the unit in the field's name. What can be counted is counted
 //! as well, so that log and metric are about the same things.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use tracing::{debug, error, info, warn};
 
@@ -15,6 +15,21 @@ use crate::order::{FinalStates, Outcome};
 /// Durations as fields of a log line.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The first line of a worker.
+pub(crate) fn starting(settings: Option<&Path>) {
+    let settings = settings.map_or("none".into(), |path| path.display().to_string());
+    info!(version = env!("CARGO_PKG_VERSION"), settings_file = settings, "starting");
+}
+
+pub(crate) fn file_exposed(file: &str, mode: u32) {
+    let mode = format!("{mode:04o}");
+    warn!(
+        file,
+        mode,
+        "others can read or write this file, and it holds a password or a key: see `overdue doctor`"
+    );
 }
 
 pub(crate) fn worker_ready(queues: &[String], broker: &str, database: &str) {

@@ -1,5 +1,10 @@
 //! Settings: layers, mistakes, and passwords that are not shown.
 
+use std::{
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt as _, chown},
+};
+
 use crate::support::{Folder, Run, process::finish};
 
 const TOPOLOGY: &str = include_str!("../../topology.toml");
@@ -175,7 +180,8 @@ fn what_config_shows_can_be_used_as_a_settings_file() {
     let folder = Folder::with(&[]);
     let defaults = folder.run(&["config"], &[]).stdout;
     let again = Folder::with(&[("overdue.toml", &defaults.replace("***", "guest"))]);
-    assert_eq!(again.run(&["config"], &[]).stdout, defaults);
+    let settings = |text: &str| text.lines().skip(1).collect::<Vec<_>>().join("\n");
+    assert_eq!(settings(&again.run(&["config"], &[]).stdout), settings(&defaults));
 }
 
 #[test]
@@ -243,4 +249,86 @@ fn a_settings_file_in_a_folder_above_is_read() {
     command.current_dir(folder.path("services/orders"));
     let run = finish(command, None);
     assert!(run.stdout.contains("batch_size = 7"), "{run}");
+    let file = folder.path("overdue.toml").canonicalize().unwrap().display().to_string();
+    assert_eq!(run.stdout.lines().next(), Some(&*format!("# settings file: {file}")), "{run}");
+    let mut command = folder.command(&["config", "-o", "json"]);
+    command.current_dir(folder.path("services/orders"));
+    assert_eq!(finish(command, None).json()["settings_file"], *file);
+    let none = Folder::with(&[]).run(&["config"], &[]);
+    assert_eq!(none.stdout.lines().next(), Some("# no settings file"), "{none}");
+}
+
+/// As in /tmp, where anybody can lay one.
+#[test]
+fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
+    let folder = Folder::with(&[("overdue.toml", "[database]\nsearch_path = \"mallory\"\n")]);
+    let file = folder.path("overdue.toml").canonicalize().unwrap();
+    std::fs::create_dir(folder.path("work")).unwrap();
+    let run = |arguments: &[&str], from: &str| {
+        let mut command = folder.command(arguments);
+        command.current_dir(folder.path(from));
+        finish(command, None)
+    };
+    let mode = |mode| std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+    let refused = |reason: &str| {
+        let name = file.display();
+        for from in ["work", "."] {
+            let config = run(&["config"], from);
+            assert_eq!(config.code, Some(78), "{config}");
+            let said = format!(
+                "the settings file {name} is not used: {reason}. Look at it; then name it with --config {name}, or another one"
+            );
+            assert!(config.stderr.contains(&said), "{config}");
+            assert!(!config.to_string().contains("mallory"), "{config}");
+        }
+        let named = run(&["--config", &file.display().to_string(), "config"], "work");
+        assert!(named.stdout.contains("search_path = \"mallory\""), "{named}");
+    };
+    mode(0o666);
+    refused("everybody can write it");
+    mode(0o664);
+    assert_eq!(run(&["config"], "work").code, Some(0));
+    // Only root can give a file away.
+    if chown(&file, Some(4_711), None).is_ok() {
+        refused("it belongs to user 4711, who is neither you nor root");
+    }
+}
+
+#[test]
+fn files_with_secrets_that_others_can_read_are_reported() {
+    let file = "[broker]\nurl = \"amqp://u:s3cret@127.0.0.1:1\"\n[[alert]]\nname = \"a\"\nurl_file = \"hook.url\"\n";
+    let database = "postgres://u:s3cret@127.0.0.1:1/x?sslkey=client.key";
+    let folder = Folder::with(&[
+        ("overdue.toml", file),
+        ("hook.url", "http://127.0.0.1:1/s3cret"),
+        ("client.key", ""),
+        ("topology.toml", TOPOLOGY),
+    ]);
+    let says = |open: &[(&str, u32)]| {
+        for name in ["overdue.toml", "hook.url", "client.key"] {
+            let mode = open.iter().find(|(it, _)| *it == name).map_or(0o600, |(_, mode)| *mode);
+            std::fs::set_permissions(folder.path(name), Permissions::from_mode(mode)).unwrap();
+        }
+        let environment = [("OVERDUE_DATABASE__URL", database)];
+        let doctor = folder.run(&["doctor", "-o", "json"], &environment).json();
+        let checks = doctor["checks"].as_array().unwrap();
+        let check = checks.iter().find(|it| it["rule"] == "secret-files").unwrap().clone();
+        let worker = folder.run(&["run"], &environment).stderr;
+        let file = folder.path("overdue.toml").canonicalize().unwrap().display().to_string();
+        let first = worker.lines().next().unwrap_or_default();
+        assert!(first.contains("starting") && first.contains(&file), "{worker}");
+        assert_eq!(worker.matches("others can read or write this file").count(), open.len());
+        [check["message"].clone(), check["fix"].clone()]
+            .map(|it| it.as_str().unwrap_or_default().to_owned())
+    };
+    let [closed, _] = says(&[]);
+    assert_eq!(closed, "3 files with a password or a key, closed to others");
+    let root_may_share = [("overdue.toml", 0o644), ("client.key", 0o604)];
+    let [open, fix] = says(&root_may_share);
+    assert!(
+        open.starts_with("others can read or write ") && open.contains("overdue.toml (0644), "),
+        "{open}"
+    );
+    assert!(open.contains("client.key (0604)"), "{open}");
+    assert!(fix.starts_with("chmod 6") && fix.contains("; chmod 600 client.key"), "{fix}");
 }

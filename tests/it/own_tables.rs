@@ -1,6 +1,6 @@
 //! Tables of another shape: the page that explains them is run, statement by statement and command by command.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use overdue::internals::{
     order::{OrderId, Outcome},
@@ -284,6 +284,9 @@ async fn init_writes_files_to_start_from_and_overwrites_nothing() {
         );
     }
     assert_eq!(folder.run(&["check"], &[]).code, Some(0));
+    // For the passwords that are to come.
+    let mode = fs::metadata(folder.path("overdue.toml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     fs::write(folder.path("expire.sql"), "mine").unwrap();
     fs::remove_file(folder.path("topology.toml")).unwrap();
     let again = folder.run(&["init"], &[]);

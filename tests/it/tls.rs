@@ -183,7 +183,8 @@ async fn no_plain_text_that_nobody_has_asked_for() {
     let asks = async |credentials: &str, host: &str, parameters: &str| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let url = format!("postgres://{credentials}@{host}:{port}/d?hostaddr=127.0.0.1{parameters}");
+        let url =
+            format!("postgres://{credentials}@{host}:{port}/d?hostaddr=127.0.0.1{parameters}");
         let store = Store::new(&url, "public", 2).unwrap();
         let middle = async {
             let (mut stream, _) = listener.accept().await.unwrap();

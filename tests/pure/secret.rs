@@ -74,7 +74,8 @@ fn a_password_is_not_shown_whatever_is_in_it() {
             }
         }
     }
-    for query in ["sslpassword=", "password=a%23", "password=a#", "password=a@", "a=b&p%61ssword="] {
+    for query in ["sslpassword=", "password=a%23", "password=a#", "password=a@", "a=b&p%61ssword="]
+    {
         let url = SecretUrl::from(format!("postgres://worker@database/shop?{query}{PASSWORD}"));
         assert!(url.has_password(), "{}", url.expose());
         assert_hidden(&serde_json::to_string(&url).unwrap());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use overdue::internals::{
     doctor::{
-        AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, EffectPlan, Encryption, Facts, Gap,
-        MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Server, Session, Skew,
-        Sweep, Table,
+        AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, EffectPlan, Encryption, ExposedFile,
+        Facts, Gap, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Server,
+        Session, Skew, Sweep, Table,
     },
     plan::{QueueStats, Snapshot},
 };
@@ -41,7 +41,12 @@ pub(crate) fn well() -> Facts {
             sweeps: vec![("close".to_owned(), Ok(Sweep::Planned { scans: Vec::new() }))],
             clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),
         },
-        machine: MachineFacts { open_files: Ok(65_536), cores: 4 },
+        machine: MachineFacts {
+            open_files: Ok(65_536),
+            cores: 4,
+            secret_files: 2,
+            exposed_files: Vec::new(),
+        },
         alerts: Vec::new(),
     }
 }
@@ -120,6 +125,15 @@ pub(crate) fn silent() -> Facts {
         ApiFacts::unknown("overdue".to_owned(), gap("the management API gives no answer"));
     let session = Session::Unreachable("cannot connect to PostgreSQL".to_owned());
     facts.database = DatabaseFacts::unknown("db.example:5432".to_owned(), false, session);
-    facts.machine = MachineFacts { open_files: Err(gap("no /proc")), cores: 1 };
+    let exposed = |path: &str, mode, enough| ExposedFile { path: path.to_owned(), mode, enough };
+    facts.machine = MachineFacts {
+        open_files: Err(gap("no /proc")),
+        cores: 1,
+        secret_files: 3,
+        exposed_files: vec![
+            exposed("/etc/overdue/overdue.toml", 0o644, 0o640),
+            exposed("my key.pem", 0o664, 0o600),
+        ],
+    };
     facts
 }
