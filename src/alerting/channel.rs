@@ -1,6 +1,6 @@
 //! The way of a message: a webhook, or a mail server.
 
-use std::{fs, path::Path, time::Duration};
+use std::{cmp::Reverse, fs, path::Path, time::Duration};
 
 use jiff::{Timestamp, fmt::rfc2822};
 use lettre::{
@@ -33,6 +33,13 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_BYTES: usize = 4_096;
 /// So much of it is shown, in characters.
 const SHOWN: usize = 200;
+
+/// Stands for what is secret.
+const HIDDEN: &str = "***";
+/// Shorter parts of a URL are in many words, in bytes.
+const OF_URL: usize = 3;
+/// Shorter words of a body are none that open anything, in bytes.
+const OF_BODY: usize = 8;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// A webhook that is down for hours is asked so seldom.
@@ -88,6 +95,8 @@ pub(super) struct Channel {
     url: Url,
     body: Template,
     way: Way,
+    /// What is in no answer that is shown: the other side may quote what it got. The longest first.
+    secrets: Vec<String>,
 }
 
 enum Way {
@@ -116,7 +125,8 @@ impl Channel {
             let client = client(alert, url.scheme() == "https")?;
             Way::Webhook { client, answer_contains: alert.answer_contains.clone() }
         };
-        Ok(Self { url, body, way })
+        let secrets = secrets(&url, &body);
+        Ok(Self { url, body, way, secrets })
     }
 
     pub(super) fn destination(&self) -> String {
@@ -124,7 +134,13 @@ impl Channel {
         format!("{}://{}{port}", self.url.scheme(), self.url.host_str().unwrap_or_default())
     }
 
-    /// What the other side answered, in one line.
+    /// An answer as it may be shown.
+    fn shown(&self, answer: &str) -> String {
+        let hide = |text: String, secret: &String| text.replace(secret, HIDDEN);
+        one_line(self.secrets.iter().fold(answer.trim().to_owned(), hide))
+    }
+
+    /// What the other side answered, in one line and without what is secret.
     ///
     /// # Errors
     /// It did not take the message, or nobody knows whether it did.
@@ -144,11 +160,11 @@ impl Channel {
                     let mail = mail.message_id(None).body(body);
                     let mail = mail.map_err(|error| error_chain(&error))?;
                     let answer = transport.send(mail).await.map_err(|error| Refused {
-                        reason: error_chain(&error),
+                        reason: self.shown(&error_chain(&error)),
                         retry_after: NOT_SOON.filter(|_| error.is_timeout()),
                     })?;
                     let lines: Vec<&str> = answer.message().collect();
-                    Ok(format!("{} {}", answer.code(), lines.join(" ")))
+                    Ok(format!("{} {}", answer.code(), self.shown(&lines.join(" "))))
                 }
             }
         };
@@ -184,7 +200,7 @@ impl Channel {
         let asked = response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok());
         let retry_after = asked.and_then(|value| retry_after(value, now()));
         let (answer, is_whole) = beginning(response).await;
-        let shown: String = one_line(answer.trim()).chars().take(SHOWN).collect();
+        let shown: String = self.shown(&answer).chars().take(SHOWN).collect();
         let line = format!("{} {shown}", status.as_u16()).trim_end().to_owned();
         if !status.is_success() {
             return Err(Refused { reason: line, retry_after });
@@ -199,6 +215,24 @@ impl Channel {
             _ => Ok(line),
         }
     }
+}
+
+/// The parts of a URL behind its host, and before it; of a body the long words, but for the names of JSON's members.
+fn secrets(url: &Url, body: &Template) -> Vec<String> {
+    let path = url.path_segments().into_iter().flatten();
+    let query = url.query().unwrap_or_default().split(['&', '=']);
+    let user = [url.username(), url.password().unwrap_or_default()];
+    let of_url = path.chain(query).chain(user).filter(|part| part.len() >= OF_URL);
+    let of_url = of_url.flat_map(|part| [part.to_owned(), percent_decoded(part)]);
+    let pieces = body.literals().flat_map(|text| {
+        let behind = text.split('"').skip(1).chain([""]);
+        text.split('"').zip(behind).filter(|(_, behind)| !behind.trim_start().starts_with(':'))
+    });
+    let words = pieces.flat_map(|(text, _)| text.split(|c: char| !c.is_ascii_graphic()));
+    let of_body = words.filter(|word| word.len() >= OF_BODY).map(str::to_owned);
+    let mut secrets: Vec<String> = of_url.chain(of_body).collect();
+    secrets.sort_by_key(|secret| Reverse(secret.len()));
+    secrets
 }
 
 /// By this machine's clock: the other side wrote a date by its own.

@@ -72,6 +72,11 @@ impl Template {
         self.is_json
     }
 
+    /// What stands between the placeholders.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(|(text, _)| text.as_str())
+    }
+
     /// The body of one message, with the value of each placeholder.
     pub(crate) fn filled(&self, value: impl Fn(&str) -> String) -> String {
         let mut body = String::new();

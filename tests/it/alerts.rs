@@ -193,6 +193,46 @@ async fn doctor_sends_a_test_message_for_each_alert() {
     );
 }
 
+/// Many servers quote the path that they do not know, and some the whole request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_quotes_the_request_is_shown_without_its_secrets() {
+    let world = World::new().await;
+    let webhook = Webhook::new(Answer::Echo(404)).await;
+    let url = webhook.url().replace("//", "//user:s3cret-password@");
+    let body = r#"{"routing_key": "s3cret-key", "summary": "{text}"}"#;
+    let write = |query: &str, more: &str| {
+        let text = format!(
+            "[[alert]]\nname = \"a\"\nurl = \"{url}{query}\"\nbody = '{body}'\non = [\"parked\"]\n{QUICK}\n{more}\n"
+        );
+        fs::write(world.dir.path().join("overdue.toml"), text).unwrap();
+    };
+    for (status, begin) in [(404, "error sent a"), (200, "ok sent a")] {
+        webhook.answers(Answer::Echo(status));
+        write("/T%2Fs3cret?access_token=s3cret%2Btoken", "");
+        let run = send_alert(&world);
+        let line = alerts(&run).remove(0);
+        assert!(line.starts_with(begin), "{run}");
+        let quoted = format!("{status} <pre>Cannot POST /***/***/***?***=***</pre>");
+        assert!(line.contains(&quoted), "{run}");
+        assert!(line.contains(r#""routing_key": "***", "summary""#), "{run}");
+        assert!(!run.to_string().contains("s3cret"), "{run}");
+    }
+    // The same from a worker, and where a word was missed in the answer.
+    webhook.answers(Answer::Echo(404));
+    let mut process = worker(&world).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
+    process.until_logged("was not taken").await;
+    webhook.answers(Answer::Echo(200));
+    process.until_logged("alert sent").await;
+    assert!(process.log().contains("Cannot POST /***"), "{}", process.log());
+    assert!(!process.log().contains("s3cret"), "{}", process.log());
+    write("", "answer_contains = 'no such word'");
+    let run = send_alert(&world);
+    assert!(run.stdout.contains("does not contain no such word"), "{run}");
+    assert!(!run.to_string().contains("s3cret"), "{run}");
+}
+
 /// The certificate of a webhook is checked, with the CA that `ca_file` names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_over_https_is_checked() {

@@ -27,6 +27,8 @@ use super::until;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Status(u16, &'static str),
+    /// That status, and the request itself: its path and its body.
+    Echo(u16),
     /// Status 200, and of the body nothing for as long as the other side waits.
     Beginning,
     /// 429, and when to try again.
@@ -119,7 +121,8 @@ async fn respond(
     let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let body = String::from_utf8(body.to_vec()).unwrap();
-    posted.lock().unwrap().push(Posted { path_and_query, headers, body });
+    let request = Posted { path_and_query: path_and_query.clone(), headers, body: body.clone() };
+    posted.lock().unwrap().push(request);
     let answer = *answer.lock().unwrap();
     Ok(match answer {
         Answer::Closed => return Err(io::ErrorKind::ConnectionReset.into()),
@@ -127,6 +130,10 @@ async fn respond(
         Answer::Status(status, body) => {
             let response = Response::builder().status(status).header("location", "/elsewhere");
             response.body(Either::Left(Full::new(Bytes::from(body)))).unwrap()
+        }
+        Answer::Echo(status) => {
+            let body = format!("<pre>Cannot POST {path_and_query}</pre> {body}");
+            Response::builder().status(status).body(Either::Left(Full::new(body.into()))).unwrap()
         }
         Answer::Later(when) => {
             let response = Response::builder().status(429).header("retry-after", when);
