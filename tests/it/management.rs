@@ -1,6 +1,12 @@
 //! The client of the management API and the connections that it keeps.
 
-use overdue::internals::broker::{BrokerAddress, Management};
+use std::collections::BTreeMap;
+
+use overdue::internals::{
+    broker::{BrokerAddress, Management},
+    objects::Binding,
+    plan::Change,
+};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional},
@@ -41,6 +47,54 @@ async fn an_idle_connection_is_closed_by_the_client() {
     assert_eq!(awaited("the end of the idle connection", seen_closed.recv()).await, Some(0));
     // Until here: a client that is gone has no connections.
     drop(management);
+}
+
+/// A change is a POST, which would become a GET of the same URL, and be answered 200.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redirect_is_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://admin:s3cret@{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+            let mut line = String::new();
+            stream.read_line(&mut line).await.unwrap();
+            let is_post = line.starts_with("POST");
+            let path = line.split(' ').nth(1).unwrap().to_owned();
+            read_request(&mut stream).await;
+            let moved = format!(
+                "HTTP/1.1 301 Moved Permanently\r\nlocation: {path}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            );
+            let answer = if is_post { moved.as_bytes() } else { NOTHING };
+            stream.get_mut().write_all(answer).await.unwrap();
+        }
+    });
+    let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
+    let management = Management::new(&address).unwrap();
+    let binding = Binding {
+        source: "one".to_owned(),
+        destination: "two".to_owned(),
+        to_queue: true,
+        routing_key: String::new(),
+        arguments: BTreeMap::new(),
+    };
+    let refused = management.apply(&Change::Bind(binding)).await.unwrap_err().to_string();
+    assert!(refused.contains("it redirects to http://127.0.0.1:"), "{refused}");
+    assert!(!refused.contains("s3cret"), "{refused}");
+}
+
+/// Where the environment names one for other programs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_proxy_gets_the_password() {
+    let world = World::new().await;
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let names =
+        ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    let run = world.overdue_with(&["plan"], &names.map(|name| (name, url.as_str())));
+    assert_eq!(run.code, Some(0), "{run}");
+    proxy.set_nonblocking(true).unwrap();
+    assert!(proxy.accept().is_err(), "it was asked");
 }
 
 /// A broker closes an idle connection at the very moment at which a question is on its way: the question is asked once more,

@@ -9,6 +9,7 @@ use rabbitmq_http_client::{
     api::{Client, ClientBuilder},
     error::Error as ApiError,
 };
+use reqwest::redirect;
 use url::Url;
 
 use super::error::ApiFailure;
@@ -129,7 +130,16 @@ pub(super) fn http_client(tls: Option<&Tls>, timing: &Timing) -> Result<reqwest:
         // The roots of this machine take a while to read, and nothing asks for them.
         None => reqwest::Client::builder().tls_certs_only([]),
     };
-    http.connect_timeout(timing.connect)
+    // The password is for the broker alone, so no proxy gets it. After a redirect a POST would be a GET, whose 200 says nothing.
+    let refused = redirect::Policy::custom(|attempt| {
+        let to = attempt.url().origin().ascii_serialization();
+        attempt.error(format!(
+            "it redirects to {to}: write where it is in truth into broker.management_url"
+        ))
+    });
+    http.no_proxy()
+        .redirect(refused)
+        .connect_timeout(timing.connect)
         .timeout(timing.api_call)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .tcp_keepalive(KEEPALIVE)
