@@ -5,7 +5,9 @@
 
 pub(crate) mod ask;
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration,
+};
 
 use http_body_util::Full;
 use hyper::{
@@ -18,7 +20,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    task::AbortHandle,
     time::timeout,
 };
 
@@ -49,34 +51,38 @@ impl Page {
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// After a failed accept, e.g. without a free file descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For the request, and for the whole connection.
-const REQUEST: Duration = Duration::from_secs(5);
+/// For the whole connection.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// Connections at the same time; more are closed at once.
+/// Connections at the same time.
 const CONNECTIONS: usize = 64;
 /// The least that hyper takes. A scrape of Prometheus has some hundred bytes.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// Serves what `page` answers to a path until it is dropped; `None` is a path that there is not.
+/// Serves what `page` answers to a path until it is dropped; `None` is a path that there is not. A client has `request` to
+/// say what it wants.
 pub(crate) async fn serve(
     address: SocketAddr,
+    request: Duration,
     page: impl Fn(&str) -> Option<Page> + Send + Sync + 'static,
 ) {
     let listener = bind(address).await;
     let page = Arc::new(page);
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let (page, free) = (Arc::clone(&page), Arc::clone(&free));
-        if let Ok(permit) = free.try_acquire_owned() {
-            tokio::spawn(async move {
-                answer(stream, &*page).await;
-                drop(permit);
-            });
+        open.retain(|connection| !connection.is_finished());
+        // An answer takes no time, so the oldest has not asked: it makes way for a probe.
+        if open.len() == CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
         }
+        let page = Arc::clone(&page);
+        let answering = tokio::spawn(async move { answer(stream, request, &*page).await });
+        open.push_back(answering.abort_handle());
     }
 }
 
@@ -108,14 +114,18 @@ fn reason(error: &io::Error) -> String {
 }
 
 /// What goes wrong on a connection concerns the one at its other end.
-async fn answer(stream: TcpStream, page: &(impl Fn(&str) -> Option<Page> + Sync)) {
+async fn answer(
+    stream: TcpStream,
+    request: Duration,
+    page: &(impl Fn(&str) -> Option<Page> + Sync),
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         let response = response(found(&request, page));
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST)
+        .header_read_timeout(request)
         .keep_alive(false)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);

@@ -28,6 +28,9 @@ pub struct Timing {
     /// How often `apply --wait` looks; the broker's counts are older than that.
     pub draining_every: Duration,
 
+    /// For the request to a worker's pages; Prometheus and a kubelet send it at once.
+    pub page_request: Duration,
+
     /// How long a statement takes before the database is asked whether it is there at all.
     pub database_silence: Duration,
     /// For a connection of its own and an answer; together with the time before less than ten seconds.
@@ -114,6 +117,8 @@ impl Timing {
             topology_lock: timeout(60),
             least_statistics_interval: interval(5_000),
             draining_every: interval(2_000),
+
+            page_request: timeout(1),
 
             database_silence: timeout(4),
             database_probe: timeout(4),

@@ -50,7 +50,8 @@ impl Run {
         // Pages, watch and alerts end with the process: while it drains, it says so.
         let address = self.listen.unwrap_or(settings.worker.listen).address();
         if let Some(address) = address {
-            tokio::spawn(listen::serve(address, pages(Arc::clone(&worker))));
+            let request = worker.timing.page_request;
+            tokio::spawn(listen::serve(address, request, pages(Arc::clone(&worker))));
         }
         if address.is_some() || !settings.alert.is_empty() {
             worker.prepare_metrics();
