@@ -22,8 +22,10 @@ use crate::support::{
     wait::{PATIENCE, awaited},
 };
 
-/// What lets go within it is probed.
-const PROBED: Duration = Duration::from_secs(10); // data: of the topologies
+/// Canaries are published to what lets go within it.
+const TRIED: Duration = Duration::from_secs(10); // data: of the topologies
+/// Those that come out within it are waited for.
+const AWAITED: Duration = Duration::from_secs(1);
 
 /// A ladder goes place by place.
 const MOST_PLANS: usize = 6;
@@ -210,13 +212,14 @@ async fn unblock(world: &World, user: &str, topology: &Topology) -> Done {
 
 /// Canaries through everything that delays, to a queue that goes with the connection.
 pub(crate) async fn probe(world: &World, user: &str, topology: &Topology) -> Done {
-    let canaries = Canaries::new(topology, "canary1f", PROBED).ok_or("nothing lets go")?;
+    let canaries = Canaries::new(topology, "canary1f", TRIED).ok_or("nothing lets go")?;
     let observed = Snapshot::of(topology);
-    let canaries = canaries.with_taken_over(topology, &observed, "canary1f", PROBED);
+    let mut canaries = canaries.with_taken_over(topology, &observed, "canary1f", TRIED);
     // The probe itself waits to its end for one that is refused.
     for Canary { route, .. } in &canaries.list {
         publish(world, Some(user), &route.exchange, &route.routing_key).await?;
     }
+    canaries.list.retain(|canary| canary.route.holds <= AWAITED);
     let fates = probe::send(&world.address_of(Some(user)), &canaries, PATIENCE).await;
     let failed = fates.map_err(text)?.into_iter().filter_map(|(canary, fate)| match fate {
         Fate::Arrived { .. } => None,
