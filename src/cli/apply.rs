@@ -36,8 +36,8 @@ const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// Bring the topology to the broker, again and again without effect; shows the plan first, and asks
 #[derive(Debug, Args)]
 pub(super) struct Apply {
-    /// A plan saved by `overdue plan --save`: carried out exactly, or refused when the broker has changed
-    #[arg(value_name = "PLAN", conflicts_with = "queues")]
+    /// A plan saved by `overdue plan --save`: carried out if it is still what is to be done, or refused
+    #[arg(value_name = "PLAN")]
     saved: Option<PathBuf>,
     #[command(flatten)]
     discard: Discard,
@@ -76,11 +76,11 @@ impl Apply {
         let (topology, management) = setup::broker(settings)?;
         let discard = self.discard.names();
         let change = TopologyChange { management: &management, topology: &topology, discard };
-        let (plan, observed) = change.plan().await?;
+        let (plan, _) = change.plan().await?;
         let identity = management.identity().await?;
         let heading = identity.heading(&topology);
         let saved = self.saved(identity)?;
-        let plan = chosen(saved.as_ref(), plan, &observed, &topology)?;
+        let plan = chosen(saved.as_ref(), plan, &topology)?;
         self.output.preview(format!("{heading}\n{plan}"))?;
         self.discard.note(&plan);
         let question = format!("apply this at {}?", management.address());
@@ -107,8 +107,8 @@ impl Apply {
         let TopologyChange { management, topology, .. } = *change;
         if !plan.steps.is_empty() {
             let shown = plan;
-            let decide = |plan, observed: &Snapshot| {
-                let plan = chosen(saved, plan, observed, topology)?;
+            let decide = |plan, _: &Snapshot| {
+                let plan = chosen(saved, plan, topology)?;
                 if plan.changes().ne(shown.changes()) {
                     let text =
                         format!("the broker has changed meanwhile, the plan is now:\n{plan}");
@@ -250,16 +250,12 @@ const fn why_left(result: StepResult) -> Option<&'static str> {
     }
 }
 
-/// The plan that was saved, if it still holds on what is there; without one, the plan that was made from that.
-fn chosen(
-    saved: Option<&Saved>,
-    plan: Plan,
-    observed: &Snapshot,
-    topology: &Topology,
-) -> Result<Plan, Failure> {
-    let Some(saved) = saved else { return Ok(plan) };
-    saved.plan.check(topology, &saved.broker, observed)?;
-    Ok(saved.plan.plan.clone())
+/// The plan that was made from what is there, if the one that was saved says the same.
+fn chosen(saved: Option<&Saved>, plan: Plan, topology: &Topology) -> Result<Plan, Failure> {
+    match saved {
+        Some(saved) => Ok(saved.plan.check(topology, &saved.broker, plan)?),
+        None => Ok(plan),
+    }
 }
 
 /// How many messages have drained: a bar for a person, lines for a log.

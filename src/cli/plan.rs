@@ -60,8 +60,8 @@ impl Discard {
 impl PlanArgs {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
-        let (plan, observed) = apply::plan(&management, &topology, &self.discard.names()).await?;
-        let saved = SavedPlan::new(&topology, management.identity().await?, plan, &observed);
+        let (plan, _) = apply::plan(&management, &topology, &self.discard.names()).await?;
+        let saved = SavedPlan::new(&topology, management.identity().await?, plan);
         if self.output.is_json() {
             print_json(&saved)?;
         } else {

@@ -1,19 +1,16 @@
-//! A plan on disk: what was looked at and what was decided, so that it is carried out exactly, or not at all.
+//! A plan on disk. It gives consent and no orders: what is done is planned again, and is what the file says, or nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::fmt;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Change, Drains, Plan, Refusal, count_of, diff::diff, snapshot::Snapshot};
-use crate::{objects::Objects, text::one_line, topology::Topology};
+use super::{Change, Plan};
+use crate::{text::one_line, topology::Topology};
 
 /// Version of the file and of `plan -o json`: it changes when a field gets another meaning or goes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Which broker: a plan for one must not be carried out on another that looks the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +35,7 @@ impl fmt::Display for BrokerIdentity {
     }
 }
 
-/// A plan of overdue, and the state of the broker it was made for.
+/// A plan of overdue, and the broker it was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Plan")]
 pub struct SavedPlan {
@@ -53,10 +50,6 @@ pub struct SavedPlan {
     pub summary: String,
     /// The plan.
     pub plan: Plan,
-    /// What the topology file wanted.
-    pub desired: Objects,
-    /// The topology's objects as they were on the broker.
-    pub observed: Objects,
 }
 
 /// Why a saved plan is not carried out.
@@ -83,39 +76,27 @@ pub enum StalePlan {
         /// Where it is to be carried out.
         now: BrokerIdentity,
     },
-    /// The topology file says something else by now.
+    /// What is to be done now is something else.
     #[error(
-        "the topology file has changed since the plan was made; make it again with `overdue plan --save`"
+        "the plan made now is not the saved one: its step {step} is {}, and in the saved one it is {}. Nothing was \
+         changed; look at `overdue plan`, and save it again with `overdue plan --save`",
+        now.as_deref().unwrap_or("missing"),
+        saved.as_deref().unwrap_or("missing")
     )]
-    Edited,
-    /// The broker has other objects by now.
-    #[error(
-        "the broker has changed since the plan was made ({0}); make it again with `overdue plan --save`"
-    )]
-    Changed(String),
-    /// Somebody else reads what the plan takes out of use.
-    #[error(
-        "somebody else consumes from queue {queue} by now, and the plan takes it out of use; make it again with \
-         `overdue plan --save`"
-    )]
-    Consumed {
-        /// The queue.
-        queue: String,
+    Differs {
+        /// The first step that differs, from 1.
+        step: usize,
+        /// What the file says.
+        saved: Option<String>,
+        /// What is to be done.
+        now: Option<String>,
     },
-    /// More would be lost than was agreed to.
+    /// A file alone gives no message up.
     #[error(
-        "queue {queue} holds {} by now, and the plan gives up {}; make it again with `overdue plan --save`",
-        count_of(Some(*now)),
-        count_of(Some(*lost))
+        "the saved plan deletes queue {0} with its messages. Nothing was changed; agree to it here as well, with \
+         --discard {0}"
     )]
-    Fuller {
-        /// The queue.
-        queue: String,
-        /// Messages in it.
-        now: u64,
-        /// Messages that the plan loses.
-        lost: u64,
-    },
+    NotDiscarded(String),
 }
 
 /// Why a file is not a saved plan.
@@ -139,36 +120,25 @@ impl SavedPlan {
     /// Reads what `overdue plan --save` wrote.
     ///
     /// # Errors
-    /// See [`PlanFileError`]; one of another version is not read any further.
+    /// See [`PlanFileError`].
     pub fn parse(text: &str) -> Result<Self, PlanFileError> {
         let Versioned { version } = serde_json::from_str(text)?;
-        if version != VERSION {
-            return Err(PlanFileError::Version(StalePlan::Version(version)));
+        if version == VERSION {
+            return Ok(serde_json::from_str(text)?);
         }
-        Ok(serde_json::from_str(text)?)
+        Err(PlanFileError::Version(StalePlan::Version(version)))
     }
 
-    /// `plan` for `topology` and the broker as it was `observed`.
+    /// What `overdue plan --save` writes.
     #[must_use]
-    pub fn new(
-        topology: &Topology,
-        broker: BrokerIdentity,
-        plan: Plan,
-        observed: &Snapshot,
-    ) -> Self {
-        Self {
-            version: VERSION,
-            topology: topology.name.clone(),
-            broker,
-            summary: plan.summary(),
-            plan,
-            desired: topology.objects(),
-            observed: observed.relevant_to(topology),
-        }
+    pub fn new(topology: &Topology, broker: BrokerIdentity, plan: Plan) -> Self {
+        let (topology, summary) = (topology.name.clone(), plan.summary());
+        Self { version: VERSION, topology, broker, summary, plan }
     }
 
-    /// Whether it may still be carried out on the broker as it is now. Messages may have come and gone, but not into
-    /// a queue that is given up with what it holds.
+    /// What to carry out: the plan that was made `now` from the topology file and the broker, if the file says the same.
+    /// The file adds nothing to it. Messages come and go, so what is deleted because it is empty may stay for a later
+    /// plan: it goes if both say so.
     ///
     /// # Errors
     /// See [`StalePlan`].
@@ -176,8 +146,8 @@ impl SavedPlan {
         &self,
         topology: &Topology,
         broker: &BrokerIdentity,
-        now: &Snapshot,
-    ) -> Result<(), StalePlan> {
+        mut now: Plan,
+    ) -> Result<Plan, StalePlan> {
         if self.version != VERSION {
             return Err(StalePlan::Version(self.version));
         }
@@ -189,70 +159,66 @@ impl SavedPlan {
             let (plan, now) = (self.broker.clone(), broker.clone());
             return Err(StalePlan::Elsewhere { plan, now });
         }
-        if self.desired != topology.objects() {
-            return Err(StalePlan::Edited);
+        if let Some(queue) = self.plan.changes().find_map(|it| not_discarded(it, &now)) {
+            return Err(StalePlan::NotDiscarded(queue.to_owned()));
         }
-        if let Some(what) = changed(&self.observed, &now.relevant_to(topology)) {
-            return Err(StalePlan::Changed(what));
+        let allowed = |change: &Change| self.plan.changes().any(|saved| allows(saved, change));
+        now.steps.retain(|step| !deletes_empty(&step.change) || allowed(&step.change));
+        first_difference(&self.plan, &now).map_or(Ok(now), Err)
+    }
+}
+
+/// The queue that the file gives up, if it is there and nobody else does.
+fn not_discarded<'a>(saved: &'a Change, now: &Plan) -> Option<&'a str> {
+    let Change::DeleteQueue { queue, lost: 1.. } = saved else { return None };
+    let deleted =
+        now.changes().any(|it| matches!(it, Change::DeleteQueue { queue: it, .. } if it == queue));
+    (!deleted && now.leaving().contains(queue)).then_some(queue)
+}
+
+fn first_difference(saved: &Plan, now: &Plan) -> Option<StalePlan> {
+    let mut agreed = saved.changes().filter(|it| !(deletes_empty(it) && drains(now, it)));
+    let mut new = now.changes();
+    for step in 1.. {
+        match (agreed.next(), new.next()) {
+            (None, None) => break,
+            (Some(saved), Some(new)) if allows(saved, new) => {}
+            (saved, new) => {
+                let words =
+                    |it: &Change| it.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+                let [saved, now] = [saved, new].map(|it| it.map(|it| format!("`{}`", words(it))));
+                return Some(StalePlan::Differs { step, saved, now });
+            }
         }
-        self.consumed(now).or_else(|| self.fuller(topology, now)).map_or(Ok(()), Err)
+    }
+    None
+}
+
+/// Whether the second is what the first says, and loses no more.
+fn allows(saved: &Change, now: &Change) -> bool {
+    match (saved, now) {
+        (
+            Change::DeleteQueue { queue: saved, lost: agreed },
+            Change::DeleteQueue { queue, lost },
+        ) => saved == queue && lost <= agreed,
+        _ => saved == now,
     }
 }
 
-impl SavedPlan {
-    /// A queue that the plan takes out of use, and that somebody else consumes from.
-    fn consumed(&self, now: &Snapshot) -> Option<StalePlan> {
-        self.plan.changes().find_map(|change| {
-            let queue = match change {
-                Change::Unbind(binding) if binding.mark_of().is_none() => &binding.destination,
-                Change::DeleteQueue { queue, .. } => queue,
-                _ => return None,
-            };
-            let consumed = now.foreign_consumers.contains_key(queue);
-            consumed.then(|| StalePlan::Consumed { queue: queue.clone() })
-        })
-    }
+fn deletes_empty(change: &Change) -> bool {
+    matches!(change, Change::DeleteQueue { lost: 0, .. } | Change::DeleteExchange { .. })
+}
 
-    /// A queue that the plan gives up, and that holds more than it did.
-    fn fuller(&self, topology: &Topology, now: &Snapshot) -> Option<StalePlan> {
-        let given_up = |change: &Change| match change {
-            Change::DeleteQueue { queue, lost } => Some((queue.clone(), *lost)),
-            _ => None,
-        };
-        let given_up: BTreeMap<String, u64> = self.plan.changes().filter_map(given_up).collect();
-        // Retired queues are looked at again before they are deleted; what a removed timeout leaves, nobody consumes.
-        let plan = diff(topology, now, &BTreeSet::new());
-        let occupied = plan.refusals.into_iter().filter_map(|refusal| match refusal {
-            Refusal::Occupied { queue, messages } => Some((queue, messages.unwrap_or_default())),
-            Refusal::Exchange { .. } | Refusal::Kept { .. } => None,
-        });
-        let leaving = plan.draining.into_iter().filter_map(|queue| {
-            let leaves = matches!(queue.drains, Drains::Leaving { .. });
-            leaves.then_some((queue.queue, queue.messages.unwrap_or_default()))
-        });
-        let mut fuller = occupied.chain(leaving).filter_map(|(queue, now)| {
-            let lost = given_up.get(&queue).copied()?;
-            (now > lost).then_some(StalePlan::Fuller { queue, now, lost })
-        });
-        fuller.next()
+/// Whether a plan leaves to a later one what `change` deletes.
+fn drains(plan: &Plan, change: &Change) -> bool {
+    match change {
+        Change::DeleteExchange { exchange } => {
+            plan.retired_exchanges.iter().any(|it| it.exchange == *exchange)
+        }
+        change => plan.draining.iter().any(|it| it.queue == change.queue()),
     }
 }
 
-/// The first thing that is not as it was.
-fn changed(then: &Objects, now: &Objects) -> Option<String> {
-    let exchanges = then.exchanges.keys().chain(now.exchanges.keys());
-    let exchange =
-        exchanges.into_iter().find(|name| then.exchanges.get(*name) != now.exchanges.get(*name));
-    let queues = then.queues.keys().chain(now.queues.keys());
-    let queue = queues.into_iter().find(|name| then.queues.get(*name) != now.queues.get(*name));
-    let binding = then.bindings.symmetric_difference(&now.bindings).next();
-    exchange
-        .map(|name| format!("exchange {name}"))
-        .or_else(|| queue.map(|name| format!("queue {name}")))
-        .or_else(|| {
-            binding.map(|binding| format!("binding {} -> {}", binding.source, binding.destination))
-        })
-}
 /// The schema of `overdue plan -o json` and of saved plans, JSON Schema draft 2020-12.
 #[must_use]
 pub fn schema() -> Value {

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{generation::number_of, own_queues::kind};
 use crate::{
-    objects::{Binding, Objects, Queue},
+    objects::Objects,
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
@@ -68,43 +67,8 @@ impl Snapshot {
             *messages = ready.max(*messages);
         }
     }
-
-    /// The part of it that a plan for `topology` depends on; foreign objects may come and go.
-    #[must_use]
-    pub fn relevant_to(&self, topology: &Topology) -> Objects {
-        let wanted = topology.objects();
-        let Objects { exchanges, queues, bindings } = &self.objects;
-        let ours = |name: &String| {
-            let marked = self.objects.owner_of_exchange(name) == Some(&topology.name);
-            marked || wanted.exchanges.contains_key(name)
-        };
-        // What stands in the way of a generation counts, whosesoever it is.
-        let numbered =
-            |name: &str| wanted.queues.keys().any(|base| number_of(base, name).is_some());
-        let relevant = queues.iter().filter(|(name, queue)| {
-            numbered(name) || kind(topology, &self.objects, queue).is_some()
-        });
-        let queues: BTreeMap<String, Queue> = relevant.map(cloned).collect();
-        let leads_in = |binding: &&Binding| {
-            let Binding { source, destination, to_queue, .. } = binding;
-            let inside =
-                if *to_queue { queues.contains_key(destination) } else { ours(destination) };
-            // What comes in from elsewhere counts: it keeps a retired queue from being deleted.
-            inside
-                && !source.is_empty()
-                && binding.mark_of().is_none_or(|owner| owner == topology.name)
-        };
-        Objects {
-            exchanges: exchanges.iter().filter(|(name, _)| ours(name)).map(cloned).collect(),
-            bindings: bindings.iter().filter(leads_in).cloned().collect(),
-            queues,
-        }
-    }
 }
 
-fn cloned<T: Clone>((name, object): (&String, &T)) -> (String, T) {
-    (name.clone(), object.clone())
-}
 /// One queue's numbers, as the management API has them: up to ten seconds old.
 /// `None` where the broker has no numbers yet (it has just started) or collects none.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use lapin::types::AMQPValue;
 use overdue::internals::objects::Objects;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Run, World, process::finish, until};
 
@@ -265,4 +265,26 @@ async fn a_name_to_discard_that_is_nowhere_is_noted() {
         assert_eq!(run.code, Some(1), "{run}");
         assert!(run.stdout.contains("orders.unpaid was named with --discard"), "{run}");
     }
+}
+
+/// A file that somebody has changed gives no orders.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_was_added_to_a_saved_plan_is_refused() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    wire.queue("payments", &[("x-queue-type", AMQPValue::LongString("quorum".into()))]).await;
+    wire.publish_all("", "payments", &["one".to_owned()]).await;
+    let planned = world.overdue(&["plan", "--save", "plan.json"]);
+    assert_eq!(planned.code, Some(0), "{planned}");
+    let file = world.dir.path().join("plan.json");
+    let mut saved: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    saved["plan"]["steps"].as_array_mut().unwrap().push(json!({
+        "change": { "action": "delete_queue", "name": "payments", "messages_lost": 1_000_000 },
+        "reason": { "because": "missing" },
+    }));
+    std::fs::write(&file, saved.to_string()).unwrap();
+    let refused = world.overdue(&["apply", "plan.json", "--yes"]);
+    assert_eq!(refused.code, Some(1), "{refused}");
+    insta::assert_snapshot!(world.shown(&refused));
+    assert_eq!(wire.ready("payments").await, 1);
 }

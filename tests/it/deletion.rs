@@ -217,14 +217,19 @@ async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made()
     assert_eq!(planned.code, Some(0), "{planned}");
     // Confirmed, and most likely not yet in the statistics.
     wire.publish_all("", "orders.unshipped", &["two".to_owned()]).await;
-    let refused = world.overdue(&["apply", "saved.json", "--yes"]);
-    assert_eq!(refused.code, Some(1), "{refused}");
-    let said = "queue orders.unshipped holds 2 messages by now, and the plan gives up 1 message";
-    assert!(refused.stderr.contains(said), "{refused}");
+    let apply = ["apply", "saved.json", "--yes", "--discard", "orders.unshipped"];
+    for (arguments, said) in [
+        (&apply[..], "its step 2 is `- queue orders.unshipped WITH 2 messages`"),
+        (&apply[..3], "agree to it here as well, with --discard orders.unshipped"),
+    ] {
+        let refused = world.overdue(arguments);
+        assert_eq!(refused.code, Some(1), "{refused}");
+        assert!(refused.stderr.contains(said), "{refused}");
+    }
     assert_eq!(wire.ready("orders.unshipped").await, 2);
 
     let other = World::of(&before).await;
-    let mut elsewhere = world.command(&["apply", "saved.json", "--yes"]);
+    let mut elsewhere = world.command(&apply);
     elsewhere.env("OVERDUE_BROKER__URL", other.broker_url());
     let refused = crate::support::process::finish(elsewhere, None);
     assert_eq!(refused.code, Some(1), "{refused}");
@@ -232,7 +237,7 @@ async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made()
 
     assert_eq!(wire.take("orders.unshipped").await.unwrap().text(), "one");
     // The statistics may still be those of before, or of two messages.
-    let apply = async || block_in_place(|| world.overdue(&["apply", "saved.json", "--yes"]));
+    let apply = async || block_in_place(|| world.overdue(&apply));
     until("carried out", apply, |applied| applied.code == Some(0)).await;
     assert!(
         !world

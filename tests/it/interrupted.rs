@@ -91,7 +91,7 @@ impl Cut {
             let seen = world.management().observe().await.unwrap();
             let stops =
                 [self.before.business_queue(&self.before.timeouts[0]), self.before.parked_queue()];
-            let stops = seen.relevant_to(&self.after).queues.into_keys().filter(|name| {
+            let stops = seen.objects.queues.into_keys().filter(|name| {
                 stops.iter().any(|stop| name == stop || *name == format!("{stop}.2"))
             });
             for stop in stops {
