@@ -43,9 +43,15 @@ pub(super) fn dns(name: &str) -> String {
     if kept.is_empty() { mark } else { format!("{kept}-{mark}") }
 }
 
-/// `name` as a Terraform identifier: `.` becomes `_`, and `_` becomes `__`.
+/// `name` as a Terraform identifier: `.` becomes `_`, and `_` becomes `__`. One with anything else that cannot be in it
+/// gets a mark, so that two of them never meet.
 pub(super) fn identifier(name: &str) -> String {
-    let name = name.replace('_', "__").replace('.', "_");
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name = if name.chars().all(fits) {
+        name.replace('_', "__").replace('.', "_")
+    } else {
+        format!("{}___{}", name.replace(|c| !fits(c) || c == '.', "_"), mark(name))
+    };
     if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         name
     } else {

@@ -73,9 +73,18 @@ fn kubernetes_names_are_dns_names_and_each_its_own() {
     }
 }
 
+/// The exchange of `[compat.x-delay]` has the name that others gave it.
+fn taken_over(exchange: &str) -> Topology {
+    let compat = format!("compat.x-delay = {{ exchange = '{exchange}', type = 'topic' }}\n");
+    let delays = "delay.levels = [\"30m\"]\n";
+    Topology::parse(&ODD.replace(delays, &(compat + delays))).unwrap()
+}
+
 #[test]
 fn terraform_names_are_identifiers_and_each_its_own() {
-    for topology in [Topology::parse(ODD).unwrap(), long()] {
+    let others = ["old reminders", "a:b/c?", "-", "1", "\u{e4}\u{301}", "Shop 1 -x in", "${x}"]
+        .map(taken_over);
+    for topology in [Topology::parse(ODD).unwrap(), long()].into_iter().chain(others) {
         let names = in_terraform(&topology);
         for (_, name) in &names {
             assert!(name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'), "{name}");
