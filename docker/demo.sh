@@ -25,7 +25,7 @@ demo() {
   wait "$services"
   eval "$(docker/services.sh env)"
 
-  "$overdue" database init --reference-tables
+  "$overdue" database init --reference-tables --yes
   "$overdue" apply --yes
   "$overdue" run >"$log" 2>&1 </dev/null &
   worker=$!

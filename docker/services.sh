@@ -53,7 +53,7 @@ worker() {
   build_worker
   # Closing orders needs the tables; creating them a second time changes nothing.
   logged "the worker could not prepare the database" \
-    compose main --profile worker run --rm --no-deps -T worker database init --reference-tables
+    compose main --profile worker run --rm --no-deps -T worker database init --reference-tables --yes
   logged "compose could not start the worker" \
     compose main --profile worker up --detach --no-build --no-deps worker
   wait_healthy main worker

@@ -6,10 +6,11 @@
 use std::{fmt, ops::Range};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
-    objects::Binding,
-    text::{counted, one_line, quote},
+    objects::{Argument, Binding, arguments_json},
+    text::{counted, one_line, option, quote},
 };
 
 /// How bad a diagnostic is; the worst is the greatest.
@@ -253,6 +254,8 @@ pub enum Fix {
     Unblock(String),
     /// Delete this binding.
     Unbind(Binding),
+    /// Delete this exchange, and have `overdue apply` make it as it should be.
+    Replace(String),
     /// Narrow or clear what applies: a policy, an operator policy, or both.
     Policies {
         /// The policy's name.
@@ -279,8 +282,12 @@ impl Fix {
     pub fn text(&self, target: &Target<'_>) -> String {
         match self {
             Self::Apply => "overdue apply".to_owned(),
-            Self::Unblock(queue) => format!("fix that, then run: overdue unblock {queue}"),
+            Self::Unblock(queue) => format!("fix that, then run: {}", unblock(queue)),
             Self::Unbind(binding) => unbind(binding, target),
+            Self::Replace(exchange) => format!(
+                "RabbitMQ cannot change an exchange. Stop the publishers, then run: {} && overdue apply",
+                delete_exchange(target.virtual_host, exchange)
+            ),
             Self::Policies { policy, operator } => {
                 policies(policy.as_deref(), operator.as_deref(), target)
             }
@@ -305,22 +312,45 @@ fn policies(policy: Option<&str>, operator: Option<&str>, target: &Target<'_>) -
 
 fn unbind(binding: &Binding, target: &Target<'_>) -> String {
     let Binding { source, destination, to_queue, routing_key, arguments } = binding;
+    let [source, destination, routing_key] = [source, destination, routing_key].map(String::as_str);
     let by_hand =
         |why: &str| format!("delete the binding of {destination} in the management UI ({why})");
-    if !arguments.is_empty() {
-        return by_hand("it has arguments");
+    // The broker's own value may have been a number or a list.
+    let unsure =
+        |it: &Argument| it.text().is_some_and(|it| serde_json::from_str::<Value>(it).is_ok());
+    if arguments.values().any(unsure) {
+        return by_hand("it has arguments of another type");
     }
+    let json = Value::from(arguments_json(arguments)).to_string();
+    let arguments = if arguments.is_empty() { "" } else { json.as_str() };
     // Its escapes are no names, so the command would not be one that can be copied.
-    if [source, destination, routing_key].into_iter().any(|name| one_line(name) != *name) {
+    if [source, destination, routing_key, arguments].into_iter().any(|name| one_line(name) != name)
+    {
         return by_hand("its names have control characters");
     }
     let kind = if *to_queue { "queue" } else { "exchange" };
+    let with = if arguments.is_empty() { String::new() } else { option(" --arguments", arguments) };
     format!(
-        "rabbitmqadmin --vhost {} bindings delete --source {} --destination-type {kind} --destination {} \
-         --routing-key {}",
-        quote(target.virtual_host),
-        quote(source),
-        quote(destination),
-        quote(routing_key)
+        "rabbitmqadmin {} bindings delete {} --destination-type {kind} {} {}{with}",
+        option("--vhost", target.virtual_host),
+        option("--source", source),
+        option("--destination", destination),
+        option("--routing-key", routing_key)
     )
+}
+
+/// The command that deletes an exchange.
+pub(crate) fn delete_exchange(virtual_host: &str, exchange: &str) -> String {
+    let (vhost, name) = (option("--vhost", virtual_host), option("--name", exchange));
+    format!("rabbitmqadmin {vhost} exchanges delete {name}")
+}
+
+/// The command that says how much the delayed message plugin holds on the node where it runs.
+pub(crate) fn list_held(virtual_host: &str) -> String {
+    format!("rabbitmqctl list_exchanges -p {} name messages_delayed", quote(virtual_host))
+}
+
+/// The command that frees the dead letters of a queue.
+pub(crate) fn unblock(queue: &str) -> String {
+    format!("overdue unblock {}", quote(queue))
 }

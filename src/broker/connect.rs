@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{BrokerAddress, gathering::Gathering, stream};
 use crate::{
-    text::length,
+    text::{length, quote},
     tls::{self, Tls},
 };
 
@@ -64,12 +64,13 @@ pub enum ConnectError {
     Login { address: String, user: String },
     /// There is no such virtual host.
     #[error(
-        "{address} does not exist: create it with `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+        "{address} does not exist: create it with `rabbitmqctl add_vhost {}` or correct broker.url",
+        quote(vhost)
     )]
     NoVirtualHost { address: String, vhost: String },
     /// The user has no permissions in the virtual host.
     #[error(
-        "user `{user}` may not use {address}: grant it with `rabbitmqctl set_permissions -p {vhost} {user} ...`"
+        "user `{user}` may not use {address}: `overdue permissions` prints the `rabbitmqctl set_permissions` that it takes"
     )]
     NotAllowed { address: String, user: String, vhost: String },
 }

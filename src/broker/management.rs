@@ -239,7 +239,8 @@ impl Management {
             queues: queues.map(|queue| (queue.name.clone(), queue)).collect(),
             bindings: bindings.into_iter().map(binding_of).collect(),
         };
-        Ok(Snapshot { objects, messages, delayed, consumed, ..Snapshot::default() })
+        let virtual_host = self.vhost.clone();
+        Ok(Snapshot { virtual_host, objects, messages, delayed, consumed, ..Snapshot::default() })
     }
 
     /// Why the exchanges cannot be listed. A virtual host that the user may not use is not there for this API on

@@ -2,10 +2,17 @@
 
 use clap::Subcommand;
 
-use super::{exit::Failure, output::print, setup};
+use super::{
+    exit::Failure,
+    output::{Confirm, print},
+    setup,
+};
 use crate::{
     config::Settings,
-    store::{Store, init::ScheduledState},
+    store::{
+        Store,
+        init::{ScheduledState, created},
+    },
     topology::Topology,
 };
 
@@ -19,7 +26,7 @@ const STATES: [(&str, &str, &str); 3] = [
 /// Prepare the database
 #[derive(Debug, Subcommand)]
 pub(super) enum Database {
-    /// Create what is missing: schema, closures, outbox, schedule(); again and again without effect
+    /// Create what is missing: schema, closures, outbox, schedule(); again and again without effect; says what it would create, and asks
     Init {
         /// Also the reference order tables (orders, order_items, stock), for demo and tests
         #[arg(long)]
@@ -27,14 +34,22 @@ pub(super) enum Database {
         /// Also triggers on the reference order tables, which schedule a notice for each order
         #[arg(long)]
         trigger: bool,
+        #[command(flatten)]
+        confirm: Confirm,
     },
 }
 
 impl Database {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let Self::Init { reference_tables, trigger } = self;
+        let Self::Init { reference_tables, trigger, confirm } = self;
         let store = setup::store(settings)?;
-        store.init(&settings.database.search_path, reference_tables).await?;
+        let search_path = &settings.database.search_path;
+        let triggers =
+            if trigger { "\nand triggers on the table orders, which schedule notices" } else { "" };
+        let created = created(search_path, reference_tables)?;
+        print(format!("creates what is missing of these\n{created}{triggers}"))?;
+        confirm.ask(&format!("create it at {}?", store.address()))?;
+        store.init(search_path, reference_tables).await?;
         // Without a topology file workers bring their timeouts.
         if trigger || settings.topology.is_file() {
             let topology = setup::topology(settings)?;
@@ -45,11 +60,7 @@ impl Database {
                 install(&store, &topology).await?;
             }
         }
-        print(format!(
-            "{} is ready (search path {})",
-            store.address(),
-            settings.database.search_path
-        ))
+        print(format!("{} is ready (search path {})", store.address(), search_path))
     }
 }
 

@@ -1,16 +1,23 @@
 //! `overdue exit-plugin`: from an exchange of the delayed message plugin to `[compat.x-delay]`, step by step.
 
-use std::{fmt::Write as _, path::PathBuf};
+mod guide;
+
+use std::{fs::File, io::Write as _, path::PathBuf};
 
 use clap::Args;
+use guide::{Guide, OldBinding, State, section, way};
 
-use super::{exit::Failure, output::print, setup};
+use super::{
+    exit::Failure,
+    output::{Confirm, Output, report},
+    setup,
+};
 use crate::{
-    broker::{DelayedOnNode, Management},
+    broker::{Management, TopologyLock},
     config::Settings,
     objects::{Binding, Exchange},
     plan::{Change, snapshot::Snapshot},
-    text::{counted, quote},
+    text::{counted, one_line},
     topology::{
         Topology, file::RoutingType, strategy::DELAYED_EXCHANGE_TYPE, taken_over_exchange::XDelay,
     },
@@ -24,206 +31,186 @@ pub(super) struct ExitPlugin {
     /// Write the part for topology.toml into this file, which must not exist
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Copy its bindings to where messages come out without the plugin; changes nothing for those who use it now
+    /// Copy its bindings to what takes its place, which topology.toml has to say; shows them, and asks. Changes
+    /// nothing for those who use it now
     #[arg(long)]
     bind: bool,
-}
-
-/// What was found of the exchange.
-enum Found<'a> {
-    /// It is the plugin's, and routes like this.
-    Plugin(RoutingType),
-    /// It is ours already.
-    TakenOver,
-    /// It is something else.
-    Other(&'a Exchange),
-    /// It is not there.
-    Missing,
+    #[command(flatten)]
+    confirm: Confirm,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl ExitPlugin {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
-        let observed = management.observe().await?;
-        let found = self.found(&topology, &observed);
-        if let Found::Other(exchange) = found {
-            return Err(Failure::failed(format!(
-                "exchange {} is of type {}, not {DELAYED_EXCHANGE_TYPE}, so there is nothing to leave",
-                exchange.name, exchange.kind
-            )));
-        }
-        let routing = match found {
-            Found::Plugin(routing) => routing,
-            _ => topology.compat.as_ref().map(|it| it.routing).unwrap_or_default(),
-        };
-        let section = section(&self.exchange, routing);
+        let mut observed = management.observe().await?;
+        let (state, routing) = self.state(&topology, &observed, management.virtual_host())?;
         if let Some(path) = &self.save {
-            std::fs::File::create_new(path)
-                .and_then(|mut file| std::io::Write::write_all(&mut file, section.as_bytes()))
+            File::create_new(path)
+                .and_then(|mut file| file.write_all(section(&self.exchange, routing).as_bytes()))
                 .map_err(|error| {
                     Failure::failed(format!("cannot write {}: {error}", path.display()))
                 })?;
         }
+        let compat = XDelay { exchange: self.exchange.clone(), routing };
+        let in_topology = topology.compat.as_ref() == Some(&compat);
         if self.bind {
-            let compat = XDelay { exchange: self.exchange.clone(), routing };
-            let topology = Topology { compat: Some(compat), ..topology.clone() };
-            self.copy(&management, &topology, &observed, matches!(found, Found::TakenOver)).await?;
+            if !in_topology || state == State::Missing {
+                return Err(self.cannot_bind(state, routing));
+            }
+            self.bind(&management, &topology, state, &observed).await?;
+            observed = management.observe().await?;
         }
-        let nodes = match found {
-            Found::Plugin(_) => management.delayed_on_each_node(&self.exchange).await?,
+        let held = match state {
+            State::Plugin => management.delayed_on_each_node(&self.exchange).await?,
             _ => Vec::new(),
         };
-        print(self.guide(&topology, &observed, &found, &section, &nodes))
-    }
-
-    fn found<'a>(&self, topology: &Topology, observed: &'a Snapshot) -> Found<'a> {
-        let Some(exchange) = observed.objects.exchanges.get(&self.exchange) else {
-            return Found::Missing;
-        };
-        if exchange.kind == DELAYED_EXCHANGE_TYPE {
-            return Found::Plugin(routing(exchange));
-        }
-        if observed.objects.owner_of_exchange(&self.exchange) == Some(&topology.name) {
-            return Found::TakenOver;
-        }
-        Found::Other(exchange)
-    }
-
-    /// First where they lead, so that nothing is lost wherever this stops. At an exchange that is ours already they are
-    /// moved: there they bring messages early.
-    async fn copy(
-        &self,
-        management: &Management,
-        topology: &Topology,
-        observed: &Snapshot,
-        moves: bool,
-    ) -> Result<(), Failure> {
-        let due = topology.compat_due_exchange();
-        let wanted = topology.objects();
-        for name in [topology.mark_exchange(), topology.park_exchange(), due.clone()] {
-            if let Some(exchange) = wanted.exchanges.get(&name) {
-                management.apply(&Change::CreateExchange(exchange.clone())).await?;
-            }
-        }
-        if let Some(mark) = topology.exchange_mark(&due) {
-            management.apply(&Change::Bind(mark)).await?;
-        }
-        for binding in self.bindings(topology, observed) {
-            if moves {
-                management.bind_when_due(topology, binding).await?;
-            } else {
-                let copy = Binding { source: due.clone(), ..binding.clone() };
-                management.apply(&Change::Bind(copy)).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Those of its consumers.
-    fn bindings<'a>(
-        &'a self,
-        topology: &'a Topology,
-        observed: &'a Snapshot,
-    ) -> impl Iterator<Item = &'a Binding> {
-        let behind = topology.compat_in_exchange();
-        observed.objects.bindings.iter().filter(move |it| {
-            it.source == self.exchange && (it.to_queue || it.destination != behind)
+        let mut exchanges = observed.objects.exchanges.values();
+        self.output.print(&Guide {
+            version: 1,
+            virtual_host: management.virtual_host(),
+            exchange: &self.exchange,
+            state,
+            routing,
+            in_topology,
+            bindings: self.bindings(&topology, state, &observed),
+            held,
+            safe_to_upgrade: !exchanges.any(|it| it.kind == DELAYED_EXCHANGE_TYPE),
+            topology: &topology,
         })
     }
 
-    fn guide(
-        &self,
-        topology: &Topology,
-        observed: &Snapshot,
-        found: &Found<'_>,
-        section: &str,
-        nodes: &[DelayedOnNode],
-    ) -> String {
-        let mut out = self.state(topology, observed, found, nodes);
-        let name = quote(&self.exchange);
-        let due = topology.compat_due_exchange();
-        let holds_nothing = !nodes.is_empty() && nodes.iter().all(|it| it.messages == Some(0));
-        let safe = !observed.objects.exchanges.values().any(|it| it.kind == DELAYED_EXCHANGE_TYPE);
-        let mut steps: Vec<String> = Vec::new();
-        if matches!(found, Found::Plugin(_)) {
-            steps.push(format!(
-                "Write into topology.toml (and run `overdue check`):\n\n{}",
-                indented(section)
-            ));
-            steps.push(format!("Copy the bindings to {due}; nothing changes for those who use {name} now:\n     overdue exit-plugin {name} --bind"));
-            steps.push(format!("Stop the publishers of {name}, and wait until the plugin holds nothing on any node:\n     overdue exit-plugin {name}"));
-            steps.push(format!("Delete {name}; only while it holds nothing, what it holds would be lost:\n     rabbitmqadmin delete exchange --name {name}"));
-        }
-        steps.push(
-            "Declare what takes its place, and start a worker:\n     overdue apply && overdue run"
-                .to_owned(),
-        );
-        steps.push(
-            "Start the publishers, and look that all is well:\n     overdue verify".to_owned(),
-        );
-        steps.push("On every node, once no virtual host has an exchange of that type:\n     rabbitmq-plugins disable rabbitmq_delayed_message_exchange".to_owned());
-        out.push('\n');
-        for (number, step) in steps.iter().enumerate() {
-            // Writing to a string cannot fail.
-            let _written = writeln!(out, "{}. {step}", number + 1);
-        }
-        let verdict = match (safe, holds_nothing) {
-            (true, _) => "safe to upgrade: yes, as far as this virtual host goes",
-            (false, true) => {
-                "safe to upgrade: no, an exchange of the plugin is there; it holds nothing, so it can be deleted now if its publishers are stopped"
-            }
-            (false, false) => {
-                "safe to upgrade: no, the plugin holds messages, or it is not known whether it does; they would be lost"
-            }
-        };
-        let _written = write!(out, "\n{verdict}");
-        out
-    }
-
+    /// What it is, and how it routes.
     fn state(
         &self,
         topology: &Topology,
         observed: &Snapshot,
-        found: &Found<'_>,
-        nodes: &[DelayedOnNode],
-    ) -> String {
+        vhost: &str,
+    ) -> Result<(State, RoutingType), Failure> {
         let name = &self.exchange;
-        let mut out = match found {
-            Found::Plugin(routing) => {
-                format!(
-                    "exchange {name}: {DELAYED_EXCHANGE_TYPE}, x-delayed-type {}\n",
-                    routing.as_str()
-                )
+        let wanted = topology.compat.as_ref().filter(|it| it.exchange == *name);
+        let found = observed.objects.exchanges.get(name);
+        match (found, wanted) {
+            (Some(exchange), _) if exchange.kind == DELAYED_EXCHANGE_TYPE => {
+                Ok((State::Plugin, routing(exchange)))
             }
-            Found::TakenOver => {
-                format!("exchange {name}: without the plugin, of topology {}\n", topology.name)
+            (Some(_), Some(wanted))
+                if observed.objects.owner_of_exchange(name) == Some(&topology.name) =>
+            {
+                Ok((State::TakenOver, wanted.routing))
             }
-            Found::Missing | Found::Other(_) => format!("exchange {name}: not there\n"),
-        };
-        let due = topology.compat_due_exchange();
-        for binding in self.bindings(topology, observed) {
-            let copied = Binding { source: due.clone(), ..binding.clone() };
-            let copied = if observed.objects.bindings.contains(&copied) {
-                "copied"
+            (Some(exchange), _) => Err(Failure::failed(format!(
+                "exchange {name} is of type {}, not {DELAYED_EXCHANGE_TYPE}, so there is nothing to leave",
+                exchange.kind
+            ))),
+            (None, Some(wanted)) => Ok((State::Missing, wanted.routing)),
+            (None, None) => {
+                let exchanges = observed.objects.exchanges.values();
+                let plugins = exchanges.filter(|it| it.kind == DELAYED_EXCHANGE_TYPE);
+                let names: Vec<&str> = plugins.map(|it| it.name.as_str()).collect();
+                let there = match names.as_slice() {
+                    [] => "none".to_owned(),
+                    _ => one_line(names.join(", ")),
+                };
+                Err(Failure::failed(format!(
+                    "virtual host {vhost} has no exchange {name}, and the topology file none to take its place; of \
+                     type {DELAYED_EXCHANGE_TYPE} there is {there}"
+                )))
+            }
+        }
+    }
+
+    fn cannot_bind(&self, state: State, routing: RoutingType) -> Failure {
+        let name = &self.exchange;
+        if state == State::Missing {
+            return Failure::failed(format!(
+                "exchange {name} is not there, so there is nothing to copy; nothing was changed"
+            ));
+        }
+        Failure::configuration(format!(
+            "the topology file does not say that {name} is taken over, and the next `overdue apply` would delete what is \
+             copied; nothing was changed. Write into it first:\n\n{}",
+            section(name, routing)
+        ))
+    }
+
+    /// Those that would be lost with the plugin's exchange, in both directions; of one that is ours, those by which messages
+    /// come early.
+    fn bindings(&self, topology: &Topology, state: State, observed: &Snapshot) -> Vec<OldBinding> {
+        let bindings = &observed.objects.bindings;
+        let old = bindings.iter().filter(|it| match state {
+            State::Plugin => (it.source == self.exchange) != self.feeds(it),
+            State::TakenOver => topology.is_early(it),
+            State::Missing => false,
+        });
+        let pair = |old: &Binding| {
+            let copy = if self.feeds(old) {
+                Binding { destination: topology.compat_in_exchange(), ..old.clone() }
             } else {
-                "not copied yet"
+                Binding { source: topology.compat_due_exchange(), ..old.clone() }
             };
-            let _written = writeln!(
-                out,
-                "  binding to {} by {:?}: {copied}",
-                binding.destination, binding.routing_key
-            );
+            OldBinding { copied: bindings.contains(&copy), copy, old: old.clone() }
+        };
+        old.map(pair).collect()
+    }
+
+    /// Whether messages come to the exchange by it.
+    fn feeds(&self, binding: &Binding) -> bool {
+        !binding.to_queue && binding.destination == self.exchange
+    }
+
+    /// Shows what is to be copied, asks, and copies it. First where it leads, so that nothing is lost wherever this stops.
+    async fn bind(
+        &self,
+        management: &Management,
+        topology: &Topology,
+        state: State,
+        observed: &Snapshot,
+    ) -> Result<(), Failure> {
+        let moves = state == State::TakenOver;
+        let mut to_do = self.bindings(topology, state, observed);
+        to_do.retain(|it| moves || !it.copied);
+        if to_do.is_empty() {
+            return Ok(());
         }
-        for DelayedOnNode { node, messages } in nodes {
-            let held = match messages {
-                Some(messages) => counted(*messages, "message"),
-                None => {
-                    "unknown; there: rabbitmqctl list_exchanges name messages_delayed".to_owned()
-                }
-            };
-            let _written = writeln!(out, "  held on {node}: {held}");
+        let what = if moves { "move" } else { "copy" };
+        let lines: Vec<String> = to_do
+            .iter()
+            .map(|OldBinding { old, copy, .. }| {
+                let (old, copy) = (way(old), way(copy));
+                one_line(format!("{what} {old} to {copy}"))
+            })
+            .collect();
+        self.output.preview(lines.join("\n"))?;
+        self.confirm.ask(&format!(
+            "{what} {} at {}?",
+            counted(to_do.len(), "binding"),
+            management.address()
+        ))?;
+        let waits =
+            || report("another overdue is changing this topology: waiting until it is done");
+        let lock = TopologyLock::acquire(management.address(), topology, waits).await?;
+        let (due, entry) = (topology.compat_due_exchange(), topology.compat_in_exchange());
+        let wanted = topology.objects();
+        // Until `apply` makes what stands behind the entry, it drops the copies of what still comes by the old way.
+        for name in [topology.mark_exchange(), topology.park_exchange(), due, entry] {
+            if let Some(exchange) = wanted.exchanges.get(&name) {
+                management.apply(&Change::CreateExchange(exchange.clone())).await?;
+            }
+            if let Some(mark) = topology.exchange_mark(&name) {
+                management.apply(&Change::Bind(mark)).await?;
+            }
         }
-        out
+        for OldBinding { old, copy, .. } in to_do {
+            if moves {
+                management.bind_when_due(topology, &old).await?;
+            } else {
+                management.apply(&Change::Bind(copy)).await?;
+            }
+        }
+        lock.release().await;
+        Ok(())
     }
 }
 
@@ -234,13 +221,121 @@ fn routing(exchange: &Exchange) -> RoutingType {
     known.into_iter().find(|known| Some(known.as_str()) == routing).unwrap_or_default()
 }
 
-/// As it is written in topology.toml.
-fn section(exchange: &str, routing: RoutingType) -> String {
-    let exchange = toml::Value::from(exchange);
-    format!("[compat.x-delay]\nexchange = {exchange}\ntype = \"{}\"\n", routing.as_str())
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
 
-fn indented(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| format!("     {line}")).collect();
-    lines.join("\n")
+    use super::*;
+    use crate::broker::DelayedOnNode;
+
+    const FILE: &str =
+        "name = 'shop'\ndelay.levels = ['1s']\n[[timeout]]\nname = 'unpaid'\nafter = '1s'\n";
+
+    fn binding(source: &str, destination: &str, to_queue: bool) -> Binding {
+        let (source, destination) = (source.to_owned(), destination.to_owned());
+        let routing_key = "welcome".to_owned();
+        Binding { source, destination, to_queue, routing_key, arguments: BTreeMap::new() }
+    }
+
+    /// A broker with the plugin's exchange `it's old`: fed by `events`, and with a queue and an exchange bound to it.
+    fn broker() -> Snapshot {
+        let mut broker = Snapshot::default();
+        let name = "it's old".to_owned();
+        let kind = DELAYED_EXCHANGE_TYPE.to_owned();
+        let arguments = [("x-delayed-type".to_owned(), "fanout".into())].into();
+        let old = Exchange { name, kind, durable: true, auto_delete: false, arguments };
+        broker.objects.exchanges.insert(old.name.clone(), old);
+        broker.objects.bindings = [
+            binding("events", "it's old", false),
+            binding("it's old", "audit", false),
+            binding("it's old", "it's old", false),
+            binding("it's old", "it's old", true),
+            binding("events", "other", true),
+        ]
+        .into();
+        broker
+    }
+
+    fn command(exchange: &str) -> ExitPlugin {
+        ExitPlugin {
+            exchange: exchange.to_owned(),
+            save: None,
+            bind: false,
+            confirm: Confirm { yes: false },
+            output: Output::default(),
+        }
+    }
+
+    #[test]
+    fn bindings_of_both_directions_are_shown_and_the_commands_are_complete() {
+        let (topology, mut broker, it) =
+            (Topology::parse(FILE).unwrap(), broker(), command("it's old"));
+        let shown = |broker: &Snapshot| {
+            it.bindings(&topology, State::Plugin, broker)
+                .into_iter()
+                .map(|it| (way(&it.copy), it.copied))
+                .collect::<Vec<_>>()
+        };
+        let copies = [
+            "events -> shop.compat.in by \"welcome\"",
+            "shop.compat.due -> audit by \"welcome\"",
+            "shop.compat.due -> it's old by \"welcome\"",
+        ];
+        assert_eq!(shown(&broker), copies.map(|copy| (copy.to_owned(), false)));
+        broker.objects.bindings.insert(binding("events", "shop.compat.in", false));
+        assert_eq!(shown(&broker)[0], (copies[0].to_owned(), true));
+
+        let (state, routing) = it.state(&topology, &broker, "a b").unwrap();
+        let guide = Guide {
+            version: 1,
+            virtual_host: "a b",
+            exchange: &it.exchange,
+            state,
+            routing,
+            in_topology: false,
+            bindings: it.bindings(&topology, state, &broker),
+            held: vec![DelayedOnNode { node: "rabbit@a".to_owned(), messages: None }],
+            safe_to_upgrade: false,
+            topology: &topology,
+        };
+        insta::assert_snapshot!(guide, @r#"
+        exchange it's old: x-delayed-message, x-delayed-type fanout
+          binding events -> it's old by "welcome": copied
+          binding it's old -> audit by "welcome": not copied yet
+          binding it's old -> it's old by "welcome": not copied yet
+          held on rabbit@a: unknown; there: rabbitmqctl list_exchanges -p 'a b' name messages_delayed
+
+        1. Write into the topology file (and run `overdue check`):
+
+             [compat.x-delay]
+             exchange = "it's old"
+             type = "fanout"
+        2. Copy the bindings of it's old to shop.compat.due, and those that lead to it to shop.compat.in; nothing changes for those who use it now:
+             overdue exit-plugin 'it'\''s old' --bind
+        3. Stop the publishers of it's old, and wait until the plugin holds nothing on any node:
+             overdue exit-plugin 'it'\''s old'
+        4. Delete it's old; only while it holds nothing, what it holds would be lost:
+             rabbitmqadmin --vhost 'a b' exchanges delete --name 'it'\''s old'
+        5. Declare what takes its place, and start a worker:
+             overdue apply && overdue run
+        6. Start the publishers, and look that all is well:
+             overdue verify
+        7. On every node, once no virtual host has an exchange of that type:
+             rabbitmq-plugins disable rabbitmq_delayed_message_exchange
+
+        safe to upgrade: no, the plugin holds messages, or it is not known whether it does; they would be lost
+        "#);
+    }
+
+    #[test]
+    fn what_is_not_there_is_nothing_to_leave() {
+        let topology = Topology::parse(FILE).unwrap();
+        let refused =
+            |name: &str| command(name).state(&topology, &broker(), "/").err().unwrap().text;
+        insta::assert_snapshot!(refused("its old"), @"virtual host / has no exchange its old, and the topology file none to take its place; of type x-delayed-message there is it's old");
+        let of_file =
+            Topology::parse(&format!("{FILE}{}", section("its old", RoutingType::Topic))).unwrap();
+        let there = command("its old").state(&of_file, &Snapshot::default(), "/").ok();
+        assert!(there == Some((State::Missing, RoutingType::Topic)));
+    }
 }

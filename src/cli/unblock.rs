@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     exit::{self, Failure},
-    output::Output,
+    output::{Confirm, Output},
     setup,
 };
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
         own_queues::queues_of,
         snapshot::{QueueStats, Snapshot},
     },
+    text::{counted, quote},
     topology::Topology,
     verify::dead_letters::blockers,
 };
@@ -30,11 +31,13 @@ use crate::{
 /// How often the counts are looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Free the dead letters of a queue, once what held them is fixed
+/// Free the dead letters of a queue, once what held them is fixed; says what it would do, and asks
 #[derive(Debug, Args)]
 pub(super) struct Unblock {
     /// The queue that holds them, e.g. orders.delay.30m
     queue: String,
+    #[command(flatten)]
+    confirm: Confirm,
     #[command(flatten)]
     output: Output,
 }
@@ -76,6 +79,12 @@ impl Unblock {
         if held == 0 && numbers.policy.as_deref() != Some(&name) {
             return answer(0);
         }
+        self.output.preview(format!(
+            "{queue_name} holds {}; policy {name} would be set for it and deleted again, which makes the broker try them \
+             at once",
+            counted(held, "dead letter")
+        ))?;
+        self.confirm.ask(&format!("do this at {}?", management.address()))?;
         nudge(&management, &name, queue, &numbers).await?;
         let left = self.left(&management).await?;
         answer(held.saturating_sub(left))?;
@@ -182,13 +191,15 @@ fn not_nudged(error: ManagementError, vhost: &str, policy: &str) -> Failure {
     if let ManagementError::NotPermitted { user, .. } = &error {
         let text = format!(
             "user `{user}` may not set policies, which is how the broker is made to try again: rabbitmqctl \
-             set_user_tags {user} policymaker"
+             set_user_tags {} policymaker",
+            quote(user)
         );
         return Failure { code: exit::NOT_PERMITTED, text };
     }
     let Failure { code, text } = Failure::from(error);
+    let (vhost, name) = (quote(vhost), quote(policy));
     let text =
-        format!("{text}; if {policy} is still there: rabbitmqctl clear_policy -p {vhost} {policy}");
+        format!("{text}; if {policy} is still there: rabbitmqctl clear_policy -p {vhost} {name}");
     Failure { code, text }
 }
 

@@ -1,7 +1,11 @@
 //! RabbitMQ: the connection, the management API, the version; feature flags, plugins, alarms and copies of its nodes.
 
 use super::facts::{Alarm, AmqpConnection, Asked, Encryption, Facts, Replicas, known};
-use crate::{diagnostic::Draft, text::counted, topology::strategy::Strategy};
+use crate::{
+    diagnostic::Draft,
+    text::{counted, quote},
+    topology::strategy::Strategy,
+};
 
 /// Why a check has nothing to look at.
 const NO_CONNECTION: &str = "see the errors above";
@@ -26,7 +30,7 @@ pub(crate) fn login(facts: &Facts) -> Draft {
         }
         AmqpConnection::LoginRefused(reason) => Draft::error(
             reason.clone(),
-            format!("correct broker.url, or: rabbitmqctl change_password {user} ..."),
+            format!("correct broker.url, or: rabbitmqctl change_password {}", quote(user)),
         ),
         _ => Draft::ok(format!("user {user} logs in")),
     }
@@ -39,7 +43,10 @@ pub(crate) fn virtual_host(facts: &Facts) -> Draft {
         AmqpConnection::Open { .. } => Draft::ok(format!("{vhost} is open to {user}")),
         AmqpConnection::NoVirtualHost(reason) => Draft::error(
             reason.clone(),
-            format!("rabbitmqctl add_vhost {vhost}; overdue permissions prints the rights"),
+            format!(
+                "rabbitmqctl add_vhost {}; overdue permissions prints the rights",
+                quote(vhost)
+            ),
         ),
         _ => Draft::warning("not known: no login", NO_CONNECTION),
     }

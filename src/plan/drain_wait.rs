@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use super::{
     Draining, Drains, Needed, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
 };
+use crate::diagnostic::unblock;
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
@@ -70,9 +71,10 @@ pub enum GaveUp {
     /// What should have come out by now has not.
     #[error(
         "queue {queue} still holds {}, although the last of them was due {late:?} ago: no queue takes them. \
-         `overdue verify` says which one blocks them, and `overdue unblock {queue}` frees them once that is fixed. \
+         `overdue verify` says which one blocks them, and `{}` frees them once that is fixed. \
          Nothing is lost",
-        count_of(*messages)
+        count_of(*messages),
+        unblock(queue)
     )]
     Stuck {
         /// The queue.

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{
+    diagnostic::list_held,
     text::{OneLine, counted},
     topology::level::Ttl,
 };
@@ -115,6 +116,8 @@ pub enum Needed {
     Holds {
         /// On the node that answered; `null` where it does not say.
         messages: Option<u64>,
+        /// Where it is.
+        virtual_host: String,
     },
     /// A queue dead-letters to it.
     DeadLetters {
@@ -132,7 +135,7 @@ impl Needed {
     /// Messages in it, where it holds any.
     pub(super) fn messages(&self) -> Option<u64> {
         match self {
-            Self::Holds { messages } => *messages,
+            Self::Holds { messages, .. } => *messages,
             Self::DeadLetters { .. } | Self::Bound { .. } => None,
         }
     }
@@ -141,7 +144,7 @@ impl Needed {
     #[must_use]
     pub fn ends(&self) -> bool {
         match self {
-            Self::Holds { messages } => messages.is_some(),
+            Self::Holds { messages, .. } => messages.is_some(),
             Self::DeadLetters { .. } => true,
             Self::Bound { .. } => false,
         }
@@ -166,15 +169,17 @@ impl fmt::Display for Needed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let f = &mut OneLine(f);
         match self {
-            Self::Holds { messages: Some(messages) } => write!(
+            Self::Holds { messages: Some(messages), .. } => write!(
                 f,
                 "{} in the delayed message plugin, to come out when due; it stays bound until then",
                 counted(*messages, "message")
             ),
-            Self::Holds { messages: None } => f.write_str(
+            Self::Holds { messages: None, virtual_host } => write!(
+                f,
                 "an unknown number of messages in the delayed message plugin: each node of a cluster counts its own, and \
-                 deleting the exchange would lose them. Once `rabbitmqctl list_exchanges name messages_delayed` says 0 \
-                 on every node, delete it by hand",
+                 deleting the exchange would lose them. Once `{}` says 0 on every node, \
+                 delete it by hand",
+                list_held(virtual_host)
             ),
             Self::DeadLetters { queue } => write!(f, "queue {queue} still leads to it"),
             Self::Bound { exchange } => write!(f, "exchange {exchange} is bound to it"),

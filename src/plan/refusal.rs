@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{draining::count_of, step::Difference};
-use crate::text::{counted, one_line};
+use crate::text::{counted, one_line, option};
 
 /// Why a plan is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,7 +79,7 @@ impl fmt::Display for Refusal {
                 write!(
                     f,
                     "\n        RabbitMQ cannot change an exchange, and what is published while it is replaced would be \
-                     lost:\n        stop the publishers, delete it (rabbitmqctl eval or the management UI), and apply again"
+                     lost:\n        stop the publishers, delete it (`overdue verify` prints the command), and apply again"
                 )
             }
             Self::Kept { queue } => write!(
@@ -90,8 +90,9 @@ impl fmt::Display for Refusal {
             Self::Occupied { queue, messages } => write!(
                 f,
                 "! queue     {queue} is no longer in the topology and holds {}\n        let a worker \
-                 with the old topology finish them, or lose them with --discard {queue}",
-                count_of(*messages)
+                 with the old topology finish them, or lose them with {}",
+                count_of(*messages),
+                option("--discard", queue)
             ),
         }
     }

@@ -58,7 +58,7 @@ fn needed(observed: &Snapshot, plan: &Plan, exchange: &Exchange, gone: &[&str]) 
     if exchange.kind == DELAYED_EXCHANGE_TYPE {
         let messages = observed.delayed.get(name).copied();
         if messages != Some(0) {
-            return Some(Needed::Holds { messages });
+            return Some(Needed::Holds { messages, virtual_host: observed.virtual_host.clone() });
         }
     }
     let deleted = |queue: &str| plan.changes().any(|change| deletes(change, queue));

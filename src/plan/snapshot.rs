@@ -13,6 +13,9 @@ use crate::{
 /// One reading of a virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
+    /// Where it was read.
+    #[serde(default)]
+    pub virtual_host: String,
     /// Exchanges, queues, bindings.
     pub objects: Objects,
     /// Messages in each queue: ready, unacked, and on their way to the dead letter exchange.

@@ -2,20 +2,17 @@
 
 use super::{Store, StoreError};
 
+const OURS: &str = include_str!("../../sql/worker_tables.sql");
+const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
+const REFERENCE: &str = include_str!("../../sql/schema.sql");
+
 impl Store {
     /// Creates what is missing, in one transaction.
     ///
     /// # Errors
     /// A statement failed, or a schema's name cannot be one; nothing was created.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
-        const OURS: &str = include_str!("../../sql/worker_tables.sql");
-        const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
-        const REFERENCE: &str = include_str!("../../sql/schema.sql");
-        let schemas: Vec<&str> = search_path.split(',').map(str::trim).collect();
-        for schema in &schemas {
-            check_name(schema)?;
-        }
-        let (Some(ours), Some(orders)) = (schemas.first(), schemas.last()) else { return Ok(()) };
+        let (ours, orders) = schemas(search_path)?;
         // Two that start at once would both create the schema: the second waits.
         let mut script =
             "SELECT pg_advisory_xact_lock(hashtext('overdue database init'));\n".to_owned();
@@ -65,6 +62,31 @@ impl Store {
 /// A script with `schema` in front of the search path while it runs.
 fn in_schema(schema: &str, script: &str) -> String {
     format!("CREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path TO {schema};\n{script}\n")
+}
+
+/// What [`Store::init`] creates where it is missing, as text.
+///
+/// # Errors
+/// A schema's name cannot be one.
+pub(crate) fn created(search_path: &str, reference_tables: bool) -> Result<String, StoreError> {
+    let (ours, orders) = schemas(search_path)?;
+    let tables = |scripts: &[&str]| {
+        let lines = scripts.iter().flat_map(|script| script.lines());
+        let names = lines.filter_map(|it| it.strip_prefix("CREATE TABLE IF NOT EXISTS "));
+        names.map(|name| name.trim_end_matches(" (")).collect::<Vec<_>>().join(", ")
+    };
+    let own = format!("in schema {ours}: the tables {}, and schedule()", tables(&[OURS, SCHEDULE]));
+    if !reference_tables {
+        return Ok(own);
+    }
+    Ok(format!("{own}\nin schema {orders}: the tables {}", tables(&[REFERENCE])))
+}
+
+/// The first schema of a search path, which is for our tables, and the last, which is for the order tables.
+fn schemas(search_path: &str) -> Result<(&str, &str), StoreError> {
+    let schemas = || search_path.split(',').map(str::trim);
+    schemas().try_for_each(check_name)?;
+    Ok((schemas().next().unwrap_or_default(), schemas().next_back().unwrap_or_default()))
 }
 
 /// Only names that need no quoting: they are written into statements and connection options.

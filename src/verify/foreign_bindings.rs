@@ -8,6 +8,7 @@ use crate::{
         own_queues::{Kind, role},
         snapshot::Snapshot,
     },
+    text::quote,
     topology::Topology,
 };
 
@@ -105,10 +106,11 @@ impl Foreign<'_> {
     /// A consumer binds its queue to the name that it knows; messages are not due there.
     fn early(&self, binding: &Binding) -> Diagnostic {
         let due = self.topology.compat_due_exchange();
+        let name = quote(&binding.source);
         Diagnostic::new("early-binding", Severity::Error, destination(binding), format!("it is bound to exchange {}{}", binding.source, by(binding))).because(format!(
                 "it gets messages at once, without their delay; when they are due they come to {due}"
             )).fix(Fix::Text(format!(
-                "a worker moves it to {due} within seconds, if it may; or run `overdue exit-plugin --bind`"
+                "a worker moves it to {due} within seconds, if it may; or run: overdue exit-plugin {name} --bind"
             )))
     }
 
@@ -148,7 +150,11 @@ impl Foreign<'_> {
     /// Whether publishers use this exchange, now or with another strategy.
     fn is_entry(&self, exchange: &str) -> bool {
         let entries = self.topology.entries();
-        exchange == self.topology.entry_exchange()
+        let of_compat = self.topology.compat.as_ref().is_some_and(|it| {
+            exchange == it.exchange || exchange == self.topology.compat_in_exchange()
+        });
+        of_compat
+            || exchange == self.topology.entry_exchange()
             || entries.iter().any(|entry| entry.exchange == exchange)
     }
 

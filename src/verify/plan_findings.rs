@@ -11,7 +11,7 @@ use crate::{
         generation::{Resolved, number_of},
         own_queues::{Hold, Kind, kind},
     },
-    text::counted,
+    text::{counted, option},
     topology::{Topology, file::QueueType, strategy::Strategy},
 };
 
@@ -241,7 +241,8 @@ impl Shape<'_> {
                 let message =
                     format!("it is no longer in the topology and holds {}", count_of(*messages));
                 let fix = format!(
-                    "let a worker with the old topology finish them, or lose them: overdue apply --discard {queue}"
+                    "let a worker with the old topology finish them, or lose them: overdue apply {}",
+                    option("--discard", queue)
                 );
                 let found =
                     Diagnostic::new("occupied-queue", Severity::Warning, on(queue), message);
@@ -264,9 +265,8 @@ impl Shape<'_> {
         } else {
             "messages are not routed as the topology says".to_owned()
         };
-        let fix = "RabbitMQ cannot change an exchange: stop the publishers, delete it, and run overdue apply";
         error("changed-exchange", exchange(name), list(differences), &reason)
-            .fix(Fix::Text(fix.to_owned()))
+            .fix(Fix::Replace(name.to_owned()))
     }
 
     /// What becomes of messages without an exchange of `[compat.x-delay]`.

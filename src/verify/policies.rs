@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::effective_settings::Effective;
 use crate::{
-    diagnostic::{Diagnostic, Fix, Severity, Subject},
+    diagnostic::{Diagnostic, Fix, Severity, Subject, unblock},
     objects::{DELAYED_MESSAGE, Queue},
     plan::{
         own_queues::{Kind, role},
@@ -118,7 +118,7 @@ fn left_over(queue: &Queue, policy: &str) -> Diagnostic {
         format!("policy {policy} of an interrupted `overdue unblock` is still there"),
     )
     .because("changes of the policy it was copied from do not reach the queue")
-    .fix(Fix::Text(format!("overdue unblock {}", queue.name)))
+    .fix(Fix::Text(unblock(&queue.name)))
 }
 
 /// What a policy key does to a queue; the order is that of the report.

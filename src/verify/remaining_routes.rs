@@ -235,10 +235,9 @@ fn incomplete(objects: &Objects, exchange: &Exchange) -> Option<Draft> {
     let key = lost_key(objects, name)?;
     let about = |message: String| Draft::about(Subject::Exchange(name.clone()), message);
     let Some(alternate) = exchange.alternate() else {
-        let fix = format!(
-            "the arguments of an exchange cannot be changed: stop the publishers, delete {name}, and run overdue apply"
+        return Some(
+            about("it has no alternate exchange".to_owned()).fix(Fix::Replace(name.clone())),
         );
-        return Some(about("it has no alternate exchange".to_owned()).fix(Fix::Text(fix)));
     };
     if let Some(binding) = hiding(objects, name, &key) {
         let message = format!(

@@ -18,7 +18,7 @@ async fn a_wrong_password() {
     let wrong = [("OVERDUE_DATABASE__URL", url.as_str())];
     let started = start(&world, &wrong).await;
     insta::assert_snapshot!(world.shown(&started));
-    let init = world.overdue_with(&["database", "init"], &wrong);
+    let init = world.overdue_with(&["database", "init", "--yes"], &wrong);
     assert_eq!((init.code, init.stderr), (Some(77), started.stderr));
 }
 
@@ -55,12 +55,16 @@ async fn missing_tables_and_the_command_that_creates_them() {
     insta::assert_snapshot!(world.shown(&started));
     assert!(started.stderr.contains("overdue database init"), "{started}");
     // Ours alone are not enough where nobody has order tables.
-    let init = world.overdue(&["database", "init"]);
+    let init = world.overdue(&["database", "init", "--yes"]);
     assert_eq!(init.code, Some(0), "{init}");
+    assert_eq!(start(&world, &[]).await.code, Some(78));
+    // Nobody can be asked.
+    let init = world.overdue(&["database", "init", "--reference-tables"]);
+    insta::assert_snapshot!("database_init_unasked", world.shown(&init));
     assert_eq!(start(&world, &[]).await.code, Some(78));
     // The advice is right, and can be followed twice.
     for _ in 0..2 {
-        let init = world.overdue(&["database", "init", "--reference-tables"]);
+        let init = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
         insta::assert_snapshot!("database_init", world.shown(&init));
     }
     let mut process = world.started(|_| {}).await;
@@ -143,7 +147,7 @@ async fn a_user_who_may_do_what_is_documented_closes_orders() {
 async fn a_search_path_that_is_no_list_of_schemas() {
     let world = World::empty().await;
     let wrong = [("OVERDUE_DATABASE__SEARCH_PATH", "Shop; DROP SCHEMA public")];
-    let init = world.overdue_with(&["database", "init"], &wrong);
+    let init = world.overdue_with(&["database", "init", "--yes"], &wrong);
     insta::assert_snapshot!(world.shown(&init));
     let started = start(&world, &wrong).await;
     assert_eq!(started.code, Some(78), "{started}");

@@ -234,7 +234,7 @@ fn an_error_about_a_url_shows_no_password() {
         assert!(!run.stderr.contains("s3cret"), "{url}: {run}");
     }
     for url in ["mysql://worker:s3cret@host/x", "postgres://worker:s3cret@host:no/x", "s3cret"] {
-        let run = folder.run(&["database", "init"], &[("OVERDUE_DATABASE__URL", url)]);
+        let run = folder.run(&["database", "init", "--yes"], &[("OVERDUE_DATABASE__URL", url)]);
         assert_eq!(run.code, Some(78), "{url}: {run}");
         assert!(run.stderr.contains("database.url cannot be used"), "{url}: {run}");
         assert!(!run.stderr.contains("s3cret"), "{url}: {run}");

@@ -5,7 +5,7 @@ use crate::support::{World, until};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_declares_the_topology_and_closes_what_publish_announced() {
     let world = World::empty().await;
-    let init = world.overdue(&["database", "init", "--reference-tables"]);
+    let init = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
     assert_eq!(init.code, Some(0), "{init}");
     let mut process = world.started(|_| {}).await;
     let orders = world.orders("o", 2, 500).await;

@@ -1,12 +1,12 @@
 //! `[compat.x-delay]`: programs that were written for the delayed message exchange plugin, on a broker without it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
 use lapin::{BasicProperties, types::AMQPValue, types::FieldTable};
-use overdue::internals::topology::Topology;
+use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 use serde_json::Value;
 
 use crate::support::{Proxy, Run, World, programs::node, python, until, world::TOPOLOGY};
@@ -122,6 +122,83 @@ async fn a_binding_to_the_old_name_makes_an_early_copy_and_loses_nothing() {
     let rest = async || wire.take("mails").await.map(|it| it.text());
     until("it comes when it is due", rest, |text| text.as_deref() == Some("rest")).await;
     worker.stop().await;
+}
+
+/// At the old name messages come early, so a binding there is moved; nobody is asked without a terminal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_plugin_moves_a_binding_and_asks_before() {
+    let world = World::of(&with_levels()).await;
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", "reminders", "welcome").await;
+    let early = async || world.management().early_bindings(&world.topology).await.unwrap();
+
+    let bind = ["exit-plugin", "reminders", "--bind"];
+    let run = world.overdue(&bind);
+    assert_eq!(run.code, Some(64), "{run}");
+    assert!(
+        run.stdout.contains("move reminders -> mails by \"welcome\" to orders.compat.due -> mails"),
+        "{run}"
+    );
+    assert_eq!(early().await.len(), 1);
+
+    let shown = world.overdue(&["exit-plugin", "reminders", "-o", "json"]).json();
+    assert_eq!((&shown["state"], &shown["in_topology"]), (&"taken_over".into(), &true.into()));
+    assert_eq!(shown["bindings"][0]["destination"], "mails", "{shown}");
+    let run = world.overdue(&[&bind[..], &["--yes"]].concat());
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(early().await, []);
+    // Nothing is left to ask about.
+    assert_eq!(world.overdue(&bind).code, Some(0));
+
+    for arguments in
+        [&["exit-plugin", "remainders"][..], &["exit-plugin", "remainders", "--bind", "--yes"]]
+    {
+        let run = world.overdue(arguments);
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains("has no exchange remainders"), "{run}");
+    }
+    let before = world.management().observe().await.unwrap().objects;
+    let run = world.overdue(&["exit-plugin", "orders.in", "--bind", "--yes"]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert_eq!(world.management().observe().await.unwrap().objects, before);
+}
+
+/// What another exchange sends to the plugin's is copied to `orders.compat.in` while that leads nowhere; `apply` makes what
+/// stands behind it, and keeps the copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_led_to_the_plugins_exchange_leads_to_what_takes_its_place() {
+    let world = World::empty().await;
+    std::fs::write(world.topology_file(), with_levels()).unwrap();
+    let topology = Topology::parse(&with_levels()).unwrap();
+    let entry = topology.compat_in_exchange();
+    let (management, wire) = (world.management(), world.wire().await);
+    let exchange = topology.objects().exchanges[&entry].clone();
+    management.apply(&Change::CreateExchange(exchange)).await.unwrap();
+    let marks = topology.objects().exchanges[&topology.mark_exchange()].clone();
+    management.apply(&Change::CreateExchange(marks)).await.unwrap();
+    management.apply(&Change::Bind(topology.exchange_mark(&entry).unwrap())).await.unwrap();
+    world.exchange("events", "topic", serde_json::json!({})).await;
+    let copy = Binding {
+        source: "events".to_owned(),
+        destination: entry,
+        to_queue: false,
+        routing_key: "#".to_owned(),
+        arguments: BTreeMap::new(),
+    };
+    management.apply(&Change::Bind(copy.clone())).await.unwrap();
+    assert!(wire.publish("events", "welcome", delay_of(500), b"by the old way").await.is_ack());
+
+    let run = world.overdue(&["apply", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(management.observe().await.unwrap().objects.bindings.contains(&copy));
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &topology.compat_due_exchange(), "welcome").await;
+    wire.publish("events", "welcome", delay_of(1_000), b"by the new one").await;
+    assert_eq!(wire.take_many("mails", 1).await[0].text(), "by the new one");
+    world.parked(0).await;
+    let run = world.overdue(&["verify"]);
+    assert_eq!(run.code, Some(0), "{run}");
 }
 
 /// A worker that stops gives back what it keeps, and the next one keeps it for the rest.

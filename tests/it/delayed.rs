@@ -143,6 +143,9 @@ async fn exit_plugin_guides_the_switch() {
     wire.plugin_exchange().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", "reminders", "welcome").await;
+    world.exchange("events", "topic", serde_json::json!({})).await;
+    let feed = world.services.api();
+    feed.bind_exchange(&world.vhost, "reminders", "events", Some("#"), None).await.unwrap();
     let delay = table(&[("x-delay", AMQPValue::LongInt(600_000))]);
     wire.publish("reminders", "welcome", BasicProperties::default().with_headers(delay), b"1")
         .await;
@@ -153,7 +156,8 @@ async fn exit_plugin_guides_the_switch() {
     assert_eq!(run.code, Some(0), "{run}");
     for wanted in [
         "x-delayed-type direct",
-        "mails by \"welcome\": not copied yet",
+        "reminders -> mails by \"welcome\": not copied yet",
+        "events -> reminders by \"#\": not copied yet",
         ": 1 message",
         "to upgrade: no",
     ] {
@@ -162,13 +166,21 @@ async fn exit_plugin_guides_the_switch() {
     let section = std::fs::read_to_string(out).unwrap();
     assert_eq!(section, "[compat.x-delay]\nexchange = \"reminders\"\ntype = \"direct\"\n");
 
-    let run = world.overdue(&["exit-plugin", "reminders", "--bind"]);
+    // A copy that the file knows nothing of would not outlive the next apply.
+    let bind = ["exit-plugin", "reminders", "--bind", "--yes"];
+    let run = world.overdue(&bind);
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(run.stderr.contains(&section), "{run}");
+    std::fs::write(world.topology_file(), format!("{TOPOLOGY}\n{section}")).unwrap();
+    let run = world.overdue(&bind);
     assert_eq!(run.code, Some(0), "{run}");
-    let run = world.overdue(&["exit-plugin", "reminders"]);
-    assert!(run.stdout.contains("mails by \"welcome\": copied"), "{run}");
+    for copied in
+        ["reminders -> mails by \"welcome\": copied", "events -> reminders by \"#\": copied"]
+    {
+        assert!(run.stdout.contains(copied), "{copied}: {run}");
+    }
 
     // While the plugin's exchange is there, nothing is changed in its place.
-    std::fs::write(world.topology_file(), format!("{TOPOLOGY}\n{section}")).unwrap();
     let run = world.overdue(&["apply", "--yes"]);
     assert_ne!(run.code, Some(0), "{run}");
     world.services.api().delete_exchange(&world.vhost, "reminders", false).await.unwrap();
@@ -178,8 +190,7 @@ async fn exit_plugin_guides_the_switch() {
     assert!(run.stdout.contains("to upgrade: yes"), "{run}");
     let delay = table(&[("x-delay", AMQPValue::LongInt(500))]);
     let published = Instant::now();
-    wire.publish("reminders", "welcome", BasicProperties::default().with_headers(delay), b"2")
-        .await;
+    wire.publish("events", "welcome", BasicProperties::default().with_headers(delay), b"2").await;
     assert_eq!(wire.take_many("mails", 1).await[0].body, b"2");
     assert!(published.elapsed() >= Duration::from_millis(500));
 }

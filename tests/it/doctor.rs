@@ -27,7 +27,7 @@ fn not_ok(run: &Run) -> Vec<String> {
 
 async fn prepared() -> World {
     let world = applied().await;
-    let run = world.overdue(&["database", "init", "--reference-tables"]);
+    let run = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     world
 }

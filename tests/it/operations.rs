@@ -166,7 +166,7 @@ async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
         }
     }
     // Where a shop has its own tables.
-    let run = world.overdue(&["database", "init", "--reference-tables"]);
+    let run = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     let worker = manifests(&read("deploy/kubernetes/worker.yaml"));
     let mut command = command(&arguments(&worker[0], &root));

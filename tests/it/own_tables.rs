@@ -67,7 +67,9 @@ async fn the_page_leads_from_tables_to_an_expired_purchase() {
                         worker = Some(world.started(|_| {}).await);
                         continue;
                     }
-                    let run = world.overdue(&words[1..]);
+                    // As somebody who answers yes.
+                    let yes: &[&str] = if words[1] == "database" { &["--yes"] } else { &[] };
+                    let run = world.overdue(&[&words[1..], yes].concat());
                     assert_eq!(run.code, Some(0), "{command}\n{run}");
                     assert!(!run.stdout.contains("warning"), "{command}\n{run}");
                 }

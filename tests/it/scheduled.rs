@@ -237,7 +237,7 @@ async fn a_worker_without_the_tables_goes_on_with_one_line_where_it_is_to_publis
     assert_eq!(said.logged("schedule()"), 1, "{}", said.log());
     assert!(said.log().contains("there is no table schedule_timeouts"), "{}", said.log());
 
-    let run = world.overdue(&["database", "init"]);
+    let run = world.overdue(&["database", "init", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     world.sql("SELECT schedule('late', 'unpaid', '40 minutes')").await;
     world.until_published().await;

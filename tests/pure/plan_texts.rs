@@ -283,7 +283,7 @@ fn an_exchange_that_cannot_be_changed() {
             type: broker has direct, topology wants topic
             alternate-exchange: broker has not set, topology wants shop.park
             RabbitMQ cannot change an exchange, and what is published while it is replaced would be lost:
-            stop the publishers, delete it (rabbitmqctl eval or the management UI), and apply again
+            stop the publishers, delete it (`overdue verify` prints the command), and apply again
     1 refusal; nothing is carried out
     ");
 }

@@ -4,7 +4,10 @@ use jiff::{Timestamp, fmt::rfc2822};
 use serde::Deserialize;
 
 use super::super::{Management, ManagementError};
-use crate::doctor::facts::{Alarm, ApiFacts, Asked, Gap, Overview, Permission, Replicas, Skew};
+use crate::{
+    doctor::facts::{Alarm, ApiFacts, Asked, Gap, Overview, Permission, Replicas, Skew},
+    text::quote,
+};
 
 /// The `Date` of a response has whole seconds and is renewed once a second: it is up to two seconds behind.
 const DATE_GRAIN_MS: i64 = 2_000;
@@ -77,7 +80,7 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
         ),
         ManagementError::NoVirtualHost { vhost, .. } => Gap::new(
             format!("there is no virtual host {vhost}, or this user may not see it"),
-            format!("rabbitmqctl add_vhost {vhost}"),
+            format!("rabbitmqctl add_vhost {}", quote(vhost)),
         ),
         ManagementError::NoExchangeType { fix, .. } => Gap::new(error.to_string(), *fix),
         ManagementError::Refused { .. } => {
@@ -91,9 +94,7 @@ fn gap_in_virtual_host(error: &ManagementError, vhost: &str) -> Gap {
     match error {
         ManagementError::NotPermitted { user, step, .. } => Gap::denied(
             format!("user {user} may not {step}: it may not use virtual host {vhost}"),
-            format!(
-                "rabbitmqctl set_permissions -p {vhost} {user} ...; overdue permissions prints the rights"
-            ),
+            "overdue permissions prints the rabbitmqctl set_permissions that it takes",
         ),
         other => gap(other, "management"),
     }

@@ -1,12 +1,12 @@
 //! What every node is asked for itself: the delayed message plugin counts per node.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Management;
 use crate::broker::ManagementError;
 
 /// What the plugin holds for one exchange on one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DelayedOnNode {
     /// The node.
     pub node: String,

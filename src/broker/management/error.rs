@@ -2,7 +2,7 @@
 
 use rabbitmq_http_client::error::Error as ApiError;
 
-use crate::tls;
+use crate::{text::quote, tls};
 
 pub(in crate::broker) type ApiFailure = rabbitmq_http_client::api::HttpClientError;
 
@@ -40,7 +40,8 @@ pub enum ManagementError {
     /// The virtual host does not exist.
     #[error(
         "there is no virtual host `{vhost}` at {address}, or user `{user}` may not use it: create it with \
-         `rabbitmqctl add_vhost {vhost}` or correct broker.url"
+         `rabbitmqctl add_vhost {}` or correct broker.url",
+        quote(vhost)
     )]
     NoVirtualHost {
         /// Where.

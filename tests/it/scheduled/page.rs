@@ -28,7 +28,8 @@ async fn the_page_leads_from_init_to_closed_orders() {
                     worker = Some(world.started(|_| {}).await);
                     continue;
                 }
-                let run = world.overdue(&words[1..]);
+                // As somebody who answers yes.
+                let run = world.overdue(&[&words[1..], &["--yes"]].concat());
                 assert_eq!(run.code, Some(0), "{text}\n{run}");
             }
             "sql" => match text.strip_prefix("-- gives: ").and_then(|text| text.split_once('\n')) {
@@ -80,7 +81,7 @@ async fn the_page_leads_from_init_to_closed_orders() {
 async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
     let world = World::of(include_str!("../../../topology.toml")).await;
     for _ in 0..2 {
-        let run = world.overdue(&["database", "init", "--trigger"]);
+        let run = world.overdue(&["database", "init", "--trigger", "--yes"]);
         assert_eq!(run.code, Some(0), "{run}");
     }
     world.orders("o", 3, 60_000).await;
@@ -108,7 +109,7 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
             .replace("after = \"1s\"", "after = \"1s\"\neffect = \"mine\""),
     )
     .unwrap();
-    let run = world.overdue(&["database", "init", "--trigger"]);
+    let run = world.overdue(&["database", "init", "--trigger", "--yes"]);
     assert_eq!(run.code, Some(78), "{run}");
     assert!(run.stderr.contains("docs/publishing-from-sql.md"), "{run}");
 }

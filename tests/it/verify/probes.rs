@@ -90,7 +90,7 @@ async fn a_user_without_rights() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_acks_canaries() {
     let world = applied().await;
-    assert_eq!(world.overdue(&["database", "init", "--reference-tables"]).code, Some(0));
+    assert_eq!(world.overdue(&["database", "init", "--reference-tables", "--yes"]).code, Some(0));
     let debug = |command: &mut Command| {
         command.env("OVERDUE_LOG__FILTER", "overdue=debug");
     };

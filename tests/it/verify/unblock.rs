@@ -46,14 +46,19 @@ async fn stuck_then_mended_then_freed() {
     let shown = run.stdout.replace(&world.vhost, "VHOST").replace(&apart, "(<seconds> earlier:");
     insta::assert_snapshot!("stuck", shown);
 
-    // Not mended: nothing comes free, and the reason is told.
+    // Nobody can be asked.
     let run = world.overdue(&["unblock", "orders.delay.1s"]);
+    assert_eq!(run.code, Some(64), "{run}");
+    assert!(run.stdout.contains("holds 1040 dead letters"), "{run}");
+
+    // Not mended: nothing comes free, and the reason is told.
+    let run = world.overdue(&["unblock", "orders.delay.1s", "--yes"]);
     assert_eq!(run.code, Some(1), "{run}");
     insta::assert_snapshot!("not_mended", format!("{}{}", run.stdout, run.stderr));
 
     // Mended: the broker alone would take up to 180 s.
     world.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    let run = world.overdue_with(&["unblock", "orders.delay.1s", "-o", "json"], &[LATE]);
+    let run = world.overdue_with(&["unblock", "orders.delay.1s", "-o", "json", "--yes"], &[LATE]);
     let json = run.json();
     assert_eq!((run.code, &json["freed"], &json["held"]), (Some(0), &1040.into(), &1040.into()));
     arrived(&world, "orders.unpaid", MANY).await;
@@ -73,7 +78,7 @@ async fn a_policy_that_applies_is_kept() {
     // The policy itself made the broker try once more: still no route.
     held(&world, MANY as u64).await;
     world.bind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    let run = world.overdue_with(&["unblock", "orders.delay.1s"], &[LATE]);
+    let run = world.overdue_with(&["unblock", "orders.delay.1s", "--yes"], &[LATE]);
     assert_eq!(run.code, Some(0), "{run}");
     arrived(&world, "orders.unpaid", MANY).await;
     let left = world.policies().await;
@@ -101,7 +106,7 @@ async fn a_full_queue_stops_its_levels() {
     // Room again: the broker tries what was refused only three minutes after its last try.
     world.delete("policies", "cap").await;
     world.take("orders.unpaid").await;
-    let run = world.overdue(&["unblock", "orders.delay.1s"]);
+    let run = world.overdue(&["unblock", "orders.delay.1s", "--yes"]);
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("three minutes after its last try"), "{run}");
 }
@@ -111,11 +116,11 @@ async fn only_our_queues() {
     let world = applied().await;
     world.queue("orders.report", json!({ "x-queue-type": "quorum" })).await;
     for queue in ["orders.report", "orders.delay.7m", "audit"] {
-        let run = world.overdue(&["unblock", queue]);
+        let run = world.overdue(&["unblock", queue, "--yes"]);
         assert_eq!(run.code, Some(1), "{run}");
         assert!(run.stderr.contains("is not one of topology orders"), "{run}");
     }
-    let run = world.overdue(&["unblock", "orders.delay.1s"]);
+    let run = world.overdue(&["unblock", "orders.delay.1s", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stdout.contains("holds no dead letters"), "{run}");
     assert!(world.policies().await.is_empty());
@@ -130,7 +135,7 @@ async fn a_policy_that_an_unblock_left_behind() {
     let look = async || world.overdue(&["verify", "-o", "json"]);
     let run = until("a finding", look, |run| run.code == Some(2)).await;
     assert_eq!(run.findings(), ["warning left-over-policy queue orders.delay.1s"]);
-    let run = world.overdue(&["unblock", "orders.delay.1s"]);
+    let run = world.overdue(&["unblock", "orders.delay.1s", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     assert!(world.policies().await.is_empty());
     let look = async || world.overdue(&["verify"]);
@@ -152,10 +157,10 @@ async fn rights() {
     world.policy("policies", name, r"^orders\.delay\.1s$", same).await;
     let look = async || world.overdue(&["verify"]);
     until("a finding", look, |run| run.code == Some(2)).await;
-    let run = world.overdue_as(&["unblock", "orders.delay.1s"], &reader);
+    let run = world.overdue_as(&["unblock", "orders.delay.1s", "--yes"], &reader);
     assert_eq!(run.code, Some(77), "{run}");
     assert!(run.stderr.contains("policymaker"), "{run}");
-    let run = world.overdue_as(&["unblock", "orders.delay.1s"], &policymaker);
+    let run = world.overdue_as(&["unblock", "orders.delay.1s", "--yes"], &policymaker);
     assert_eq!(run.code, Some(0), "{run}");
     assert!(world.policies().await.is_empty());
 }

@@ -108,7 +108,7 @@ fn what_is_not_exclusive_is_no_probe() {
 }
 
 #[test]
-fn bindings_by_headers_are_shown_and_not_put_into_a_command() {
+fn a_binding_by_headers_is_deleted_with_its_arguments() {
     let mut observed = Snapshot::of(&two_timeouts());
     let mut foreign = binding("orders.park", "audit", "");
     foreign.arguments.insert("x-match".to_owned(), "all".into());
