@@ -231,7 +231,7 @@ pub mod topology {
 pub mod verify {
     pub use crate::verify::{
         VerifyReport,
-        dead_letters::{blockers, stuck, suspects},
+        dead_letters::{blockers, not_known, stuck, suspects, unknown},
         findings, is_wrong,
         policies::exchange_policies,
         probe::{Canaries, Canary, Fate, Tried, judge},

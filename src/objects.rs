@@ -105,7 +105,10 @@ fn text<'a>(arguments: &'a Arguments, key: &str) -> Option<&'a str> {
 }
 
 /// A binding of a queue or an exchange to an exchange.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+// Its order is by exchange first: `routing` finds those of one in a set.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Binding {
     /// The exchange messages come from.
     pub source: String,

@@ -18,12 +18,15 @@ use std::{
 
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
+    objects::routing::near,
     plan::{
-        count_of,
+        Note, Plan, count_of,
         diff::diff,
         generation::resolve,
+        own_queues::{Kind, role},
         snapshot::{QueueStats, Snapshot},
     },
+    text::counted,
     topology::{Topology, strategy::Strategy},
 };
 
@@ -38,15 +41,52 @@ pub fn findings(
     observed: &Snapshot,
     stats: &BTreeMap<String, QueueStats>,
 ) -> Vec<Diagnostic> {
+    let compat = topology.compat.as_ref().map(|compat| compat.exchange.as_str());
+    let is_ours = |name: &str| {
+        let rest = name.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix('.'));
+        rest.is_some() || compat == Some(name)
+    };
+    let objects = near(&observed.objects, is_ours);
+    let observed = &Snapshot { objects, ..observed.clone() };
     let resolved = resolve(topology, &observed.objects);
     let plan = diff(topology, observed, &BTreeSet::new());
     let mut found = plan_findings::findings(topology, &plan, &resolved);
+    found.extend(foreign_consumers(topology, observed, &plan));
     found.extend(foreign_bindings::findings(topology, observed, &resolved));
     found.extend(remaining_routes::findings(topology, observed, &plan, &resolved));
     found.extend(policies::findings(topology, observed, stats));
     found.extend(held_in_memory(topology, observed));
     found.sort_by_key(|finding| Reverse(finding.severity));
     found
+}
+
+/// Who takes messages from a queue in use. Of one that is given up the plan has a note.
+fn foreign_consumers(topology: &Topology, observed: &Snapshot, plan: &Plan) -> Vec<Diagnostic> {
+    let given_up = |queue: &str| {
+        plan.notes
+            .iter()
+            .any(|note| matches!(note, Note::Consumed { queue: it, .. } if it == queue))
+    };
+    let found = observed.foreign_consumers.iter().filter(|(queue, _)| !given_up(queue));
+    let found = found.filter_map(|(name, consumers)| {
+        let why = match role(topology, &observed.objects, observed.objects.queues.get(name)?)? {
+            Kind::Delay(_) => "they take notices before they are due, and for good",
+            Kind::Business => {
+                "they take notices in place of the workers: those orders wait for the sweep"
+            }
+            Kind::Parked => return None,
+        };
+        let message = format!("{} of somebody else", counted(*consumers, "consumer"));
+        let fix = "stop them: the queue's page of the management UI shows their connections";
+        let found = Diagnostic::new(
+            "foreign-consumer",
+            Severity::Error,
+            Subject::Queue(name.clone()),
+            message,
+        );
+        Some(found.because(why).fix(Fix::Text(fix.to_owned())))
+    });
+    found.collect()
 }
 
 /// Whether anything is found that is more than a note.

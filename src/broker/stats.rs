@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Management, ManagementError, large_bodies::OUR_TAGS};
 pub(crate) use crate::plan::snapshot::QueueStats;
 use crate::{
     objects::{Exchange, mark::mark},
-    plan::counts::CountReport,
+    plan::{counts::CountReport, own_queues::queues_of, snapshot::Snapshot},
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
@@ -35,6 +35,13 @@ struct Bound {
 #[derive(Deserialize)]
 struct Named {
     name: String,
+}
+
+/// One page of a list.
+#[derive(Deserialize)]
+struct Page<T> {
+    items: Vec<T>,
+    page_count: u32,
 }
 
 #[derive(Deserialize)]
@@ -78,15 +85,70 @@ impl Management {
         Ok(counted.collect())
     }
 
-    /// The name of every queue of the virtual host, without asking for any statistics; changes nothing.
+    /// The names of the queues below the prefix of `topology`, without asking for any statistics; changes nothing.
     ///
     /// # Errors
     /// See [`ManagementError`].
-    pub async fn queue_names(&self) -> Result<BTreeSet<String>, ManagementError> {
+    pub async fn queue_names(&self, topology: &str) -> Result<BTreeSet<String>, ManagementError> {
         let query =
             [("disable_stats", "true"), ("enable_queue_totals", "false"), ("columns", "name")];
-        let queues: Vec<Named> = self.get(&["queues", self.virtual_host()], &query).await?;
+        let queues: Vec<Named> = self.queues_below(topology, &query).await?;
         Ok(queues.into_iter().map(|queue| queue.name).collect())
+    }
+
+    /// The numbers of the queues below the prefix of `topology`, by name; changes nothing.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn queue_stats_of(
+        &self,
+        topology: &str,
+    ) -> Result<BTreeMap<String, QueueStats>, ManagementError> {
+        let queues: Vec<QueueStats> = self.queues_below(topology, &[("columns", COLUMNS)]).await?;
+        Ok(queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect())
+    }
+
+    /// The broker chooses: workers ask every few seconds, and a virtual host may have ten thousand queues of others.
+    async fn queues_below<T: DeserializeOwned>(
+        &self,
+        topology: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<T>, ManagementError> {
+        let name = format!("^{}\\.", topology.replace('.', "\\."));
+        let (mut found, mut number) = (Vec::new(), 1);
+        loop {
+            let page = number.to_string();
+            let paged =
+                [("page", &*page), ("page_size", "500"), ("name", &*name), ("use_regex", "true")];
+            let query = [query, &paged].concat();
+            let page: Page<T> = self.get(&["queues", self.virtual_host()], &query).await?;
+            found.extend(page.items);
+            if number >= page.page_count {
+                return Ok(found);
+            }
+            number += 1;
+        }
+    }
+
+    /// Counts who else consumes from the queues of `topology`: nobody but workers should.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(crate) async fn add_foreign_consumers(
+        &self,
+        topology: &Topology,
+        observed: &mut Snapshot,
+        stats: &BTreeMap<String, QueueStats>,
+    ) -> Result<(), ManagementError> {
+        let is_consumed =
+            |queue: &String| stats.get(queue).is_some_and(|it| it.consumers.unwrap_or(0) > 0);
+        for queue in queues_of(topology, &observed.objects).into_iter().filter(is_consumed) {
+            let consumers = self.foreign_consumers(&queue).await?;
+            if consumers > 0 {
+                observed.foreign_consumers.insert(queue, consumers);
+            }
+        }
+        Ok(())
     }
 
     /// How many consumers of `queue` are not workers of ours; none where there is no such queue.

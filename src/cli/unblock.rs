@@ -68,9 +68,7 @@ impl Unblock {
         let (topology, management) = setup::broker(settings)?;
         let observed = management.observe().await?;
         let queue = self.ours(&topology, &observed)?;
-        let stats = management.stats_and_policies().await?;
-        let numbers = stats.get(&self.queue).cloned().unwrap_or_default();
-        let held = numbers.dead_letters().unwrap_or_default();
+        let (numbers, held) = self.numbers(&management).await?;
         let name = format!("{}.unblock.{}", topology.name, self.queue);
         let (queue_name, age) = (&self.queue, management.statistics_interval().oldest_count());
         let answer = |freed| {
@@ -86,7 +84,7 @@ impl Unblock {
         ))?;
         self.confirm.ask(&format!("do this at {}?", management.address()))?;
         nudge(&management, &name, queue, &numbers).await?;
-        let left = self.left(&management).await?;
+        let left = self.left(&management, held).await?;
         answer(held.saturating_sub(left))?;
         if left == 0 {
             return Ok(());
@@ -116,18 +114,40 @@ impl Unblock {
         )))
     }
 
-    /// Dead letters that are still there when the counts have been renewed since the last of them left.
-    async fn left(&self, management: &Management) -> Result<u64, ManagementError> {
-        let settled = management.statistics_interval().counts_settle();
-        let (mut least, mut deadline) = (u64::MAX, Instant::now() + settled);
+    /// What the broker says of the queue, once it does: of a new one it has no numbers for some seconds, and not known is
+    /// not none.
+    async fn numbers(&self, management: &Management) -> Result<(QueueStats, u64), Failure> {
+        let deadline = Instant::now() + management.statistics_interval().counts_settle();
         loop {
-            let stats = management.queue_stats().await?;
-            let left = stats.get(&self.queue).and_then(QueueStats::dead_letters).unwrap_or(0);
-            if left < least {
+            let mut stats = management.stats_and_policies().await?;
+            let numbers = stats.remove(&self.queue).unwrap_or_default();
+            if let Some(held) = numbers.dead_letters() {
+                return Ok((numbers, held));
+            }
+            if Instant::now() >= deadline {
+                return Err(Failure::failed(format!(
+                    "the broker has no numbers of queue {}: it has no leader now, or its statistics are off; nothing \
+                     was done: see overdue doctor, then run this again",
+                    self.queue
+                )));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Dead letters that are still there when the counts have been renewed since the last of them left.
+    async fn left(&self, management: &Management, held: u64) -> Result<u64, ManagementError> {
+        let settled = management.statistics_interval().counts_settle();
+        let (mut least, mut deadline) = (held, Instant::now() + settled);
+        loop {
+            let numbers = management.stats_of(&self.queue).await?;
+            // Not known is not none: the queue may have no leader for a moment.
+            let left = numbers.as_ref().and_then(QueueStats::dead_letters);
+            if let Some(left) = left.filter(|left| *left < least) {
                 (least, deadline) = (left, Instant::now() + settled);
             }
-            if left == 0 || Instant::now() >= deadline {
-                return Ok(left);
+            if least == 0 || Instant::now() >= deadline {
+                return Ok(least);
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }

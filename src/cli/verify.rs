@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use clap::Args;
@@ -30,6 +30,9 @@ use crate::{
     },
 };
 
+/// How often is looked whether the broker has numbers of new queues.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// Look for differences from the topology, policies that override it, and dead letters that are stuck; exits with 2 if it
 /// finds one
 #[derive(Debug, Args)]
@@ -47,50 +50,66 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
-        let (_, observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
+        let (_, mut observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
         let stats = management.stats_and_policies().await?;
+        management.add_foreign_consumers(&topology, &mut observed, &stats).await?;
         let mut found = verify::findings(&topology, &observed, &stats);
         let policies = management.exchange_policies().await?;
         found.extend(verify::policies::exchange_policies(&topology, &observed, &policies));
         let slots = settings.broker.dead_letter_slots;
-        found.extend(dead_letters(&management, &topology, &observed, &stats, slots).await?);
+        found.extend(dead_letters(&management, &topology, &observed, stats, slots).await?);
+        let within = self.within.as_duration();
         let probe = if self.probe {
-            Some(
-                canaries(management.address(), &topology, &observed, self.within.as_duration())
-                    .await?,
-            )
+            Some(canaries(management.address(), &topology, &observed, within).await)
         } else {
             None
+        };
+        let (probe, failed) = match probe.transpose() {
+            Ok(probe) => (probe, None),
+            Err(failed) => (None, Some(failed)),
         };
         let vhost = management.virtual_host();
         let report = VerifyReport::new(&topology, vhost, &observed, found, probe);
         self.output.print(&report)?;
-        if report.ok {
-            return Ok(());
+        let wrong = "the broker is not as it should be: see above";
+        match failed {
+            None if report.ok => Ok(()),
+            None => Err(Failure { code: exit::FINDINGS, text: wrong.to_owned() }),
+            Some(failed) if report.ok => Err(failed),
+            // What is wrong may be why.
+            Some(Failure { text, .. }) => Err(Failure {
+                code: exit::FINDINGS,
+                text: format!("{wrong}; no canary was sent: {text}"),
+            }),
         }
-        Err(Failure {
-            code: exit::FINDINGS,
-            text: "the broker is not as it should be: see above".to_owned(),
-        })
     }
 }
 
-/// A second reading is taken only where the first one gives a reason.
+/// A second reading is taken only where the first one gives a reason. Of queues that were just made the broker has no
+/// numbers yet.
 async fn dead_letters(
     management: &Management,
     topology: &Topology,
     observed: &Snapshot,
-    first: &BTreeMap<String, QueueStats>,
+    mut first: BTreeMap<String, QueueStats>,
     slots: u64,
 ) -> Result<Vec<Diagnostic>, ManagementError> {
-    if dead_letters::suspects(topology, observed, first).is_empty() {
-        return Ok(Vec::new());
-    }
     // Two readings so far apart are of different counts.
     let apart = management.statistics_interval().counts_settle();
-    tokio::time::sleep(apart).await;
-    let second = management.stats_and_policies().await?;
-    Ok(dead_letters::stuck(topology, observed, first, &second, apart, slots))
+    let until = Instant::now() + apart;
+    let mut unknown = dead_letters::unknown(topology, observed, &first);
+    while !unknown.is_empty() && Instant::now() < until {
+        tokio::time::sleep(LOOK_EVERY).await;
+        first = management.stats_and_policies().await?;
+        unknown = dead_letters::unknown(topology, observed, &first);
+    }
+    let mut found: Vec<Diagnostic> = dead_letters::not_known(&unknown).into_iter().collect();
+    if !dead_letters::suspects(topology, observed, &first).is_empty() {
+        tokio::time::sleep(apart).await;
+        let second = management.stats_and_policies().await?;
+        found.extend(dead_letters::stuck(topology, observed, &first, &second, apart, slots));
+    }
+    Ok(found)
 }
 
 async fn canaries(

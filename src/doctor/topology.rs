@@ -48,11 +48,15 @@ pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Draft {
 
 /// Does a worker consume from each business queue, and from that of `[compat.x-delay]`?
 pub(crate) fn consumers(facts: &Facts) -> Draft {
-    on_broker(facts, |topology, _, stats| judge_consumers(topology, stats))
+    on_broker(facts, judge_consumers)
 }
 
-/// One consumer on any generation of a queue is enough. A queue that is not there yet has none, and needs no worker.
-pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
+/// One worker on any generation of a queue is enough; consumers of others are none. A queue that is not there yet has none, and needs no worker.
+pub fn judge_consumers(
+    topology: &Topology,
+    observed: &Snapshot,
+    stats: &BTreeMap<String, QueueStats>,
+) -> Draft {
     let mut total = 0;
     let (mut absent, mut without) = (Vec::new(), Vec::new());
     let business = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
@@ -62,7 +66,10 @@ pub fn judge_consumers(topology: &Topology, stats: &BTreeMap<String, QueueStats>
     for base in bases {
         let ours = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
         let generations: Vec<&QueueStats> = ours.collect();
-        let consumers: u64 = generations.iter().filter_map(|queue| queue.consumers).sum();
+        let foreign = |queue: &str| observed.foreign_consumers.get(queue).copied().unwrap_or(0);
+        let workers =
+            |queue: &&QueueStats| Some(queue.consumers?.saturating_sub(foreign(&queue.name)));
+        let consumers: u64 = generations.iter().filter_map(workers).sum();
         total += consumers;
         if generations.is_empty() {
             absent.push(base);
@@ -148,7 +155,12 @@ pub(crate) fn parked(facts: &Facts) -> Draft {
 pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
     let base = topology.parked_queue();
     let lots = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
-    match condition::parked(lots.filter_map(|queue| queue.messages).sum()) {
+    let counts: Vec<Option<u64>> = lots.map(|queue| queue.messages).collect();
+    match condition::parked(counts.iter().flatten().sum()) {
+        None if counts.contains(&None) => Draft::warning(
+            format!("how many messages {base} has is not known: no leader, or no statistics yet"),
+            "look at replicas, then run this again",
+        ),
         None => Draft::ok("nothing"),
         Some(parked) => Draft::warning(
             format!("{parked} in {base}; each says why in x-park-reason"),

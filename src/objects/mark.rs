@@ -107,6 +107,11 @@ impl Binding {
         (wanted == Some(plain)).then_some(topology)
     }
 
+    /// Whether it comes from an exchange that marks the objects of a topology.
+    pub(super) fn is_by_a_mark(&self) -> bool {
+        self.source.ends_with(SUFFIX)
+    }
+
     /// This mark of a queue, as one that also says when the queue began to leave, in seconds since 1970.
     #[must_use]
     pub(crate) fn leaving(&self, at_s: u64) -> Self {

@@ -38,7 +38,7 @@ pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
             continue;
         };
         let mut unroutable = true;
-        for binding in objects.bindings.iter().filter(|binding| binding.source == name) {
+        for binding in from(objects, name) {
             let matched = matches(exchange, binding, keys);
             unroutable &= matched != Match::Always;
             if matched == Match::Never {
@@ -56,6 +56,43 @@ pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
         }
     }
     routed
+}
+
+/// The bindings of an exchange: they are sorted by it.
+fn from<'a>(objects: &'a Objects, exchange: &'a str) -> impl Iterator<Item = &'a Binding> {
+    let first = Binding { source: exchange.to_owned(), ..Binding::default() };
+    objects.bindings.range(first..).take_while(move |binding| binding.source == exchange)
+}
+
+/// `objects` without the bindings of others that no message of `topology` can take, and that lead to nothing of it: in a
+/// virtual host that many use these are most of them.
+#[must_use]
+pub(crate) fn near(objects: &Objects, is_ours: impl Fn(&str) -> bool) -> Objects {
+    let Objects { exchanges, queues, bindings } = objects;
+    let mut sources: BTreeSet<&str> = BTreeSet::new();
+    let mut destinations: BTreeSet<&str> = BTreeSet::new();
+    let ours = exchanges.keys().chain(queues.keys()).filter(|name| is_ours(name));
+    let mut next: Vec<&str> = ours.map(String::as_str).collect();
+    // A queue and an exchange of one name are followed both.
+    while let Some(name) = next.pop() {
+        if !destinations.insert(name) {
+            continue;
+        }
+        next.extend(queues.get(name).and_then(Queue::dead_letter_exchange));
+        if let Some(exchange) = exchanges.get(name) {
+            sources.insert(name);
+            next.extend(exchange.alternate());
+            next.extend(from(objects, name).map(|binding| binding.destination.as_str()));
+        }
+    }
+    let is_near = |it: &&Binding| {
+        let Binding { source, destination, .. } = it;
+        sources.contains(source.as_str())
+            || destinations.contains(destination.as_str())
+            || it.is_by_a_mark()
+    };
+    let bindings = bindings.iter().filter(is_near).cloned().collect();
+    Objects { exchanges: exchanges.clone(), queues: queues.clone(), bindings }
 }
 
 /// Follows what `queue` dead-letters; `None` where it has no dead letter exchange.

@@ -236,6 +236,34 @@ pub fn stuck(
     found.collect()
 }
 
+/// Quorum queues of ours of which the broker has no numbers: new ones for a few seconds, and those without a leader.
+#[must_use]
+pub fn unknown(
+    topology: &Topology,
+    observed: &Snapshot,
+    stats: &BTreeMap<String, QueueStats>,
+) -> Vec<String> {
+    let is_unknown = |queue: &&Queue| {
+        let numbers = stats.get(&queue.name).and_then(QueueStats::dead_letters);
+        queue.kind == "quorum" && numbers.is_none()
+    };
+    let queues = observed.objects.queues.values().filter(is_unknown);
+    let ours = queues.filter(|queue| role(topology, &observed.objects, queue).is_some());
+    ours.map(|queue| queue.name.clone()).collect()
+}
+
+/// Not known is not none.
+#[must_use]
+pub fn not_known(queues: &[String]) -> Option<Diagnostic> {
+    let message = format!("the broker has no numbers of {}", queues.join(", "));
+    let found = || {
+        Diagnostic::new("unknown-counts", Severity::Warning, Subject::Area("Topology"), message)
+            .because("whether their dead letters are stuck is not known: they have no leader, or its statistics are off")
+            .fix(Fix::Text("overdue doctor says which have no leader; then run this again".to_owned()))
+    };
+    (!queues.is_empty()).then(found)
+}
+
 fn held(stats: &BTreeMap<String, QueueStats>, queue: &Queue) -> u64 {
     stats.get(&queue.name).and_then(QueueStats::dead_letters).unwrap_or_default()
 }

@@ -37,12 +37,12 @@ pub(super) async fn find<'a>(
     queues
 }
 
-/// The queues of the virtual host, without generations that are not ours. `None` where the management API does not
+/// The queues below the topology's prefix, without generations that are not ours. `None` where the management API does not
 /// answer, or is not asked: that must not stop the work.
 async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet<String>> {
     let management = worker.management.as_ref()?;
     let topology = &worker.topology;
-    let mut names = management.queue_names().await.ok()?;
+    let mut names = management.queue_names(&topology.name).await.ok()?;
     let bases: Vec<String> =
         worker.rules.iter().map(|rule| topology.business_queue(rule)).collect();
     let is_generation =

@@ -130,7 +130,7 @@ async fn management_api() {
             let url = https(&server, parameters);
             let address = BrokerAddress::parse("amqp://localhost", Some(&url)).unwrap();
             let management = Management::new(&address).map_err(|error| error.to_string())?;
-            management.queue_names().await.map_err(|error| error.to_string())
+            management.queue_names("orders").await.map_err(|error| error.to_string())
         };
         expect(shown, asks(&format!("cacertfile={}", ca.file())).await);
         asks("").await.unwrap();

@@ -1,6 +1,7 @@
 //! `overdue verify` on readings that are made up.
 
 mod findings;
+mod large;
 mod probe;
 mod rules;
 mod strategies;

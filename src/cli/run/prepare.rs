@@ -47,7 +47,7 @@ pub(in crate::cli) async fn prepare(
         Declaring::Nothing => {
             look(&address, &topology).await?;
             // Without the tag it looks for the generations of its queues one by one.
-            let may_list = management.queue_names().await.is_ok();
+            let may_list = management.queue_names(&topology.name).await.is_ok();
             may_list.then_some(management)
         }
     };

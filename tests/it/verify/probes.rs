@@ -65,8 +65,9 @@ async fn a_timeout_that_is_not_bound() {
 async fn nothing_to_probe() {
     let world = empty().await;
     let run = world.overdue(&["verify", "--probe"]);
-    assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains("exchange orders.in does not exist"), "{run}");
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stdout.contains("exchange orders.in: it is missing"), "{run}");
+    assert!(run.stderr.contains("no canary was sent: exchange orders.in does not exist"), "{run}");
     let world = applied().await;
     let run = world.overdue(&["verify", "--probe", "--within", "749ms"]);
     assert_eq!(run.code, Some(64), "{run}");

@@ -1,11 +1,12 @@
 //! Rules about objects, each broken by hand on a real broker, through what is not the topology's or is retired.
 
+use lapin::{options::BasicConsumeOptions, types::FieldTable};
 use overdue::internals::{broker::PublishError, wire::Message};
 use reqwest::Method;
 use serde_json::json;
 
 use super::applied;
-use crate::support::{World, samples::two_timeouts};
+use crate::support::{World, samples::two_timeouts, until};
 
 /// Binds an exchange to another one.
 async fn lead(world: &World, source: &str, destination: &str, key: &str) {
@@ -67,7 +68,7 @@ async fn a_message_in_two_business_queues() {
     world.publish_to("orders.in", "1s.unshipped", 1).await;
     for queue in ["orders.unpaid", "orders.unshipped"] {
         let look = async || world.take(queue).await.len();
-        crate::support::until("the same message", look, |taken| *taken == 1).await;
+        until("the same message", look, |taken| *taken == 1).await;
     }
 }
 
@@ -110,4 +111,25 @@ async fn a_retired_level_that_leads_nowhere() {
     lead(&world, "elsewhere", "orders.dlx", "").await;
     let run = world.overdue(&["verify", "-o", "json"]);
     assert!(!run.findings().iter().any(|found| found.contains("routing-nowhere")), "{run}");
+}
+
+/// What a debugging client takes from a level is gone, and comes to nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_elses_consumer_on_a_level() {
+    let world = applied().await;
+    let wire = world.wire().await;
+    let options = BasicConsumeOptions::default();
+    // They go when they are dropped.
+    let mut consumers = Vec::new();
+    for queue in ["orders.delay.30m", "orders.unpaid"] {
+        let consuming =
+            wire.channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+        consumers.push(consuming.await.unwrap());
+    }
+    let expected = [
+        "error foreign-consumer queue orders.delay.30m",
+        "error foreign-consumer queue orders.unpaid",
+    ];
+    let found = async || world.overdue(&["verify", "-o", "json"]).findings();
+    until("both consumers counted", found, |found| *found == expected).await;
 }

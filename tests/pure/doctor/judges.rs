@@ -199,6 +199,9 @@ fn work_on_the_queues() {
         topology::judge_parked(&topology, &stats("orders.unpaid", 0, 0, 1)).severity.unwrap(),
         Fine
     );
+    let mut unknown = stats("orders.parked", 0, 0, 0);
+    unknown.get_mut("orders.parked").unwrap().messages = None;
+    assert_eq!(topology::judge_parked(&topology, &unknown).severity.unwrap(), Warning, "not known");
     assert_eq!(topology::judge_applied(&topology, &Snapshot::default()).severity.unwrap(), Warning);
 }
 
@@ -211,7 +214,11 @@ fn consumers_of_the_business_queues() {
             let name = (*queue).to_owned();
             (name.clone(), QueueStats { name, consumers, ..QueueStats::default() })
         });
-        let judged = topology::judge_consumers(&two_timeouts(), &stats.collect::<BTreeMap<_, _>>());
+        let judged = topology::judge_consumers(
+            &two_timeouts(),
+            &Snapshot::default(),
+            &stats.collect::<BTreeMap<_, _>>(),
+        );
         let Draft { severity, message, fix, .. } = judged;
         let fix = fix.map(text).unwrap_or_default();
         format!("{}: {message}\n  {fix}", severity.unwrap())
@@ -227,6 +234,21 @@ fn consumers_of_the_business_queues() {
     insta::assert_snapshot!(judged.join("\n"));
 }
 
+/// Somebody who looks at what comes due closes no order.
+#[test]
+fn consumers_of_others_are_no_workers() {
+    let topology = Topology::parse(&dotted_compat()).unwrap();
+    let stats = ["a.b.unpaid", "a.b.un_shipped-2", "a.b.compat"].map(|name| {
+        let numbers =
+            QueueStats { name: name.to_owned(), consumers: Some(1), ..QueueStats::default() };
+        (name.to_owned(), numbers)
+    });
+    let foreign_consumers = BTreeMap::from([("a.b.unpaid".to_owned(), 1)]);
+    let observed = Snapshot { foreign_consumers, ..Snapshot::default() };
+    let judged = topology::judge_consumers(&topology, &observed, &BTreeMap::from(stats));
+    assert_eq!(judged.message, "none on a.b.unpaid");
+}
+
 /// A worker consumes from that queue as well.
 #[test]
 fn the_queue_of_a_taken_over_exchange_needs_a_consumer() {
@@ -240,7 +262,7 @@ fn the_queue_of_a_taken_over_exchange_needs_a_consumer() {
                 QueueStats { name: name.to_owned(), consumers, ..QueueStats::default() },
             )
         });
-        topology::judge_consumers(&topology, &BTreeMap::from(stats)).message
+        topology::judge_consumers(&topology, &Snapshot::default(), &BTreeMap::from(stats)).message
     };
     assert_eq!(judge(0), "none on a.b.compat");
     assert_eq!(judge(1), "3 on 3 queues");

@@ -53,6 +53,19 @@ fn classic_queues_lose_what_has_no_exchange() {
     assert_eq!(found[0].reason.as_deref(), Some("what comes due is dropped"));
 }
 
+/// A shovel, or somebody who looks: what it takes is gone. A person may look into the parking lot.
+#[test]
+fn consumers_of_others_on_queues_in_use() {
+    let mut observed = Snapshot::of(&two_timeouts());
+    for queue in ["orders.delay.30m", "orders.unpaid", "orders.parked"] {
+        observed.foreign_consumers.insert(queue.to_owned(), 1);
+    }
+    insta::assert_snapshot!(text(
+        findings(&two_timeouts(), &observed, &BTreeMap::new()),
+        &observed
+    ));
+}
+
 #[test]
 fn retired_and_occupied_queues() {
     let old = Topology::parse(&TWO_TIMEOUTS.replace("unshipped", "unconfirmed")).unwrap();

@@ -7,7 +7,7 @@ use overdue::internals::{
     diagnostic::Severity,
     objects::{Argument, route},
     plan::{QueueStats, Snapshot},
-    verify::{blockers, stuck, suspects},
+    verify::{blockers, not_known, stuck, suspects, unknown},
 };
 use serde_json::json;
 
@@ -16,15 +16,19 @@ use crate::samples::two_timeouts;
 const LEVEL: &str = "orders.delay.1s";
 
 fn held(count: u64) -> BTreeMap<String, QueueStats> {
+    held_in(LEVEL, count)
+}
+
+fn held_in(queue: &str, count: u64) -> BTreeMap<String, QueueStats> {
     let stats = QueueStats {
-        name: LEVEL.to_owned(),
+        name: queue.to_owned(),
         messages: Some(count + 7),
         messages_ready: Some(7),
         messages_unacknowledged: Some(0),
         messages_dlx: Some(count),
         ..QueueStats::default()
     };
-    BTreeMap::from([(LEVEL.to_owned(), stats)])
+    BTreeMap::from([(queue.to_owned(), stats)])
 }
 
 fn severities(before: u64, now: u64, observed: &Snapshot) -> Vec<Severity> {
@@ -40,6 +44,23 @@ fn one_reading_only_raises_suspicion() {
     assert_eq!(suspects(&two_timeouts(), &observed, &held(0)), BTreeSet::new());
     assert_eq!(severities(40, 0, &observed), []);
     assert_eq!(severities(0, 40, &observed), []);
+}
+
+/// A queue without a leader has no numbers.
+#[test]
+fn not_known_is_not_none() {
+    let observed = Snapshot::of(&two_timeouts());
+    let mut stats: BTreeMap<String, QueueStats> =
+        observed.objects.queues.keys().flat_map(|queue| held_in(queue, 0)).collect();
+    assert_eq!(unknown(&two_timeouts(), &observed, &stats), Vec::<String>::new());
+    assert_eq!(not_known(&[]), None);
+    stats.insert(LEVEL.to_owned(), QueueStats { name: LEVEL.to_owned(), ..QueueStats::default() });
+    stats.remove("orders.unpaid");
+    let queues = unknown(&two_timeouts(), &observed, &stats);
+    assert_eq!(queues, [LEVEL, "orders.unpaid"]);
+    let found = not_known(&queues).unwrap();
+    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.message, "the broker has no numbers of orders.delay.1s, orders.unpaid");
 }
 
 #[test]
