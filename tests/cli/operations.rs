@@ -44,7 +44,7 @@ fn containers(all: &[Value]) -> Vec<(&Value, &Value)> {
 
 #[test]
 fn the_manifests_name_what_there_is() {
-    let all: Vec<Value> = ["settings", "prepare", "worker"]
+    let all: Vec<Value> = ["settings", "prepare", "worker", "network-policy"]
         .iter()
         .flat_map(|name| manifests(&read(&format!("deploy/kubernetes/{name}.yaml"))))
         .collect();
@@ -61,6 +61,9 @@ fn the_manifests_name_what_there_is() {
     let checked = folder.run(&["check", "--topology", "topology.toml", "--deny-warnings"], &[]);
     assert_eq!(checked.code, Some(0), "{checked}");
     let listen = shown["worker"]["listen"].as_str().unwrap();
+    let policy = all.iter().find(|it| it["kind"] == "NetworkPolicy").unwrap();
+    let allowed = policy["spec"]["ingress"][0]["ports"][0]["port"].to_string();
+    assert!(listen.ends_with(&format!(":{allowed}")), "{listen}");
     let drain = shown["worker"]["drain"].as_str().unwrap();
     let secrets = ["broker.url", "management.url", "database.url"];
     let mut commands = BTreeSet::new();
