@@ -26,7 +26,9 @@ pub mod broker {
         pub use crate::broker::frames::{DROPPED, FrameRepair};
     }
     pub mod large_bodies {
-        pub use crate::broker::large_bodies::{CONSUMER_TAG, HISTORY_TAG};
+        pub use crate::broker::large_bodies::{
+            CONSUMER_TAG, HISTORY_TAG, LARGE_TAG, MAX_PASSED_BYTES,
+        };
     }
     pub mod lock {
         pub use crate::broker::lock::PURPOSE;

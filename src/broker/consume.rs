@@ -23,7 +23,7 @@ use super::{
     Link,
     connect::answered,
     gathering::Gathering,
-    large_bodies::{CONSUMER_TAG, HISTORY_TAG, WHOLE_BODIES_TAG},
+    large_bodies::{CONSUMER_TAG, HISTORY_TAG, LARGE_TAG},
 };
 use crate::wire::{Properties, Received};
 
@@ -75,6 +75,7 @@ pub struct Subscription {
 /// What one message says like the one before it, in memory once.
 #[derive(Default)]
 struct Words {
+    exchange: Option<Arc<str>>,
     routing_key: Option<Arc<str>>,
     content_type: Option<Arc<str>>,
 }
@@ -103,16 +104,16 @@ impl Subscription {
         Self::with_tag(link, queue, prefetch, HISTORY_TAG).await
     }
 
-    /// Like [`Subscription::open_with_history`], with bodies of any size.
+    /// Like [`Subscription::open_with_history`], with bodies up to [`super::large_bodies::MAX_PASSED_BYTES`].
     ///
     /// # Errors
     /// As there.
-    pub(crate) async fn open_whole(
+    pub(crate) async fn open_large(
         link: &Link,
         queue: &str,
         prefetch: u16,
     ) -> Result<Self, ConsumeError> {
-        Self::with_tag(link, queue, prefetch, WHOLE_BODIES_TAG).await
+        Self::with_tag(link, queue, prefetch, LARGE_TAG).await
     }
 
     async fn with_tag(
@@ -308,6 +309,7 @@ impl Words {
         Received {
             tag: delivery.delivery_tag,
             redelivered: delivery.redelivered,
+            exchange: shared(&mut self.exchange, delivery.exchange.as_str()),
             routing_key: shared(&mut self.routing_key, delivery.routing_key.as_str()),
             message_id: properties.message_id().as_ref().map(|id| id.as_str().into()),
             content_type: content_type.map(|it| shared(&mut self.content_type, it.as_str())),

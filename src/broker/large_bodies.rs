@@ -1,4 +1,4 @@
-//! Bodies that are too large for a due notice, left out of what the broker delivers to a worker.
+//! Bodies that are too large for a due notice, or for a message that is passed on, left out of what the broker delivers to a worker.
 //!
 //! RabbitMQ has no prefetch by bytes: a thousand bodies of 15 MiB would all be delivered at once, and kept in memory
 //! until their turn comes. So they are left out frame by frame as they arrive; a header says how large the body was.
@@ -12,10 +12,12 @@ use crate::wire::MAX_BODY_BYTES;
 pub const CONSUMER_TAG: &str = "overdue";
 /// The tag of our consumers that show how messages came to where they are: with the history, without larger bodies.
 pub const HISTORY_TAG: &str = "overdue-history";
-/// The tag of our consumers that pass messages on, with bodies of any size.
-pub(super) const WHOLE_BODIES_TAG: &str = "overdue-whole";
+/// The tag of our consumers that pass messages on which may be large: with the history, up to [`MAX_PASSED_BYTES`].
+pub const LARGE_TAG: &str = "overdue-large";
+/// The largest body of somebody else's message that is passed on.
+pub const MAX_PASSED_BYTES: usize = 1024 * 1024;
 /// By which a plan knows our consumers from those of somebody else.
-pub(super) const OUR_TAGS: [&str; 3] = [CONSUMER_TAG, HISTORY_TAG, WHOLE_BODIES_TAG];
+pub(super) const OUR_TAGS: [&str; 3] = [CONSUMER_TAG, HISTORY_TAG, LARGE_TAG];
 
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
@@ -35,8 +37,8 @@ pub(super) struct LargeBodies {
 
 #[derive(Debug)]
 enum Content {
-    /// Its header comes next, with the history of the message or without it.
-    Delivered { history: bool },
+    /// Its header comes next, with the history of the message or without it, and then a body up to a size.
+    Delivered { history: bool, most: usize },
     /// The header of what could not be routed comes next.
     Returned,
     /// So many bytes of a body that is left out are still to come.
@@ -70,28 +72,27 @@ impl LargeBodies {
             }
             (HEADER, Some(Content::Returned)) => Passage::Returned,
             (METHOD, _) => {
-                let history = match tag(payload) {
-                    Some(tag) if tag == CONSUMER_TAG.as_bytes() => false,
-                    Some(tag) if tag == HISTORY_TAG.as_bytes() => true,
+                let (history, most) = match tag(payload) {
+                    Some(tag) if tag == CONSUMER_TAG.as_bytes() => (false, MAX_BODY_BYTES),
+                    Some(tag) if tag == HISTORY_TAG.as_bytes() => (true, MAX_BODY_BYTES),
+                    Some(tag) if tag == LARGE_TAG.as_bytes() => (true, MAX_PASSED_BYTES),
                     _ => return Passage::Whole,
                 };
-                self.channels.insert(channel, Content::Delivered { history });
+                self.channels.insert(channel, Content::Delivered { history, most });
                 Passage::Whole
             }
-            (HEADER, Some(Content::Delivered { history })) => match body_size(payload) {
-                Some(size) if usize::try_from(size).is_ok_and(|size| size <= MAX_BODY_BYTES) => {
-                    if history {
-                        Passage::Whole
-                    } else {
-                        Passage::Notice
+            (HEADER, Some(Content::Delivered { history, most })) => {
+                match body_size(payload) {
+                    Some(size) if usize::try_from(size).is_ok_and(|size| size <= most) => {
+                        if history { Passage::Whole } else { Passage::Notice }
                     }
+                    Some(size) => {
+                        self.channels.insert(channel, Content::LeftOut(size));
+                        Passage::WithoutBody(size)
+                    }
+                    None => Passage::Whole,
                 }
-                Some(size) => {
-                    self.channels.insert(channel, Content::LeftOut(size));
-                    Passage::WithoutBody(size)
-                }
-                None => Passage::Whole,
-            },
+            }
             (BODY, Some(Content::LeftOut(left))) => {
                 let part = u64::try_from(payload.len()).unwrap_or(u64::MAX);
                 if let Some(left @ 1..) = left.checked_sub(part) {

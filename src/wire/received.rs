@@ -19,6 +19,8 @@ pub struct Received {
     pub tag: u64,
     /// Whether it was delivered before.
     pub redelivered: bool,
+    /// Where it was published, or what dead-lettered it last: the broker says so.
+    pub exchange: Arc<str>,
     /// As published, also after dead-lettering. Thousands are kept that have the same.
     pub routing_key: Arc<str>,
     /// `message-id`; a tutorial's publisher sets none.

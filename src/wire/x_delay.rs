@@ -32,11 +32,12 @@ pub(crate) struct Delayed {
 }
 
 impl Delayed {
-    /// From a delivery of the queue of such messages.
+    /// From a delivery of the queue of such messages. `old` is the exchange that they are published to: what comes from
+    /// there has no header of ours, whatever its publisher writes.
     #[must_use]
-    pub(crate) fn read(received: Received) -> Self {
+    pub(crate) fn read(received: Received, old: &str) -> Self {
         let wrapped = match received.headers.inner().get(WAITS) {
-            Some(AMQPValue::FieldTable(table)) => unwrap(table),
+            Some(AMQPValue::FieldTable(table)) if *received.exchange != *old => unwrap(table),
             _ => None,
         };
         let Received { routing_key, message_id, content_type, headers, properties, body, .. } =
@@ -92,7 +93,7 @@ struct Wrapped {
     headers: FieldTable,
 }
 
-/// Anybody can write such a header; what we did not write is none.
+/// Whoever may publish to the topology's own exchanges can write such a header; what we could not have written is none.
 fn unwrap(table: &FieldTable) -> Option<Wrapped> {
     let text = |name: &str| match table.inner().get(name) {
         Some(AMQPValue::LongString(text)) => Some(text.to_string()),

@@ -66,7 +66,6 @@ pub(super) struct Channels {
     ack_at: Option<Instant>,
     /// Acks that the connection has not taken yet, by channel, and the ends of channels that keep nothing any more.
     settling: FuturesUnordered<BoxFuture<'static, (u64, Result<(), ConsumeError>)>>,
-    bodies: Bodies,
 }
 
 /// Which bodies a consumer gets.
@@ -74,8 +73,10 @@ pub(super) struct Channels {
 pub(super) enum Bodies {
     /// Those of due notices; larger ones are left out.
     Notices,
-    /// All.
-    Whole,
+    /// The same with the history of the message, which is passed on.
+    Small,
+    /// The same up to [`crate::broker::large_bodies::MAX_PASSED_BYTES`].
+    Large,
 }
 
 impl Channels {
@@ -95,7 +96,6 @@ impl Channels {
             keeping: BTreeMap::new(),
             ack_at: None,
             settling: FuturesUnordered::new(),
-            bodies,
         })
     }
 
@@ -253,10 +253,11 @@ impl Channels {
     pub(super) async fn replace(
         &mut self,
         prefetch: u16,
+        bodies: Bodies,
     ) -> Result<Vec<(Source, Received)>, ConsumeError> {
         // What may end the worker comes next, and what is done is not to count as delivered to it.
         self.hand_over_acks(true);
-        let next = Channel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
+        let next = Channel::open(&self.link, &self.queue, prefetch, bodies).await?;
         let rest = self.receiving.subscription.cancel().await?;
         let rest = rest.into_iter().map(|received| (self.received(&received), received)).collect();
         let old = std::mem::replace(&mut self.receiving, next);
@@ -293,7 +294,8 @@ impl Channel {
     ) -> Result<Self, ConsumeError> {
         let subscription = match bodies {
             Bodies::Notices => Subscription::open(link, queue, prefetch).await?,
-            Bodies::Whole => Subscription::open_whole(link, queue, prefetch).await?,
+            Bodies::Small => Subscription::open_with_history(link, queue, prefetch).await?,
+            Bodies::Large => Subscription::open_large(link, queue, prefetch).await?,
         };
         Ok(Self { subscription, tags: Tags::default(), acking: 0, prefetch, waiting: 0 })
     }

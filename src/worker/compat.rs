@@ -2,7 +2,8 @@
 //! stands for: through the topology's own delays as far as they go, and the rest of it here.
 //!
 //! Each copy is confirmed before its delivery is acked, so nothing is lost, and a worker that dies in between leaves a
-//! second copy. The time at which a message is due travels with it, by the database's clock, which all workers share.
+//! second copy. Bodies are at most those of due notices, and many at a time, until a larger one is there; from then on they
+//! may be larger, and few. What is larger still is left to the broker, which parks it. The time at which a message is due travels with it, by the database's clock, which all workers share.
 
 mod clock;
 pub(super) mod rebind;
@@ -19,15 +20,17 @@ use futures_util::{
 };
 
 use super::{
-    channels::{Channels, Source},
+    channels::{Bodies, Channels, Source},
     context::ConsumerContext,
     copy_publisher::CopyError,
     counters::count,
     kept_bytes::{KeptBytes, Part},
+    limits,
+    receive::parked_log::{Parked, Why},
     session::SessionEnd,
 };
 use crate::{
-    broker::PublishError,
+    broker::{PublishError, large_bodies::MAX_PASSED_BYTES},
     decisions::timer_queue::TimerQueue,
     shutdown::Stop,
     telemetry::{self, labels::ParkReason},
@@ -61,10 +64,16 @@ struct Delaying {
     channels: Channels,
     clock: Clock,
     kept: KeptBytes,
+    /// Which the channel that receives gets.
+    bodies: Bodies,
+    /// Deliveries without their bodies, which come again with them.
+    without_body: Vec<Source>,
     /// Copies that are to be sent at an instant.
     later: TimerQueue<Copy>,
     sending: FuturesUnordered<Sending>,
     reported: Option<Instant>,
+    parked: Parked,
+    parked_reported: Option<Instant>,
 }
 
 /// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
@@ -79,9 +88,13 @@ pub(super) async fn delay(
         channels,
         clock,
         kept: KeptBytes::default(),
+        bodies: Bodies::Small,
+        without_body: Vec::new(),
         later: TimerQueue::default(),
         sending: FuturesUnordered::new(),
         reported: None,
+        parked: Parked::default(),
+        parked_reported: None,
     };
     let worked = match delaying.work(&stop).await {
         Ok(()) => delaying.drain().await,
@@ -94,8 +107,24 @@ pub(super) async fn delay(
 impl Delaying {
     async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
         // The first look: one message at a time is what the channel was opened with.
-        self.widen().await?;
+        self.widen(Bodies::Small).await?;
         loop {
+            self.channels.send_acks().await?;
+            let may_widen = self.channels.may_replace() && !self.kept.is_full();
+            if self.channels.is_short() && may_widen {
+                self.widen(self.bodies).await?;
+            }
+            if !self.without_body.is_empty() {
+                self.widen(Bodies::Large).await?;
+                for source in std::mem::take(&mut self.without_body) {
+                    self.channels.give_back(source).await?;
+                }
+            }
+            if self.parked_reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY)
+                && self.parked.report(&self.context.timeout.name)
+            {
+                self.parked_reported = Some(Instant::now());
+            }
             let receiving = !self.kept.is_full() && self.sending.len() < MAX_COPIES;
             tokio::select! {
                 biased;
@@ -108,30 +137,52 @@ impl Delaying {
                 }
                 delivery = self.channels.next(), if receiving => {
                     let (source, received) = delivery?;
-                    self.take(source, received);
+                    self.take(source, received, self.bodies).await?;
                 }
-            }
-            self.channels.send_acks().await?;
-            if self.channels.is_short() && self.channels.may_replace() {
-                self.widen().await?;
             }
         }
     }
 
     /// Goes on receiving on another channel.
-    async fn widen(&mut self) -> Result<(), SessionEnd> {
-        for (source, received) in self.channels.replace(self.context.prefetch).await? {
-            self.take(source, received);
+    async fn widen(&mut self, bodies: Bodies) -> Result<(), SessionEnd> {
+        let many = self.context.prefetch;
+        let prefetch = if bodies == Bodies::Large { limits::large_prefetch(many) } else { many };
+        let before = std::mem::replace(&mut self.bodies, bodies);
+        for (source, received) in self.channels.replace(prefetch, bodies).await? {
+            self.take(source, received, before).await?;
         }
         Ok(())
     }
 
-    fn take(&mut self, source: Source, received: Received) {
+    /// Takes what a channel with `bodies` has received.
+    async fn take(
+        &mut self,
+        source: Source,
+        received: Received,
+        bodies: Bodies,
+    ) -> Result<(), SessionEnd> {
+        match received.body_left_out() {
+            Some(size) if size > MAX_PASSED_BYTES => {
+                let label = received.message_id.as_deref().unwrap_or("a message").to_owned();
+                let text = format!("the body has {size} bytes, more than {MAX_PASSED_BYTES}");
+                let why = Why { class: ParkReason::Unreadable, text };
+                self.parked.add(&self.context.timeout.name, label, why);
+                return Ok(self.channels.dead_letter(source).await?);
+            }
+            Some(_) if bodies == Bodies::Small => {
+                self.without_body.push(source);
+                return Ok(());
+            }
+            // A publisher has written that, and the body is as empty as it was.
+            _ => {}
+        }
         let part = self.kept.keep(2 * received.bytes());
-        let (message, rest) = self.next_step(&Delayed::read(received));
+        let old = self.context.worker.topology.compat.as_ref().map(|it| it.exchange.as_str());
+        let (message, rest) = self.next_step(&Delayed::read(received, old.unwrap_or_default()));
         self.channels.waits(source, true);
         let copy = Copy { source, message, failures: 0, _part: part };
         self.later.add(Instant::now() + rest, copy);
+        Ok(())
     }
 
     /// What to publish, and in how long: nowhere does a message wait longer than it should.
@@ -203,6 +254,7 @@ impl Delaying {
 
     /// Copies that are being sent are confirmed and acked; what waits is given back.
     async fn drain(&mut self) -> Result<(), SessionEnd> {
+        self.parked.report(&self.context.timeout.name);
         let last = tokio::time::Instant::now() + LAST_CONFIRMS;
         while !self.sending.is_empty() {
             tokio::select! {

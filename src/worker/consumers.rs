@@ -144,7 +144,7 @@ impl Consumers {
     async fn start(&mut self, timeout: &Timeout, queue: &str) -> Result<bool, SessionEnd> {
         let prefetch = limits::prefetch(&self.worker.settings);
         let is_compat = timeout.name == WORD;
-        let bodies = if is_compat { Bodies::Whole } else { Bodies::Notices };
+        let bodies = if is_compat { Bodies::Small } else { Bodies::Notices };
         let opened = Channels::open(&self.link, queue, receive::FIRST_PREFETCH, bodies).await;
         let channels = match opened {
             Ok(channels) => channels,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{config::WorkerSettings, decisions::batch::BatchLimits, topology::Topology};
+use crate::{
+    broker::large_bodies::MAX_PASSED_BYTES, config::WorkerSettings, decisions::batch::BatchLimits,
+    topology::Topology, wire::MAX_BODY_BYTES,
+};
 
 /// The greatest prefetch count: RabbitMQ's quorum queues use no more.
 const MAX_PREFETCH: u16 = 2_000;
@@ -28,4 +31,10 @@ pub(super) fn gathering(topology: &Topology) -> Duration {
 pub(super) fn prefetch(settings: &WorkerSettings) -> u16 {
     let wanted = settings.batch_size.saturating_mul(settings.in_flight.saturating_add(1));
     u16::try_from(wanted).map_or(MAX_PREFETCH, |wanted| wanted.min(MAX_PREFETCH))
+}
+
+/// The same where bodies may be large: no more bytes than of small ones.
+pub(super) fn large_prefetch(prefetch: u16) -> u16 {
+    let ratio = u16::try_from(MAX_PASSED_BYTES / MAX_BODY_BYTES).unwrap_or(u16::MAX);
+    (prefetch / ratio).max(1)
 }

@@ -8,7 +8,7 @@ mod copies;
 mod delivery;
 mod hold_until_due;
 mod outage;
-mod parked_log;
+pub(super) mod parked_log;
 mod settle;
 mod settle_originals;
 mod take_deliveries;

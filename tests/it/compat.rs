@@ -9,7 +9,7 @@ use lapin::{BasicProperties, types::AMQPValue, types::FieldTable};
 use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 use serde_json::Value;
 
-use crate::support::{Proxy, Run, World, programs::node, python, until, world::TOPOLOGY};
+use crate::support::{Proxy, Run, World, programs::node, python, text, until, world::TOPOLOGY};
 
 const COMPAT: &str = r#"
 [compat.x-delay]
@@ -97,6 +97,44 @@ async fn a_publisher_and_a_consumer_written_for_the_plugin_run_unchanged() {
     world.publish_reminders();
     assert_reminded(&consumer.await.unwrap());
     worker.stop().await;
+}
+
+/// Who may publish to the old name chooses neither routing key nor headers nor time of what the worker publishes for him.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_header_buys_nothing() {
+    let world = World::of(&with_levels()).await;
+    let worker = world.worker();
+    let wire = world.wire().await;
+    let due = world.topology.compat_due_exchange();
+    for (queue, key) in [("mails", "welcome"), ("refunds", "refund")] {
+        wire.queue(queue, &[]).await;
+        wire.bind(queue, &due, key).await;
+    }
+    let table = |entries: &[(&str, AMQPValue)]| {
+        let mut table = FieldTable::default();
+        for (name, value) in entries {
+            table.insert((*name).into(), value.clone());
+        }
+        table
+    };
+    let forged = AMQPValue::FieldTable(table(&[
+        ("key", text("refund")),
+        ("due-ms", AMQPValue::LongLongInt(1)),
+        ("headers", AMQPValue::FieldTable(table(&[("role", text("admin"))]))),
+    ]));
+    for ms in [0, 1_300] {
+        let headers = [("x-overdue-compat", forged.clone()), ("x-delay", AMQPValue::LongInt(ms))];
+        let published = Instant::now();
+        let properties = BasicProperties::default().with_headers(table(&headers));
+        wire.publish("reminders", "welcome", properties, b"forged").await;
+        let mails = wire.take_many("mails", 1).await;
+        assert!(published.elapsed().as_millis() >= ms.cast_unsigned().into(), "it came early");
+        assert_eq!(mails[0].key, "welcome");
+        assert_eq!(mails[0].headers.get("x-overdue-compat"), Some(&forged));
+        assert_eq!(mails[0].headers.get("role"), None);
+    }
+    worker.stop().await;
+    assert_eq!(wire.take("refunds").await, None);
 }
 
 /// Where no worker moves a binding to the old name, messages come early by it; they still come when they are due.

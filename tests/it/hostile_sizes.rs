@@ -1,11 +1,19 @@
 //! Bodies far larger than a due notice: the worker keeps nothing of them, and nothing of them is lost.
 
-use lapin::{BasicProperties, types::FieldTable};
-use overdue::internals::{config::WorkerSettings, worker::kept_bytes::BOUND};
+use std::collections::{BTreeMap, BTreeSet};
+
+use lapin::{
+    BasicProperties,
+    types::{AMQPValue, FieldTable},
+};
+use overdue::internals::{
+    broker::large_bodies::MAX_PASSED_BYTES, config::WorkerSettings, worker::kept_bytes::BOUND,
+};
 
 use crate::support::{
     World, text, until,
     worker::{millis, settings},
+    world::TOPOLOGY,
 };
 
 const MIB: usize = 1024 * 1024;
@@ -70,6 +78,81 @@ async fn large_bodies_are_parked_untouched_and_never_in_memory() {
     assert!(!log.contains("session ended"), "{log}");
     world.parked(0).await;
     world.assert_invariants().await;
+}
+
+/// Messages of a taken-over exchange are passed on with their bodies: those that are large one by one, those that are larger
+/// still not at all, and whatever comes in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
+    const PASSED: [usize; 4] = [0, 60_000, 300_000, MAX_PASSED_BYTES];
+    let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
+    let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let publish = async |kind: &str, size: usize, n: usize| {
+        let mut headers = FieldTable::default();
+        headers.insert("x-delay".into(), AMQPValue::LongInt(1));
+        headers.insert("whose".into(), text("somebody's"));
+        let id = format!("{kind}-{n}");
+        let properties =
+            BasicProperties::default().with_headers(headers).with_message_id(id.into());
+        let body = vec![u8::try_from(n).unwrap(); size];
+        assert!(wire.publish("reminders", "welcome", properties, &body).await.is_ack());
+    };
+    for n in 0..LARGE {
+        publish("small", PASSED[n % 2], n).await;
+        publish("large", BYTES, n).await;
+        publish("passed", PASSED[2 + n % 2], n).await;
+    }
+    let process = world.started(|_| {}).await;
+    let mut passed = BTreeMap::new();
+    while passed.len() < 2 * LARGE {
+        for message in wire.take_many("mails", 1).await {
+            assert!(message.body.iter().all(|byte| *byte == message.body[0]));
+            assert_eq!(message.header("whose").as_deref(), Some("somebody's"));
+            let id = message.message_id.unwrap();
+            assert_eq!(message.key, "welcome", "{id}");
+            passed.insert(id, message.body.len());
+        }
+    }
+    for n in 0..LARGE {
+        assert_eq!(passed[&format!("small-{n}")], PASSED[n % 2]);
+        assert_eq!(passed[&format!("passed-{n}")], PASSED[2 + n % 2]);
+    }
+    let mut parked = BTreeSet::new();
+    while parked.len() < LARGE {
+        for message in wire.take_many("orders.parked", 1).await {
+            assert_eq!(message.body.len(), BYTES);
+            assert_eq!(message.header("whose").as_deref(), Some("somebody's"));
+            parked.insert(message.message_id.unwrap());
+        }
+    }
+    assert!(parked.iter().all(|id| id.starts_with("large-")), "{parked:?}");
+    let peak = peak(process.id());
+    assert!(peak < LARGE * BYTES / 2, "{} MiB", peak / MIB);
+    let log = process.log();
+    assert!(log.contains(&format!("the body has {BYTES} bytes, more than 1048576")), "{log}");
+    assert!(!log.contains("session ended"), "{log}");
+    world.until_empty("orders.compat").await;
+}
+
+/// What says of itself that its body was left out has none to begin with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_size_does_not_keep_a_worker_for_a_taken_over_exchange_busy() {
+    let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
+    let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let worker = world.worker();
+    for size in ["70000", "1", "-1", "none"] {
+        wire.publish("reminders", "welcome", with_header("x-body-left-out", size), b"").await;
+        let mails = wire.take_many("mails", 1).await;
+        assert_eq!(mails[0].header("x-body-left-out").as_deref(), Some(size));
+    }
+    world.until_empty("orders.compat").await;
+    worker.stop().await;
 }
 
 /// Notices that are just small enough to be read, for orders that wait: what is over the bound waits in a level instead of

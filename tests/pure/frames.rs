@@ -3,7 +3,7 @@
 use overdue::internals::{
     broker::{
         frames::{DROPPED, FrameRepair},
-        large_bodies::{CONSUMER_TAG, HISTORY_TAG},
+        large_bodies::{CONSUMER_TAG, HISTORY_TAG, LARGE_TAG, MAX_PASSED_BYTES},
     },
     wire::{BODY_LEFT_OUT, MAX_BODY_BYTES},
 };
@@ -226,23 +226,23 @@ fn left_out(size: usize) -> Vec<u8> {
 
 #[test]
 fn a_body_that_is_too_large_for_a_due_notice_is_left_out_of_a_delivery_to_a_worker() {
-    for tag in [CONSUMER_TAG, HISTORY_TAG] {
-        left_out_of_deliveries_to(tag);
-    }
+    left_out_of_deliveries_to(CONSUMER_TAG, MAX_BODY_BYTES);
+    left_out_of_deliveries_to(HISTORY_TAG, MAX_BODY_BYTES);
+    left_out_of_deliveries_to(LARGE_TAG, MAX_PASSED_BYTES);
 }
 
-fn left_out_of_deliveries_to(tag: &str) {
+fn left_out_of_deliveries_to(tag: &str, most: usize) {
     let deliver = || method(60, tag);
-    let largest = [vec![deliver()], content(MAX_BODY_BYTES, b'a')].concat().concat();
+    let largest = [vec![deliver()], content(most, b'a')].concat().concat();
     assert_eq!(repaired(&largest), largest);
-    for size in [MAX_BODY_BYTES + 1, 16 * 1024 * 1024] {
+    for size in [most + 1, 16 * 1024 * 1024] {
         let large = [vec![deliver()], content(size, b'a')].concat().concat();
         let bytes = [&large[..], &largest, &large, &frame(8, b"")].concat();
         let short = [deliver(), left_out(size)].concat();
         assert_eq!(repaired(&bytes), [&short[..], &largest, &short, &frame(8, b"")].concat());
     }
     // A size that is a lie: nothing is kept of it either.
-    let mut endless = content(MAX_BODY_BYTES + 1, b'a');
+    let mut endless = content(most + 1, b'a');
     endless[0][11..19].fill(0xFF);
     let bytes = [vec![deliver()], endless].concat().concat();
     assert!(repaired(&bytes).len() < 200);

@@ -7,7 +7,10 @@ use crate::{
     decisions::quarantine::Step,
     telemetry,
     wire::Received,
-    worker::{channels::Source, session::SessionEnd},
+    worker::{
+        channels::{Bodies, Source},
+        session::SessionEnd,
+    },
 };
 
 /// Deliveries that are taken in one go.
@@ -57,7 +60,7 @@ impl Consumer {
     pub(super) async fn replace_channel(&mut self) -> Result<(), SessionEnd> {
         let alone = self.quarantine.is_alone();
         let prefetch = if alone { 1 } else { self.context.prefetch };
-        for (source, received) in self.channels.replace(prefetch).await? {
+        for (source, received) in self.channels.replace(prefetch, Bodies::Notices).await? {
             let suspect = received.deliveries().is_some_and(|n| self.quarantine.is_suspect(n));
             if alone && suspect {
                 self.channels.give_back(source).await?;
