@@ -47,6 +47,8 @@ impl Foreign<'_> {
             // Whose it is; nothing comes that way.
             _ if *source == self.topology.mark_exchange() => None,
             _ if self.topology.is_early(binding) => Some(self.early(binding)),
+            // What waits there, or in the queues that lead there, comes out through it.
+            _ if self.is_retired(source) => None,
             // Where consumers of what was written for the plugin are bound.
             (true, false) if *source == self.topology.compat_due_exchange() => None,
             // A generation that drains: the plan unbinds it.
@@ -65,6 +67,13 @@ impl Foreign<'_> {
     fn role(&self, queue: &str) -> Option<Kind<'_>> {
         let objects = &self.observed.objects;
         role(self.topology, objects, objects.queues.get(queue)?)
+    }
+
+    /// Whether an exchange is of a strategy that the topology no longer has; the plan deletes it at the end.
+    fn is_retired(&self, exchange: &str) -> bool {
+        let owner = self.observed.objects.owner_of_exchange(exchange);
+        owner == Some(&self.topology.name)
+            && !self.resolved.objects.exchanges.contains_key(exchange)
     }
 
     /// Whether a queue is in use now, not a generation that drains.

@@ -7,7 +7,7 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, DELAYED_MESSAGE, Queue},
     plan::{
-        Change, Difference, Draining, Note, Plan, Refusal, Step, count_of,
+        Change, Difference, Draining, Note, Plan, Reason, Refusal, Step, count_of,
         generation::{Resolved, number_of},
         own_queues::{Hold, Kind, kind},
     },
@@ -104,7 +104,7 @@ impl Shape<'_> {
             Change::Bind(binding) => return self.binding(binding),
             Change::Leave(mark) => leaving(mark),
             Change::Unbind(mark) if mark.mark_of().is_some() => leaving(mark),
-            Change::Unbind(binding) => retired(binding, &reason.to_string()),
+            Change::Unbind(binding) => retired(binding, reason),
             // One that is still bound is reported as that.
             Change::DeleteQueue { queue, .. } if self.is_unbound(queue) => return None,
             Change::DeleteQueue { queue, .. } => apply_note(
@@ -325,12 +325,17 @@ fn unmarked(mark: &Binding) -> Diagnostic {
     apply_note(rule, subject, message, &format!("{what} without a mark is not retired later"))
 }
 
-fn retired(binding: &Binding, reason: &str) -> Diagnostic {
+fn retired(binding: &Binding, reason: &Reason) -> Diagnostic {
     let name = &binding.destination;
     let subject = if binding.to_queue { on(name) } else { exchange(name) };
     let message = format!("it is still bound to exchange {}", binding.source);
-    Diagnostic::new("retired-queue", Severity::Warning, subject, message)
-        .because(reason)
+    let severity = match reason {
+        // One after the other, while what waits comes out.
+        Reason::LadderRemoved { .. } | Reason::TimeoutRemoved { .. } => Severity::Note,
+        _ => Severity::Warning,
+    };
+    Diagnostic::new("retired-queue", severity, subject, message)
+        .because(reason.to_string())
         .fix(Fix::Apply)
 }
 

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use overdue::internals::{
-    objects::{Argument, Binding},
+    diagnostic::{Fix, Severity},
+    objects::{Argument, Binding, Queue},
     plan::{AppliedPolicy, Snapshot},
     topology::Topology,
     verify::{VerifyReport, exchange_policies, findings},
 };
 
-use crate::samples::{DELAYED, LADDER, dotted_compat};
+use crate::{
+    broker_model::{applied, plan},
+    samples::{DELAYED, LADDER, dotted_compat},
+};
 
 /// Small, so that everything fits into one picture: three places, with a level beside them.
 fn small() -> Topology {
@@ -57,20 +61,29 @@ fn nothing_is_wrong_with_what_was_just_applied() {
     assert_eq!(findings(&small(), &Snapshot::of(&small()), &BTreeMap::new()), []);
 }
 
-/// A ladder drains under levels, and another ladder: what comes out of it still finds its way.
+/// One strategy drains under another: what comes out of it still finds its way, and no command takes that away.
 #[test]
-fn a_ladder_that_drains_has_no_errors() {
-    let old = small();
+fn a_strategy_that_drains_is_a_note() {
     let levels = Topology::parse(crate::samples::TWO_TIMEOUTS).unwrap();
-    for now in [levels, Topology::parse(LADDER).unwrap(), delayed()] {
-        let mut observed = Snapshot::of(&now);
-        let before = Snapshot::of(&old);
+    let olds = [small(), delayed()];
+    let nows = [levels, Topology::parse(LADDER).unwrap(), delayed()];
+    let pairs = olds.iter().flat_map(|old| nows.iter().map(move |now| (old, now)));
+    for (old, now) in pairs.filter(|(old, now)| old.strategy != now.strategy) {
+        let mut observed = Snapshot::of(now);
+        let before = Snapshot::of(old);
         observed.objects.exchanges.extend(before.objects.exchanges);
         observed.objects.queues.extend(before.objects.queues);
         observed.objects.bindings.extend(before.objects.bindings);
-        observed.messages = observed.objects.queues.keys().map(|it| (it.clone(), 1)).collect();
-        let text = text(&now, &observed);
-        assert!(!text.contains("error  "), "{text}");
+        let waits = |it: &Queue| (it.name.clone(), u64::from(it.message_ttl_ms().is_some()));
+        observed.messages = observed.objects.queues.values().map(waits).collect();
+        observed.delayed = before.delayed.keys().map(|it| (it.clone(), 1)).collect();
+        let observed = applied(&observed, &plan(now, &observed));
+        let found = findings(now, &observed, &BTreeMap::new());
+        assert!(found.iter().any(|it| it.rule == "draining" || it.rule == "retired-exchange"));
+        for it in found {
+            assert_eq!(it.severity, Severity::Note, "{it:?}");
+            assert!(!matches!(it.fix, Some(Fix::Unbind(_))), "{it:?}");
+        }
     }
 }
 
