@@ -45,7 +45,7 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
         let ours = wanted || dead_letters_to(topology.due_exchange());
         return ours.then_some(Kind::Delay(Hold::Level(level)));
     }
-    if let Some(digit) = rest.strip_prefix(LADDER) {
+    if let Some(digit) = digit_of(rest) {
         let to = queue.dead_letter_exchange();
         let ladder = format!("{}.{LADDER}", topology.name);
         let ours = to.is_some_and(|to| to == topology.due_exchange() || to.starts_with(&ladder));
@@ -76,11 +76,16 @@ pub(crate) fn in_place(topology: &Topology, queue: &str) -> bool {
 /// Whether a queue of the topology is one of a ladder, by its name.
 pub(crate) fn is_in_a_ladder(topology: &Topology, queue: &str) -> bool {
     let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix('.'));
-    rest.is_some_and(|rest| rest.starts_with(LADDER))
+    rest.and_then(digit_of).is_some()
 }
 
 /// What the names of a ladder have after the topology's.
 const LADDER: &str = "ladder.";
+
+/// The digit in `ladder.delay.30m`; `ladder.2` is the queue of a timeout with this name.
+fn digit_of(rest: &str) -> Option<&str> {
+    rest.strip_prefix(LADDER).filter(|digit| digit.contains("delay."))
+}
 
 /// The level in `delay.30m` or `delay.30m.2`.
 fn level_of(rest: &str) -> Option<&str> {

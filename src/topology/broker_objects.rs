@@ -57,11 +57,13 @@ impl Topology {
         format!("{}.delay.{}", self.name, level.name())
     }
 
-    /// Whether a queue is one that delays, of any level and generation.
+    /// Whether a queue is one that delays, of any level and generation. `orders.ladder.2` is the second generation of the
+    /// queue of a timeout with this name.
     pub(super) fn is_delay_queue(&self, queue: &str) -> bool {
-        queue
-            .strip_prefix(&self.name)
-            .is_some_and(|rest| rest.starts_with(".delay.") || rest.starts_with(".ladder."))
+        let Some(rest) = queue.strip_prefix(&self.name) else { return false };
+        let digit = || Some(rest.strip_prefix(".ladder.")?.split_once("delay.")?.1);
+        let hold = rest.strip_prefix(".delay.").or_else(digit);
+        hold.is_some_and(|hold| hold.parse::<u32>().is_err())
     }
 
     /// The queues that delay, each with the level that it holds messages for.

@@ -30,6 +30,30 @@ fn a_timeout_may_be_called_like_an_exchange() {
     }
 }
 
+/// Its second generation has the name of a queue of a ladder, almost, and is retired like another one's.
+#[test]
+fn a_timeout_may_be_called_like_a_ladder() {
+    for name in ["ladder", "delay"] {
+        let with_limit = |limit: u32| {
+            let text = format!(
+                "name = \"orders\"\n[delay]\nlevels = [\"30m\"]\n[queues]\ndelivery_limit = {limit}\n\
+                 [[timeout]]\nname = \"{name}\"\nafter = \"30m\"\n"
+            );
+            Topology::parse(&text).expect(name)
+        };
+        let mut broker = Snapshot::of(&with_limit(20));
+        for limit in [21, 22] {
+            broker = applied(&broker, &plan(&with_limit(limit), &broker));
+        }
+        let bound = |queue: &str| {
+            let mut bindings = broker.objects.bindings.iter();
+            bindings.any(|it| it.destination == queue && it.mark_of().is_none())
+        };
+        let queues = [format!("orders.{name}.2"), format!("orders.{name}.3")];
+        assert_eq!(queues.map(|it| bound(&it)), [false, true], "{name}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
