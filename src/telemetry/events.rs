@@ -52,6 +52,14 @@ pub(crate) fn waiting_for_lock() {
     info!("another overdue is changing the topology: waiting until it is done");
 }
 
+/// The queue of a timeout that was removed and is back is still marked as leaving.
+pub(crate) fn mark_stays(reason: &str) {
+    warn!(
+        reason,
+        "a timeout is in the topology again and still marked as leaving: run `overdue apply`"
+    );
+}
+
 pub(crate) fn other_leads(queues: &[String]) {
     warn!(
         queues = queues.join(","),

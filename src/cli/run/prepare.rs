@@ -78,7 +78,8 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
 async fn declare(management: &Management, topology: &Topology) -> Result<(), Failure> {
     let change = TopologyChange::new(management, topology);
     let (plan, _) = change.plan().await?;
-    if additions(topology, plan)?.steps.is_empty() {
+    let steps = additions(topology, plan)?.steps;
+    if steps.is_empty() {
         return Ok(());
     }
     let on_event = |event: ChangeEvent<'_>| {
@@ -86,7 +87,19 @@ async fn declare(management: &Management, topology: &Topology) -> Result<(), Fai
             telemetry::waiting_for_lock();
         }
     };
-    change.make(|plan, _| additions(topology, plan), on_event).await.map(drop)
+    match change.make(|plan, _| additions(topology, plan), on_event).await {
+        // It works without.
+        Err(failure) if steps.iter().all(wants_again) => {
+            telemetry::mark_stays(&failure.text);
+            Ok(())
+        }
+        made => made.map(drop),
+    }
+}
+
+/// Whether it takes away the mark of a queue that was leaving, so that another removal begins anew.
+fn wants_again(step: &Step) -> bool {
+    step.reason == Reason::WantedAgain
 }
 
 /// Whether the exchanges a worker publishes to are there; its queues are looked for when it consumes.
@@ -133,10 +146,10 @@ fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
     }
     // What is only to be taken away is in nobody's way: with `overdue apply`, whenever that is.
     plan.refusals.clear();
-    plan.steps.retain(Step::adds);
+    plan.steps.retain(|step| step.adds() || wants_again(step));
     // Marks alone are no reason to need rights that a worker did not need before: `overdue apply` sets them.
-    if plan.steps.iter().all(|step| step.marks(topology)) {
-        plan.steps.clear();
+    if plan.steps.iter().all(|step| step.marks(topology) || wants_again(step)) {
+        plan.steps.retain(wants_again);
     }
     Ok(plan)
 }
