@@ -14,6 +14,7 @@ pub(crate) mod saved;
 pub(crate) mod snapshot;
 mod step;
 pub(crate) mod step_order;
+mod way;
 
 use std::{collections::BTreeSet, fmt};
 

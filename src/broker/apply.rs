@@ -2,7 +2,7 @@
 
 mod deletion;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Instant};
 
 use deletion::{Counted, Deletion, LOOK_EVERY};
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     objects::{Queue, mark::mark},
     plan::{
-        Change, Plan, Step,
+        Change, Contents, Plan, Reason, Step,
         diff::diff,
         own_queues::{Kind, kind},
         retired_exchange::is_needed,
@@ -68,6 +68,11 @@ pub async fn plan(
     }
     let mut counted = leaving;
     if plan.removes_timeouts() {
+        for queue in &counted {
+            let leaving = observed.objects.leaving(queue).is_some();
+            let acked = if leaving { management.acked(queue).await? } else { None };
+            observed.acked.extend(acked.map(|acked| (queue.clone(), acked)));
+        }
         counted.extend(levels(topology, &observed));
         let settles = management.surely_settle();
         let now_s = management.now_s().await?;
@@ -111,7 +116,8 @@ pub(super) async fn carry_out(
         return Err(ApplyError::Refused(Box::new(plan.clone())));
     }
     let deletion = Deletion::new(management, plan);
-    let mut steps = Steps { management, topology, lock, deletion, kept: KeptQueues::default() };
+    let (began, kept) = (Instant::now(), KeptQueues::default());
+    let mut steps = Steps { management, topology, lock, began, deletion, kept };
     for (done, step) in plan.steps.iter().enumerate() {
         let result = steps.carry_out(step).await.map_err(|source| match done {
             0 => ApplyError::First(source),
@@ -127,6 +133,7 @@ struct Steps<'a> {
     management: &'a Management,
     topology: &'a Topology,
     lock: &'a TopologyLock,
+    began: Instant,
     deletion: Deletion<'a>,
     kept: KeptQueues,
 }
@@ -151,9 +158,31 @@ impl Steps<'_> {
             {
                 return Ok(StepResult::Needed);
             }
+            // One that is discarded goes whatever is in it or on its way.
+            Change::Unbind(_)
+                if matches!(
+                    step.reason,
+                    Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 }
+                ) && !self.is_still_planned(step).await? =>
+            {
+                return Ok(StepResult::Needed);
+            }
             _ => {}
         }
         self.make(&step.change).await
+    }
+
+    /// Plans again once everything is counted that was there when it was planned. A message that a worker had then, and has
+    /// put back since, was in no count or in an old one.
+    async fn is_still_planned(&mut self, step: &Step) -> Result<bool, StepError> {
+        let settles = self.management.surely_settle();
+        while self.began.elapsed() < settles {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.lock.check().await?;
+        }
+        let nothing = BTreeSet::new();
+        let (again, _) = Box::pin(plan(self.management, self.topology, &nothing)).await?;
+        Ok(again.changes().any(|change| *change == step.change))
     }
 
     async fn delete_queue(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {

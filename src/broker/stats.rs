@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::{Management, ManagementError, large_bodies::OUR_TAGS};
 pub(crate) use crate::plan::snapshot::QueueStats;
@@ -57,6 +58,18 @@ struct Delayed {
     name: String,
     /// Only the delayed message plugin has it.
     messages_delayed: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Rates {
+    rates_mode: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Acked {
+    /// Empty or missing if nothing was ever delivered.
+    #[serde(default)]
+    message_stats: Value,
 }
 
 #[derive(Deserialize)]
@@ -164,6 +177,21 @@ impl Management {
         let consumers = consumer_details.ok_or_else(|| self.no_consumers_listed(queue))?;
         let foreign = consumers.iter().filter(|it| !OUR_TAGS.contains(&it.consumer_tag.as_str()));
         Ok(u64::try_from(foreign.count()).unwrap_or(u64::MAX))
+    }
+
+    /// How many messages of `queue` consumers have acked, as late as the other numbers; `None` if the broker does not count
+    /// that (`management.rates_mode = none`). The count begins again when a node starts.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(super) async fn acked(&self, queue: &str) -> Result<Option<u64>, ManagementError> {
+        let Rates { rates_mode } = self.get(&["overview"], &[("columns", "rates_mode")]).await?;
+        if rates_mode.is_none_or(|mode| mode == "none") {
+            return Ok(None);
+        }
+        let path = ["queues", self.virtual_host(), queue];
+        let found: Option<Acked> = self.find(&path, &[("columns", "message_stats.ack")]).await?;
+        Ok(found.map(|it| it.message_stats.get("ack").and_then(Value::as_u64).unwrap_or_default()))
     }
 
     fn no_consumers_listed(&self, queue: &str) -> ManagementError {

@@ -33,6 +33,9 @@ use crate::{
 /// How often it says how far it is if nobody looks at a bar: a pipeline takes silence for a hang.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 
+/// A wait of an hour looks less often than one of seconds, and ends at most a hundredth later than it could.
+const LOOKS: u32 = 100;
+
 /// Bring the topology to the broker, again and again without effect; shows the plan first, and asks
 #[derive(Debug, Args)]
 pub(super) struct Apply {
@@ -221,7 +224,8 @@ impl Apply {
                 }
                 Next::Look(progress) => {
                     bar.show(&progress);
-                    tokio::time::sleep(look_every).await;
+                    tokio::time::sleep(look_every.max(REPORT_EVERY.min(began.elapsed() / LOOKS)))
+                        .await;
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! exchange of its topology that nothing is published to, `orders.owned`, with its role as the routing key. A binding
 //! can also be added to a queue that is there already, which an argument cannot.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use super::{Binding, Objects};
 
@@ -68,8 +68,32 @@ fn exchange_role(rest: &str) -> Option<String> {
     known.map(|known| format!("exchange/{known}"))
 }
 
-/// Between the role and the time at which a queue began to leave.
+/// Between the role and since when a queue leaves.
 const LEAVING: &str = "/leaving/";
+
+/// Since when the queue of a removed timeout leaves, as its mark says: `business/unpaid/leaving/1700000000/42`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leaving {
+    /// Seconds since 1970, by the clock of the broker.
+    pub since_s: u64,
+    /// Acks that the broker had counted on the queue; `None` if it counts none.
+    pub acked: Option<u64>,
+}
+
+impl Leaving {
+    fn parse(text: &str) -> Option<Self> {
+        let (since, acked) = text.split_once('/').map_or((text, None), |(at, it)| (at, Some(it)));
+        let acked = acked.map(str::parse).transpose().ok()?;
+        Some(Self { since_s: since.parse().ok()?, acked })
+    }
+}
+
+impl fmt::Display for Leaving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.since_s)?;
+        self.acked.map_or(Ok(()), |acked| write!(f, "/{acked}"))
+    }
+}
 
 /// `delay/30m` for `delay.30m` and `delay.30m.2`, `business/unpaid` for `unpaid`, and `parked`.
 fn role(rest: &str) -> Option<String> {
@@ -112,23 +136,23 @@ impl Binding {
         self.source.ends_with(SUFFIX)
     }
 
-    /// This mark of a queue, as one that also says when the queue began to leave, in seconds since 1970.
+    /// This mark of a queue, as one that also says since when the queue leaves.
     #[must_use]
-    pub(crate) fn leaving(&self, at_s: u64) -> Self {
-        Self { routing_key: format!("{}{LEAVING}{at_s}", self.role()), ..self.clone() }
+    pub fn leaving(&self, leaving: Leaving) -> Self {
+        Self { routing_key: format!("{}{LEAVING}{leaving}", self.role()), ..self.clone() }
     }
 
-    /// When the queue began to leave, by this mark.
+    /// Since when the queue leaves, by this mark.
     #[must_use]
-    pub(crate) fn leaving_since(&self) -> Option<u64> {
+    pub(crate) fn leaves(&self) -> Option<Leaving> {
         self.mark_of()?;
-        self.routing_key.strip_prefix(self.role())?.strip_prefix(LEAVING)?.parse().ok()
+        Leaving::parse(self.routing_key.strip_prefix(self.role())?.strip_prefix(LEAVING)?)
     }
 
-    /// The routing key of a mark, without the time.
+    /// The routing key of a mark, without since when the queue leaves.
     fn role(&self) -> &str {
         match self.routing_key.split_once(LEAVING) {
-            Some((role, at)) if at.parse::<u64>().is_ok() => role,
+            Some((role, leaving)) if Leaving::parse(leaving).is_some() => role,
             _ => &self.routing_key,
         }
     }
@@ -151,9 +175,9 @@ impl Objects {
         self.bindings.iter().filter(move |it| it.to_queue == queue && it.destination == name)
     }
 
-    /// When `queue` began to leave, in seconds since 1970.
+    /// Since when `queue` leaves, by the newest of its marks.
     #[must_use]
-    pub(crate) fn leaving_since(&self, queue: &str) -> Option<u64> {
-        self.marks_of(queue, true).filter_map(Binding::leaving_since).max()
+    pub(crate) fn leaving(&self, queue: &str) -> Option<Leaving> {
+        self.marks_of(queue, true).filter_map(Binding::leaves).max()
     }
 }

@@ -83,7 +83,7 @@ fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
     }
     for binding in &observed.objects.bindings {
         let wanted = resolved.objects.queues.contains_key(&binding.destination);
-        if wanted && binding.leaving_since().is_some() {
+        if wanted && binding.leaves().is_some() {
             plan.step(Change::Unbind(binding.clone()), Reason::WantedAgain);
         }
     }
@@ -117,14 +117,14 @@ fn unmarked(topology: &Topology, objects: &Objects, queue: &Queue) -> Option<Not
 
 /// Other topologies of this program in the same virtual host that nobody consumes.
 fn unused(topology: &Topology, observed: &Snapshot) -> Vec<Note> {
-    let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for binding in &observed.objects.bindings {
+    let mut others: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for binding in observed.objects.bindings.iter().filter(|binding| binding.to_queue) {
         if let Some(other) = binding.mark_of().filter(|other| *other != topology.name) {
-            others.entry(other).or_default().push(&binding.destination);
+            others.entry(other).or_default().insert(&binding.destination);
         }
     }
     others.retain(|_, queues| !queues.iter().any(|queue| observed.consumed.contains(*queue)));
-    let note = |(other, queues): (&str, Vec<&str>)| {
+    let note = |(other, queues): (&str, BTreeSet<&str>)| {
         let messages = queues.iter().filter_map(|queue| observed.messages_in(queue));
         Note::Unused {
             topology: other.to_owned(),

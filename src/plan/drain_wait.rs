@@ -1,6 +1,6 @@
 //! `apply --wait`, decided: whether what was retired has drained, and when to give up.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{
     Draining, Drains, Needed, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
@@ -16,6 +16,8 @@ pub struct DrainWait {
     uncounted_since: Option<Duration>,
     fewest: u64,
     fell_at: Duration,
+    /// Of each queue with a TTL: within what time it was to be empty, and when that was said first.
+    said: BTreeMap<String, (Duration, Duration)>,
 }
 
 /// What to do next.
@@ -108,6 +110,7 @@ impl DrainWait {
             uncounted_since: None,
             fewest: u64::MAX,
             fell_at: Duration::ZERO,
+            said: BTreeMap::new(),
         }
     }
 
@@ -137,9 +140,8 @@ impl DrainWait {
         if waiting < self.fewest {
             (self.fewest, self.fell_at) = (waiting, elapsed);
         }
-        let stuck_after = self.statistics.stuck_after();
-        let still = elapsed.saturating_sub(self.fell_at) >= stuck_after;
-        if let Some(gave_up) = stuck(&queues, elapsed, stuck_after).filter(|_| still) {
+        let still = elapsed.saturating_sub(self.fell_at) >= self.statistics.stuck_after();
+        if let Some(gave_up) = self.stuck(&queues, elapsed).filter(|_| still) {
             return Next::GiveUp(gave_up);
         }
         self.most = self.most.max(waiting);
@@ -148,6 +150,30 @@ impl DrainWait {
             Some(within) if elapsed >= within => Next::GiveUp(GaveUp::Late { within, left }),
             _ => Next::Look(left),
         }
+    }
+
+    /// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes. In a ladder
+    /// that time begins again when a queue before it has become empty: then the last may have come into it.
+    fn stuck(&mut self, queues: &[Draining], elapsed: Duration) -> Option<GaveUp> {
+        let within = |it: &Draining| match it.drains {
+            Drains::WhenDue { within } | Drains::AlongTheLadder { within } => {
+                Some((it.queue.clone(), within.as_duration()))
+            }
+            _ => None,
+        };
+        let now: BTreeMap<String, Duration> = queues.iter().filter_map(within).collect();
+        self.said.retain(|queue, (within, _)| now.get(queue) == Some(within));
+        for (queue, within) in now {
+            self.said.entry(queue).or_insert((within, elapsed));
+        }
+        let after = self.statistics.stuck_after();
+        queues.iter().filter(|it| it.messages != Some(0)).find_map(|it| {
+            let (within, said) = self.said.get(&it.queue)?;
+            let late = elapsed.checked_sub(*within + *said)?;
+            let late = Duration::from_secs(late.as_secs());
+            let Draining { queue, messages, .. } = it.clone();
+            (late >= after).then_some(GaveUp::Stuck { queue, messages, late })
+        })
     }
 
     fn uncounted(&mut self, queues: &[Draining], elapsed: Duration) -> Option<GaveUp> {
@@ -187,17 +213,6 @@ fn unfinished(plan: &Plan) -> String {
     )
 }
 
-/// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes.
-fn stuck(queues: &[Draining], elapsed: Duration, after: Duration) -> Option<GaveUp> {
-    queues.iter().find_map(|Draining { queue, messages, drains }| {
-        let (Drains::WhenDue { within } | Drains::AlongTheLadder { within }) = drains else {
-            return None;
-        };
-        let late = elapsed.checked_sub(within.as_duration())?;
-        let late = Duration::from_secs(late.as_secs());
-        (late >= after).then(|| GaveUp::Stuck { queue: queue.clone(), messages: *messages, late })
-    })
-}
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue = |Draining { queue, messages, drains }: &Draining| {

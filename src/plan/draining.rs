@@ -61,6 +61,14 @@ pub enum Drains {
     Leaving {
         /// Messages that wait in levels; `null` where the broker has not counted them. Some, all or none are for it.
         in_levels: Option<u64>,
+        /// When it goes, in milliseconds, if workers put nothing back until then; `null` if only empty levels end it.
+        #[serde(
+            rename = "within_ms",
+            serialize_with = "to_ms_or_null",
+            deserialize_with = "from_ms_or_null"
+        )]
+        #[schemars(with = "Option<u64>")]
+        within: Option<Ttl>,
     },
     /// It is a parking lot: for a person to look at.
     Parked,
@@ -86,9 +94,13 @@ impl Drains {
             Self::WhenDue { .. }
             | Self::AlongTheLadder { .. }
             | Self::Consumed
-            | Self::Leaving { .. }
+            | Self::Leaving { within: Some(_), .. }
             | Self::Elsewhere { .. } => true,
-            Self::Unconsumed { .. } | Self::Parked | Self::Never | Self::Fed { .. } => false,
+            Self::Unconsumed { .. }
+            | Self::Leaving { within: None, .. }
+            | Self::Parked
+            | Self::Never
+            | Self::Fed { .. } => false,
         }
     }
 
@@ -206,12 +218,16 @@ impl fmt::Display for Drains {
                 "that no worker with this topology consumes: let one with the old topology finish, or lose them \
                  with --discard {queue}"
             ),
-            Self::Leaving { in_levels } => write!(
-                f,
-                "for workers with the old topology to consume; it stays bound until what waits for it in the levels \
-                 has come out ({} for all timeouts)",
-                count_of(*in_levels)
-            ),
+            Self::Leaving { in_levels, within } => {
+                write!(
+                    f,
+                    "for workers with the old topology to consume; it stays bound until what waits for it in the levels \
+                     has come out ({} for all timeouts)",
+                    count_of(*in_levels)
+                )?;
+                let within = within.map(about);
+                within.map_or(Ok(()), |it| write!(f, ", within {it} if workers put nothing back"))
+            }
             Self::Parked => f.write_str("for a person to look at"),
             Self::Never => f.write_str("with no TTL to come out by"),
             Self::Elsewhere { exchange: Some(exchange) } => {
@@ -239,6 +255,15 @@ fn about(within: Ttl) -> Ttl {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it like this")]
 fn to_ms<S: Serializer>(ttl: &Ttl, to: S) -> Result<S::Ok, S::Error> {
     ttl.as_millis().serialize(to)
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it like this")]
+fn to_ms_or_null<S: Serializer>(ttl: &Option<Ttl>, to: S) -> Result<S::Ok, S::Error> {
+    ttl.map(Ttl::as_millis).serialize(to)
+}
+
+fn from_ms_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ttl>, D::Error> {
+    Ok(Option::<u64>::deserialize(from)?.and_then(Ttl::from_millis))
 }
 
 fn from_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Ttl, D::Error> {

@@ -3,15 +3,20 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal, Step,
+    Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal,
     generation::{Resolved, number_of},
     own_queues::{Hold, Kind, Owner, kind, message_ttl},
     snapshot::Snapshot,
+    way::Ways,
 };
 use crate::{
-    objects::{Binding, Objects, Queue, mark::mark},
+    objects::{
+        Binding, Queue,
+        mark::{Leaving, mark},
+    },
     topology::{
         Topology,
+        delays::MAX_DELAY_MS,
         level::{MAX_TTL_MS, Ttl},
         strategy::DELAYED_EXCHANGE_TYPE,
     },
@@ -42,10 +47,8 @@ impl RetiredQueue<'_> {
             self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
         if !discarded && self.leaves() {
             self.adopt(plan);
-            if self.since().is_none() {
-                let change = mark(&self.topology.name, name).map(Change::Leave);
-                let reason = Reason::TimeoutLeaving { in_levels: self.in_levels() };
-                plan.steps.extend(change.map(|change| Step { change, reason }));
+            if self.begins_to_leave() {
+                self.leave(plan);
             }
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
             return;
@@ -53,7 +56,7 @@ impl RetiredQueue<'_> {
         // One that nothing comes into any more is out of use already: what still waits in it must not
         // hold up the rest.
         if self.removed() && self.incoming().next().is_some() && messages != Some(0) && !discarded {
-            if self.since().is_some() {
+            if self.leaving().is_some() {
                 // What was on its way is in it by now, and waits for a worker or a person.
                 let drains = self.drains();
                 plan.draining.push(Draining { queue: name.clone(), messages, drains });
@@ -92,34 +95,91 @@ impl RetiredQueue<'_> {
         }
     }
 
-    /// Whether its timeout is gone, and the levels may still hold messages for it.
+    /// Whether its timeout is gone, and messages for it may still be on their way: on the broker they cannot be counted.
     fn leaves(&self) -> bool {
-        let bound = self.removed() && self.incoming().next().is_some();
-        bound
-            && match self.since() {
+        self.removed()
+            && self.incoming().next().is_some()
+            && match self.leaving() {
                 None => self.in_levels() != Some(0),
-                Some(since) => !self.drained(since),
+                Some(leaving) => !self.is_over(leaving) || !self.has_left(leaving),
             }
     }
 
-    fn since(&self) -> Option<u64> {
-        self.observed.objects.leaving_since(&self.queue.name)
+    /// Whether it is to be marked, or with a new time. What workers put back was in a queue of this timeout before, and was
+    /// acked there afterwards. So an older generation is emptied first, and each ack may have been for one.
+    fn begins_to_leave(&self) -> bool {
+        match self.leaving() {
+            None => {
+                self.other_generations().all(|it| self.observed.messages_in(&it.name) == Some(0))
+            }
+            Some(leaving) => self.acked().is_some() && self.is_over(leaving),
+        }
     }
 
-    /// Whether everything that was in a level at that time has come out: what was counted since is nothing, or the TTL
-    /// is over.
-    fn drained(&self, since: u64) -> bool {
-        let Some(clock) = self.observed.clock else { return false };
-        let Some(settled) = clock.now_s.saturating_sub(since).checked_sub(clock.counts_settle_s)
-        else {
-            return false;
-        };
-        self.delayed().all(|messages| messages == Some(0))
-            && self.delays().all(|level| {
-                let ttl = message_ttl(level).map(Ttl::as_duration);
-                self.observed.messages_in(&level.name) == Some(0)
-                    || ttl.is_some_and(|ttl| Duration::from_secs(settled) >= ttl)
-            })
+    fn leave(&self, plan: &mut Plan) {
+        let reason = || Reason::TimeoutLeaving { in_levels: self.in_levels() };
+        if let Some(mark) = mark(&self.topology.name, &self.queue.name) {
+            plan.step(Change::Leave(mark), reason());
+        }
+        let bindings = self.observed.objects.bindings.iter();
+        for old in bindings.filter(|it| it.destination == self.queue.name && it.leaves().is_some())
+        {
+            plan.step(Change::Unbind(old.clone()), reason());
+        }
+    }
+
+    fn leaving(&self) -> Option<Leaving> {
+        self.observed.objects.leaving(&self.queue.name)
+    }
+
+    /// Whether everything that was on its way at that time has come out.
+    fn is_over(&self, leaving: Leaving) -> bool {
+        let clock = self.observed.clock;
+        let passed = clock.map(|clock| clock.now_s.saturating_sub(leaving.since_s));
+        passed.zip(self.takes()).is_some_and(|(passed, takes)| Duration::from_secs(passed) >= takes)
+    }
+
+    /// Whether nothing was put back since then, or nothing is anywhere that could come out.
+    fn has_left(&self, leaving: Leaving) -> bool {
+        let acked = self.acked();
+        self.in_levels() == Some(0) || acked.is_some() && acked == leaving.acked
+    }
+
+    /// How long what is published now can take to come to it, at the most, and to be counted; `None` if nobody knows.
+    ///
+    /// A level that is counted as empty after that has nothing from before. In a ladder counts are not enough: a message
+    /// may have moved from a queue that was counted later to one that was counted earlier.
+    fn takes(&self) -> Option<Duration> {
+        let counted = Duration::from_secs(self.observed.clock?.counts_settle_s);
+        if self.in_levels() == Some(0) {
+            return Some(counted);
+        }
+        let mut ways = Ways::of(&self.observed.objects);
+        let mut longest = Duration::ZERO;
+        for queue in self.delays() {
+            let before = ways.to(queue).unwrap_or_default();
+            let own = match self.observed.messages_in(&queue.name) {
+                Some(0) => Duration::ZERO,
+                _ => message_ttl(queue)?.as_duration(),
+            };
+            longest = longest.max(before + own);
+        }
+        if self.delayed().any(|messages| messages != Some(0)) {
+            longest = longest.max(Duration::from_millis(MAX_DELAY_MS.into()));
+        }
+        Some(longest + counted)
+    }
+
+    fn acked(&self) -> Option<u64> {
+        self.observed.acked.get(&self.queue.name).copied()
+    }
+
+    /// The queues that have the same timeout.
+    fn other_generations(&self) -> impl Iterator<Item = &Queue> {
+        let role = |name: &str| mark(&self.topology.name, name).map(|mark| mark.routing_key);
+        let own = role(&self.queue.name);
+        let queues = self.observed.objects.queues.values();
+        queues.filter(move |it| it.name != self.queue.name && own == role(&it.name))
     }
 
     /// Whether its timeout is gone from the topology.
@@ -167,7 +227,8 @@ impl RetiredQueue<'_> {
     /// its place.
     fn way_to_it(&self) -> Option<Duration> {
         let is_digit = matches!(self.kind, Kind::Delay(Hold::Digit(_)));
-        (is_digit && self.successor().is_none()).then(|| longest_wait(self.observed, self.queue))?
+        let ways = || Ways::of_messages(self.observed).to(self.queue);
+        (is_digit && self.successor().is_none()).then(ways)?
     }
 
     /// The queue that took its place, if any.
@@ -188,7 +249,7 @@ impl RetiredQueue<'_> {
             (None, Kind::Delay(Hold::Digit(_))) => Reason::LadderRemoved { contents },
             (None, Kind::Business | Kind::Parked) => {
                 // What waits there now was published when it was leaving already.
-                let in_levels = if self.since().is_some_and(|since| self.drained(since)) {
+                let in_levels = if self.leaving().is_some() && !self.leaves() {
                     0
                 } else {
                     let counts = self.delays().map(|it| self.observed.messages_in(&it.name));
@@ -237,13 +298,26 @@ impl RetiredQueue<'_> {
         }
         match self.kind {
             Kind::Delay(_) => self.expires(),
-            Kind::Business if self.leaves() => Drains::Leaving { in_levels: self.in_levels() },
+            Kind::Business if self.leaves() => self.leaves_within(),
+            // A worker with the old topology has them, or will have.
+            Kind::Business if self.observed.consumed.contains(&self.queue.name) => Drains::Consumed,
             Kind::Business if self.removed() => {
                 Drains::Unconsumed { queue: self.queue.name.clone() }
             }
             Kind::Business => Drains::Consumed,
             Kind::Parked => Drains::Parked,
         }
+    }
+
+    fn leaves_within(&self) -> Drains {
+        let leaving = self.leaving().filter(|leaving| !self.is_over(*leaving));
+        let passed = leaving.zip(self.observed.clock);
+        let passed = passed.map_or(0, |(since, clock)| clock.now_s.saturating_sub(since.since_s));
+        let known = self.acked().is_some() || self.in_levels() == Some(0);
+        let goes_on = leaving.is_some() || self.begins_to_leave();
+        let takes = self.takes().filter(|_| known && goes_on);
+        let within = takes.map(|takes| takes.saturating_sub(Duration::from_secs(passed)));
+        Drains::Leaving { in_levels: self.in_levels(), within: within.and_then(Ttl::of) }
     }
 
     /// Of a delay queue: as its own arguments say, which may be others than the topology's.
@@ -267,52 +341,4 @@ impl RetiredQueue<'_> {
             exchange => Drains::Elsewhere { exchange: exchange.map(str::to_owned) },
         }
     }
-}
-/// The longest that a message before `queue` can take to come to it; none where nothing waits there. Counts that the
-/// broker does not have count as messages.
-fn longest_wait(observed: &Snapshot, queue: &Queue) -> Option<Duration> {
-    let mut seen = BTreeSet::new();
-    wait_before(observed, queue, &mut seen)
-}
-
-fn wait_before<'a>(
-    observed: &'a Snapshot,
-    queue: &'a Queue,
-    seen: &mut BTreeSet<&'a str>,
-) -> Option<Duration> {
-    if !seen.insert(&queue.name) {
-        return None;
-    }
-    let exchanges = leading_to(&observed.objects, &queue.name);
-    let queues = observed.objects.queues.values();
-    let before = queues.filter(|before| {
-        before.name != queue.name
-            && before.dead_letter_exchange().is_some_and(|to| exchanges.contains(to))
-    });
-    let mut longest = None;
-    for before in before {
-        let earlier = wait_before(observed, before, seen);
-        let holds = observed.messages_in(&before.name) != Some(0);
-        if holds || earlier.is_some() {
-            let own = message_ttl(before).map(Ttl::as_duration).unwrap_or_default();
-            longest = longest.max(Some(own + earlier.unwrap_or_default()));
-        }
-    }
-    longest
-}
-
-/// The exchanges from which bindings lead to a queue, directly or through other exchanges.
-fn leading_to<'a>(objects: &'a Objects, queue: &str) -> BTreeSet<&'a str> {
-    let mut found: BTreeSet<&str> = BTreeSet::new();
-    let mut next: Vec<(&str, bool)> = vec![(queue, true)];
-    while let Some((name, is_queue)) = next.pop() {
-        let sources = objects.bindings.iter().filter(|binding| {
-            let here = binding.to_queue == is_queue && binding.destination == name;
-            here && !binding.source.is_empty() && binding.mark_of().is_none()
-        });
-        let new: Vec<&str> =
-            sources.map(|it| it.source.as_str()).filter(|it| found.insert(it)).collect();
-        next.extend(new.into_iter().map(|source| (source, false)));
-    }
-    found
 }

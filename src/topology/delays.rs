@@ -21,7 +21,7 @@ use crate::{
 
 /// The longest `x-delay` in milliseconds, 49.7 days; with a longer one the plugin routes at once
 /// (<https://github.com/rabbitmq/rabbitmq-delayed-message-exchange#performance-impact>).
-const MAX_DELAY_MS: u32 = u32::MAX;
+pub(crate) const MAX_DELAY_MS: u32 = u32::MAX;
 
 /// What is tried, in milliseconds.
 const TRIED_MS: u32 = 1_000;

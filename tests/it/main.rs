@@ -58,6 +58,7 @@ mod races;
 mod rebuild;
 mod rebuild_interrupted;
 mod relays;
+mod removal;
 mod retire;
 mod scheduled;
 mod shutdown;

@@ -14,6 +14,8 @@ use overdue::internals::{
 };
 use serde_json::json;
 
+use tokio::{runtime::Handle, task};
+
 use crate::support::{Run, World, process, until};
 
 /// Levels of three seconds and less, on classic queues.
@@ -220,13 +222,17 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     let delete = Change::DeleteQueue { queue: "orders.unshipped".to_owned(), lost: 0 };
     assert!(plan.steps.iter().any(|step| step.change == delete), "{plan}");
     let wire = world.wire().await;
-    assert!(wire.publish("", "orders.unshipped", quiet(), b"late").await.is_ack());
     let mut left = Vec::new();
     let management = world.management();
-    let on_event = |event: ChangeEvent<'_>| {
-        if let ChangeEvent::Step(step, StepResult::NotEmpty) = event {
-            left.push(step.change.clone());
+    let on_event = |event: ChangeEvent<'_>| match event {
+        // After the last plan, and before the deletion looks.
+        ChangeEvent::Step(step, StepResult::Done) if matches!(step.change, Change::Unbind(_)) => {
+            let publishing = wire.publish("", "orders.unshipped", quiet(), b"late");
+            let publishing = || Handle::current().block_on(publishing);
+            assert!(task::block_in_place(publishing).is_ack());
         }
+        ChangeEvent::Step(step, StepResult::NotEmpty) => left.push(step.change.clone()),
+        _ => {}
     };
     let change = TopologyChange::new(&management, &world.topology);
     change.make::<ChangeError>(|_, _| Ok(plan), on_event).await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Argument, Binding, Objects, exchange_mark, mark},
+    objects::{Argument, Binding, Leaving, Objects, exchange_mark, mark},
     plan::{Change, Clock, Plan, Snapshot, diff},
     topology::Topology,
 };
@@ -27,7 +27,7 @@ pub(crate) fn empty_queues(objects: Objects) -> Snapshot {
 
 /// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
 pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
-    let Snapshot { objects, messages, delayed, .. } = broker;
+    let Snapshot { objects, messages, delayed, acked, clock, .. } = broker;
     match change {
         Change::CreateExchange(exchange) => {
             let before = objects.exchanges.insert(exchange.name.clone(), exchange.clone());
@@ -63,8 +63,9 @@ pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
             assert!(objects.bindings.insert(binding.clone()), "bound already: {change}");
         }
         Change::Leave(mark) => {
-            let routing_key = format!("{}/leaving/0", mark.routing_key);
-            objects.bindings.insert(Binding { routing_key, ..mark.clone() });
+            let since_s = clock.map_or(0, |clock| clock.now_s);
+            let acked = acked.get(&mark.destination).copied();
+            objects.bindings.insert(mark.leaving(Leaving { since_s, acked }));
         }
         Change::Unbind(binding) => {
             assert!(objects.bindings.remove(binding), "404: not bound: {change}");

@@ -36,6 +36,7 @@ mod permissions;
 mod plan_conflicts;
 mod plan_counts;
 mod plan_properties;
+mod plan_removal;
 mod plan_safety;
 mod plan_saved;
 mod plan_strategies;

@@ -2,7 +2,7 @@
 //! with every difference and both values.
 
 use overdue::internals::{
-    objects::{Argument, Binding, Exchange, Objects, Queue, mark},
+    objects::{Argument, Binding, Exchange, Leaving, Objects, Queue, mark},
     plan::{Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Snapshot, Step},
     topology::Topology,
 };
@@ -256,6 +256,19 @@ fn what_only_shares_the_prefix_is_not_ours() {
 }
 
 /// It has our form, and so may a queue of somebody else.
+/// Marks of exchanges, and a second mark of one that leaves, are no queues.
+#[test]
+fn the_queues_of_another_topology_are_counted_once() {
+    let text = crate::samples::LADDER.replace("\"orders\"", "\"shop\"");
+    let other = Topology::parse(&text).expect("a good file");
+    let mut broker = Snapshot::of(&other);
+    let mark = mark("shop", "shop.unpaid").expect("a mark");
+    broker.objects.bindings.insert(mark.leaving(Leaving { since_s: 1, acked: None }));
+    let notes = plan(&topology(), &broker).notes;
+    let queues = u64::try_from(other.objects().queues.len()).expect("few");
+    assert_eq!(notes, [Note::Unused { topology: "shop".to_owned(), queues, messages: 0 }]);
+}
+
 #[test]
 fn what_is_ours_by_its_form_alone_is_not_deleted_in_one_go() {
     let topology = topology();

@@ -206,7 +206,8 @@ fn a_timeout_that_was_removed() {
 /// First it is marked, and removed when the levels have nothing from before that mark.
 #[test]
 fn a_timeout_that_is_removed_in_stages() {
-    let before = holding("shop.delay.30m", Some(40));
+    let mut before = holding("shop.delay.30m", Some(40));
+    before.acked.insert("shop.unshipped".to_owned(), 5);
     let first = plan(&without_unshipped(), &before);
     insta::assert_snapshot!("stage_1", first);
     let mut broker = applied(&before, &first);
@@ -228,6 +229,17 @@ fn a_timeout_that_is_removed_in_stages() {
     broker.messages.insert("shop.delay.30m".to_owned(), 0);
     assert_eq!(after(&mut broker, 10).steps, []);
     assert_eq!(after(&mut broker, 11).steps, last.steps);
+    // What was acked meanwhile may have been put back before: the time begins again.
+    broker.messages.insert("shop.delay.30m".to_owned(), 40);
+    broker.acked.insert("shop.unshipped".to_owned(), 6);
+    let again = after(&mut broker, 1_811);
+    insta::assert_snapshot!("stage_again", again);
+    let mut later = applied(&broker, &again);
+    assert_eq!(after(&mut later, 3_619).steps, []);
+    assert_eq!(after(&mut later, 3_620).steps, last.steps);
+    // Who does not count acks does not know it.
+    later.acked.clear();
+    assert_eq!(after(&mut later, 9_999).steps, []);
     // Back in the file: it leaves no more, and starts anew another time.
     let back = plan(&small(), &broker);
     insta::assert_snapshot!("stage_back", back);

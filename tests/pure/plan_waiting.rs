@@ -46,6 +46,7 @@ fn it_does_not_wait_for_what_does_not_end_by_itself() {
         Drains::Never,
         Drains::Unconsumed { queue: "shop.old".to_owned() },
         Drains::Fed { exchange: "other".to_owned() },
+        Drains::Leaving { in_levels: Some(3), within: None },
     ];
     for drains in stays {
         let plan = plan_of([draining("shop.old", Some(3), drains)]);
@@ -162,7 +163,7 @@ fn what_does_not_come_out_when_it_is_due_ends_it() {
     let ttl = Duration::from_mins(30);
     let mut waiting = waiting_for(None);
     let plan = plan_of([when_due(Some(59))]);
-    assert!(matches!(waiting.next(&plan, SECOND), Next::Look(_)));
+    assert!(matches!(waiting.next(&plan, Duration::ZERO), Next::Look(_)));
     assert!(matches!(
         waiting.next(&plan, ttl + statistics().stuck_after().saturating_sub(SECOND)),
         Next::Look(_)
@@ -174,11 +175,38 @@ fn what_does_not_come_out_when_it_is_due_ends_it() {
     insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them, and `overdue unblock shop.delay.30m` frees them once that is fixed. Nothing is lost");
 }
 
+/// `37m` waits in the queue of 30 minutes, then in that of 7: each has its own time, and an empty queue is not stuck.
+#[test]
+fn what_moves_on_along_a_ladder_is_not_stuck() {
+    let along = |messages: [u64; 2], within: [&str; 2]| {
+        let queues = ["shop.ladder.delay.7m", "shop.ladder.delay.30m"].into_iter();
+        plan_of(queues.zip(messages).zip(within).map(|((queue, messages), within)| {
+            let within = within.parse().expect("a TTL");
+            draining(queue, Some(messages), Drains::AlongTheLadder { within })
+        }))
+    };
+    let minute = Duration::from_mins(1);
+    let mut waiting = waiting_for(None);
+    for at in [0, 15, 29, 30] {
+        let next = waiting.next(&along([0, 1], ["37m", "30m"]), at * minute);
+        assert!(matches!(next, Next::Look(_)), "{at}: {next:?}");
+    }
+    for at in [31, 34, 37] {
+        let next = waiting.next(&along([1, 0], ["7m", "30m"]), at * minute);
+        assert!(matches!(next, Next::Look(_)), "{at}: {next:?}");
+    }
+    // Ten minutes after it came into the queue of seven.
+    let next = waiting.next(&along([1, 0], ["7m", "30m"]), 41 * minute);
+    let Next::GiveUp(GaveUp::Stuck { queue, late, .. }) = next else { panic!("{next:?}") };
+    assert_eq!((queue.as_str(), late), ("shop.ladder.delay.7m", 3 * minute));
+}
+
 /// A million due at once take a while to come out.
 #[test]
 fn what_still_comes_out_is_not_stuck() {
     let after = Duration::from_mins(30) + statistics().stuck_after();
     let mut waiting = waiting_for(None);
+    assert!(matches!(waiting.next(&plan_of([when_due(Some(2_000_000))]), SECOND), Next::Look(_)));
     for seconds in 0_u32..40 {
         let plan = plan_of([when_due(Some(1_000_000 - u64::from(seconds)))]);
         assert!(

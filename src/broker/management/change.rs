@@ -9,7 +9,7 @@ use rabbitmq_http_client::{
 
 use super::{Management, ManagementError, error::ApiFailure};
 use crate::{
-    objects::{Binding, arguments_json},
+    objects::{Binding, arguments_json, mark::Leaving},
     plan::Change,
 };
 
@@ -42,8 +42,9 @@ impl Management {
             }
             Change::Bind(binding) => self.bind(binding).await,
             Change::Leave(mark) => {
-                let leaving = Change::Bind(mark.leaving(self.now_s().await?));
-                return Box::pin(self.apply(&leaving)).await;
+                let acked = self.acked(&mark.destination).await?;
+                let leaving = Leaving { since_s: self.now_s().await?, acked };
+                return Box::pin(self.apply(&Change::Bind(mark.leaving(leaving)))).await;
             }
             Change::Unbind(binding) => {
                 let params = BindingDeletionParams {

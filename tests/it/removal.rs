@@ -1,0 +1,108 @@
+//! A timeout or a strategy is taken away while messages wait: nothing of them is parked, and nothing that drains is wrong.
+
+use std::time::Duration;
+
+use overdue::internals::{
+    objects::Binding,
+    order::OrderId,
+    topology::{Topology, route::Delay},
+    wire::{DueNotice, Message},
+};
+
+use crate::support::World;
+
+/// Eleven seconds are two queues, the shortest way that is more than one.
+const LADDER: &str = r#"
+name = "orders"
+
+[delay]
+strategy = "ladder"
+ladder = { max = "15s" }
+
+[[timeout]]
+name = "unpaid"
+after = "11s"
+
+[[timeout]]
+name = "unshipped"
+after = "11s"
+
+[retry]
+after = ["1s"]
+"#;
+
+fn without_unshipped() -> String {
+    LADDER.replace("\n[[timeout]]\nname = \"unshipped\"\nafter = \"11s\"\n", "")
+}
+
+impl World {
+    fn becomes(&mut self, text: &str) {
+        std::fs::write(self.topology_file(), text).unwrap();
+        self.topology = Topology::parse(text).unwrap();
+    }
+
+    async fn notify_after(&self, timeout: &str, delay_s: u64, ids: &[String]) {
+        let publisher = self.publisher().await;
+        for id in ids {
+            let delay = Delay::Exactly(Duration::from_secs(delay_s));
+            let route = self.topology.route(timeout, &delay).unwrap();
+            let notice = DueNotice { order_id: OrderId::parse(id).unwrap(), due_at: None };
+            publisher.publish(Message::notice(route, &notice)).await.unwrap();
+        }
+    }
+}
+
+/// Their messages come out before they are due, so the worker with the old file puts them back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_timeout_keeps_its_queue_until_the_last_message_has_come_out_of_the_ladder() {
+    let mut world = World::applied(LADDER).await;
+    world.store.init(&world.schema, true).await.unwrap();
+    let worker = world.started(|_| {}).await;
+    for (timeout, delay_s) in [("unshipped", 11), ("unpaid", 10)] {
+        let ids = world.orders(timeout, 5, 14_000).await;
+        world.notify_after(timeout, delay_s, &ids).await;
+    }
+    world.becomes(&without_unshipped());
+    let first = world.apply_meanwhile(&["apply", "--yes"]).await;
+    assert_eq!(first.code, Some(0), "{first}");
+    assert!(first.stdout.contains("~ queue     orders.unshipped  (leaves)"), "{first}");
+    let found = world.apply_meanwhile(&["verify"]).await;
+    assert_eq!(found.code, Some(0), "{found}");
+    let waited = world.apply_meanwhile(&["apply", "--yes", "--wait"]).await;
+    assert_eq!(waited.code, Some(0), "{waited}");
+    assert!(!world.own_objects().await.queues.contains_key("orders.unshipped"), "{waited}");
+    world.until_closed(10).await;
+    assert_eq!(world.wire().await.take("orders.parked").await, None);
+    drop(worker);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ladder_that_drains_is_no_finding_and_no_command_takes_its_way() {
+    let mut world = World::applied(LADDER).await;
+    world.notify_after("unshipped", 11, &["o-1".to_owned()]).await;
+    let levels = "levels = [\"1s\", \"11s\"]";
+    let ladder = "strategy = \"ladder\"\nladder = { max = \"15s\" }";
+    world.becomes(&LADDER.replace(ladder, levels));
+    let applied = world.apply_meanwhile(&["apply", "--yes"]).await;
+    assert_eq!(applied.code, Some(0), "{applied}");
+    let found = world.apply_meanwhile(&["verify"]).await;
+    assert_eq!(found.code, Some(0), "{found}");
+    assert!(!found.stdout.contains("bindings delete"), "{found}");
+    // What is to come is still led on, whatever was printed.
+    let leads_on = |it: &Binding| it.source == "orders.ladder.1s" && it.destination == "orders.dlx";
+    assert!(world.own_objects().await.bindings.iter().any(leads_on), "{applied}");
+}
+
+/// Removed, back in the file, and not applied: another removal must not count from then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_takes_the_mark_from_the_queue_of_a_timeout_that_is_back() {
+    let world = World::applied(LADDER).await;
+    world.store.init(&world.schema, true).await.unwrap();
+    world
+        .wire()
+        .await
+        .bind("orders.unshipped", "orders.owned", "business/unshipped/leaving/1/0")
+        .await;
+    let _worker = world.started(|_| {}).await;
+    assert_eq!(world.own_objects().await, world.topology.objects());
+}
