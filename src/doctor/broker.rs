@@ -44,7 +44,7 @@ pub(crate) fn virtual_host(facts: &Facts) -> Draft {
         AmqpConnection::NoVirtualHost(reason) => Draft::error(
             reason.clone(),
             format!(
-                "rabbitmqctl add_vhost {}; overdue permissions prints the rights",
+                "create it, with the rights that `overdue permissions` prints: rabbitmqctl add_vhost {}",
                 quote(vhost)
             ),
         ),
@@ -164,7 +164,7 @@ pub(crate) fn deprecated_features(facts: &Facts) -> Draft {
         }
         Draft::warning(
             format!("in use: {}; overdue uses none of them", used.join(", ")),
-            "rabbitmqctl list_deprecated_features --used; stop using it before the next upgrade",
+            "stop using it before the next upgrade; what it is: rabbitmqctl list_deprecated_features --used",
         )
     })
 }
@@ -266,7 +266,7 @@ pub fn judge_replicas(queues: &[&Replicas]) -> Draft {
     if !headless.is_empty() {
         return Draft::error(
             format!("no leader: {}", headless.join(", ")),
-            "rabbitmqctl cluster_status; bring the missing nodes back",
+            "bring the missing nodes back; which they are: rabbitmqctl cluster_status",
         );
     }
     let short: Vec<&str> = queues
@@ -277,7 +277,7 @@ pub fn judge_replicas(queues: &[&Replicas]) -> Draft {
     if !short.is_empty() {
         return Draft::warning(
             format!("a member is offline: {}", short.join(", ")),
-            "rabbitmqctl cluster_status; bring the missing nodes back before another one goes",
+            "bring the missing nodes back before another one goes; which they are: rabbitmqctl cluster_status",
         );
     }
     let copies = queues.iter().map(|q| q.members.len()).min().unwrap_or_default();

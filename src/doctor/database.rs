@@ -132,7 +132,7 @@ pub fn judge_tables(tables: &[Table]) -> Draft {
     if !missing.is_empty() {
         return Draft::error(
             format!("not found along database.search_path: {missing}"),
-            "overdue database init, or correct database.search_path",
+            "correct database.search_path, or: overdue database init",
         );
     }
     match tables.iter().find(|table| !table.lacks.is_empty()) {

@@ -42,7 +42,7 @@ pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Draft {
     if plan.is_empty() {
         Draft::ok(plan.summary())
     } else {
-        Draft::warning(plan.summary(), "look at overdue plan, then run overdue apply")
+        Draft::warning(plan.summary(), "look at overdue plan, then run: overdue apply")
     }
 }
 
@@ -82,7 +82,7 @@ pub fn judge_consumers(
         let verb = if absent.len() == 1 { "is" } else { "are" };
         let not_there = format!("{} {verb} not there yet", absent.join(", "));
         let finding = if without.is_empty() { not_there } else { format!("{none}; {not_there}") };
-        return Draft::warning(finding, "overdue apply, then start a worker: overdue run");
+        return Draft::warning(finding, "make it and start a worker: overdue apply && overdue run");
     }
     if !without.is_empty() {
         return Draft::warning(none, "start a worker: overdue run");

@@ -2,6 +2,7 @@
 
 mod links;
 mod policies;
+mod printed;
 mod probes;
 mod rules;
 mod shapes;

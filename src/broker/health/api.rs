@@ -68,7 +68,7 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
     match error {
         ManagementError::Unreachable { address, reason, .. } => Gap::new(
             format!("the management API at {address} gives no answer ({reason})"),
-            "rabbitmq-plugins enable rabbitmq_management, or correct broker.management_url",
+            "correct broker.management_url, or: rabbitmq-plugins enable rabbitmq_management",
         ),
         ManagementError::NotPermitted { user, step, .. } => Gap::denied(
             format!("user {user} may not {step}: it takes the {tag} tag"),

@@ -29,7 +29,7 @@ fn only_the_management_api_is_unavailable() {
         "overdue".to_owned(),
         Gap::new(
             "the management API at http://mq.example:15672 gives no answer (connection refused)",
-            "rabbitmq-plugins enable rabbitmq_management, or correct broker.management_url",
+            "correct broker.management_url, or: rabbitmq-plugins enable rabbitmq_management",
         ),
     );
     let report = diagnose(&facts).to_string();
