@@ -75,6 +75,7 @@ pub const CHECKS: &[Check] = &[
     check(DATABASE, "clocks-agree", machine::clocks_agree),
     check(DATABASE, "commit-timestamps", database::commit_timestamps),
     check(DATABASE, "tables", database::ours),
+    check(DATABASE, "search-path", database::search_path),
     check(DATABASE, "effects", database::effects),
     check(DATABASE, "sweep-index", database::sweep_index),
     check(DATABASE, "outbox", database::outbox),

@@ -61,7 +61,7 @@ pub mod doctor {
         facts::{
             Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, ExposedFile,
             Facts, Gap, MachineFacts, Outbox, Overview, Permission, RefusedName, Replicas,
-            Scheduled, Server, Session, Skew, Sweep, Table, is_loopback,
+            Scheduled, Schema, Server, Session, Skew, Sweep, Table, is_loopback,
         },
     };
     pub mod broker {
@@ -72,8 +72,8 @@ pub mod doctor {
     }
     pub mod database {
         pub use crate::doctor::database::{
-            judge_connections, judge_effects, judge_outbox, judge_scheduled, judge_sweeps,
-            judge_tables, judge_version,
+            judge_connections, judge_effects, judge_outbox, judge_scheduled, judge_search_path,
+            judge_sweeps, judge_tables, judge_version,
         };
     }
     pub mod machine {
@@ -141,6 +141,11 @@ pub mod permissions {
     pub use crate::permissions::{Request, Right, Role, Tag, role::RoutingKeys};
     pub mod definitions {
         pub use crate::permissions::definitions::render;
+    }
+    pub mod grants {
+        pub use crate::permissions::grants::{
+            DatabaseRequest, DatabaseRole, EffectSql, Grant, Grants, render,
+        };
     }
     pub mod rabbitmqctl {
         pub use crate::permissions::rabbitmqctl::render;

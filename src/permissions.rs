@@ -1,10 +1,11 @@
-//! The least rights of those who use a topology: publisher, worker, topology administrator.
+//! The least rights of those who use a topology: publisher, worker, topology administrator, who is on call.
 //!
 //! A role is a list of needs: which right on which object, and why. The printed expressions are made of
 //! nothing else, so a test can remove each need, one by one, and see its user fail
 //! (<https://www.rabbitmq.com/docs/access-control#authorisation>).
 
 pub(crate) mod definitions;
+pub(crate) mod grants;
 pub(crate) mod pattern;
 pub(crate) mod rabbitmqctl;
 pub(crate) mod role;

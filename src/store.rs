@@ -31,15 +31,21 @@ mod tls_parameters;
 mod warm;
 pub(crate) mod watched;
 
-use std::{error::Error as _, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    error::Error as _,
+    fmt,
+    net::IpAddr,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use deadpool::managed::{Pool, PoolError, QueueMode};
 use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
-use tokio_postgres::{config::Host, types::ToSql};
+use tokio_postgres::{config::Host, error::SqlState, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use failure::{FailureKind, StoreError};
-use session::{Connection, MARK, Sessions};
+use session::{ClosedSchemas, Connection, MARK, Sessions};
 use tls_parameters::TlsParameters;
 
 use crate::{
@@ -77,6 +83,7 @@ pub struct Store {
     /// For connections beside the pool.
     config: Arc<tokio_postgres::Config>,
     timing: Arc<Timing>,
+    closed_schemas: ClosedSchemas,
 }
 
 /// What can make TLS of a connection, or leaves it in plain text.
@@ -160,7 +167,9 @@ impl Store {
             None => None,
         };
         let manager = manager(config.clone(), tls.clone());
-        let pool = Pool::builder(Sessions(manager))
+        let closed_schemas = ClosedSchemas::default();
+        let sessions = Sessions { manager, closed_schemas: Arc::clone(&closed_schemas) };
+        let pool = Pool::builder(sessions)
             .max_size(connections)
             // What was used last is in the caches of the processor, and has its statements prepared.
             .queue_mode(QueueMode::Lifo)
@@ -170,7 +179,8 @@ impl Store {
             .build()
             .map_err(|error| StoreError::Address(error.to_string()))?;
         let (address, config) = (address.into(), Arc::new(config));
-        Ok(Self { pool, address, tls, encryption, config, timing: Arc::default() })
+        let timing = Arc::default();
+        Ok(Self { pool, address, tls, encryption, config, timing, closed_schemas })
     }
 
     /// The same database, waited for by other time-outs.
@@ -270,12 +280,28 @@ impl Store {
         statement: &'static str,
         result: Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
-        result.map_err(|source| StoreError::Statement {
-            statement,
-            address: self.address.to_string(),
-            source,
+        result.map_err(|source| {
+            let address = self.address.to_string();
+            match self.closed_schemas() {
+                Some((user, schemas)) if finds_nothing(&source) => {
+                    StoreError::ClosedSchema { user, schemas, address, source }
+                }
+                _ => StoreError::Statement { statement, address, source },
+            }
         })
     }
+
+    /// The user, and what it may not use of the search path, as of the newest connection.
+    fn closed_schemas(&self) -> Option<(String, String)> {
+        self.closed_schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether a name was not found along the search path: PostgreSQL passes over schemas that may not be used.
+fn finds_nothing(error: &tokio_postgres::Error) -> bool {
+    let nothing =
+        [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_FUNCTION, SqlState::INVALID_SCHEMA_NAME];
+    error.code().is_some_and(|code| nothing.contains(code))
 }
 
 /// Why there is no TLS, where that is the failure.

@@ -37,8 +37,13 @@ const FEW: u16 = 64;
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum ConsumeError {
     /// The broker refused, or the channel or connection is gone.
-    #[error("failed to {step} on queue `{queue}`")]
+    #[error("`{queue}`: failed to {step}")]
     Channel { queue: String, step: &'static str, source: lapin::Error },
+    /// A right is missing.
+    #[error(
+        "`{queue}`: failed to {step}: {reason}; `overdue permissions` prints the rights of each user"
+    )]
+    Refused { queue: String, step: &'static str, reason: String },
     /// The broker cancelled the consumer: the queue was deleted, or a delivery was held for too long.
     #[error(
         "the broker cancelled the consumer of queue `{queue}` (queue deleted, or consumer time-out)"
@@ -53,11 +58,16 @@ pub enum ConsumeError {
 }
 
 impl ConsumeError {
-    /// Whether a permission is what is missing.
-    pub(crate) fn is_refused(&self) -> bool {
-        let Self::Channel { source, .. } = self else { return false };
-        matches!(source.kind(), ErrorKind::ProtocolError(error)
-            if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED))
+    pub(super) fn failed(queue: &str, step: &'static str, source: lapin::Error) -> Self {
+        let queue = queue.to_owned();
+        match source.kind() {
+            ErrorKind::ProtocolError(error)
+                if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED) =>
+            {
+                Self::Refused { queue, step, reason: error.get_message().to_string() }
+            }
+            _ => Self::Channel { queue, step, source },
+        }
     }
 }
 
@@ -122,10 +132,7 @@ impl Subscription {
         prefetch: u16,
         tag: &str,
     ) -> Result<Self, ConsumeError> {
-        let failed = |step| {
-            let queue = queue.to_owned();
-            move |source| ConsumeError::Channel { queue, step, source }
-        };
+        let failed = |step| move |source| ConsumeError::failed(queue, step, source);
         let _hurry = link.gathering().hurry();
         let channel = link.channel().await.map_err(failed("open a channel"))?;
         // Per consumer, not per channel: `global` is deprecated and quorum queues refuse it.
@@ -147,9 +154,7 @@ impl Subscription {
     pub async fn next(&mut self) -> Result<Received, ConsumeError> {
         match self.consumer.next().await {
             Some(Ok(delivery)) => Ok(self.words.received(delivery)),
-            Some(Err(source)) => {
-                Err(ConsumeError::Channel { queue: self.queue.clone(), step: "receive", source })
-            }
+            Some(Err(source)) => Err(ConsumeError::failed(&self.queue, "receive", source)),
             // A cancelled consumer ends without a word.
             None => Err(ConsumeError::Cancelled { queue: self.queue.clone() }),
         }
@@ -252,9 +257,7 @@ impl Subscription {
             Ok(())
         });
         let queue = &self.queue;
-        let failed =
-            |source| ConsumeError::Channel { queue: queue.clone(), step: "receive", source };
-        taken.await.map_err(failed)?;
+        taken.await.map_err(|source| ConsumeError::failed(queue, "receive", source))?;
         Ok(rest)
     }
 
@@ -297,7 +300,7 @@ async fn settled(
 ) -> Result<(), ConsumeError> {
     match timeout(SETTLE_TIMEOUT, settling).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(source)) => Err(ConsumeError::Channel { queue: queue.to_owned(), step, source }),
+        Ok(Err(source)) => Err(ConsumeError::failed(queue, step, source)),
         Err(_elapsed) => Err(ConsumeError::Stuck { queue: queue.to_owned(), step }),
     }
 }

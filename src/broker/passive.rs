@@ -14,7 +14,7 @@ use crate::plan::generation::name_of;
 
 /// Whether `queue` exists.
 ///
-/// Permission needed: none before RabbitMQ 4.3, any on the queue from 4.3.1.
+/// Permission needed: none up to RabbitMQ 4.0, configure on 4.3.0, any on the queue from 4.3.1.
 ///
 /// # Errors
 /// The broker refuses to say, or the connection is gone.
@@ -113,5 +113,5 @@ fn is_not_found(error: &lapin::Error) -> bool {
 }
 
 fn failed(name: &str, source: lapin::Error) -> ConsumeError {
-    ConsumeError::Channel { queue: name.to_owned(), step: "look for it", source }
+    ConsumeError::failed(name, "ask whether it exists", source)
 }

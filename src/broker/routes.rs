@@ -90,13 +90,14 @@ fn leads_to(exchange: &Exchange, bindings: &[Binding]) -> Vec<String> {
 /// The same without the management API: a level is there if a queue of it exists, in any generation. Whether that queue
 /// is bound cannot be asked; one that was taken out of use and drains is taken for a level.
 ///
-/// What the broker refuses to say is taken to be there. Each level that is not there is some lines in its log.
-pub(crate) async fn probed_level_routes(link: &Link, topology: &Topology) -> LevelRoutes {
+/// `None` if the broker does not say: from 4.3.1 a user needs a right on the queues. Each level that is not there is
+/// some lines in its log.
+pub(crate) async fn probed_level_routes(link: &Link, topology: &Topology) -> Option<LevelRoutes> {
     let mut missing = Vec::new();
     for (level, queue) in topology.delay_queues() {
-        if !passive::any_generation_exists(link, &queue).await.unwrap_or(true) {
+        if !passive::any_generation_exists(link, &queue).await.ok()? {
             missing.push(level);
         }
     }
-    LevelRoutes::without(topology, &missing)
+    Some(LevelRoutes::without(topology, &missing))
 }

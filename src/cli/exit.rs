@@ -194,8 +194,8 @@ impl From<LockError> for Failure {
 
 impl From<ConsumeError> for Failure {
     fn from(error: ConsumeError) -> Self {
-        let code = if error.is_refused() { NOT_PERMITTED } else { UNAVAILABLE };
-        Self::of(code, &error)
+        let refused = matches!(error, ConsumeError::Refused { .. });
+        Self::of(if refused { NOT_PERMITTED } else { UNAVAILABLE }, &error)
     }
 }
 

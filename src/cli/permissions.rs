@@ -1,26 +1,36 @@
 //! `overdue permissions`: the least rights of everyone who uses the topology; asks no broker.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
 use super::{
     exit::Failure,
     export,
-    output::{Output, print, report},
+    output::{Output, print, print_json, report},
     setup,
 };
 use crate::{
     config::Settings,
-    permissions::{Request, Role, definitions, rabbitmqctl},
+    permissions::{
+        Request, Role, definitions,
+        grants::{self, DatabaseRequest, DatabaseRole, EffectSql, Grants},
+        rabbitmqctl,
+    },
+    topology::Topology,
 };
 
-/// Print the least rights of publisher, worker and topology administrator
+/// Print the least rights of publisher, worker, topology administrator and who is on call
 ///
 /// As text they are rabbitmqctl commands with reasons, as JSON definitions for `rabbitmqctl import_definitions`.
 #[derive(Debug, Args)]
 pub(super) struct Permissions {
-    /// What the names of the users begin with
-    #[arg(long, value_name = "PREFIX", default_value = "overdue-")]
-    user_prefix: String,
+    /// The rights in PostgreSQL, as SQL, instead of those on the broker
+    #[arg(long, conflicts_with_all = ["vhost", "routing_keys"])]
+    database: bool,
+    /// What the names of the users begin with [default: overdue-, with --database overdue_]
+    #[arg(long, value_name = "PREFIX")]
+    user_prefix: Option<String>,
     #[command(flatten)]
     output: Output,
     /// The virtual host [default: the one of broker.url]
@@ -37,15 +47,20 @@ pub(super) struct Permissions {
 impl Permissions {
     pub(super) fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
-        if self.user_prefix.starts_with('-') {
+        let default = if self.database { "overdue_" } else { "overdue-" };
+        let user_prefix = self.user_prefix.as_deref().unwrap_or(default);
+        if user_prefix.starts_with('-') {
             return Err(Failure::usage(
                 "a user name that begins with `-` would be taken for an option",
             ));
         }
-        export::printable("--user-prefix", &self.user_prefix)?;
+        export::printable("--user-prefix", user_prefix)?;
+        if self.database {
+            return self.in_database(settings, &topology, user_prefix);
+        }
         let request = Request {
+            user_prefix: user_prefix.to_owned(),
             vhost: export::virtual_host(self.vhost, settings)?,
-            user_prefix: self.user_prefix,
             create_users: self.create_users,
             routing_keys: self.routing_keys,
         };
@@ -56,6 +71,27 @@ impl Permissions {
         print(definitions::render(&roles, &request))?;
         warn(&request);
         Ok(())
+    }
+
+    fn in_database(
+        &self,
+        settings: &Settings,
+        topology: &Topology,
+        user_prefix: &str,
+    ) -> Result<(), Failure> {
+        let own = |name: &str| settings.effects.get(name).and_then(|effect| effect.sql.to_str());
+        let names: BTreeSet<&str> =
+            topology.timeouts.iter().map(|timeout| timeout.effect.as_str()).collect();
+        let roles = DatabaseRole::all(&DatabaseRequest {
+            schemas: settings.database.search_path.split(',').map(str::trim).collect(),
+            user_prefix,
+            create_users: self.create_users,
+            effects: names.iter().map(|name| EffectSql { name, file: own(name) }).collect(),
+        });
+        if self.output.is_json() {
+            return print_json(&Grants::of(roles));
+        }
+        print(grants::render(&roles))
     }
 }
 

@@ -7,8 +7,8 @@ use super::{
     broker::judge_tls,
     effect_plan::{EffectPlan, Scan},
     facts::{
-        Asked, Facts, NO_SESSION, Outbox, RefusedName, Scheduled, Server, Session, Sweep, Table,
-        known,
+        Asked, Facts, NO_SESSION, Outbox, RefusedName, Scheduled, Schema, Server, Session, Sweep,
+        Table, known,
     },
 };
 use crate::{
@@ -120,31 +120,78 @@ fn server(facts: &Facts, judge: impl FnOnce(&Server) -> Draft) -> Draft {
 
 /// Are the tables of overdue there, with the rights to use them?
 pub(crate) fn ours(facts: &Facts) -> Draft {
-    known(&facts.database.tables, |tables| judge_tables(tables))
+    known(&facts.database.tables, |tables| {
+        known(&facts.database.schemas, |schemas| judge_tables(tables, schemas))
+    })
 }
 
+/// Where the grants are printed.
+const GRANTS: &str = "`overdue permissions --database` prints the grants of each user";
+
 /// All of them, and nothing lacking.
-pub fn judge_tables(tables: &[Table]) -> Draft {
+pub fn judge_tables(tables: &[Table], schemas: &[Schema]) -> Draft {
     let names = |of: fn(&&Table) -> bool| {
         tables.iter().filter(of).map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
     };
     let missing = names(|table| !table.exists);
+    let closed: Vec<&str> =
+        schemas.iter().filter(|it| !it.may_use).map(|it| it.name.as_str()).collect();
+    if !missing.is_empty() && !closed.is_empty() {
+        let closed = closed.join(", ");
+        return Draft::error(
+            format!("the user lacks USAGE on schema {closed}, and so does not find {missing}"),
+            format!("GRANT USAGE ON SCHEMA {closed} TO the user of database.url; {GRANTS}"),
+        );
+    }
     if !missing.is_empty() {
         return Draft::error(
             format!("not found along database.search_path: {missing}"),
             "correct database.search_path, or: overdue database init",
         );
     }
-    match tables.iter().find(|table| !table.lacks.is_empty()) {
-        Some(Table { name, lacks, .. }) => {
-            let lacks = lacks.join(", ");
-            Draft::error(
-                format!("the user lacks {lacks} on {name}"),
-                format!("GRANT {lacks} ON {name} TO the user of database.url"),
-            )
-        }
-        None => Draft::ok(names(|_| true)),
+    let all = names(|_| true);
+    if Table::only_read(tables) {
+        return Draft::ok(format!(
+            "{all}; this login may not delete in them, a worker has its own"
+        ));
     }
+    let lacking = |join: &str, each: fn(&str, &str) -> String| {
+        let lacking = tables.iter().filter(|table| !table.lacks.is_empty());
+        let each = lacking.map(|table| each(&table.lacks.join(", "), &table.name));
+        each.collect::<Vec<_>>().join(join)
+    };
+    let lacks = lacking("; ", |lacks, table| format!("{lacks} on {table}"));
+    if lacks.is_empty() {
+        return Draft::ok(all);
+    }
+    let grants = lacking(", ", |lacks, table| {
+        format!("GRANT {lacks} ON {table} TO the user of database.url")
+    });
+    Draft::error(format!("the user lacks {lacks}"), format!("{grants}; {GRANTS}"))
+}
+
+/// Who can have a worker run what they made?
+pub(crate) fn search_path(facts: &Facts) -> Draft {
+    known(&facts.database.schemas, |schemas| judge_search_path(schemas))
+}
+
+/// Nobody else may create where names are looked for.
+pub fn judge_search_path(schemas: &[Schema]) -> Draft {
+    let open: Vec<&Schema> = schemas.iter().filter(|it| !it.creators.is_empty()).collect();
+    let each = |text: fn(&Schema, &str) -> String| {
+        let each = open.iter().map(|schema| text(schema, &schema.creators.join(", ")));
+        each.collect::<Vec<_>>().join("; ")
+    };
+    if open.is_empty() {
+        return Draft::ok("nobody else may create in its schemas");
+    }
+    Draft::warning(
+        format!(
+            "{}: what they make there can be found in place of PostgreSQL's own, and run as this user",
+            each(|schema, who| format!("{who} may create in schema {}", schema.name))
+        ),
+        each(|schema, who| format!("REVOKE CREATE ON SCHEMA {} FROM {who}", schema.name)),
+    )
 }
 
 /// Does the SQL of each effect fit the tables?

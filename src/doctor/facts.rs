@@ -303,6 +303,8 @@ pub struct DatabaseFacts {
     pub session: Session,
     /// The tables that are ours.
     pub tables: Asked<Vec<Table>>,
+    /// The schemas of the search path.
+    pub schemas: Asked<Vec<Schema>>,
     /// The outbox.
     pub outbox: Asked<Outbox>,
     /// What order services write with `schedule()`.
@@ -325,6 +327,7 @@ impl DatabaseFacts {
             loopback,
             session,
             tables: Err(gap.clone()),
+            schemas: Err(gap.clone()),
             outbox: Err(gap.clone()),
             scheduled: Err(gap.clone()),
             effects: Vec::new(),
@@ -375,6 +378,30 @@ pub struct Table {
     pub exists: bool,
     /// Rights on it that the user lacks.
     pub lacks: Vec<String>,
+}
+
+impl Table {
+    /// Whether this is the login of a person who looks, and puts back what is parked: it deletes in none of them.
+    #[must_use]
+    pub fn only_read(tables: &[Self]) -> bool {
+        let lacks = |table: &Self, privilege: &str| table.lacks.iter().any(|it| it == privilege);
+        tables.iter().all(|table| {
+            table.exists
+                && lacks(table, "DELETE")
+                && (!lacks(table, "SELECT") || table.name == "dropped_messages")
+        })
+    }
+}
+
+/// A schema of the search path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Quoted where it has to be.
+    pub name: String,
+    /// Whether this user may use it; otherwise nothing is found there.
+    pub may_use: bool,
+    /// Who may create in it, beside its owner and this user.
+    pub creators: Vec<String>,
 }
 
 /// What waits in the outbox.

@@ -13,9 +13,14 @@ const LISTED: usize = 4;
 pub fn render(roles: &[Role], request: &Request) -> String {
     let topologies: Vec<&str> = roles.iter().take(1).map(|role| role.topology.as_str()).collect();
     let mut text = format!(
-        "# The least rights for topology {} in virtual host {:?}; docs/permissions.md explains them.\n",
+        "# The least rights for topology {} in virtual host {:?}; docs/permissions.md explains them.\n{}\n",
         topologies.join(", "),
-        request.vhost
+        request.vhost,
+        if request.create_users {
+            "# Run it on the broker, with sh: it asks for the password of each user."
+        } else {
+            "# The users have to exist; where they do not: --create-users, or take away the # before add_user."
+        }
     );
     for role in roles {
         // Writing to a string cannot fail.

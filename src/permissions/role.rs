@@ -111,10 +111,21 @@ impl Role {
 }
 
 impl Role {
-    /// The roles of a topology: publisher, worker, topology administrator.
+    /// The roles of a topology: publisher, worker, topology administrator, whoever is on call.
     #[must_use]
     pub fn all(topology: &Topology) -> Vec<Self> {
-        vec![publisher(topology), worker(topology), administrator(topology)]
+        vec![
+            publisher(topology),
+            Self::worker(topology),
+            administrator(topology),
+            on_call(topology),
+        ]
+    }
+
+    /// A worker that declares nothing: it writes to exchanges, and reads from queues.
+    #[must_use]
+    pub(crate) fn worker(topology: &Topology) -> Self {
+        worker(topology)
     }
 }
 
@@ -185,6 +196,31 @@ fn worker(topology: &Topology) -> Role {
             name: "management",
             why: "list the generations of its queues; without it they are looked for one by one",
             optional: true,
+        }),
+        routing_keys: Vec::new(),
+    }
+}
+
+/// Who looks why orders are late, and puts back or drops what is parked.
+fn on_call(topology: &Topology) -> Role {
+    let mut needs = Needs::default();
+    needs.queue(Right::Read, &topology.parked_queue(), "read what is parked");
+    let lock = topology.parking_lock_queue();
+    needs.exchange(Right::Configure, &lock, "put back or drop, one at a time");
+    for entry in topology.entries() {
+        needs.exchange(Right::Write, &entry.exchange, "put back what is not due yet");
+    }
+    needs.exchange(Right::Write, &topology.due_exchange(), "put back what is due");
+    Role {
+        name: "on-call",
+        purpose: "`overdue status`, `doctor` and `parked`",
+        topology: topology.name.clone(),
+        needs: needs.list(),
+        reach: Reach::Needs,
+        tag: Some(Tag {
+            name: "management",
+            why: "find queues, their counts and their limits",
+            optional: false,
         }),
         routing_keys: Vec::new(),
     }

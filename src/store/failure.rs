@@ -126,6 +126,12 @@ pub enum StoreError {
     /// A statement failed.
     #[error("statement `{statement}` failed at {address}")]
     Statement { statement: &'static str, address: String, source: tokio_postgres::Error },
+    /// A name was not found, and the user may not look into these schemas.
+    #[error(
+        "{user} may not use {schemas} of database.search_path at {address}, and so finds no table there: \
+         GRANT USAGE ON SCHEMA {schemas} TO {user}; `overdue permissions --database` prints the grants of each user"
+    )]
+    ClosedSchema { user: String, schemas: String, address: String, source: tokio_postgres::Error },
     /// The SQL of an effect failed; `place` is its file, and the line where PostgreSQL names one.
     #[error("effect `{effect}` ({place}) failed at {address}")]
     EffectStatement {
@@ -157,6 +163,7 @@ impl StoreError {
             | Self::BuiltIn { .. }
             | Self::Tls { .. } => FailureKind::Configuration,
             Self::Connect { source, .. }
+            | Self::ClosedSchema { source, .. }
             | Self::Statement { source, .. }
             | Self::EffectStatement { source, .. } => kind_of(source.code()),
             Self::Pool { .. } | Self::ReadOnly { .. } | Self::Silent { .. } => {
@@ -177,7 +184,9 @@ impl StoreError {
     /// The failure of a statement.
     const fn answered(&self) -> Option<&tokio_postgres::Error> {
         match self {
-            Self::Statement { source, .. } | Self::EffectStatement { source, .. } => Some(source),
+            Self::Statement { source, .. }
+            | Self::ClosedSchema { source, .. }
+            | Self::EffectStatement { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -245,6 +254,9 @@ impl StoreError {
     /// Whether login or a permission is what is missing.
     #[must_use]
     pub fn is_permission(&self) -> bool {
+        if matches!(self, Self::ClosedSchema { .. }) {
+            return true;
+        }
         self.code().is_some_and(|code| code.code().starts_with("28") || code.code() == "42501")
     }
 
@@ -261,6 +273,13 @@ impl StoreError {
         }
         let code = self.code()?;
         match self {
+            Self::ClosedSchema { .. } => return None,
+            Self::Statement { statement: "database_init", .. } if code.code() == "42501" => {
+                return Some(
+                    "run it as the owner of the tables; at first a superuser makes the schema for it, CREATE SCHEMA ... \
+                     AUTHORIZATION ...: `overdue permissions --database` prints the statement",
+                );
+            }
             Self::EffectStatement { place, .. } if !place.starts_with(BUILT_IN) => {
                 return effect_advice(code);
             }
@@ -286,9 +305,7 @@ impl StoreError {
             "42703" | "42804" | "42883" => Some(
                 "the tables have another shape than the SQL expects: see docs/effects.md, or correct database.search_path",
             ),
-            "42501" => Some(
-                "grant the user of database.url SELECT, INSERT, UPDATE and DELETE on the tables",
-            ),
+            "42501" => Some("`overdue permissions --database` prints the grants of each user"),
             "53300" => Some("raise max_connections, or lower worker.in_flight"),
             _ => None,
         }

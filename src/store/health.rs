@@ -7,10 +7,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::{Row, SimpleQueryMessage};
 
-use super::{FailureKind, Store, StoreError, orders::Effect, session::Connection};
+use super::{
+    FailureKind, Store, StoreError, orders::Effect, schedule::Notices, session::Connection,
+};
 use crate::doctor::facts::{
-    Asked, DatabaseFacts, Encryption, Gap, Outbox, RefusedName, Scheduled, Server, Session, Skew,
-    Sweep, Table, is_loopback,
+    Asked, DatabaseFacts, Encryption, Gap, Outbox, RefusedName, Scheduled, Schema, Server, Session,
+    Skew, Sweep, Table, is_loopback,
 };
 
 impl Store {
@@ -32,13 +34,17 @@ impl Store {
             checked.push((name.clone(), each(effect, |effect| self.effect_plan(effect)).await));
             sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan_of(effect)).await));
         }
+        let tables = asked(self.tables().await);
+        let reads = tables.as_ref().is_ok_and(|tables| Table::only_read(tables));
+        let notices = if reads { Notices::Counted } else { Notices::Published };
         DatabaseFacts {
             address: self.address().to_owned(),
             loopback: self.is_loopback(),
             session,
-            tables: asked(self.tables().await),
+            tables,
+            schemas: asked(self.schemas().await),
             outbox: asked(self.outbox().await),
-            scheduled: asked(self.scheduled().await),
+            scheduled: asked(self.scheduled(notices).await),
             effects: checked,
             sweeps,
             clock: asked(self.clock(now).await),
@@ -82,6 +88,15 @@ impl Store {
         Ok(rows.iter().map(table).collect())
     }
 
+    async fn schemas(&self) -> Result<Vec<Schema>, StoreError> {
+        const SQL: &str = include_str!("../../sql/doctor_schemas.sql");
+        let client = self.client().await?;
+        let rows = self.named("doctor_schemas", client.query(SQL, &[]).await)?;
+        let schema =
+            |row: &Row| Schema { name: row.get(0), may_use: row.get(1), creators: row.get(2) };
+        Ok(rows.iter().map(schema).collect())
+    }
+
     async fn outbox(&self) -> Result<Outbox, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_outbox.sql");
         let row = self.one("doctor_outbox", SQL).await?;
@@ -100,9 +115,9 @@ impl Store {
         })
     }
 
-    async fn scheduled(&self) -> Result<Scheduled, StoreError> {
+    async fn scheduled(&self, notices: Notices) -> Result<Scheduled, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_schedule.sql");
-        let lacks = self.schedule_lacks().await?;
+        let lacks = self.schedule_lacks(notices).await?;
         if lacks.is_some() {
             return Ok(Scheduled { lacks, ..Scheduled::default() });
         }

@@ -59,9 +59,13 @@ impl Store {
     }
 }
 
-/// A script with `schema` in front of the search path while it runs.
+/// A script with `schema` in front of the search path while it runs. Looked up first: CREATE SCHEMA needs a right on the database
+/// even where there is nothing to do.
 fn in_schema(schema: &str, script: &str) -> String {
-    format!("CREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path TO {schema};\n{script}\n")
+    format!(
+        "DO $$ BEGIN IF to_regnamespace('{schema}'::text) IS NULL THEN CREATE SCHEMA {schema}; END IF; END $$;\n\
+         SET LOCAL search_path TO {schema};\n{script}\n"
+    )
 }
 
 /// What [`Store::init`] creates where it is missing, as text.

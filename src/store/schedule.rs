@@ -17,6 +17,15 @@ pub(crate) use session::ScheduleSession;
 const LACKS: &str = include_str!("../../sql/schedule_lacks.sql");
 const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
 
+/// What is done with notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notices {
+    /// By a worker.
+    Published,
+    /// By whoever looks.
+    Counted,
+}
+
 /// A notice to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduledNotice {
@@ -63,12 +72,13 @@ impl Claimed {
 }
 
 impl Store {
-    /// What is missing to publish notices: a table, or a right on one.
+    /// What is missing to publish notices, or to count them: a table, or a right on one.
     ///
     /// # Errors
     /// The database does not answer.
-    pub(crate) async fn schedule_lacks(&self) -> Result<Option<String>, StoreError> {
-        let rows = self.rows("schedule_lacks", LACKS, &[]).await?;
+    pub(crate) async fn schedule_lacks(&self, what: Notices) -> Result<Option<String>, StoreError> {
+        let publish = what == Notices::Published;
+        let rows = self.rows("schedule_lacks", LACKS, &[&publish]).await?;
         Ok(rows.first().map(|row| row.get("lacks")))
     }
 

@@ -5,7 +5,10 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,11 +26,17 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// Opens connections.
 #[derive(Debug)]
-pub struct Sessions(pub(super) Manager);
+pub struct Sessions {
+    pub(super) manager: Manager,
+    pub(super) closed_schemas: ClosedSchemas,
+}
+
+/// The user, and the schemas of the search path that it may not use: their tables are as if they were not there.
+pub(super) type ClosedSchemas = Arc<Mutex<Option<(String, String)>>>;
 
 /// What each connection sets when it is opened, to see it again.
 pub(super) const MARK: &str = "-c overdue.session=on";
-const IS_MARKED: &str = "SELECT coalesce(current_setting('overdue.session', true), '') = 'on'";
+const OPENED: &str = include_str!("../../sql/session_opened.sql");
 
 /// A connection, with the statements that are prepared on it.
 #[derive(Debug)]
@@ -79,22 +88,25 @@ impl managed::Manager for Sessions {
     type Error = Error;
 
     async fn create(&self) -> Result<Session, Error> {
-        let client = self.0.create().await?;
-        let is_own = client.simple_query(IS_MARKED).await?.iter().any(says_yes);
+        let client = self.manager.create().await?;
+        let answer = client.simple_query(OPENED).await?;
+        let row = answer.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let text = |column: usize| row.and_then(|row| row.get(column)).map(str::to_owned);
+        let is_own = text(0).as_deref() == Some("t");
+        *self.closed_schemas.lock().unwrap_or_else(PoisonError::into_inner) = text(1).zip(text(2));
         Ok(Session { client, is_own, lock_timeout: AtomicU64::new(AS_OPENED) })
     }
 
     async fn recycle(&self, session: &mut Session, metrics: &Metrics) -> RecycleResult<Error> {
-        self.0.recycle(&mut session.client, metrics).await
+        self.manager.recycle(&mut session.client, metrics).await
     }
 
     fn detach(&self, session: &mut Session) {
-        self.0.detach(&mut session.client);
+        self.manager.detach(&mut session.client);
     }
-}
-
-fn says_yes(message: &SimpleQueryMessage) -> bool {
-    matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))
 }
 
 impl Deref for Session {

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -47,6 +47,8 @@ pub(super) struct LevelWatch {
     probes: AtomicU32,
     /// Whether the broker can say which levels it routes to.
     says: bool,
+    /// The broker does not say to this user which queues there are.
+    is_silent: AtomicBool,
     is_wanted: Notify,
     looked: watch::Sender<Option<Looked>>,
 }
@@ -77,6 +79,7 @@ impl LevelWatch {
             known: Mutex::default(),
             probes: AtomicU32::default(),
             says,
+            is_silent: AtomicBool::default(),
             is_wanted: Notify::new(),
             looked: watch::Sender::new(None),
         }
@@ -192,8 +195,15 @@ impl LevelWatch {
         if self.routes().missing().next().is_some() && !probes.is_multiple_of(PROBE_EVERY) {
             return None;
         }
+        if self.is_silent.load(Ordering::Relaxed) {
+            return None;
+        }
         let queues = probed_level_routes(link, topology).await;
-        link.is_connected().then_some(Answer::Queues(queues))
+        if queues.is_none() {
+            // To ask again would cost a channel and a line in the broker's log each time.
+            self.is_silent.store(true, Ordering::Relaxed);
+        }
+        queues.map(Answer::Queues)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

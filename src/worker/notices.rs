@@ -22,8 +22,12 @@ use super::{
     unpublished::Unpublished,
 };
 use crate::{
-    config::PublishScheduled, shutdown::Stop, store::schedule::ScheduleSession, telemetry,
-    text::error_chain, timing::Timing,
+    config::PublishScheduled,
+    shutdown::Stop,
+    store::schedule::{Notices, ScheduleSession},
+    telemetry,
+    text::error_chain,
+    timing::Timing,
 };
 use publish_rows::{Left, Outgoing, Passed};
 
@@ -51,7 +55,7 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
 
 /// Ends where the tables are missing, or a stop was asked for.
 async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished> {
-    if worker.store.schedule_lacks().await?.is_some() {
+    if worker.store.schedule_lacks(Notices::Published).await?.is_some() {
         return Ok(());
     }
     let session = worker.store.schedule_session().await?;

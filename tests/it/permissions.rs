@@ -1,6 +1,8 @@
 //! The least rights that `overdue permissions` prints, against a real broker: they suffice, none of them can go,
 //! and they reach no further.
 
+pub(crate) mod commands;
+mod database;
 mod drive;
 pub(crate) mod necessary;
 pub(crate) mod sufficient;

@@ -3,7 +3,11 @@
 use std::{collections::BTreeSet, process::Command};
 
 use overdue::internals::{
-    permissions::{Request, Role, definitions, rabbitmqctl},
+    permissions::{
+        Request, Right, Role, definitions,
+        grants::{self, DatabaseRequest, DatabaseRole, EffectSql},
+        rabbitmqctl,
+    },
     topology::Topology,
 };
 use serde_json::Value;
@@ -48,6 +52,54 @@ fn both_forms_say_the_same() {
         let json = serde_json::from_str(&definitions::render(&roles, &request)).unwrap();
         let script = rabbitmqctl::render(&roles, &request);
         assert_eq!(run(&script), commands(&json), "{script}");
+    }
+}
+
+fn database_request(schemas: &'static [&str]) -> DatabaseRequest<'static> {
+    DatabaseRequest {
+        schemas: schemas.to_vec(),
+        user_prefix: "overdue_",
+        create_users: false,
+        effects: vec![
+            EffectSql { name: "close", file: None },
+            EffectSql { name: "expire", file: Some("expire.sql") },
+        ],
+    }
+}
+
+#[test]
+fn grants_in_postgresql() {
+    let request = database_request(&["overdue", "public"]);
+    insta::assert_snapshot!(grants::render(&DatabaseRole::all(&request)));
+    let quoted = DatabaseRequest {
+        user_prefix: "o'brien \"$USER\" ",
+        create_users: true,
+        effects: Vec::new(),
+        ..database_request(&["Shop"])
+    };
+    let publisher = DatabaseRole::all(&quoted).remove(2);
+    assert_eq!(publisher.before, ["CREATE ROLE \"o'brien \"\"$USER\"\" publisher\" LOGIN"]);
+    assert!(publisher.statements()[0].0.starts_with("GRANT USAGE ON SCHEMA \"Shop\" TO \"o'brien"));
+}
+
+/// docs/permissions.md has a table for a topology `orders`.
+#[test]
+fn the_document_has_what_is_printed() {
+    let text =
+        "name = 'orders'\ndelay.levels = ['30m']\n[[timeout]]\nname = 'unpaid'\nafter = '30m'";
+    let document = include_str!("../../docs/permissions.md");
+    for role in Role::all(&Topology::parse(text).unwrap()) {
+        let begin = format!("| `{}`", request(false, false).user(&role));
+        let row = document
+            .lines()
+            .find(|line| line.starts_with(&begin))
+            .unwrap_or_else(|| panic!("{begin}"));
+        for right in Right::ALL {
+            let expression = format!(" `{}` |", role.expression(right).replace('|', r"\|"));
+            assert!(row.contains(&expression), "{right}: {expression}\n{row}");
+        }
+        let tag = role.tag.map_or("–".to_owned(), |tag| format!("`{}`", tag.name));
+        assert!(row.contains(&format!("| {tag}")), "{tag}\n{row}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -38,8 +38,12 @@ pub struct Proxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
     attempts: Arc<AtomicUsize>,
+    answers: Answers,
     accepting: JoinHandle<()>,
 }
+
+/// What a service has sent, over all connections.
+type Answers = Arc<Mutex<Vec<u8>>>;
 
 impl Proxy {
     /// Listens on a free port of this machine and forwards to `service` (`host:port`).
@@ -48,9 +52,10 @@ impl Proxy {
         let address = listener.local_addr().unwrap();
         let (mode, watching) = watch::channel(Mode::default());
         let attempts = Arc::default();
-        let accepting =
-            tokio::spawn(accept(listener, service.to_owned(), watching, Arc::clone(&attempts)));
-        Self { address, mode, attempts, accepting }
+        let answers = Answers::default();
+        let counted = (Arc::clone(&attempts), Arc::clone(&answers));
+        let accepting = tokio::spawn(accept(listener, service.to_owned(), watching, counted));
+        Self { address, mode, attempts, answers, accepting }
     }
 
     /// Where the program connects to.
@@ -61,6 +66,12 @@ impl Proxy {
     /// How many connections were begun, also those that were reset at once.
     pub fn attempts(&self) -> usize {
         self.attempts.load(Ordering::Relaxed)
+    }
+
+    /// How often the service has sent `word`.
+    pub fn answered(&self, word: &str) -> usize {
+        let answers = self.answers.lock().unwrap();
+        answers.windows(word.len()).filter(|part| *part == word.as_bytes()).count()
     }
 
     /// Everything passes again: new connections, and the ones that were frozen.
@@ -107,12 +118,12 @@ async fn accept(
     listener: TcpListener,
     service: String,
     mode: watch::Receiver<Mode>,
-    attempts: Arc<AtomicUsize>,
+    (attempts, answers): (Arc<AtomicUsize>, Answers),
 ) {
     while let Ok((program, _)) = listener.accept().await {
         attempts.fetch_add(1, Ordering::Relaxed);
         let service = service.clone();
-        let mode = mode.clone();
+        let (mode, answers) = (mode.clone(), Arc::clone(&answers));
         // Now: what is cut or refused while it connects is an earlier epoch's.
         let began = *mode.borrow();
         tokio::spawn(async move {
@@ -121,13 +132,18 @@ async fn accept(
             if !began.refusing
                 && let Ok(service) = TcpStream::connect(&service).await
             {
-                forward(program, service, mode, began.epoch).await;
+                forward(program, service, (mode, answers), began.epoch).await;
             }
         });
     }
 }
 
-async fn forward(program: TcpStream, service: TcpStream, mode: watch::Receiver<Mode>, began: u64) {
+async fn forward(
+    program: TcpStream,
+    service: TcpStream,
+    (mode, answers): (watch::Receiver<Mode>, Answers),
+    began: u64,
+) {
     for stream in [&program, &service] {
         let _ = stream.set_nodelay(true);
         let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
@@ -139,8 +155,8 @@ async fn forward(program: TcpStream, service: TcpStream, mode: watch::Receiver<M
         // Cut first: what was frozen is lost then, also where everything passes again right after.
         biased;
         _ = cut.wait_for(|mode| mode.epoch != began) => {}
-        () = copy(from_program, to_service, mode.clone(), |mode| mode.to_service_frozen) => {}
-        () = copy(from_service, to_program, mode, |mode| mode.to_program_frozen) => {}
+        () = copy(from_program, to_service, mode.clone(), None, |mode| mode.to_service_frozen) => {}
+        () = copy(from_service, to_program, mode, Some(answers), |mode| mode.to_program_frozen) => {}
     }
 }
 
@@ -148,10 +164,14 @@ async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut mode: watch::Receiver<Mode>,
+    kept: Option<Answers>,
     frozen: impl Fn(&Mode) -> bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if let Some(kept) = &kept {
+            kept.lock().unwrap().extend_from_slice(&buffer[..count]);
+        }
         let open = mode.wait_for(|mode| !frozen(mode)).await.is_ok();
         if !open || to.write_all(&buffer[..count]).await.is_err() {
             return;

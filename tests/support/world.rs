@@ -218,7 +218,12 @@ async fn delete(
     // What still writes there (a worker that was killed) does not hold this up for ever.
     client
         .batch_execute(&format!(
-            "SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {name} CASCADE; DROP ROLE IF EXISTS {name}"
+            "SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {name} CASCADE;
+             DO $$ DECLARE role text; BEGIN
+                 FOR role IN SELECT rolname FROM pg_roles WHERE starts_with(rolname, '{name}') LOOP
+                     EXECUTE format('DROP ROLE %I', role);
+                 END LOOP;
+             END $$"
         ))
         .await?;
     drop(client);

@@ -6,8 +6,9 @@ use crate::{
     broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
     cli::{exit::Failure, setup::Services},
     config::{PublishScheduled, Settings},
+    permissions::{Need, Object, Right, Role},
     plan::{Plan, Reason, Refusal, Step},
-    store::{FailureKind, Store, orders::Effect},
+    store::{FailureKind, Store, orders::Effect, schedule::Notices},
     telemetry,
     topology::Topology,
     worker::Worker,
@@ -33,7 +34,7 @@ pub(in crate::cli) async fn prepare(
     check_effects(&store, &effects).await?;
     store.check_outbox().await?;
     if settings.schedule.publish == PublishScheduled::On
-        && let Some(lacks) = store.schedule_lacks().await?
+        && let Some(lacks) = store.schedule_lacks(Notices::Published).await?
     {
         telemetry::notices_unusable(&lacks);
     }
@@ -102,21 +103,18 @@ fn wants_again(step: &Step) -> bool {
     step.reason == Reason::WantedAgain
 }
 
-/// Whether the exchanges a worker publishes to are there; its queues are looked for when it consumes.
+/// Whether what a worker writes to and reads from is there: what it has rights on, as the broker answers only about that.
 async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
     let link = Link::open(address, "overdue run --no-declare").await?;
-    let exchanges =
-        [topology.entry_exchange(), topology.park_exchange(), topology.events_exchange()];
-    for exchange in exchanges {
-        let there = passive::exchange_exists(&link, &exchange).await;
-        if !there.map_err(|error| Failure::failed(crate::text::error_chain(&error)))? {
-            return Err(missing(address, "exchange", &exchange));
-        }
-    }
-    for timeout in &topology.timeouts {
-        let found = passive::generations(&link, &topology.business_queue(timeout)).await;
-        if found.map_err(|error| Failure::failed(crate::text::error_chain(&error)))?.is_empty() {
-            return Err(missing(address, "queue", &topology.business_queue(timeout)));
+    for Need { right, object, .. } in Role::worker(topology).needs {
+        let Object::Named(name) = object else { continue };
+        let (kind, is_there) = match right {
+            Right::Read => ("queue", !passive::generations(&link, &name).await?.is_empty()),
+            Right::Write => ("exchange", passive::exchange_exists(&link, &name).await?),
+            Right::Configure => continue,
+        };
+        if !is_there {
+            return Err(missing(address, kind, &name));
         }
     }
     link.close().await;

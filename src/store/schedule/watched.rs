@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, schedule::Notices};
 
 const WATCH: &str = include_str!("../../../sql/watch_schedule.sql");
 /// Where counting ends: what is counted is read.
@@ -27,7 +27,7 @@ impl Store {
     /// # Errors
     /// The database does not answer.
     pub(crate) async fn schedule_state(&self) -> Result<Option<ScheduleState>, StoreError> {
-        if self.schedule_lacks().await?.is_some() {
+        if self.schedule_lacks(Notices::Counted).await?.is_some() {
             return Ok(None);
         }
         let rows = self.rows("watch_schedule", WATCH, &[&MOST]).await?;

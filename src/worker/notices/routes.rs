@@ -43,7 +43,10 @@ impl Routes {
             return Ok(());
         }
         let link = Link::open(&worker.address, "overdue worker: levels").await?;
-        self.known = probed_level_routes(&link, topology).await;
+        // What the broker does not say stays as it was: what no level takes is parked.
+        if let Some(routes) = probed_level_routes(&link, topology).await {
+            self.known = routes;
+        }
         link.close().await;
         self.look_at = Some(Instant::now() + PROBE_EVERY);
         Ok(())

@@ -7,7 +7,7 @@ use super::{SWEEP_SIZE, Sweep};
 use crate::{
     config::PublishScheduled,
     order::{OrderId, Outcome},
-    store::StoreError,
+    store::{StoreError, schedule::Notices},
 };
 
 /// A notice is published within milliseconds; one that is due at once is on its way.
@@ -18,7 +18,7 @@ impl Sweep<'_> {
     pub(super) async fn close_uncovered(&mut self) -> Result<(), StoreError> {
         let store = &self.worker.store;
         if self.worker.schedule.publish == PublishScheduled::Off
-            || store.schedule_lacks().await?.is_some()
+            || store.schedule_lacks(Notices::Published).await?.is_some()
         {
             return Ok(());
         }

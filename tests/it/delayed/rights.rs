@@ -3,6 +3,7 @@
 use crate::{
     export::assert_exports_are_complete,
     permissions::{
+        commands::{assert_a_worker_runs, assert_on_call_needs_all},
         necessary::{assert_administrator_needs_all, assert_publisher_and_worker_need_all},
         sufficient::{
             assert_everyone_can_work, assert_strategies_can_change,
@@ -21,6 +22,13 @@ async fn everyone_can_work_with_the_rights_that_are_printed() {
     let Some(services) = Services::delayed() else { return };
     assert_everyone_can_work(services.clone(), &dotted_delayed()).await;
     assert_the_administrator_can_work(services, &dotted_delayed()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_work_with_the_rights_that_are_printed() {
+    let Some(services) = Services::delayed() else { return };
+    assert_a_worker_runs(services.clone(), &dotted_delayed()).await;
+    assert_on_call_needs_all(services, &dotted_delayed()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,7 +27,7 @@ const COMPLETE: &str = "complete";
 
 /// What was taken away, and what the broker's refusal has to name.
 #[derive(Clone)]
-struct Taken {
+pub(super) struct Taken {
     what: String,
     named: String,
 }
@@ -39,7 +39,7 @@ impl Taken {
 }
 
 /// The role as it is, then with each of its needs missing, and with each tag that is less.
-fn lessened(role: &Role) -> Vec<(Taken, Role)> {
+pub(super) fn lessened(role: &Role) -> Vec<(Taken, Role)> {
     let mut all = vec![(Taken::of(COMPLETE, ""), role.clone())];
     for (index, need) in role.needs.iter().enumerate() {
         let mut lesser = role.clone();
@@ -62,7 +62,7 @@ fn lessened(role: &Role) -> Vec<(Taken, Role)> {
 }
 
 /// Every attempt that did not end as it should: the complete one well, all others in the refusal of just that.
-fn needless(attempts: Vec<(Taken, Done)>) -> Vec<String> {
+pub(super) fn needless(attempts: Vec<(Taken, Done)>) -> Vec<String> {
     assert!(attempts.len() > 1);
     let wrong = attempts.into_iter().filter_map(|(Taken { what, named }, done)| match done {
         Ok(()) if what == COMPLETE => None,

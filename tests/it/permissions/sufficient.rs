@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// The definitions are imported as they are printed; only passwords are set, since they have none.
-async fn import(world: &World, topology: &Topology, routing_keys: bool) -> Vec<String> {
+pub(super) async fn import(world: &World, topology: &Topology, routing_keys: bool) -> Vec<String> {
     let mut request = request(world);
     request.routing_keys = routing_keys;
     let roles = Role::all(topology);
@@ -40,7 +40,7 @@ async fn import(world: &World, topology: &Topology, routing_keys: bool) -> Vec<S
 pub(crate) async fn assert_everyone_can_work(services: Services, text: &str) {
     let world = World::bare(services, text).await;
     let topology = world.topology.clone();
-    let [publisher, worker, administrator] =
+    let [publisher, worker, administrator, _on_call] =
         import(&world, &topology, false).await.try_into().unwrap();
     drive::bring(&world.management_of(&administrator), &topology, &BTreeSet::new()).await.unwrap();
     drive::prepare_for_worker(&world, &topology).await;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use overdue::internals::{
     doctor::{
         AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, EffectPlan, Encryption, ExposedFile,
-        Facts, Gap, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Server,
-        Session, Skew, Sweep, Table,
+        Facts, Gap, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Schema,
+        Server, Session, Skew, Sweep, Table,
     },
     plan::{QueueStats, Snapshot},
 };
@@ -35,6 +35,7 @@ pub(crate) fn well() -> Facts {
             tables: Ok(["closures", "outbox", "outbox_refused", "outbox_retries"]
                 .map(|name| table(name, true, &[]))
                 .to_vec()),
+            schemas: Ok(vec![schema(true, &[])]),
             outbox: Ok(Outbox::default()),
             scheduled: Ok(Scheduled::default()),
             effects: vec![("close".to_owned(), Ok(EffectPlan::default()))],
@@ -49,6 +50,12 @@ pub(crate) fn well() -> Facts {
         },
         alerts: Vec::new(),
     }
+}
+
+/// The schema of the search path.
+pub(super) fn schema(may_use: bool, creators: &[&str]) -> Schema {
+    let creators = creators.iter().map(|&who| who.to_owned()).collect();
+    Schema { name: "overdue".to_owned(), may_use, creators }
 }
 
 fn api() -> ApiFacts {

@@ -9,13 +9,13 @@ use overdue::internals::{
     },
     doctor::{
         Alarm, EffectPlan, Encryption, Gap, Outbox, Permission, RefusedName, Replicas, Scan, Skew,
-        Sweep, broker, database, is_loopback, machine, topology,
+        Sweep, Table, broker, database, is_loopback, machine, topology,
     },
     plan::{QueueStats, Snapshot},
     topology::Topology,
 };
 
-use super::facts::{server, table};
+use super::facts::{schema, server, table};
 use crate::samples::{dotted_compat, two_timeouts};
 
 fn text(fix: Fix) -> String {
@@ -327,10 +327,36 @@ fn scheduled_notices() {
 
 #[test]
 fn tables_effects_index_outbox() {
-    assert_eq!(database::judge_tables(&[table("outbox", false, &[])]).severity.unwrap(), Error);
-    let denied = database::judge_tables(&[table("outbox", true, &["DELETE", "UPDATE"])]);
-    assert_eq!(denied.severity.unwrap(), Error);
-    assert!(text(denied.fix.unwrap()).starts_with("GRANT DELETE, UPDATE ON outbox"));
+    let judged = |tables: &[Table]| {
+        let Draft { severity, message, fix, .. } = database::judge_tables(tables, &[]);
+        (severity.unwrap(), message, fix.map(text).unwrap_or_default())
+    };
+    assert_eq!(judged(&[table("outbox", false, &[])]).0, Error);
+    let (severity, message, fix) = judged(&[
+        table("closures", true, &["DELETE"]),
+        table("outbox", true, &["SELECT", "UPDATE"]),
+    ]);
+    assert_eq!(severity, Error);
+    // All at once, not one after the other.
+    assert_eq!(message, "the user lacks DELETE on closures; SELECT, UPDATE on outbox");
+    assert!(fix.contains("GRANT DELETE ON closures TO"), "{fix}");
+    assert!(fix.contains("GRANT SELECT, UPDATE ON outbox TO"), "{fix}");
+    // Whoever is on call.
+    let reads = [
+        table("closures", true, &["DELETE"]),
+        table("dropped_messages", true, &["DELETE", "SELECT"]),
+        table("outbox_retries", true, &["DELETE", "INSERT", "UPDATE"]),
+    ];
+    assert_eq!(judged(&reads).0, Fine);
+    let closed = database::judge_tables(&[table("outbox", false, &[])], &[schema(false, &[])]);
+    assert_eq!(
+        closed.message,
+        "the user lacks USAGE on schema overdue, and so does not find outbox"
+    );
+    assert!(text(closed.fix.unwrap()).starts_with("GRANT USAGE ON SCHEMA overdue TO"));
+    let open = database::judge_search_path(&[schema(true, &[]), schema(true, &["PUBLIC", "eve"])]);
+    assert_eq!(open.severity.unwrap(), Warning);
+    assert_eq!(text(open.fix.unwrap()), "REVOKE CREATE ON SCHEMA overdue FROM PUBLIC, eve");
     let close = || "close".to_owned();
     let misfit = Err(Gap::new("column 2 is missing", "see docs/effects.md"));
     assert_eq!(

@@ -1,0 +1,275 @@
+//! The least rights in PostgreSQL: each role with what it is granted, as SQL.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// For whom the grants are printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseRequest<'a> {
+    /// `database.search_path`, schema by schema: the first holds the tables of `overdue`, the last the reference tables.
+    pub schemas: Vec<&'a str>,
+    /// What the names of the roles begin with.
+    pub user_prefix: &'a str,
+    /// Also create the roles, without passwords.
+    pub create_users: bool,
+    /// The effects of the topology.
+    pub effects: Vec<EffectSql<'a>>,
+}
+
+/// The SQL of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectSql<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its file; `None` if it is built in.
+    pub file: Option<&'a str>,
+}
+
+/// A privilege on one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// `SELECT`, `USAGE`, or a role whose rights are inherited.
+    pub privilege: &'static str,
+    /// `SCHEMA overdue`, `overdue.closures`, `FUNCTION …`; empty for a role.
+    pub object: String,
+    /// What it is needed for.
+    pub why: &'static str,
+}
+
+/// A role of PostgreSQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseRole {
+    /// With the prefix, quoted where it has to be.
+    pub name: String,
+    /// Who that is.
+    pub purpose: &'static str,
+    /// Statements of a superuser before the tables are there.
+    pub before: Vec<String>,
+    /// What the owner of the tables grants.
+    pub grants: Vec<Grant>,
+    /// What cannot be known here.
+    pub unknown: Vec<String>,
+}
+
+/// Tables of `overdue`, the rights on them, and what for.
+type Tables = [(&'static str, &'static [&'static str], &'static str)];
+
+const WORKER: &Tables = &[
+    ("closures", &["SELECT", "INSERT", "DELETE"], "record closings, count them, delete old ones"),
+    ("dropped_messages", &["SELECT", "DELETE"], "delete old ones"),
+    ("outbox", &["SELECT", "INSERT", "DELETE"], "write and publish events"),
+    ("outbox_refused", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
+    ("outbox_retries", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
+    ("scheduled_notices", &["SELECT", "INSERT", "DELETE"], "publish what schedule() writes"),
+    (
+        "scheduled_notices_refused",
+        &["SELECT", "INSERT", "DELETE"],
+        "set aside what cannot be published",
+    ),
+    ("schedule_timeouts", &["INSERT"], "register the timeouts"),
+];
+
+const ON_CALL: &Tables = &[
+    ("closures", &["SELECT", "INSERT"], "status; try an effect, which is rolled back"),
+    ("dropped_messages", &["INSERT"], "parked drop"),
+    ("outbox", &["SELECT", "INSERT"], "status; try an effect, which is rolled back"),
+    ("outbox_refused", &["SELECT"], "status"),
+    ("outbox_retries", &["SELECT"], "status"),
+    ("scheduled_notices", &["SELECT"], "status"),
+    ("scheduled_notices_refused", &["SELECT"], "status"),
+];
+
+/// What a built-in effect does with the reference tables.
+fn reference_tables(effect: &str) -> &'static Tables {
+    const ORDERS: (&str, &[&str], &str) = ("orders", &["SELECT", "UPDATE"], "the built-in effects");
+    const WITH_STOCK: &Tables = &[
+        ORDERS,
+        ("order_items", &["SELECT"], "the built-in effects"),
+        ("stock", &["SELECT", "UPDATE"], "the built-in effects"),
+    ];
+    if effect == "complete" { &[ORDERS] } else { WITH_STOCK }
+}
+
+/// The functions for order services.
+const FUNCTIONS: [(&str, &str); 7] = [
+    ("schedule(text, text, interval)", "schedule an order"),
+    ("schedule(bigint, text, interval)", "schedule an order with such a key"),
+    ("schedule(uuid, text, interval)", "schedule an order with such a key"),
+    ("schedule_at(text, text, timestamptz)", "schedule an order"),
+    ("schedule_at(bigint, text, timestamptz)", "schedule an order with such a key"),
+    ("schedule_at(uuid, text, timestamptz)", "schedule an order with such a key"),
+    ("schedule_row()", "make a trigger on its tables"),
+];
+
+impl DatabaseRole {
+    /// The roles: administrator, worker, publisher, who is on call.
+    #[must_use]
+    pub fn all(request: &DatabaseRequest<'_>) -> Vec<Self> {
+        let role = |name: &str, purpose| Self {
+            name: identifier(&format!("{}{name}", request.user_prefix)),
+            purpose,
+            before: Vec::new(),
+            grants: Vec::new(),
+            unknown: Vec::new(),
+        };
+        let [mut administrator, mut worker, mut publisher, mut on_call] = [
+            role("administrator", "`overdue database init`; owns the tables of overdue"),
+            role("worker", "`overdue run`"),
+            role("publisher", "an order service that calls schedule()"),
+            role("on_call", "`overdue status`, `doctor` and `parked`"),
+        ];
+        let ours = identifier(request.schemas.first().copied().unwrap_or_default());
+        let (name, schema) = (&administrator.name, &ours);
+        administrator.before.push(format!("CREATE SCHEMA {schema} AUTHORIZATION {name}"));
+        for (role, tables) in [(&mut worker, WORKER), (&mut on_call, ON_CALL)] {
+            role.schema(&ours, "find the tables");
+            role.tables(&ours, tables);
+            role.effects(request);
+            role.grants.push(Grant {
+                privilege: "pg_read_all_stats",
+                object: String::new(),
+                why: "optional: name the transaction that holds an order (a superuser grants it)",
+            });
+        }
+        publisher.schema(&ours, "find the functions");
+        publisher.grants.extend(FUNCTIONS.map(|(function, why)| Grant {
+            privilege: "EXECUTE",
+            object: format!("FUNCTION {ours}.{function}"),
+            why,
+        }));
+        let mut roles = vec![administrator, worker, publisher, on_call];
+        if request.create_users {
+            for role in &mut roles {
+                role.before.insert(0, format!("CREATE ROLE {} LOGIN", role.name));
+            }
+        }
+        roles
+    }
+
+    fn schema(&mut self, schema: &str, why: &'static str) {
+        let object = format!("SCHEMA {schema}");
+        self.grants.push(Grant { privilege: "USAGE", object, why });
+    }
+
+    fn tables(&mut self, schema: &str, tables: &Tables) {
+        for (table, privileges, why) in tables {
+            for privilege in *privileges {
+                let grant = Grant { privilege, object: format!("{schema}.{table}"), why };
+                let known = |it: &Grant| (it.privilege, &it.object) == (privilege, &grant.object);
+                if !self.grants.iter().any(known) {
+                    self.grants.push(grant);
+                }
+            }
+        }
+    }
+
+    fn effects(&mut self, request: &DatabaseRequest<'_>) {
+        let orders = identifier(request.schemas.last().copied().unwrap_or_default());
+        if request.schemas.len() > 1 {
+            self.schema(&orders, "find the order tables");
+        }
+        for effect in &request.effects {
+            match effect.file {
+                None => self.tables(&orders, reference_tables(effect.name)),
+                Some(file) => self.unknown.push(format!(
+                    "what {} does with your tables, and USAGE on their schema: effect {}",
+                    crate::text::one_line(file),
+                    effect.name
+                )),
+            }
+        }
+    }
+
+    /// The grants as statements, one for all privileges of an object, each with its reason.
+    #[must_use]
+    pub fn statements(&self) -> Vec<(String, &'static str)> {
+        let mut objects: Vec<(Vec<&str>, &Grant)> = Vec::new();
+        for grant in &self.grants {
+            match objects.last_mut() {
+                Some((privileges, first)) if first.object == grant.object => {
+                    privileges.push(grant.privilege);
+                }
+                _ => objects.push((vec![grant.privilege], grant)),
+            }
+        }
+        let statement = |(privileges, grant): (Vec<&str>, &Grant)| {
+            let on = if grant.object.is_empty() {
+                String::new()
+            } else {
+                format!(" ON {}", grant.object)
+            };
+            (format!("GRANT {}{on} TO {}", privileges.join(", "), self.name), grant.why)
+        };
+        objects.into_iter().map(statement).collect()
+    }
+}
+
+/// A script for `psql`.
+#[must_use]
+pub fn render(roles: &[DatabaseRole]) -> String {
+    let mut text = "-- The least rights in PostgreSQL; docs/permissions.md explains them. Run it before `overdue database init` for the\n\
+                    -- roles and the schema, and after it for the grants: psql goes on after what is there already or not yet there.\n"
+        .to_owned();
+    let mut add = |line: String| {
+        // Writing to a string cannot fail.
+        let _written = writeln!(text, "{line}");
+    };
+    for role in roles {
+        add(format!("\n-- {}: {}", role.name, role.purpose));
+        let created = role.before.iter().any(|it| it.starts_with("CREATE ROLE"));
+        if !created {
+            add(format!("-- CREATE ROLE {} LOGIN;", role.name));
+        }
+        role.before.iter().for_each(|statement| add(format!("{statement};")));
+        for (statement, why) in role.statements() {
+            add(format!("{statement};  -- {why}"));
+        }
+        role.unknown.iter().for_each(|it| add(format!("-- GRANT {it}")));
+    }
+    text
+}
+
+/// The same for programs.
+#[derive(Debug, Serialize)]
+pub struct Grants {
+    version: u32,
+    roles: Vec<RoleGrants>,
+}
+
+#[derive(Debug, Serialize)]
+struct RoleGrants {
+    role: String,
+    purpose: &'static str,
+    /// Of a superuser, before the tables are there.
+    before: Vec<String>,
+    /// Of the owner of the tables.
+    grants: Vec<String>,
+    /// What the SQL of effects needs beside it.
+    unknown: Vec<String>,
+}
+
+impl Grants {
+    /// Of these roles.
+    #[must_use]
+    pub fn of(roles: Vec<DatabaseRole>) -> Self {
+        let grants = |role: DatabaseRole| RoleGrants {
+            grants: role.statements().into_iter().map(|(statement, _)| statement).collect(),
+            role: role.name,
+            purpose: role.purpose,
+            before: role.before,
+            unknown: role.unknown,
+        };
+        Self { version: 1, roles: roles.into_iter().map(grants).collect() }
+    }
+}
+
+/// Quoted where it is not a plain name.
+fn identifier(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if begins && name.chars().all(plain) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,149 @@
+//! The real commands, as users with the rights that are printed.
+
+use overdue::internals::{
+    objects::mark,
+    plan::{Change, name_of},
+};
+
+use super::{
+    drive::Done,
+    login,
+    necessary::{lessened, needless},
+    request, role,
+    sufficient::import,
+};
+use crate::support::{
+    Proxy, Run, Services, WorkerProcess, World,
+    samples::{DOTTED, dotted_compat, dotted_ladder},
+    until,
+};
+
+async fn run_as(world: &World, user: &str, broker: Option<&str>) -> WorkerProcess {
+    let mut command = world.command_as(&["run", "--no-declare"], user);
+    command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h").env("OVERDUE_WORKER__SWEEP_GRACE", "1h");
+    command.envs(broker.map(|url| ("OVERDUE_BROKER__URL", url)));
+    let mut worker = world.spawn(command);
+    worker.until_logged("worker ready").await;
+    worker
+}
+
+fn assert_done(run: &Run) {
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+/// A worker starts, and closes what an order service publishes, with the tag and without it.
+pub(crate) async fn assert_a_worker_runs(services: Services, text: &str) {
+    let world = World::with(services, text).await;
+    let users = import(&world, &world.topology, false).await;
+    let (publisher, worker) = (&users[0], &users[1]);
+    for (closed, tag) in ["management", ""].into_iter().enumerate() {
+        world.user_named(worker, tag).await;
+        let process = run_as(&world, worker, None).await;
+        let order = &world.orders(&format!("with-{tag}"), 1, 0).await[0];
+        let publish = ["publish", order, "--timeout", "un_shipped-2", "--after", "1s"];
+        assert_done(&world.overdue_as(&publish, publisher));
+        world.until_closed(closed + 1).await;
+        assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+    }
+    world.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_starts_with_the_rights_that_are_printed() {
+    for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
+        assert_a_worker_runs(Services::main(), text).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_without_its_rights_says_which_one_and_who_prints_them() {
+    let world = World::of(DOTTED).await;
+    let user = format!("{}-nothing", world.vhost);
+    world.user_named(&user, "").await;
+    world.permit(&user, ["^$", "^$", "^$"]).await;
+    // RabbitMQ 4.0 tells everybody what there is: there it starts, and consuming is what is refused.
+    let mut worker = world.spawn(world.command_as(&["run", "--no-declare"], &user));
+    worker.until_logged("ACCESS_REFUSED").await;
+    worker.until_logged("`overdue permissions` prints the rights of each user").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_without_the_tag_asks_only_once_for_levels_that_it_may_not_see() {
+    let world = World::of(DOTTED).await;
+    let worker = &import(&world, &world.topology, false).await[1];
+    world.user_named(worker, "").await;
+    let proxy = Proxy::to(&world.services.broker_socket()).await;
+    let mut broker = url::Url::parse(&world.urls_of(Some(worker))[0]).unwrap();
+    broker.set_port(Some(proxy.port())).unwrap();
+    let process = run_as(&world, worker, Some(broker.as_str())).await;
+    // It looks for the next generation of each queue, and for the levels, at the same time.
+    let looks = async || proxy.answered("NOT_FOUND");
+    let first = looks().await;
+    until("eight more looks", looks, |answers| *answers >= first + 16).await;
+    // The session's, and that of what publishes for schedule().
+    assert!(proxy.answered("ACCESS_REFUSED") <= 2, "{}", process.log());
+}
+
+/// One order that is overdue and one that waits, in the parking lot in use and in one that was replaced.
+async fn park(world: &World, orders: &[String]) {
+    let queue = world.topology.parked_queue();
+    let second = name_of(&queue, 2);
+    let mut replaced = world.topology.objects().queues[&queue].clone();
+    replaced.name.clone_from(&second);
+    let mark = mark(&world.topology.name, &second).unwrap();
+    for change in [Change::CreateQueue(replaced), Change::Bind(mark)] {
+        world.management().apply(&change).await.unwrap();
+    }
+    let park = world.topology.park_exchange();
+    let wire = world.wire().await;
+    wire.publish_all(&park, "1s.un_shipped-2", orders).await;
+    wire.publish_all("", &second, &["not an order".to_owned()]).await;
+}
+
+async fn on_call(world: &World, user: &str, orders: &[String]) -> Done {
+    park(world, orders).await;
+    for arguments in [
+        &["status"][..],
+        &["doctor"],
+        &["parked", "list"],
+        &["parked", "replay", "--yes"],
+        &["parked", "drop", "--all", "--because", "a test", "--yes"],
+    ] {
+        let run = world.overdue_as(arguments, user);
+        if run.code != Some(0) {
+            return Err(format!("{arguments:?}: {run}"));
+        }
+        // What is refused is not only a line among others.
+        if let Some(unknown) = run.stdout.lines().find(|line| line.contains("unknown: ")) {
+            return Err(unknown.to_owned());
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn assert_on_call_needs_all(services: Services, text: &str) {
+    let world = World::with(services, text).await;
+    let mut orders = world.orders("due", 1, 0).await;
+    orders.extend(world.orders("waits", 1, 3_600_000).await);
+    let mut done = Vec::new();
+    let role = role(&world.topology, "on-call");
+    let entries: Vec<String> =
+        world.topology.entries().into_iter().map(|entry| entry.exchange).collect();
+    let attempts = lessened(&role).into_iter().filter(|(_, lesser)| {
+        // Which place of a ladder takes what waits depends on the time that is left.
+        let taken = role.needs.iter().find(|need| !lesser.needs.contains(need));
+        text == DOTTED || taken.is_none_or(|need| !entries.contains(&need.object.name().to_owned()))
+    });
+    for (taken, lesser) in attempts {
+        let user = login(&world, &lesser, &request(&world)).await;
+        done.push((taken, on_call(&world, &user, &orders).await));
+    }
+    assert_eq!(needless(done), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_on_call_breaks_without_any_one_of_their_rights() {
+    for text in [DOTTED, &dotted_ladder()] {
+        assert_on_call_needs_all(Services::main(), text).await;
+    }
+}
