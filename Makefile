@@ -14,7 +14,8 @@ test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
 	@OVERDUE_RABBITMQ=4.0 docker/test.sh
 
 test-delayed: ## the tests of the delayed message exchange plugin, OVERDUE_DELAYED_PLUGIN=FILE.ez
-	@docker/test-delayed.sh
+	@docker/services.sh up delayed
+	@eval "$$(docker/services.sh env delayed)" && cargo test --test it delayed::
 
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
 	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh
