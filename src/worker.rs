@@ -60,7 +60,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> 
     let on_request = || telemetry::stopping(deadline);
     let work = async { tokio::join!(sessions(worker, stop), sweep(worker, stop)) };
     stop.within(deadline, on_request, work).await?;
-    telemetry::stopped(worker.counters.read().into());
+    telemetry::stopped(worker.counters.read());
     Ok(())
 }
 

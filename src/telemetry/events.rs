@@ -8,7 +8,7 @@ use tracing::{debug, error, info, warn};
 use super::{
     labels::{self, ParkReason},
     metrics::{METRICS, number},
-    observed,
+    observed::{self, Counts},
 };
 use crate::order::{FinalStates, Outcome};
 
@@ -460,32 +460,11 @@ pub(crate) fn stopping(deadline: Duration) {
     );
 }
 
-/// What a worker has done until it stopped: messages, and for `ahead` and `swept` orders.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the fields of the log line, explained at the worker's counters")]
-pub(crate) struct Stopped {
-    pub closed: u64,
-    pub already_final: u64,
-    pub held: u64,
-    pub guarded: u64,
-    pub put_back: u64,
-    pub retried: u64,
-    pub parked: u64,
-    pub ahead: u64,
-    pub swept: u64,
-}
-
-pub(crate) fn stopped(work: Stopped) {
+pub(crate) fn stopped(work: Counts) {
+    let Counts { closed, already_final, held, guarded, put_back, .. } = work;
+    let Counts { retried, parked, ahead, swept, .. } = work;
     info!(
-        closed = work.closed,
-        already_final = work.already_final,
-        held = work.held,
-        guarded = work.guarded,
-        put_back = work.put_back,
-        retried = work.retried,
-        parked = work.parked,
-        ahead = work.ahead,
-        swept = work.swept,
-        "worker stopped"
+        closed,
+        already_final, held, guarded, put_back, retried, parked, ahead, swept, "worker stopped"
     );
 }

@@ -12,6 +12,29 @@ use super::{
 };
 use crate::condition::{Facts, Unpublished};
 
+/// What a worker has done until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Orders this worker brought to their final state because of a message.
+    pub closed: u64,
+    /// Messages whose order was settled already, ahead of them or otherwise.
+    pub already_final: u64,
+    /// Messages kept unacked for a short while: early by less than `worker.hold`, or their order was locked.
+    pub held: u64,
+    /// Messages that came early and wait again in a level.
+    pub put_back: u64,
+    /// Times that an overdue order was not closed because the effect's own rule guards it.
+    pub guarded: u64,
+    /// Messages tried again through a retry level.
+    pub retried: u64,
+    /// Messages in the parking lot, with those that were confirmed for a level that was gone at the next look.
+    pub parked: u64,
+    /// Orders that were closed ahead of their messages, because many were due at once.
+    pub ahead: u64,
+    /// Orders the sweep closed: no message came for them.
+    pub swept: u64,
+}
+
 /// One reading of the outbox.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutboxReading {
