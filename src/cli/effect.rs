@@ -98,11 +98,7 @@ async fn check(store: &Store, effect: &Effect, orders: &[OrderId]) -> Result<Che
 /// None where nobody can ask for them.
 async fn open(store: &Store, effect: &Effect) -> Result<Option<OpenOrders>, Failure> {
     let Some(sql) = &effect.overdue_sql else { return Ok(None) };
-    match store.open_orders(effect, sql, &OverdueKey::first()).await {
-        // Its shape was compared before: it is the older one.
-        Err(error) if error.is_misfit() => Ok(None),
-        open => Ok(Some(open?)),
-    }
+    Ok(Some(store.open_orders(effect, sql, &OverdueKey::first()).await?))
 }
 
 async fn overdue(store: &Store, effect: &Effect) -> Result<Vec<OrderId>, Failure> {
@@ -187,7 +183,7 @@ impl Checked {
                 .map(|(table, index)| format!("{table} by {index}"))
                 .collect(),
             locks: plan.locks.iter().map(locked).collect(),
-            warnings: warnings(effect, plan, open.is_some()),
+            warnings: warnings(effect, plan),
         }
     }
 }
@@ -211,7 +207,7 @@ fn locked(RowLocks { table, order }: &RowLocks) -> String {
     }
 }
 
-fn warnings(effect: &Effect, plan: &EffectPlan, is_paged: bool) -> Vec<String> {
+fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
     let mut warnings: Vec<String> =
         plan.scans.iter().filter(|it| it.is_large()).map(scan).collect();
     let unordered = plan.locks.iter().filter(|it| it.order.is_none()).map(|it| &it.table);
@@ -231,13 +227,6 @@ fn warnings(effect: &Effect, plan: &EffectPlan, is_paged: bool) -> Vec<String> {
              docs/your-own-tables.md"
         )
     }));
-    if effect.overdue_sql.is_some() && !is_paged {
-        warnings.push(
-            "its overdue_sql takes no place to begin at, so `overdue rebuild` and `status` cannot read its open orders: see \
-             docs/effects.md"
-                .to_owned(),
-        );
-    }
     if effect.overdue_sql.is_none() {
         warnings.push(format!(
             "there is no overdue_sql: an order whose message is lost stays open; set effects.{}.overdue_sql",

@@ -15,8 +15,7 @@ const MOST_ORDERS: i64 = 1_000;
 pub(crate) type Accounting = [usize; 4];
 
 impl Store {
-    /// Of the orders whose deadline was in the last minute; `None` without `overdue_sql` that is asked page by page, or
-    /// without the right to read `closures`.
+    /// Of the orders whose deadline was in the last minute; `None` without `overdue_sql`, or without the right to read `closures`.
     ///
     /// # Errors
     /// The database does not answer, or `overdue_sql` is not as agreed.
@@ -31,7 +30,7 @@ impl Store {
         }
         let after = OverdueKey::at(now.before(WITHIN));
         let page = self.overdue_page(effect, &after, MOST_ORDERS, Duration::ZERO).await?;
-        let Some(page) = page.filter(|page| page.next.is_some()) else { return Ok(None) };
+        let Some(page) = page else { return Ok(None) };
         let within_ms = i64::try_from(WITHIN.as_millis()).unwrap_or(i64::MAX);
         let rows = self.rows("watch_due", DUE, &[&effect.name, &within_ms]).await?;
         let by = |path: &str| {

@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    Store, StoreError,
-    effect::Effect,
-    overdue::{self, OverdueKey},
-    run_statement::Cancellable,
-};
+use super::{Store, StoreError, effect::Effect, overdue::OverdueKey, run_statement::Cancellable};
 use crate::order::OrderId;
 
 const LOCK: &str = include_str!("../../sql/ahead_lock.sql");
@@ -18,7 +13,7 @@ pub(crate) enum Reading<'a> {
     Begun(Box<OverdueReader<'a>>),
     /// Another worker does.
     ByAnother,
-    /// The effect's `overdue_sql` gives no pages, or there is none.
+    /// There is no `overdue_sql`.
     Impossible,
 }
 
@@ -45,32 +40,14 @@ impl Store {
         let client = self.cancellable().await?;
         let key = OverdueKey::first();
         let reader = OverdueReader { store: self, effect, sql, client, key };
-        let reading = match self.attended(Box::pin(reader.begin())).await? {
-            Begun::Yes => return Ok(Reading::Begun(Box::new(reader))),
-            Begun::No => Reading::ByAnother,
-            Begun::Never => Reading::Impossible,
-        };
-        reader.end().await.map(|()| reading)
+        if self.attended(Box::pin(reader.lock("BEGIN"))).await? {
+            return Ok(Reading::Begun(Box::new(reader)));
+        }
+        reader.end().await.map(|()| Reading::ByAnother)
     }
-}
-
-enum Begun {
-    Yes,
-    No,
-    Never,
 }
 
 impl OverdueReader<'_> {
-    async fn begin(&self) -> Result<Begun, StoreError> {
-        let Self { store, effect, sql, client, .. } = self;
-        let statement = store.named("overdue_ids", client.prepare_cached(sql).await)?;
-        overdue::check_shape(effect, &statement)?;
-        if !overdue::is_paged(&statement) {
-            return Ok(Begun::Never);
-        }
-        Ok(if self.lock("BEGIN").await? { Begun::Yes } else { Begun::No })
-    }
-
     async fn lock(&self, begin: &str) -> Result<bool, StoreError> {
         let Self { store, effect, client, .. } = self;
         let lock = store.named("ahead_lock", client.prepare_cached(LOCK).await)?;
@@ -97,8 +74,10 @@ impl OverdueReader<'_> {
         let reading = store.page_on(client, effect, sql, key, limit, Duration::ZERO);
         let page = store.attended(Box::pin(reading)).await?;
         // Rows that are no orders of ours have no key behind which it could go on.
-        let Some(next) = page.next.filter(|next| next != &self.key) else { return Ok(None) };
-        self.key = next;
+        if page.next == self.key {
+            return Ok(None);
+        }
+        self.key = page.next;
         Ok(Some(page.ids))
     }
 

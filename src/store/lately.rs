@@ -1,8 +1,6 @@
 //! What was closed lately, and what comes due: for `overdue status`.
 
-use tokio_postgres::types::Type;
-
-use super::{Store, StoreError, database_time::DatabaseTime, effect::Effect};
+use super::{Store, StoreError, database_time::DatabaseTime, effect::Effect, overdue};
 use crate::status::{
     Closings, DatabaseReading, Due, Known, MINUTES, WaitingEvents, WaitingNotices,
 };
@@ -14,8 +12,6 @@ const WINDOW_S: i64 = 300;
 const MOST_DUE: i64 = 1_000_000;
 /// An hour before its deadline.
 const AHEAD_MS: i64 = -3_600_000;
-
-const NOT_PAGED: &str = "its overdue_sql takes no place to begin at (docs/effects.md)";
 
 impl Store {
     /// What was closed in the last five minutes, the outbox, and what is and comes due of these effects.
@@ -93,10 +89,7 @@ impl Store {
     async fn counted(&self, effect: &Effect, sql: &str) -> Result<Known<Due>, StoreError> {
         let client = self.cancellable().await?;
         let inner = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-        if inner.params() != [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT] {
-            client.done();
-            return Ok(Known::Unknown(format!("of effect `{}`: {NOT_PAGED}", effect.name)));
-        }
+        overdue::check_shape(effect, &inner)?;
         let sql = by_minute(sql);
         let statement = self.named("status_due", client.prepare_cached(&sql).await)?;
         let first = DatabaseTime::FIRST;

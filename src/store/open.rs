@@ -24,9 +24,6 @@ const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
 /// More are not counted.
 const MOST_COUNTED: i64 = 100_000_000;
 
-const NOT_PAGED: &str = "it takes no place to begin at ($3 and $4), without which orders cannot be read page by page: write \
-                         `AND (due_at, id) > ($3, $4) ORDER BY due_at, id LIMIT $1`, and give order_id and due_at";
-
 /// The open orders of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenOrders {
@@ -66,7 +63,7 @@ impl Store {
     /// How many orders behind `after` are open; `sql` is the effect's `overdue_sql`.
     ///
     /// # Errors
-    /// The statement failed, or it gives no pages.
+    /// The statement failed, or is not as agreed.
     pub(crate) async fn open_orders(
         &self,
         effect: &Effect,
@@ -92,9 +89,6 @@ impl Store {
     ) -> Result<OpenOrders, StoreError> {
         let inner = self.named("overdue_ids", client.prepare_cached(sql).await)?;
         overdue::check_shape(effect, &inner)?;
-        if !overdue::is_paged(&inner) {
-            return Err(overdue::misfit(effect, NOT_PAGED.to_owned()));
-        }
         let statement = self.named("open_orders", client.prepare_cached(&counted(sql)).await)?;
         let (due_at, order_id) = after.parts();
         let parameters: [&(dyn ToSql + Sync); 4] =
@@ -115,7 +109,7 @@ impl Store {
     /// At most `limit` open orders behind `after`, the first due first; `sql` is the effect's `overdue_sql`.
     ///
     /// # Errors
-    /// The statement failed, or it gives no pages.
+    /// The statement failed, or is not as agreed.
     pub(crate) async fn open_page(
         &self,
         effect: &Effect,
@@ -132,7 +126,6 @@ impl Store {
         let read = self.attended(Box::pin(reading)).await;
         let (rows, next) =
             read.map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))?;
-        let next = next.ok_or_else(|| overdue::misfit(effect, NOT_PAGED.to_owned()))?;
         let clock = (DatabaseTime::from_unix_ms(self.now_ms().await?), Instant::now());
         let is_full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit);
         let is_last = !is_full || next == *after;

@@ -14,10 +14,9 @@ use super::{
 };
 use crate::order::OrderId;
 
-/// `$3` and `$4` say after which order a page begins; an effect without them is asked for the oldest again and again.
-const PAGED: ([Type; 4], [Type; 2]) =
-    ([Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT], [Type::TEXT, Type::TIMESTAMPTZ]);
-const OLDEST: ([Type; 2], [Type; 1]) = ([Type::INT8, Type::INT8], [Type::TEXT]);
+/// `$3` and `$4` say after which order a page begins.
+const PARAMETERS: [Type; 4] = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT];
+const COLUMNS: [(&str, Type); 2] = [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
 
 /// The place of an order among those that are overdue: by deadline, then by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +73,8 @@ pub(crate) struct OverduePage {
     pub(crate) refused: Vec<String>,
     /// Rows in all.
     pub(crate) rows: usize,
-    /// Where the next page begins; none where `overdue_sql` takes no key.
-    pub(crate) next: Option<OverdueKey>,
+    /// Where the next page begins.
+    pub(crate) next: OverdueKey,
 }
 
 impl Store {
@@ -132,37 +131,25 @@ impl Store {
         after: &OverdueKey,
         limit: i64,
         grace_ms: i64,
-    ) -> Result<(Vec<Row>, Option<OverdueKey>), StoreError> {
+    ) -> Result<(Vec<Row>, OverdueKey), StoreError> {
         let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
         check_shape(effect, &statement)?;
         let OverdueKey { due_at, order_id } = after;
-        let is_paged = is_paged(&statement);
-        let rows = if is_paged {
-            client.query(&statement, &[&limit, &grace_ms, due_at, order_id]).await
-        } else {
-            client.query(&statement, &[&limit, &grace_ms]).await
-        };
+        let rows = client.query(&statement, &[&limit, &grace_ms, due_at, order_id]).await;
         let rows = self.named("overdue_ids", rows)?;
-        let next = is_paged.then(|| next(effect, after, &rows)).transpose()?;
+        let next = next(effect, after, &rows)?;
         Ok((rows, next))
     }
 }
 
 impl Store {
     pub(super) async fn explain_overdue(&self, sql: &str) -> Result<(), StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-        let (none, after) = (0_i64, OverdueKey::first());
-        if is_paged(&statement) {
-            let OverdueKey { due_at, order_id } = &after;
-            self.explain("overdue_ids", sql, &[&none, &none, due_at, order_id]).await
-        } else {
-            self.explain("overdue_ids", sql, &[&none, &none]).await
-        }
+        let OverdueKey { due_at, order_id } = OverdueKey::first();
+        self.explain("overdue_ids", sql, &[&0_i64, &0_i64, &due_at, &order_id]).await
     }
 }
 
-fn page(rows: &[Row], next: Option<OverdueKey>) -> OverduePage {
+fn page(rows: &[Row], next: OverdueKey) -> OverduePage {
     let mut page = OverduePage { ids: Vec::new(), refused: Vec::new(), rows: rows.len(), next };
     for row in rows {
         match order_id(row) {
@@ -194,23 +181,16 @@ fn key(row: &Row) -> Option<OverdueKey> {
     Some(OverdueKey { due_at: cell(row, 1).ok()?, order_id })
 }
 
-pub(super) fn is_paged(statement: &Statement) -> bool {
-    statement.params().len() == PAGED.0.len()
-}
-
 pub(super) fn check_shape(effect: &Effect, statement: &Statement) -> Result<(), StoreError> {
-    let columns: Vec<Type> = statement.columns().iter().map(Column::type_).cloned().collect();
-    let is =
-        |parameters: &[Type], given: &[Type]| statement.params() == parameters && columns == given;
-    if is(&PAGED.0, &PAGED.1) || is(&OLDEST.0, &OLDEST.1) {
+    let columns = statement.columns();
+    if statement.params() == PARAMETERS
+        && columns.iter().map(Column::type_).eq(COLUMNS.iter().map(|it| &it.1))
+    {
         return Ok(());
     }
-    // One that has neither form is compared with the paged one, which it should have.
-    let given: Vec<_> =
-        statement.columns().iter().map(|column| (column.name(), column.type_())).collect();
-    let wanted = [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
+    let given: Vec<_> = columns.iter().map(|column| (column.name(), column.type_())).collect();
     let Misfit { found, write } = wrong_parameter(statement.params())
-        .or_else(|| shape::wrong_column(&given, &wanted))
+        .or_else(|| shape::wrong_column(&given, &COLUMNS))
         .unwrap_or_else(|| "it gives more than the columns order_id and due_at".to_owned().into());
     let agreed = "overdue_sql takes $1 bigint, $2 bigint, $3 timestamptz, $4 text and gives order_id text, due_at \
                   timestamptz";
@@ -219,17 +199,19 @@ pub(super) fn check_shape(effect: &Effect, statement: &Statement) -> Result<(), 
 }
 
 fn wrong_parameter(found: &[Type]) -> Option<Misfit> {
-    if found == OLDEST.0 {
-        return None;
+    if found == &PARAMETERS[..2] {
+        let found = "it takes no place to begin at ($3 and $4)".to_owned();
+        let write = "write `AND (due_at, id) > ($3, $4) ORDER BY due_at, id LIMIT $1`".to_owned();
+        return Some(Misfit { found, write: Some(write) });
     }
     match found.get(3) {
         // Before the first page it is empty, which no number is.
-        Some(kind) if *kind != Type::TEXT && found[..3] == PAGED.0[..3] => {
+        Some(kind) if *kind != Type::TEXT && found[..3] == PARAMETERS[..3] => {
             let kind = shape::sql_name(kind);
             let write = Some(format!("write nullif($4, '')::{kind}"));
             Some(Misfit { found: format!("$4 is {kind}"), write })
         }
-        _ => shape::wrong_parameter(found, &PAGED.0),
+        _ => shape::wrong_parameter(found, &PARAMETERS),
     }
 }
 

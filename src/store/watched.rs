@@ -32,7 +32,7 @@ pub(crate) struct OutboxState {
 pub(crate) struct Overdue {
     /// Orders, up to 1,000.
     pub(crate) orders: usize,
-    /// How long the oldest has been overdue; `None` where there is none, or `overdue_sql` gives no deadlines.
+    /// How long the oldest has been overdue; `None` where there is none.
     pub(crate) oldest: Option<Duration>,
 }
 
@@ -73,15 +73,14 @@ impl Store {
         if page.rows == 0 {
             return Ok(Some(Overdue { orders: 0, oldest: None }));
         }
-        let oldest = page.next.as_ref().map(|key| key.overdue_at(now));
+        let oldest = Some(page.next.overdue_at(now));
         let all = self.overdue_page(effect, &first, MOST_ORDERS, Duration::ZERO).await?;
         let orders = all.map_or(1, |all| all.rows.max(1));
         Ok(Some(Overdue { orders, oldest }))
     }
 
     /// For how long an order has been overdue, at least `bound`, whose deadline came after the last closing, `closed_ago`
-    /// before `now`; without one, after any. Where `overdue_sql` gives no deadlines, any order counts that has been
-    /// overdue for so long.
+    /// before `now`; without one, after any.
     ///
     /// # Errors
     /// The statement failed, or is not as agreed.
@@ -95,10 +94,6 @@ impl Store {
         let after =
             closed_ago.map_or_else(OverdueKey::first, |ago| OverdueKey::at(now.before(ago)));
         let page = self.overdue_page(effect, &after, 1, bound).await?;
-        let Some(page) = page.filter(|page| page.rows > 0) else { return Ok(None) };
-        Ok(match page.next {
-            Some(key) => Some(key.overdue_at(now)),
-            None => closed_ago.is_none_or(|ago| ago > bound).then_some(bound),
-        })
+        Ok(page.filter(|page| page.rows > 0).map(|page| page.next.overdue_at(now)))
     }
 }

@@ -5,7 +5,6 @@
 mod uncovered;
 
 use std::{
-    collections::HashSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,7 +21,7 @@ use crate::{
     store::{
         StoreError,
         orders::{ClosingPath, Effect},
-        overdue::{OverdueKey, OverduePage},
+        overdue::OverdueKey,
     },
     telemetry,
     text::error_chain,
@@ -30,8 +29,6 @@ use crate::{
 
 /// Orders closed in one transaction by the sweep.
 const SWEEP_SIZE: i64 = 500;
-/// Orders that cannot be closed and are passed over at the most, where `overdue_sql` takes no key.
-const PASSED_OVER: usize = 5_000;
 
 /// What runs when a stop is asked for may end in this time: what it closes is counted, and its events go out.
 const LAST_PAGE: Duration = Duration::from_secs(5);
@@ -104,31 +101,23 @@ impl<'a> Sweep<'a> {
             telemetry::uncovered_failed(&self.closer.effect().name, &error_chain(&error));
         }
         let (effect, grace) = (self.closer.effect(), self.worker.settings.sweep_grace);
-        let mut position = Position::default();
+        let mut key = OverdueKey::first();
         while !self.stop.is_requested() {
             self.alive.moved();
-            let (key, limit) = (&position.key, position.limit());
-            let pages = self.worker.store.overdue_page(effect, key, limit, grace.as_duration());
-            let Some(mut page) = pages.await? else { return Ok(()) };
+            let (store, grace) = (&self.worker.store, grace.as_duration());
+            let page = store.overdue_page(effect, &key, SWEEP_SIZE, grace).await?;
+            let Some(page) = page else { return Ok(()) };
             self.example = self.example.take().or_else(|| page.refused.first().cloned());
-            let ids: Vec<_> = page.ids.drain(..).filter(|id| position.is_new(id)).collect();
-            let is_new = !ids.is_empty();
-            let left = self.close(ids).await?;
-            let refused = page.refused.len();
-            // Without a key the page begins with those that were refused before.
-            self.refused = if page.next.is_some() { self.refused + refused } else { refused };
-            if !position.advance(&page, left, is_new) {
+            self.refused += page.refused.len();
+            self.ask(&page.ids).await?;
+            let is_last = i64::try_from(page.rows).is_ok_and(|rows| rows < SWEEP_SIZE);
+            let is_further = page.next != key;
+            key = page.next;
+            if is_last || !is_further {
                 break;
             }
         }
         Ok(())
-    }
-
-    /// Those that it could not close.
-    async fn close(&mut self, ids: Vec<OrderId>) -> Result<Vec<OrderId>, StoreError> {
-        let Some(outcomes) = self.ask(&ids).await? else { return Ok(ids) };
-        let looked_at = ids.into_iter().zip(&outcomes);
-        Ok(looked_at.filter(|(_, outcome)| !is_closed(outcome)).map(|(id, _)| id).collect())
     }
 
     /// What became of each; `None` where the page was given up, and the next one may do.
@@ -158,7 +147,8 @@ impl<'a> Sweep<'a> {
             let timeouts = self.worker.timeouts_of(effect);
             telemetry::batch_closed(&timeouts, path, &outcomes, began.elapsed());
         }
-        let closed = outcomes.iter().filter(|outcome| is_closed(outcome)).count();
+        let is_closed = |outcome: &&Outcome| matches!(outcome, Outcome::Closed { .. });
+        let closed = outcomes.iter().filter(is_closed).count();
         if closed > 0 {
             self.swept += closed;
             self.states.add(outcomes.iter().filter_map(Outcome::final_state));
@@ -178,53 +168,5 @@ impl<'a> Sweep<'a> {
         if let Some(example) = &self.example {
             telemetry::sweep_refused(name, overdue_file, self.refused, example);
         }
-    }
-}
-
-fn is_closed(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Closed { .. })
-}
-
-/// Where a sweep is.
-struct Position {
-    key: OverdueKey,
-    /// Where `overdue_sql` takes no key: what stays the oldest, because it could not be closed.
-    passed: HashSet<OrderId>,
-    refused: usize,
-}
-
-impl Default for Position {
-    fn default() -> Self {
-        Self { key: OverdueKey::first(), passed: HashSet::new(), refused: 0 }
-    }
-}
-
-impl Position {
-    fn limit(&self) -> i64 {
-        let passed_over = i64::try_from(self.passed.len() + self.refused).unwrap_or(0);
-        SWEEP_SIZE.saturating_add(passed_over)
-    }
-
-    fn is_new(&self, id: &OrderId) -> bool {
-        !self.passed.contains(id)
-    }
-
-    /// Whether there can be more. `left` of the page could not be closed; `is_new` where an order was asked for.
-    fn advance(&mut self, page: &OverduePage, left: Vec<OrderId>, is_new: bool) -> bool {
-        let limit = self.limit();
-        if i64::try_from(page.rows).is_ok_and(|rows| rows < limit) {
-            return false;
-        }
-        if let Some(next) = &page.next {
-            let is_further = *next != self.key;
-            self.key = next.clone();
-            return is_further;
-        }
-        if !is_new && self.refused == page.refused.len() {
-            return false;
-        }
-        self.passed.extend(left);
-        self.refused = page.refused.len();
-        self.passed.len() + self.refused <= PASSED_OVER
     }
 }

@@ -186,24 +186,19 @@ async fn old_orders_that_cannot_be_closed_hide_nothing() {
     assert_eq!(counts.parked, 0);
 }
 
-/// Without `overdue_sql`, and where it gives no pages, each is closed by its message.
+/// Each is closed by its message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_effect_that_gives_no_pages_closes_by_messages() {
-    for overdue_sql in
-        [None, Some("SELECT id AS order_id FROM orders WHERE $1::bigint > $2::bigint".to_owned())]
-    {
-        let world = World::new().await;
-        let effect = Effect { overdue_sql, ..Effect::close() };
-        let orders = world.orders("o", 2_000, 0).await;
-        let wire = world.wire().await;
-        wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
-        let worker =
-            world.worker_of(effect, WorkerSettings { batch_age: millis("1s"), ..settings() });
-        world.until_closed(2_000).await;
-        let counts = until_settled(&world, &worker, 2_000).await;
-        assert_eq!((counts.closed, counts.ahead), (2_000, 0));
-        world.assert_invariants().await;
-    }
+async fn an_effect_without_overdue_sql_closes_by_messages() {
+    let world = World::new().await;
+    let effect = Effect { overdue_sql: None, ..Effect::close() };
+    let orders = world.orders("o", 2_000, 0).await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    let worker = world.worker_of(effect, WorkerSettings { batch_age: millis("1s"), ..settings() });
+    world.until_closed(2_000).await;
+    let counts = until_settled(&world, &worker, 2_000).await;
+    assert_eq!((counts.closed, counts.ahead), (2_000, 0));
+    world.assert_invariants().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

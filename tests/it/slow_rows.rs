@@ -127,8 +127,8 @@ async fn a_batch_that_somebody_cancels_is_closed_in_parts_and_burns_no_retry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_ends_with_the_worker_in_the_middle_of_a_statement() {
     let world = World::new().await;
-    let slow = "SELECT id AS order_id FROM orders, pg_sleep(60)
-                WHERE due_at <= now() - $2::bigint * interval '1 ms' LIMIT $1";
+    let slow = "SELECT id AS order_id, due_at FROM orders, pg_sleep(60)
+                WHERE due_at <= now() - $2::bigint * interval '1 ms' AND (due_at, id) > ($3, $4) LIMIT $1";
     let effect = Effect { overdue_sql: Some(slow.to_owned()), ..Effect::close() };
     world.orders("o", 1, -10_000).await;
     let worker = world.worker_of(effect, sweeping());

@@ -96,8 +96,8 @@ async fn a_look_for_new_queues_is_one_request_for_names() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
     const COUNTED: &str = "WITH asked AS (INSERT INTO sweeps DEFAULT VALUES)
-         SELECT id AS order_id FROM orders
-         WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms'
+         SELECT id AS order_id, due_at FROM orders
+         WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms' AND (due_at, id) > ($3, $4)
          ORDER BY due_at, id LIMIT $1";
     let world = World::of(TWO_TIMEOUTS).await;
     world.sql("CREATE TABLE sweeps (at timestamptz DEFAULT now())").await;
