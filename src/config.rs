@@ -11,6 +11,5 @@ pub(crate) use alert::AlertSettings;
 pub(crate) use layers::SettingsError;
 pub use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, Listen, LogFormat, LogSettings};
-pub use settings::{
-    EventsSettings, PublishScheduled, ScheduleSettings, Settings, WorkerSettings, schema,
-};
+pub use settings::{EventsSettings, Settings, WorkerSettings, schema};
+pub(crate) use settings::{PublishScheduled, ScheduleSettings};

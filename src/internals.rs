@@ -44,10 +44,7 @@ pub mod cli {
     pub use crate::cli::{command, exit::exit_codes};
 }
 pub mod config {
-    pub use crate::config::{
-        EventsSettings, PublishScheduled, ScheduleSettings, SecretUrl, Settings, WorkerSettings,
-        schema,
-    };
+    pub use crate::config::{EventsSettings, SecretUrl, Settings, WorkerSettings, schema};
 }
 pub mod diagnostic {
     pub use crate::diagnostic::{
@@ -117,8 +114,8 @@ pub mod graph {
 }
 pub mod ladder {
     pub use crate::ladder::{
-        Ends, Ladder, Place, Summary,
-        path::{DelayError, Hop, KeyError, Path, Rounding},
+        Ends, Ladder, Place,
+        path::{DelayError, Path, Rounding},
         spec::{LadderSpec, MAX_MS, MAX_QUEUES, SpecError},
     };
 }
@@ -134,7 +131,7 @@ pub mod order {
 }
 pub mod parking {
     pub use crate::parking::{
-        Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state, state_word,
+        Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state,
     };
 }
 pub mod permissions {
@@ -153,8 +150,8 @@ pub mod permissions {
 }
 pub mod plan {
     pub use crate::plan::{
-        Change, Contents, Difference, Draining, Drains, Needed, Note, Plan, Reason, Refusal,
-        Replaced, RetiredExchange, Step,
+        Change, Contents, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Replaced,
+        Step,
         counts::{CountReport, CountReports, StatisticsInterval},
         diff::diff,
         drain_wait::{DrainWait, GaveUp, Next},
@@ -212,9 +209,7 @@ pub mod topology {
         pub use crate::topology::file::{QueueType, RoutingType, schema};
     }
     pub mod level {
-        pub use crate::topology::level::{
-            DEFAULT_LEAD, Interval, Lead, Level, LevelError, MAX_TTL_MS, Ttl, best_level,
-        };
+        pub use crate::topology::level::{Interval, Lead, Level, MAX_TTL_MS, Ttl, best_level};
     }
     pub mod level_routes {
         pub use crate::topology::level_routes::LevelRoutes;
@@ -223,10 +218,10 @@ pub mod topology {
         pub use crate::topology::report::{Report, render};
     }
     pub mod route {
-        pub use crate::topology::route::{Delay, PublishedError, Route, RouteError};
+        pub use crate::topology::route::{Delay, Route, RouteError};
     }
     pub mod stages {
-        pub use crate::topology::stages::{Stage, Stages};
+        pub use crate::topology::stages::Stage;
     }
     pub mod strategy {
         pub use crate::topology::strategy::{BeforeTimeout, Entry, Strategy};
@@ -247,12 +242,11 @@ pub mod verify {
 }
 pub mod wire {
     pub use crate::wire::{
-        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Received, Unreadable,
-        x_delay::x_delay,
+        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Received, Unreadable, x_delay::x_delay,
     };
 }
 pub mod worker {
-    pub use crate::worker::{Counters, Counts, Worker, run};
+    pub use crate::worker::{Counts, Worker, run};
     pub mod batch {
         pub use crate::decisions::batch::{Batch, BatchLimits};
     }
@@ -274,7 +268,7 @@ pub mod worker {
         };
     }
     pub mod kept_bytes {
-        pub use crate::worker::kept_bytes::{BOUND, KeptBytes, Part};
+        pub use crate::worker::kept_bytes::{BOUND, KeptBytes};
     }
     pub mod quarantine {
         pub use crate::decisions::quarantine::{Quarantine, Step};
@@ -286,7 +280,7 @@ pub mod worker {
         pub use crate::decisions::readiness::{Progress, Suspect};
     }
     pub mod readiness {
-        pub use crate::decisions::readiness::{Answer, ReadyCondition, Session, WorkerState};
+        pub use crate::decisions::readiness::{Answer, Session, WorkerState};
     }
     pub mod timer_queue {
         pub use crate::decisions::timer_queue::TimerQueue;

@@ -5,5 +5,6 @@ mod fate;
 mod message;
 
 pub use cause::{Cause, Reasons};
-pub use fate::{Fate, Stays, Totals, fate, state, state_word};
+pub(crate) use fate::state_word;
+pub use fate::{Fate, Stays, Totals, fate, state};
 pub use message::{Filter, ParkedMessage};

@@ -21,10 +21,10 @@ use std::{collections::BTreeSet, fmt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::draining::count_of;
+pub(crate) use self::draining::{Needed, RetiredExchange, count_of};
 use self::generation::number_of;
 pub use self::{
-    draining::{Draining, Drains, Needed, RetiredExchange},
+    draining::{Draining, Drains},
     refusal::{Note, Refusal},
     step::{Change, Contents, Difference, Reason, Replaced, Step},
 };

@@ -15,4 +15,5 @@ pub use message::Message;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
 pub(crate) use parked::{Death, Parked};
 
-pub use received::{Properties, Received};
+pub(crate) use received::Properties;
+pub use received::Received;

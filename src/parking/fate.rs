@@ -159,7 +159,7 @@ pub fn state(now: Option<&Outcome>) -> String {
 
 /// The same as one word, for programs.
 #[must_use]
-pub const fn state_word(now: &Outcome) -> &'static str {
+pub(crate) const fn state_word(now: &Outcome) -> &'static str {
     match now {
         Outcome::Closed { .. } => "overdue",
         Outcome::AlreadyFinal => "final",

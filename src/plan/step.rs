@@ -332,12 +332,9 @@ impl Difference {
         desired: Option<&Argument>,
         observed: Option<&Argument>,
     ) -> Option<Self> {
-        let differ = || Self {
-            property: property.to_owned(),
-            desired: desired.cloned(),
-            observed: observed.cloned(),
-        };
-        (desired != observed).then(differ)
+        let property = property.to_owned();
+        let differs = Self { property, desired: desired.cloned(), observed: observed.cloned() };
+        (desired != observed).then_some(differs)
     }
 
     /// Every argument that differs: set to something else, missing, or there without being wanted.
@@ -353,43 +350,39 @@ impl Difference {
 
     /// Everything about two exchanges that differs, but for their names.
     pub(super) fn of_exchanges(desired: &Exchange, observed: &Exchange) -> Vec<Self> {
-        let properties = |exchange: &Exchange| {
+        let properties = |it: &Exchange| {
             [
-                ("type", Argument::Text(exchange.kind.clone())),
-                ("durable", Argument::Flag(exchange.durable)),
-                ("auto-delete", Argument::Flag(exchange.auto_delete)),
+                ("type", Argument::Text(it.kind.clone())),
+                ("durable", Argument::Flag(it.durable)),
+                ("auto-delete", Argument::Flag(it.auto_delete)),
             ]
         };
-        let mut found = Self::of_properties(properties(desired), properties(observed));
-        found.extend(Self::of_arguments(&desired.arguments, &observed.arguments));
-        found
+        let properties = Self::of_properties(properties(desired), properties(observed));
+        properties.chain(Self::of_arguments(&desired.arguments, &observed.arguments)).collect()
     }
 
     /// Everything about two queues that differs, but for their names.
     pub(super) fn of_queues(desired: &Queue, observed: &Queue) -> Vec<Self> {
-        let properties = |queue: &Queue| {
+        let properties = |it: &Queue| {
             [
-                ("type", Argument::Text(queue.kind.clone())),
-                ("durable", Argument::Flag(queue.durable)),
-                ("auto-delete", Argument::Flag(queue.auto_delete)),
-                ("exclusive", Argument::Flag(queue.exclusive)),
+                ("type", Argument::Text(it.kind.clone())),
+                ("durable", Argument::Flag(it.durable)),
+                ("auto-delete", Argument::Flag(it.auto_delete)),
+                ("exclusive", Argument::Flag(it.exclusive)),
             ]
         };
-        let mut found = Self::of_properties(properties(desired), properties(observed));
-        found.extend(Self::of_arguments(&desired.arguments, &observed.arguments));
-        found
+        let properties = Self::of_properties(properties(desired), properties(observed));
+        properties.chain(Self::of_arguments(&desired.arguments, &observed.arguments)).collect()
     }
 
     fn of_properties<const COUNT: usize>(
-        desired: [(&str, Argument); COUNT],
+        desired: [(&'static str, Argument); COUNT],
         observed: [(&str, Argument); COUNT],
-    ) -> Vec<Self> {
-        let pairs = desired.into_iter().zip(observed);
-        pairs
-            .filter_map(|((property, wanted), (_, has))| {
-                Self::between(property, Some(&wanted), Some(&has))
-            })
-            .collect()
+    ) -> impl Iterator<Item = Self> {
+        let pairs = desired.into_iter().zip(observed.map(|(_, has)| has));
+        pairs.filter_map(|((property, wanted), has)| {
+            Self::between(property, Some(&wanted), Some(&has))
+        })
     }
 }
 

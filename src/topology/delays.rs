@@ -83,7 +83,15 @@ impl Topology {
 
     /// Through the queue of a level.
     pub(super) fn through(&self, level: &Level, word: &str) -> Route {
-        through_level(self, level, word)
+        let holds = self.lead.lets_go(level).as_duration();
+        Route {
+            exchange: self.entry_exchange(),
+            routing_key: format!("{}.{word}", level.name()),
+            x_delay: None,
+            holds,
+            early: level.ttl().as_duration().saturating_sub(holds),
+            queues: vec![self.delay_queue(level)],
+        }
     }
 
     /// The exchanges that notices are published to.
@@ -124,7 +132,13 @@ impl Topology {
     /// The queues of its ladder, if it has one.
     #[must_use]
     pub(crate) fn ladder_queues(&self) -> Vec<String> {
-        self.strategy.ladder().map(queues_of).unwrap_or_default()
+        let of = |ladder: &Ladder| {
+            let places = ladder.places().iter();
+            let queues = places
+                .flat_map(|place| (1..=place.highest()).map(|digit| ladder.queue(*place, digit)));
+            queues.collect()
+        };
+        self.strategy.ladder().map(of).unwrap_or_default()
     }
 
     /// The delays that it has by name, in short: `14 levels, 1s to 30d`.
@@ -136,11 +150,8 @@ impl Topology {
                 format!("a ladder: {}", ladder.summary())
             }
             Strategy::Ladder(ladder) => {
-                format!(
-                    "{}, and a ladder: {}",
-                    levels_in_short(&self.levels, self.lead),
-                    ladder.summary()
-                )
+                let levels = levels_in_short(&self.levels, self.lead);
+                format!("{levels}, and a ladder: {}", ladder.summary())
             }
             Strategy::DelayedExchange => "any delay, by the plugin's exchange".to_owned(),
         }
@@ -227,7 +238,7 @@ fn enter_level(
         }
         Rounding::Up => shortest_not_below(topology, delay),
     };
-    Ok(through_level(topology, level?, word))
+    Ok(topology.through(level?, word))
 }
 
 fn shortest_not_below(topology: &Topology, delay: Duration) -> Result<&Level, RouteError> {
@@ -238,19 +249,6 @@ fn shortest_not_below(topology: &Topology, delay: Duration) -> Result<&Level, Ro
         let longest = levels.map(holds).max();
         longest.map_or(RouteError::NoDelay, |longest| RouteError::TooLong { delay, longest })
     })
-}
-
-/// Through the queue of a level.
-fn through_level(topology: &Topology, level: &Level, word: &str) -> Route {
-    let holds = topology.lead.lets_go(level).as_duration();
-    Route {
-        exchange: topology.entry_exchange(),
-        routing_key: format!("{}.{word}", level.name()),
-        x_delay: None,
-        holds,
-        early: level.ttl().as_duration().saturating_sub(holds),
-        queues: vec![topology.delay_queue(level)],
-    }
 }
 
 fn levels_entry(topology: &Topology) -> Entry {
@@ -344,14 +342,6 @@ fn ladder_entries(ladder: &Ladder) -> impl Iterator<Item = Entry> {
         exchange: ladder.exchange(*place),
         before: BeforeTimeout::Digits(index + 1),
     })
-}
-
-/// The queue of each digit.
-fn queues_of(ladder: &Ladder) -> Vec<String> {
-    let places = ladder.places().iter();
-    let queues =
-        places.flat_map(|place| (1..=place.highest()).map(|digit| ladder.queue(*place, digit)));
-    queues.collect()
 }
 
 // The exchange of the plugin keeps a message in memory of one node until its `x-delay` is over, and routes it then. So it has

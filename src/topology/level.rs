@@ -206,7 +206,7 @@ impl FromStr for Level {
 }
 
 /// Where the file does not say.
-pub const DEFAULT_LEAD: Duration = Duration::from_secs(2);
+pub(crate) const DEFAULT_LEAD: Duration = Duration::from_secs(2);
 /// The same of a way through a ladder, which is rounded down as well, by up to its smallest unit.
 const THROUGH_A_LADDER: Duration = Duration::from_millis(500);
 /// What is held is unacked and in the memory of the worker.

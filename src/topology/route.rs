@@ -200,15 +200,11 @@ impl Topology {
         })?;
         match delay {
             Delay::Usual => self.named(&rule.after, timeout, rounding),
-            Delay::Level(name) => match (self.level(name), &self.strategy) {
-                (Some(level), _) => self.named(level, timeout, rounding),
-                (None, Strategy::Levels) => Err(RouteError::Level {
-                    level: name.clone(),
-                    known: list(self.levels.iter().map(Level::name)),
-                }),
-                (None, _) => {
+            Delay::Level(name) => match (self.known_level(name), &self.strategy) {
+                (Err(_), Strategy::Ladder(_) | Strategy::DelayedExchange) => {
                     self.at_once(name.parse::<Level>()?.ttl().as_duration(), timeout, rounding)
                 }
+                (level, _) => self.named(level?, timeout, rounding),
             },
             Delay::Category(name) => {
                 let level = rule.after_by_category.get(name).ok_or_else(|| {
@@ -220,6 +216,13 @@ impl Topology {
             }
             Delay::Exactly(delay) => self.at_once(*delay, timeout, rounding),
         }
+    }
+
+    fn known_level(&self, name: &str) -> Result<&Level, RouteError> {
+        self.level(name).ok_or_else(|| RouteError::Level {
+            level: name.to_owned(),
+            known: list(self.levels.iter().map(Level::name)),
+        })
     }
 
     /// Through the level where it has a queue; otherwise the delay decides.
@@ -347,11 +350,7 @@ impl Topology {
         found.cloned().ok_or_else(|| match exchange {
             Some(exchange) => PublishedError::Exchange {
                 exchange: exchange.to_owned(),
-                known: entries
-                    .iter()
-                    .map(|entry| format!("`{}`", entry.exchange))
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                known: list(entries.iter().map(|entry| entry.exchange.as_str())),
             },
             None => self.form(key),
         })
@@ -378,11 +377,7 @@ impl Topology {
         if word.contains('.') || word.is_empty() {
             return Err(self.form(key));
         }
-        let known = || self.levels.iter().map(Level::to_string).collect::<Vec<_>>().join(", ");
-        let level = self
-            .level(level)
-            .ok_or_else(|| RouteError::Level { level: level.to_owned(), known: known() })?;
-        Ok(self.through(level, word))
+        Ok(self.through(self.known_level(level)?, word))
     }
 
     fn up_the_ladder(&self, exchange: &str, key: &str) -> Result<Route, PublishedError> {
@@ -398,10 +393,10 @@ impl Entry {
         match &self.before {
             BeforeTimeout::Levels(levels) => levels.iter().any(|level| level == first),
             BeforeTimeout::Digits(number) => {
-                let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-                let words: Vec<&str> = key.split('.').collect();
-                let (_, before) = words.split_last().unwrap_or((&"", &[]));
-                before.len() == *number && before.iter().all(|word| digits(word))
+                let mut before = key.rsplit('.').skip(1);
+                let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+                before.by_ref().take(*number).filter(|word| is_number(word)).count() == *number
+                    && before.next().is_none()
             }
             BeforeTimeout::Nothing => !key.contains('.'),
         }
