@@ -27,7 +27,7 @@ mod stream;
 mod tls_parameters;
 
 pub use address::BrokerAddress;
-pub use change::{ChangeError, ChangeEvent, TopologyChange};
+pub use change::{ChangeError, ChangeEvent, Goal, TopologyChange};
 pub use connect::{ConnectError, Link};
 pub(crate) use lock::LockLost;
 pub use lock::{LockError, TopologyLock};

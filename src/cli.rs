@@ -22,6 +22,7 @@ mod permissions;
 mod plan;
 mod publish;
 mod rebuild;
+mod remove;
 mod run;
 mod setup;
 mod status;
@@ -58,6 +59,7 @@ enum Command {
     Check(check::Check),
     Plan(plan::PlanArgs),
     Apply(apply::Apply),
+    Remove(remove::Remove),
     Verify(verify::Verify),
     Unblock(unblock::Unblock),
     Doctor(doctor::Doctor),
@@ -107,6 +109,7 @@ impl Cli {
             Command::Check(check) => check.run(&settings),
             Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,
+            Command::Remove(remove) => remove.run(&settings).await,
             Command::Verify(verify) => verify.run(&settings).await,
             Command::Unblock(unblock) => unblock.run(&settings).await,
             Command::Doctor(doctor) => doctor.run(&settings).await,

@@ -13,8 +13,8 @@ pub mod alerting {
 }
 pub mod broker {
     pub use crate::broker::{
-        BrokerAddress, ChangeError, ChangeEvent, Link, LockError, Management, ManagementError,
-        PublishError, Publisher, TopologyChange, TopologyLock,
+        BrokerAddress, ChangeError, ChangeEvent, Goal, Link, LockError, Management,
+        ManagementError, PublishError, Publisher, TopologyChange, TopologyLock,
     };
     pub mod apply {
         pub use crate::broker::apply::{ApplyError, StepError, StepResult, plan};
@@ -156,6 +156,7 @@ pub mod plan {
         diff::diff,
         drain_wait::{DrainWait, GaveUp, Next},
         generation::{name_of, number_of},
+        removal::removal,
         retired_exchange::is_needed,
         saved::{BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION, schema},
         snapshot::{AppliedPolicy, Clock, QueueStats, Snapshot},

@@ -8,6 +8,7 @@ pub(crate) mod generation;
 mod ladder_lines;
 pub(crate) mod own_queues;
 mod refusal;
+pub(crate) mod removal;
 pub(crate) mod retired_exchange;
 mod retired_queue;
 pub(crate) mod saved;
@@ -81,7 +82,7 @@ impl Plan {
         });
         let refused = self.refusals.iter().filter_map(|refusal| match refusal {
             Refusal::Occupied { queue, .. } => Some(queue),
-            Refusal::Exchange { .. } | Refusal::Kept { .. } => None,
+            _ => None,
         });
         steps.chain(draining).chain(refused).chain(consumed).cloned().collect()
     }

@@ -21,6 +21,7 @@ pub(crate) mod outbox;
 pub(crate) mod overdue;
 pub(crate) mod refused_events;
 mod rehearsal;
+pub(crate) mod remove;
 mod row;
 pub(crate) mod run_statement;
 pub(crate) mod schedule;

@@ -16,6 +16,7 @@ use crate::{
         Change, Contents, Plan, Reason, Step,
         diff::diff,
         own_queues::{Kind, kind},
+        removal,
         retired_exchange::is_needed,
         snapshot::{Clock, Snapshot},
         step_order::KeptQueues,
@@ -82,6 +83,33 @@ pub async fn plan(
     Ok((diff(topology, &observed, discard), observed))
 }
 
+/// What there is of `topology`, and what it takes to remove it, with what waits if `discard` is set; changes nothing.
+///
+/// # Errors
+/// The broker cannot be read.
+pub(super) async fn plan_removal(
+    management: &Management,
+    topology: &Topology,
+    discard: bool,
+) -> Result<(Plan, Snapshot), ManagementError> {
+    let mut observed = management.observe().await?;
+    let queues = removal::queues(topology, &observed.objects).map(|queue| queue.name.clone());
+    let queues: BTreeSet<String> = queues.collect();
+    // Those of the statistics are late, also after a worker has stopped.
+    if let Ok(link) = management.link(COUNTING).await {
+        for queue in &queues {
+            match passive::consumers(&link, queue).await {
+                Ok(Some(0)) => drop(observed.consumed.remove(queue)),
+                Ok(Some(_)) => drop(observed.consumed.insert(queue.clone())),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        link.close().await;
+    }
+    count(management, queues, &mut observed).await;
+    Ok((removal::removal(topology, &observed, discard), observed))
+}
+
 /// The queues of every level, current or retired.
 fn levels(topology: &Topology, observed: &Snapshot) -> Vec<String> {
     let objects = &observed.objects;
@@ -117,12 +145,13 @@ pub(super) async fn carry_out(
     }
     let deletion = Deletion::new(management, plan);
     let (began, kept) = (Instant::now(), KeptQueues::default());
-    let mut steps = Steps { management, topology, lock, began, deletion, kept };
+    let mut steps = Steps { management, topology, lock, began, deletion, kept, all_done: true };
     for (done, step) in plan.steps.iter().enumerate() {
         let result = steps.carry_out(step).await.map_err(|source| match done {
             0 => ApplyError::First(source),
             _ => ApplyError::Partly { done, all: plan.steps.len(), source: Box::new(source) },
         })?;
+        steps.all_done &= result == StepResult::Done;
         on_step(step, result);
     }
     steps.deletion.end().await;
@@ -136,6 +165,7 @@ struct Steps<'a> {
     began: Instant,
     deletion: Deletion<'a>,
     kept: KeptQueues,
+    all_done: bool,
 }
 
 impl Steps<'_> {
@@ -151,6 +181,12 @@ impl Steps<'_> {
                     self.kept.keep(self.topology, queue);
                 }
                 return Ok(result);
+            }
+            // Without it nothing says whose the rest is.
+            Change::DeleteExchange { exchange }
+                if !self.all_done && *exchange == self.topology.mark_exchange() =>
+            {
+                return Ok(StepResult::Needed);
             }
             // What leads to it may have been kept, and publishers of another version use it until it is gone.
             Change::DeleteExchange { exchange }
@@ -206,7 +242,7 @@ impl Steps<'_> {
         if let Some(mark) = mark {
             self.management.apply(&Change::Bind(mark)).await?;
         }
-        if matches!(change, Change::Unbind(_)) {
+        if matches!(change, Change::Unbind(_) | Change::DeleteExchange { .. }) {
             self.deletion.unbound();
         }
         Ok(StepResult::Done)

@@ -12,14 +12,29 @@ use crate::{
     topology::Topology,
 };
 
-/// A broker that is to have a topology.
+/// What is to become of a topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The broker has it.
+    Applied {
+        /// Queues of removed timeouts that may be deleted with their messages.
+        discard: BTreeSet<String>,
+    },
+    /// The broker has nothing of it.
+    Removed {
+        /// Whether messages that wait may be lost.
+        discard: bool,
+    },
+}
+
+/// A broker that is to have a topology, or is to have it no more.
 pub struct TopologyChange<'a> {
     /// The virtual host, and how old its counts are.
     pub management: &'a Management,
-    /// What it is to have.
+    /// The topology.
     pub topology: &'a Topology,
-    /// Queues of removed timeouts that may be deleted with their messages.
-    pub discard: BTreeSet<String>,
+    /// What is to become of it.
+    pub goal: Goal,
 }
 
 /// What happens on the way.
@@ -49,15 +64,20 @@ impl<'a> TopologyChange<'a> {
     /// Brings `topology` to the virtual host of `management`, and discards nothing.
     #[must_use]
     pub fn new(management: &'a Management, topology: &'a Topology) -> Self {
-        Self { management, topology, discard: BTreeSet::new() }
+        Self { management, topology, goal: Goal::Applied { discard: BTreeSet::new() } }
     }
 
-    /// What there is, and what it takes to get to the topology; changes nothing and needs no lock.
+    /// What there is, and what it takes to get to the goal; changes nothing and needs no lock.
     ///
     /// # Errors
     /// The broker cannot be read.
     pub async fn plan(&self) -> Result<(Plan, Snapshot), ManagementError> {
-        apply::plan(self.management, self.topology, &self.discard).await
+        match &self.goal {
+            Goal::Applied { discard } => apply::plan(self.management, self.topology, discard).await,
+            Goal::Removed { discard } => {
+                apply::plan_removal(self.management, self.topology, *discard).await
+            }
+        }
     }
 
     /// Makes the change as it is planned: [`make`](Self::make) without a decision and without a report.
@@ -65,7 +85,7 @@ impl<'a> TopologyChange<'a> {
     /// # Errors
     /// See [`ChangeError`].
     pub async fn apply(&self) -> Result<Plan, ChangeError> {
-        self.make(|plan, _| Ok(plan), |_| {}).await
+        self.make(Ok, |_| {}).await
     }
 
     /// Takes the lock, plans from what is there then, and carries out what `decide` makes of the plan. Returns that.
@@ -76,7 +96,7 @@ impl<'a> TopologyChange<'a> {
     /// What `decide` says, or a [`ChangeError`]. Stopped after any step, the broker has a topology that works.
     pub async fn make<E: From<ChangeError>>(
         &self,
-        decide: impl FnOnce(Plan, &Snapshot) -> Result<Plan, E>,
+        decide: impl FnOnce(Plan) -> Result<Plan, E>,
         mut on_event: impl FnMut(ChangeEvent<'_>),
     ) -> Result<Plan, E> {
         let waits = || on_event(ChangeEvent::WaitsForLock);
@@ -91,11 +111,11 @@ impl<'a> TopologyChange<'a> {
     async fn make_locked<E: From<ChangeError>>(
         &self,
         lock: &TopologyLock,
-        decide: impl FnOnce(Plan, &Snapshot) -> Result<Plan, E>,
+        decide: impl FnOnce(Plan) -> Result<Plan, E>,
         mut on_event: impl FnMut(ChangeEvent<'_>),
     ) -> Result<Plan, E> {
-        let (plan, observed) = self.plan().await.map_err(ChangeError::from)?;
-        let plan = decide(plan, &observed)?;
+        let (plan, _) = self.plan().await.map_err(ChangeError::from)?;
+        let plan = decide(plan)?;
         let on_step = |step: &Step, result| on_event(ChangeEvent::Step(step, result));
         let carried = apply::carry_out(self.management, self.topology, lock, &plan, on_step).await;
         carried.map_err(ChangeError::from)?;

@@ -18,13 +18,12 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{ChangeEvent, TopologyChange, apply::StepResult},
+    broker::{ChangeEvent, Goal, TopologyChange, apply::StepResult},
     config::Settings,
     plan::{
         Draining, Plan,
         drain_wait::{DrainWait, Next, Progress},
         saved::{BrokerIdentity, PlanFileError, SavedPlan},
-        snapshot::Snapshot,
     },
     text::one_line,
     topology::{Topology, level::Ttl},
@@ -64,12 +63,12 @@ struct Saved {
 
 /// What was done.
 #[derive(Default, Serialize)]
-struct Applied {
+pub(super) struct Applied {
     version: u32,
     /// Steps that were carried out.
-    applied: usize,
+    pub(super) applied: usize,
     /// Steps that were left for a later apply, and why.
-    left: Vec<String>,
+    pub(super) left: Vec<String>,
     /// Retired queues that are not empty yet.
     draining: Vec<Draining>,
 }
@@ -77,8 +76,8 @@ struct Applied {
 impl Apply {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
-        let discard = self.discard.names();
-        let change = TopologyChange { management: &management, topology: &topology, discard };
+        let goal = Goal::Applied { discard: self.discard.names() };
+        let change = TopologyChange { management: &management, topology: &topology, goal };
         let (plan, _) = change.plan().await?;
         let identity = management.identity().await?;
         let heading = identity.heading(&topology);
@@ -110,7 +109,7 @@ impl Apply {
         let TopologyChange { management, topology, .. } = *change;
         if !plan.steps.is_empty() {
             let shown = plan;
-            let decide = |plan, _: &Snapshot| {
+            let decide = |plan| {
                 let plan = chosen(saved, plan, topology)?;
                 if plan.changes().ne(shown.changes()) {
                     let text =
@@ -160,21 +159,11 @@ impl Apply {
     async fn make(
         &self,
         change: &TopologyChange<'_>,
-        decide: impl FnOnce(Plan, &Snapshot) -> Result<Plan, Failure>,
+        decide: impl FnOnce(Plan) -> Result<Plan, Failure>,
         applied: &mut Applied,
     ) -> Result<(), Failure> {
         let before = applied.applied;
-        applied.left.clear();
-        let on_event = |event: ChangeEvent<'_>| match event {
-            ChangeEvent::WaitsForLock => {
-                report("another overdue is changing this topology: waiting until it is done");
-            }
-            ChangeEvent::Step(step, result) => match why_left(result) {
-                None => applied.applied += 1,
-                Some(why) => applied.left.push(format!("{why}: {}", step.change)),
-            },
-        };
-        change.make(decide, on_event).await?;
+        make(change, decide, applied).await?;
         // Afterwards: what cannot be written must not stop it half-way.
         let done = applied.applied - before;
         let steps = done + applied.left.len();
@@ -215,7 +204,7 @@ impl Apply {
                 }
                 Next::CarryOut => {
                     let left = within.map(|within| within.saturating_sub(began.elapsed()));
-                    let made = self.make(change, |plan, _| Ok(plan), applied);
+                    let made = self.make(change, Ok, applied);
                     bar.aside(at_most(left, made)).await?;
                     // What could not be done is not tried again at once.
                     if done.replace(plan.clone()).as_ref() == Some(&plan) {
@@ -230,6 +219,25 @@ impl Apply {
             }
         }
     }
+}
+
+/// Makes the change, and notes what was carried out and what is left.
+pub(super) async fn make(
+    change: &TopologyChange<'_>,
+    decide: impl FnOnce(Plan) -> Result<Plan, Failure>,
+    applied: &mut Applied,
+) -> Result<(), Failure> {
+    applied.left.clear();
+    let on_event = |event: ChangeEvent<'_>| match event {
+        ChangeEvent::WaitsForLock => {
+            report("another overdue is changing this topology: waiting until it is done");
+        }
+        ChangeEvent::Step(step, result) => match why_left(result) {
+            None => applied.applied += 1,
+            Some(why) => applied.left.push(format!("{why}: {}", step.change)),
+        },
+    };
+    change.make(decide, on_event).await.map(drop)
 }
 
 /// Stopped after any step, a change leaves a topology that works.

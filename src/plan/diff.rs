@@ -107,7 +107,7 @@ fn is_there(objects: &Objects, binding: &Binding) -> bool {
     }
 }
 /// A queue that looks like one of ours and is not; one that another topology has marked is that one's business.
-fn unmarked(topology: &Topology, objects: &Objects, queue: &Queue) -> Option<Note> {
+pub(super) fn unmarked(topology: &Topology, objects: &Objects, queue: &Queue) -> Option<Note> {
     if objects.owner_of(&queue.name).is_some() {
         return None;
     }

@@ -5,7 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{draining::count_of, step::Difference};
+use super::{
+    draining::{RetiredExchange, count_of},
+    step::Difference,
+};
 use crate::text::{counted, one_line, option};
 
 /// Why a plan is not carried out.
@@ -35,6 +38,31 @@ pub enum Refusal {
         /// The queue.
         queue: String,
     },
+    /// The topology is to be removed, and messages wait in one of its queues.
+    #[serde(rename = "messages_wait")]
+    Waiting {
+        /// The queue.
+        queue: String,
+        /// Messages in it; `null` where the broker has not counted them.
+        messages: Option<u64>,
+    },
+    /// The topology is to be removed, and one of its queues has consumers.
+    #[serde(rename = "queue_is_consumed")]
+    Consumed {
+        /// The queue.
+        queue: String,
+    },
+    /// The topology is to be removed, and messages come from elsewhere to one of its queues.
+    #[serde(rename = "queue_is_fed")]
+    Fed {
+        /// The queue.
+        queue: String,
+        /// An exchange of somebody else that it is bound to.
+        exchange: String,
+    },
+    /// The topology is to be removed, and somebody else's messages go to one of its exchanges.
+    #[serde(rename = "exchange_is_needed")]
+    Needed(RetiredExchange),
 }
 
 /// Something on the broker that a person should know of; the plan does nothing about it.
@@ -94,6 +122,23 @@ impl fmt::Display for Refusal {
                 count_of(*messages),
                 option("--discard", queue)
             ),
+            Self::Waiting { queue, messages } => {
+                write!(f, "! queue     {} holds {}", one_line(queue), count_of(*messages))
+            }
+            Self::Consumed { queue } => write!(
+                f,
+                "! queue     {} is consumed: stop the workers, which would make all of it again, or whoever else it is",
+                one_line(queue)
+            ),
+            Self::Fed { queue, exchange } => write!(
+                f,
+                "! queue     {} is bound to exchange {}, which is not of this topology: unbind it",
+                one_line(queue),
+                one_line(exchange)
+            ),
+            Self::Needed(RetiredExchange { exchange, needed }) => {
+                write!(f, "! exchange  {}  {needed}", one_line(exchange))
+            }
         }
     }
 }

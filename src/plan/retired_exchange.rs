@@ -28,9 +28,19 @@ pub(super) fn retire(
     resolved: &Resolved,
     plan: &mut Plan,
 ) {
-    let objects = &observed.objects;
-    let mut left: Vec<&Exchange> = retired(topology, objects, resolved).collect();
-    let mut gone: Vec<&str> = Vec::new();
+    let left = retired(topology, &observed.objects, resolved).collect();
+    delete(observed, left, Vec::new(), &Reason::StrategyChanged, plan);
+}
+
+/// Deletes those of `left` that nothing leads to any more once `gone` and the queues that are planned are, and says what the
+/// others are needed for.
+pub(super) fn delete<'a>(
+    observed: &'a Snapshot,
+    mut left: Vec<&'a Exchange>,
+    mut gone: Vec<&'a str>,
+    reason: &Reason,
+    plan: &mut Plan,
+) {
     loop {
         let needed = |exchange: &Exchange| needed(observed, plan, exchange, &gone);
         let (stay, go): (Vec<&Exchange>, Vec<&Exchange>) =
@@ -45,7 +55,7 @@ pub(super) fn retire(
         }
         for exchange in &go {
             let change = Change::DeleteExchange { exchange: exchange.name.clone() };
-            plan.step(change, Reason::StrategyChanged);
+            plan.step(change, reason.clone());
         }
         gone.extend(go.iter().map(|exchange| exchange.name.as_str()));
         left = stay;
@@ -53,7 +63,12 @@ pub(super) fn retire(
 }
 
 /// Why an exchange cannot go yet, with the changes that are planned already.
-fn needed(observed: &Snapshot, plan: &Plan, exchange: &Exchange, gone: &[&str]) -> Option<Needed> {
+pub(super) fn needed(
+    observed: &Snapshot,
+    plan: &Plan,
+    exchange: &Exchange,
+    gone: &[&str],
+) -> Option<Needed> {
     let name = exchange.name.as_str();
     if exchange.kind == DELAYED_EXCHANGE_TYPE {
         let messages = observed.delayed.get(name).copied();

@@ -144,6 +144,8 @@ pub enum Reason {
     RetiredAndEmpty,
     /// The queue is deleted with its messages, because it was named with `--discard`.
     Discarded,
+    /// The whole topology is removed.
+    TopologyRemoved,
 }
 
 impl Reason {
@@ -185,7 +187,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.change)?;
         match &self.reason {
-            Reason::Missing | Reason::Adopted => Ok(()),
+            Reason::Missing | Reason::Adopted | Reason::TopologyRemoved => Ok(()),
             Reason::Replaces(Replaced { differences, .. }) => {
                 write!(f, "\n        {}:", self.reason)?;
                 differences.iter().try_for_each(|differs| write!(f, "\n          {differs}"))
@@ -246,6 +248,7 @@ impl fmt::Display for Reason {
             }
             Self::RetiredAndEmpty => f.write_str("retired and empty"),
             Self::Discarded => f.write_str("named with --discard"),
+            Self::TopologyRemoved => f.write_str("the topology is removed"),
         }
     }
 }

@@ -74,20 +74,26 @@ fn in_schema(schema: &str, script: &str) -> String {
 /// A schema's name cannot be one.
 pub(crate) fn created(search_path: &str, reference_tables: bool) -> Result<String, StoreError> {
     let (ours, orders) = schemas(search_path)?;
-    let tables = |scripts: &[&str]| {
-        let lines = scripts.iter().flat_map(|script| script.lines());
-        let names = lines.filter_map(|it| it.strip_prefix("CREATE TABLE IF NOT EXISTS "));
-        names.map(|name| name.trim_end_matches(" (")).collect::<Vec<_>>().join(", ")
-    };
-    let own = format!("in schema {ours}: the tables {}, and schedule()", tables(&[OURS, SCHEDULE]));
+    let own = format!("in schema {ours}: the tables {}, and schedule()", own_tables().join(", "));
     if !reference_tables {
         return Ok(own);
     }
-    Ok(format!("{own}\nin schema {orders}: the tables {}", tables(&[REFERENCE])))
+    Ok(format!("{own}\nin schema {orders}: the tables {}", tables(&[REFERENCE]).join(", ")))
+}
+
+/// The tables of ours that [`Store::init`] creates.
+pub(super) fn own_tables() -> Vec<&'static str> {
+    tables(&[OURS, SCHEDULE])
+}
+
+fn tables(scripts: &[&'static str]) -> Vec<&'static str> {
+    let lines = scripts.iter().flat_map(|script| script.lines());
+    let names = lines.filter_map(|it| it.strip_prefix("CREATE TABLE IF NOT EXISTS "));
+    names.map(|name| name.trim_end_matches(" (")).collect()
 }
 
 /// The first schema of a search path, which is for our tables, and the last, which is for the order tables.
-fn schemas(search_path: &str) -> Result<(&str, &str), StoreError> {
+pub(super) fn schemas(search_path: &str) -> Result<(&str, &str), StoreError> {
     let schemas = || search_path.split(',').map(str::trim);
     schemas().try_for_each(check_name)?;
     Ok((schemas().next().unwrap_or_default(), schemas().next_back().unwrap_or_default()))

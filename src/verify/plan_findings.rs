@@ -235,8 +235,6 @@ impl Shape<'_> {
             Refusal::Exchange { exchange: name, differences } => {
                 Some(self.changed_exchange(name, differences))
             }
-            // Of the command line, not of the broker.
-            Refusal::Kept { .. } => None,
             Refusal::Occupied { queue, messages } => {
                 let message =
                     format!("it is no longer in the topology and holds {}", count_of(*messages));
@@ -248,6 +246,8 @@ impl Shape<'_> {
                     Diagnostic::new("occupied-queue", Severity::Warning, on(queue), message);
                 Some(found.because("no worker with this topology takes them").fix(Fix::Text(fix)))
             }
+            // Of the command line, not of the broker.
+            _ => None,
         }
     }
 

@@ -89,7 +89,7 @@ impl World {
             ends.push((step.change.clone(), result));
         };
         let change = TopologyChange::new(management, &self.topology);
-        change.make::<ChangeError>(|_, _| Ok(plan.clone()), on_event).await.unwrap();
+        change.make::<ChangeError>(|_| Ok(plan.clone()), on_event).await.unwrap();
         ends.split_off(2)
     }
 }

@@ -72,7 +72,7 @@ impl Cut {
         // Behind the plan's back, so that it deletes what is not empty, if nobody looks again.
         self.publish("after the plan").await;
         plan.steps.truncate(self.steps);
-        change.make::<ChangeError>(|_, _| Ok(plan), |_| {}).await.unwrap();
+        change.make::<ChangeError>(|_| Ok(plan), |_| {}).await.unwrap();
         self.publish("after the cut").await;
     }
 

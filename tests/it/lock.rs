@@ -8,7 +8,7 @@ use std::{
 
 use overdue::internals::{
     broker::{
-        BrokerAddress, ChangeError, ChangeEvent, LockError, Management, TopologyChange,
+        BrokerAddress, ChangeError, ChangeEvent, Goal, LockError, Management, TopologyChange,
         TopologyLock,
         apply::{ApplyError, StepError},
         lock,
@@ -107,7 +107,7 @@ async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
         }
     };
     let change = TopologyChange::new(&management, &world.topology);
-    let stopped = change.make::<ChangeError>(|plan, _| Ok(plan), on_event).await.unwrap_err();
+    let stopped = change.make::<ChangeError>(Ok, on_event).await.unwrap_err();
     let ChangeError::Apply(ApplyError::Partly { done: 3, source, .. }) = &stopped else {
         panic!("{stopped:?}")
     };
@@ -124,7 +124,7 @@ async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
 async fn a_lock_that_is_lost_before_the_first_step_changes_nothing() {
     let world = World::empty().await;
     let (management, all) = (world.management(), world.left().await);
-    let decide = |plan, _: &_| {
+    let decide = |plan: Plan| {
         block_in_place(|| Handle::current().block_on(world.close_lock()));
         Ok(plan)
     };
@@ -183,13 +183,16 @@ async fn the_lock_is_free_after_each_way_to_fail() {
     let management = world.management();
     let change = TopologyChange::new(&management, &world.topology);
 
-    let refused = change.make(|_, _| Err(Decided::No), |_| panic!("no step")).await.unwrap_err();
+    let refused = change.make(|_| Err(Decided::No), |_| panic!("no step")).await.unwrap_err();
     assert!(matches!(refused, Decided::No));
     world.assert_lock_is_free("a decision not to").await;
 
     let kept = BTreeSet::from(["orders.apply.lock".to_owned()]);
-    let discarding =
-        TopologyChange { management: &management, topology: &world.topology, discard: kept };
+    let discarding = TopologyChange {
+        management: &management,
+        topology: &world.topology,
+        goal: Goal::Applied { discard: kept },
+    };
     let refused = discarding.apply().await.unwrap_err();
     assert!(matches!(refused, ChangeError::Apply(ApplyError::Refused(_))), "{refused:?}");
     world.assert_lock_is_free("a refused plan").await;
@@ -207,7 +210,7 @@ async fn the_lock_is_free_after_each_way_to_fail() {
     let topology = world.topology.clone();
     let panics = tokio::spawn(async move {
         let change = TopologyChange::new(&management, &topology);
-        change.make::<ChangeError>(|plan, _| Ok(plan), |_| panic!("as intended")).await
+        change.make::<ChangeError>(Ok, |_| panic!("as intended")).await
     });
     assert!(panics.await.unwrap_err().is_panic());
     world.assert_lock_is_free("a panic").await;
@@ -222,7 +225,7 @@ async fn the_lock_is_free_after_each_way_to_fail() {
         }
     };
     let change = TopologyChange::new(&management, &world.topology);
-    let making = change.make::<ChangeError>(|plan, _| Ok(plan), on_event);
+    let making = change.make::<ChangeError>(Ok, on_event);
     tokio::select! {
         biased;
         _ = &mut first => {}

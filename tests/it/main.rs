@@ -59,6 +59,7 @@ mod rebuild;
 mod rebuild_interrupted;
 mod relays;
 mod removal;
+mod remove;
 mod retire;
 mod scheduled;
 mod shutdown;

@@ -235,7 +235,7 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
         _ => {}
     };
     let change = TopologyChange::new(&management, &world.topology);
-    change.make::<ChangeError>(|_, _| Ok(plan), on_event).await.unwrap();
+    change.make::<ChangeError>(|_| Ok(plan), on_event).await.unwrap();
     assert_eq!(left, [delete]);
     // It waits for somebody, and nothing else waits for it: not another change, not `--wait`.
     world.until_counted("orders.unshipped", 1).await;

@@ -57,5 +57,6 @@ mod status;
 mod timing;
 mod topology_objects;
 mod topology_properties;
+mod topology_removal;
 mod topology_route;
 mod verify;

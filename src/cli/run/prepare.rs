@@ -88,7 +88,7 @@ async fn declare(management: &Management, topology: &Topology) -> Result<(), Fai
             telemetry::waiting_for_lock();
         }
     };
-    match change.make(|plan, _| additions(topology, plan), on_event).await {
+    match change.make(|plan| additions(topology, plan), on_event).await {
         // It works without.
         Err(failure) if steps.iter().all(wants_again) => {
             telemetry::mark_stays(&failure.text);

@@ -125,7 +125,7 @@ impl UnderLoad {
         on_plan: impl FnOnce(&Plan),
         mut on_step: impl FnMut(&Step),
     ) -> Result<Plan, ChangeError> {
-        let decide = |plan: Plan, _: &_| {
+        let decide = |plan: Plan| {
             on_plan(&plan);
             Ok(plan)
         };

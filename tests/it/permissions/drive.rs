@@ -9,7 +9,7 @@ use overdue::internals::{
         probe,
     },
     objects::mark,
-    plan::{Change, Plan, Snapshot, diff, name_of},
+    plan::{Change, Plan, Snapshot, diff, name_of, removal},
     topology::{Topology, file::QueueType},
     verify::{Canaries, Canary, Fate},
     wire::Message,
@@ -149,7 +149,14 @@ pub(crate) async fn administrator(world: &World, user: &str, topology: &Topology
     let lock = TopologyLock::acquire(&world.address_of(Some(user)), &other, || {}).await;
     lock.map_err(text)?.release().await;
     unblock(world, user, topology).await?;
-    probe(world, user, topology).await
+    probe(world, user, topology).await?;
+    let removed = removal(&other, &observed(&management).await?, false);
+    carry_out(&management, &other, &removed).await?;
+    assert!(
+        observed(&management).await?.objects.queues.is_empty(),
+        "left behind after:\n{removed}"
+    );
+    Ok(())
 }
 
 /// Plans and applies, until nothing is left to do: what is retired goes with a later plan than what leads to it.

@@ -1,0 +1,155 @@
+//! Removing a topology: all of it and nothing else, marks last, and nothing that waits.
+
+use overdue::internals::{
+    objects::{Binding, Objects, mark},
+    plan::{Change, Refusal, removal},
+    topology::Topology,
+};
+use proptest::prelude::*;
+
+use crate::{
+    broker_model::{applied, apply, empty_queues, plan},
+    generate,
+};
+
+/// The broker with all of these.
+fn together(all: &[&Objects]) -> Objects {
+    let mut objects = Objects::default();
+    for each in all {
+        objects.exchanges.extend(each.exchanges.clone());
+        objects.queues.extend(each.queues.clone());
+        objects.bindings.extend(each.bindings.clone());
+    }
+    objects
+}
+
+/// The same topology under another name.
+fn named(written: &generate::Written, name: String) -> Topology {
+    generate::Written { name, ..written.clone() }.read()
+}
+
+fn binding(source: &str, destination: &str, to_queue: bool) -> Binding {
+    Binding {
+        source: source.to_owned(),
+        destination: destination.to_owned(),
+        to_queue,
+        routing_key: "#".to_owned(),
+        arguments: [].into(),
+    }
+}
+
+proptest! {
+    /// A neighbour whose name begins with ours, and what others have bound to our exchanges.
+    #[test]
+    fn all_of_it_goes_and_nothing_of_others(written in generate::written_anyhow(), cut in any::<prop::sample::Index>()) {
+        let ours = written.read();
+        let theirs = named(&written, format!("{}.eu", ours.name));
+        let mut alone = empty_queues(theirs.objects());
+        let messages = |(nth, queue): (usize, &String)| (queue.clone(), u64::try_from(nth).unwrap_or(1));
+        alone.messages = alone.objects.queues.keys().enumerate().map(messages).collect();
+        let mut queue = alone.objects.queues.first_key_value().expect("queues").1.clone();
+        "theirs".clone_into(&mut queue.name);
+        queue.arguments.clear();
+        alone.objects.queues.insert("theirs".to_owned(), queue);
+        alone.messages.insert("theirs".to_owned(), 5);
+
+        let mut broker = empty_queues(together(&[&ours.objects(), &alone.objects]));
+        broker.messages.extend(alone.messages.clone());
+        broker.objects.bindings.insert(binding(&ours.events_exchange(), "theirs", true));
+        let plan = removal(&ours, &broker, false);
+        prop_assert!(plan.refusals.is_empty(), "{plan}");
+        prop_assert_eq!(plan.lost(), 0);
+        let gone = applied(&broker, &plan);
+        prop_assert_eq!(&gone.objects, &alone.objects);
+        prop_assert_eq!(&gone.messages, &alone.messages);
+
+        // Stopped after any step, and begun again.
+        let done = cut.index(plan.steps.len());
+        let mut half = broker.clone();
+        plan.changes().take(done).for_each(|change| apply(&mut half, change));
+        let rest = removal(&ours, &half, false);
+        prop_assert_eq!(rest.steps.len(), plan.steps.len() - done, "{}", rest);
+        prop_assert_eq!(applied(&half, &rest).objects, alone.objects);
+    }
+
+    /// What waits anywhere is a refusal, and lost only with consent; what is not counted is never lost.
+    #[test]
+    fn what_waits_is_not_lost(written in generate::written_anyhow(), which in any::<prop::sample::Index>()) {
+        let ours = written.read();
+        let mut broker = empty_queues(ours.objects());
+        let nth = which.index(broker.objects.queues.len());
+        let queue = broker.objects.queues.keys().nth(nth).expect("in range").clone();
+        broker.messages.insert(queue.clone(), 7);
+        let refused = removal(&ours, &broker, false);
+        let waiting = |messages| vec![Refusal::Waiting { queue: queue.clone(), messages }];
+        prop_assert_eq!(refused.refusals, waiting(Some(7)));
+        let lost = removal(&ours, &broker, true);
+        prop_assert_eq!((lost.refusals.len(), lost.lost()), (0, 7));
+        prop_assert_eq!(applied(&broker, &lost).objects, Objects::default());
+        broker.messages.remove(&queue);
+        prop_assert_eq!(removal(&ours, &broker, true).refusals, waiting(None));
+    }
+
+    /// Retired generations and levels that are no longer in the file have the mark, too.
+    #[test]
+    fn what_drains_goes_with_it((before, after) in generate::change()) {
+        let (before, after) = (before.read(), after.read());
+        prop_assume!(before.name == after.name);
+        let mut broker = empty_queues(before.objects());
+        let change = plan(&after, &broker);
+        let is_addition = |change: &&Change| matches!(change, Change::CreateExchange(_) | Change::CreateQueue(_) | Change::Bind(_));
+        change.changes().filter(is_addition).for_each(|change| apply(&mut broker, change));
+        let removed = removal(&after, &broker, false);
+        prop_assert!(removed.refusals.is_empty(), "{removed}");
+        prop_assert_eq!(applied(&broker, &removed).objects, Objects::default());
+    }
+}
+
+fn topology() -> Topology {
+    let text = r#"name = "orders"
+delay.levels = ["1m"]
+timeout = [{ name = "unpaid", after = "1m" }]
+"#;
+    Topology::parse(text).expect("a good file")
+}
+
+#[test]
+fn a_plan_of_it_and_everything_that_forbids_it() {
+    let topology = topology();
+    let mut broker = empty_queues(topology.objects());
+    let free = removal(&topology, &broker, false);
+    broker.messages.insert("orders.delay.1m".to_owned(), 7);
+    broker.messages.remove("orders.parked");
+    broker.consumed.insert("orders.unpaid".to_owned());
+    let lot = broker.objects.queues["orders.parked"].clone();
+    for (name, leads_to) in [("theirs", Some("orders.in")), ("orders.delay.2m", Some("orders.dlx"))]
+    {
+        let mut queue = lot.clone();
+        name.clone_into(&mut queue.name);
+        let to = leads_to.map(|to| ("x-dead-letter-exchange".to_owned(), to.into()));
+        queue.arguments = to.into_iter().collect();
+        broker.objects.queues.insert(name.to_owned(), queue);
+    }
+    let mut shop = broker.objects.exchanges["orders.park"].clone();
+    "shop".clone_into(&mut shop.name);
+    broker.objects.exchanges.insert("shop".to_owned(), shop);
+    broker.objects.bindings.insert(binding("shop", "orders.unpaid", true));
+    broker.objects.bindings.insert(binding("shop", "orders.dlx", false));
+    let refused = removal(&topology, &broker, false);
+    insta::assert_snapshot!(format!("{free}\n\n{refused}"));
+    assert!(applied(&broker, &refused) == broker);
+}
+
+/// A queue with two marks is not ours alone, and without marks nothing is.
+#[test]
+fn what_another_topology_has_marked_stays() {
+    let topology = topology();
+    let mut broker = empty_queues(topology.objects());
+    broker.objects.bindings.insert(mark("orders.delay", "orders.delay.1m").expect("a mark"));
+    let refused = removal(&topology, &broker, true);
+    let deletes = |change: &Change| matches!(change, Change::DeleteQueue { queue, .. } if queue == "orders.delay.1m");
+    assert!(!refused.refusals.is_empty() && !refused.changes().any(deletes), "{refused}");
+    broker.objects.exchanges.remove("orders.owned");
+    broker.objects.bindings.retain(|it| it.mark_of().is_none());
+    assert!(removal(&topology, &broker, true).steps.is_empty());
+}
