@@ -301,7 +301,8 @@ impl Draft for Objects {
     fn exchange<const N: usize>(&mut self, name: &str, kind: &str, with: [(&str, Argument); N]) {
         let arguments = with.map(|(key, value)| (key.to_owned(), value)).into();
         let (name, kind) = (name.to_owned(), kind.to_owned());
-        let made = Exchange { name, kind, durable: true, auto_delete: false, arguments };
+        let made =
+            Exchange { name, kind, durable: true, auto_delete: false, internal: false, arguments };
         self.exchanges.insert(made.name.clone(), made);
     }
 

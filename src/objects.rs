@@ -38,6 +38,9 @@ pub struct Exchange {
     pub durable: bool,
     /// Deleted with its last binding.
     pub auto_delete: bool,
+    /// Takes messages from other exchanges only: a publisher is refused.
+    #[serde(default)]
+    pub internal: bool,
     /// `x-arguments`, e.g. `alternate-exchange`.
     pub arguments: Arguments,
 }
@@ -203,7 +206,14 @@ impl Exchange {
     pub(crate) fn topic_with_alternate(name: String, alternate: &str) -> Self {
         let arguments = [("alternate-exchange".to_owned(), alternate.into())];
         let kind = "topic".to_owned();
-        Self { name, kind, durable: true, auto_delete: false, arguments: arguments.into() }
+        Self {
+            name,
+            kind,
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: arguments.into(),
+        }
     }
 }
 

@@ -228,7 +228,11 @@ impl Management {
         let consumed = used.map(|queue| queue.name.clone()).collect();
         let stats = stats.into_values();
         let messages = stats.filter_map(|queue| Some((queue.name, queue.messages?))).collect();
-        let exchanges: Vec<Exchange> = exchanges.into_iter().map(exchange_of).collect();
+        let mut exchanges: Vec<Exchange> = exchanges.into_iter().map(exchange_of).collect();
+        let internal = self.internal_exchanges().await?;
+        for exchange in &mut exchanges {
+            exchange.internal = internal.contains(&exchange.name);
+        }
         let delayed = self.delayed(&exchanges).await?;
         let queues = queues.into_iter().map(queue_of);
         let objects = Objects {

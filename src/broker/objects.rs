@@ -14,6 +14,8 @@ pub(super) fn exchange_of(info: responses::ExchangeInfo) -> Exchange {
         kind: info.exchange_type,
         durable: info.durable,
         auto_delete: info.auto_delete,
+        // The library leaves it out: where it matters it is asked for.
+        internal: false,
         arguments: arguments_of(info.arguments),
     }
 }

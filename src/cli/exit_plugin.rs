@@ -243,7 +243,8 @@ mod tests {
         let name = "it's old".to_owned();
         let kind = DELAYED_EXCHANGE_TYPE.to_owned();
         let arguments = [("x-delayed-type".to_owned(), "fanout".into())].into();
-        let old = Exchange { name, kind, durable: true, auto_delete: false, arguments };
+        let old =
+            Exchange { name, kind, durable: true, auto_delete: false, internal: false, arguments };
         broker.objects.exchanges.insert(old.name.clone(), old);
         broker.objects.bindings = [
             binding("events", "it's old", false),

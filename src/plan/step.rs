@@ -358,6 +358,7 @@ impl Difference {
                 ("type", Argument::Text(it.kind.clone())),
                 ("durable", Argument::Flag(it.durable)),
                 ("auto-delete", Argument::Flag(it.auto_delete)),
+                ("internal", Argument::Flag(it.internal)),
             ]
         };
         let properties = Self::of_properties(properties(desired), properties(observed));

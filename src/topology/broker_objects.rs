@@ -200,6 +200,7 @@ impl Objects {
             kind: kind.to_owned(),
             durable: true,
             auto_delete: false,
+            internal: false,
             arguments: arguments.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         };
         self.exchanges.insert(name.to_owned(), exchange);

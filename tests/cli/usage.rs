@@ -42,7 +42,7 @@ fn what_cannot_be_understood_exits_64() {
         &["close"],
         &["publish", "4711", "--level", "30m", "--category", "virtual"],
         &["publish", "4711", "--due-at", "soon"],
-        &["apply", "plan.json", "--discard", "orders.unpaid"],
+        &["apply", "--within", "5s"],
         &["database"],
     ];
     for arguments in cases {

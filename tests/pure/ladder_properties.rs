@@ -65,6 +65,7 @@ fn with_ends(ladder: &Ladder) -> Objects {
             kind: kind.to_owned(),
             durable: true,
             auto_delete: false,
+            internal: false,
             arguments: [("alternate-exchange".to_owned(), "orders.park".into())].into(),
         };
         objects.exchanges.insert(name.to_owned(), exchange);

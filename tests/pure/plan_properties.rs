@@ -400,6 +400,7 @@ fn with_foreign(broker: &Snapshot, topology: &Topology, names: &[String]) -> Sna
             kind: "headers".to_owned(),
             durable: false,
             auto_delete: true,
+            internal: false,
             arguments: BTreeMap::new(),
         };
         let queue = Queue {

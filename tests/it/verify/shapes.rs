@@ -1,6 +1,7 @@
 //! Objects that are missing or have another shape, on the real broker.
 
 use overdue::internals::topology::Topology;
+use reqwest::Method;
 use serde_json::json;
 
 use super::{applied, empty};
@@ -21,6 +22,16 @@ async fn an_empty_virtual_host_lacks_everything() {
     let found = world.findings();
     assert_eq!(found.len(), 10, "4 exchanges, 6 queues, no binding told twice: {found:#?}");
     assert!(found.iter().all(|line| line.starts_with("error missing-")), "{found:#?}");
+}
+
+/// Publishers are refused by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_internal_exchange() {
+    let world = applied().await;
+    world.delete("exchanges", "orders.events").await;
+    let body = json!({ "type": "topic", "durable": true, "internal": true });
+    world.call(Method::PUT, "exchanges", &["orders.events"], body).await;
+    assert_eq!(world.findings(), ["error changed-exchange exchange orders.events"]);
 }
 
 /// Each kind of difference at once; `tests/pure/verify` has them one by one.

@@ -65,6 +65,7 @@ fn foreign(objects: &mut Objects, name: &str, kind: &str) {
         kind: kind.to_owned(),
         durable: true,
         auto_delete: false,
+        internal: false,
         arguments: BTreeMap::new(),
     };
     objects.exchanges.insert(name.to_owned(), exchange);
