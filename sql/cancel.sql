@@ -37,5 +37,5 @@ SELECT id AS order_id,
 FROM asked
 UNION ALL
 SELECT id, 'busy', coalesce(ship_by, 'infinity'), now() FROM orders
-WHERE (SELECT count(*) FROM asked) < cardinality($1)
+WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
   AND id = ANY ($1) AND id NOT IN (SELECT id FROM asked)

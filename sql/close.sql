@@ -42,7 +42,7 @@ SELECT id,
             ELSE 'not_due' END,
        due_at,
        now()
-FROM asked WHERE (SELECT count(*) FROM closed) < cardinality($1) AND id NOT IN (SELECT id FROM closed)
+FROM asked WHERE (SELECT count(*) FROM closed) < pg_catalog.cardinality($1) AND id NOT IN (SELECT id FROM closed)
 UNION ALL
 SELECT id, 'busy', due_at, now() FROM orders
-WHERE (SELECT count(*) FROM asked) < cardinality($1) AND id = ANY ($1) AND id NOT IN (SELECT id FROM asked)
+WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1) AND id = ANY ($1) AND id NOT IN (SELECT id FROM asked)

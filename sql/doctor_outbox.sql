@@ -6,13 +6,13 @@ SELECT waiting.events,
        waiting.oldest_ms,
        (SELECT count(*) FROM outbox_refused WHERE waits_for IS NOT NULL) AS refused,
        longest.event AS refused_name,
-       (extract(epoch FROM clock_timestamp() - longest.since) * 1000)::bigint AS refused_ms,
+       (extract(epoch FROM clock_timestamp() - longest.since) * 1000.0)::bigint AS refused_ms,
        first.order_id AS refused_order,
        first.reason AS refused_reason,
        (SELECT count(*) FROM outbox_refused WHERE waits_for IS NULL) AS unpublishable,
        (SELECT reason FROM outbox_refused WHERE waits_for IS NULL ORDER BY refused_id LIMIT 1) AS unpublishable_reason
 FROM (SELECT count(*) AS events,
-             coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE isfinite(created_at))) * 1000, 0)::bigint
+             coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE isfinite(created_at))) * 1000.0, 0)::bigint
                  AS oldest_ms
       FROM outbox) AS waiting
 LEFT JOIN (SELECT event, since FROM outbox_retries ORDER BY since LIMIT 1) AS longest ON true

@@ -1,7 +1,7 @@
 -- doctor_tables: our tables along the search path, and the rights of a worker on them that this user lacks.
 -- -> name text, found bool, lacks text[]
 SELECT name, found IS NOT NULL AS found,
-       coalesce(array_agg(privilege ORDER BY privilege)
+       coalesce(pg_catalog.array_agg(privilege ORDER BY privilege)
                 FILTER (WHERE found IS NOT NULL AND NOT has_table_privilege(found, privilege)), '{}') AS lacks
 FROM (VALUES ('closures', 'SELECT'), ('closures', 'INSERT'), ('closures', 'DELETE'),
              ('dropped_messages', 'SELECT'), ('dropped_messages', 'DELETE'),

@@ -3,14 +3,14 @@
 -- $1 bigint first block, $2 bigint blocks, $3 bigint milliseconds that are kept
 -- -> is_mine boolean (no other session does so now), deleted bigint, blocks bigint (of the table)
 WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(hashtextextended(current_setting('search_path') || ' overdue history closures', 0)) AS is_mine
+    SELECT pg_try_advisory_xact_lock(hashtextextended(current_setting('search_path') || ' overdue history closures', 0::bigint)) AS is_mine
 ), gone AS (
     DELETE FROM closures
     WHERE (SELECT is_mine FROM mine)
-      AND ctid >= format('(%s,0)', $1::bigint)::tid AND ctid < format('(%s,0)', $1::bigint + $2::bigint)::tid
-      AND closed_at < now() - $3::bigint * interval '1 millisecond'
+      AND ctid >= ('(' || $1::bigint::text || ',0)')::tid AND ctid < ('(' || ($1::bigint + $2::bigint)::text || ',0)')::tid
+      AND closed_at < now() - $3::bigint::float8 * interval '1 millisecond'
     RETURNING 1
 )
 SELECT is_mine, (SELECT count(*) FROM gone) AS deleted,
-       pg_relation_size('closures') / current_setting('block_size')::bigint AS blocks
+       pg_relation_size('closures'::regclass) / current_setting('block_size')::bigint AS blocks
 FROM mine

@@ -12,8 +12,8 @@ WITH those AS MATERIALIZED (
     FROM closures WHERE starts_with(order_id, $1)
 ), shelves AS MATERIALIZED (
     SELECT stock.sku, available, reserved, sold,
-           coalesce(sum(qty) FILTER (WHERE status = 'unpaid'), 0) AS in_unpaid,
-           coalesce(sum(qty) FILTER (WHERE status IN ('paid', 'shipped', 'completed')), 0) AS in_paid
+           coalesce(sum(qty) FILTER (WHERE status = 'unpaid'), 0)::bigint AS in_unpaid,
+           coalesce(sum(qty) FILTER (WHERE status IN ('paid', 'shipped', 'completed')), 0)::bigint AS in_paid
     FROM stock LEFT JOIN (order_items JOIN those ON those.id = order_id) USING (sku)
     WHERE starts_with(stock.sku, $1) GROUP BY stock.sku
 ), answered AS MATERIALIZED (
@@ -21,14 +21,14 @@ WITH those AS MATERIALIZED (
     FROM unnest($4::text[], $5::text[]) AS asked (id, answer) GROUP BY id
 )
 SELECT 'no order is closed twice' AS what, count(*) AS broken, min(example) AS example FROM (
-    SELECT order_id || ', ' || count(*) || ' times' FROM closed GROUP BY order_id HAVING count(*) > 1
+    SELECT order_id || ', ' || count(*)::text || ' times' FROM closed GROUP BY order_id HAVING count(*) > 1
 ) AS found (example)
 UNION ALL
 SELECT 'no order is closed before its deadline', count(*), min(example) FROM (
-    SELECT order_id || ', ' || due_at - least(closed_at, committed_at) || ' before'
+    SELECT order_id || ', ' || (due_at - least(closed_at, committed_at))::text || ' before'
     FROM closed WHERE least(closed_at, committed_at) < due_at
     UNION ALL
-    SELECT id || ', ' || due_at - closed_at || ' before' FROM those WHERE closed_at < due_at
+    SELECT id || ', ' || (due_at - closed_at)::text || ' before' FROM those WHERE closed_at < due_at
 ) AS found (example)
 UNION ALL
 SELECT 'the status of an order is the outcome of its closure', count(*), min(example) FROM (
@@ -38,24 +38,25 @@ SELECT 'the status of an order is the outcome of its closure', count(*), min(exa
 UNION ALL
 SELECT 'no order is paid and closed', count(*), min(id) FROM those WHERE paid_at IS NOT NULL AND closed_at IS NOT NULL
 UNION ALL
-SELECT 'no order is unpaid after its deadline', count(*), min(id || ', ' || now() - due_at || ' after')
+SELECT 'no order is unpaid after its deadline', count(*), min(id || ', ' || (now() - due_at)::text || ' after')
 FROM those WHERE status = 'unpaid' AND due_at < now() HAVING $3
 UNION ALL
-SELECT 'no stock is lost or made', count(*), min(sku || ': ' || concat_ws(' + ', available, reserved, sold) || ' is not ' || $2::bigint)
+SELECT 'no stock is lost or made', count(*), min(sku || ': ' || available::text || ' + ' || reserved::text || ' + ' || sold::text || ' is not ' || $2::bigint::text)
 FROM shelves WHERE available + reserved + sold <> $2::bigint
 UNION ALL
 SELECT 'stock is reserved by unpaid orders, and sold by paid ones', count(*),
-       min(format('%s: %s reserved, %s in unpaid orders; %s sold, %s in paid orders', sku, reserved, in_unpaid, sold, in_paid))
+       min(sku || ': ' || reserved::text || ' reserved, ' || in_unpaid::text || ' in unpaid orders; '
+           || sold::text || ' sold, ' || in_paid::text || ' in paid orders')
 FROM shelves WHERE (reserved, sold) <> (in_unpaid, in_paid)
 UNION ALL
 SELECT 'every order that was created is there', count(*), min(answered.id)
-FROM answered LEFT JOIN those USING (id) WHERE those.id IS NULL HAVING cardinality($4) > 0
+FROM answered LEFT JOIN those USING (id) WHERE those.id IS NULL HAVING pg_catalog.cardinality($4) > 0
 UNION ALL
 SELECT 'an order is paid if its payment was taken, and only then', count(*), min(id || ' is ' || status) FROM (
     SELECT id, status, coalesce(taken, false) AS taken, coalesce(unknown, false) AS unknown,
            status IN ('paid', 'shipped', 'completed', 'cancelled') AS paid
     FROM those LEFT JOIN answered USING (id)
-) AS payments WHERE taken AND NOT paid OR paid AND NOT taken AND NOT unknown HAVING cardinality($4) > 0
+) AS payments WHERE taken AND NOT paid OR paid AND NOT taken AND NOT unknown HAVING pg_catalog.cardinality($4) > 0
 UNION ALL
 SELECT 'no payment of an unpaid order is refused', count(*), min(id)
-FROM answered JOIN those USING (id) WHERE refused AND status = 'unpaid' HAVING cardinality($4) > 0
+FROM answered JOIN those USING (id) WHERE refused AND status = 'unpaid' HAVING pg_catalog.cardinality($4) > 0

@@ -8,10 +8,10 @@ WITH front AS MATERIALIZED (
     SELECT id, event, order_id, created_at,
            CASE WHEN event IS NULL THEN 'it has no event name'
                 WHEN octet_length(event) NOT BETWEEN 1 AND 255
-                    THEN 'its event name has ' || octet_length(event) || ' bytes; a routing key has 1 to 255'
+                    THEN 'its event name has ' || octet_length(event)::text || ' bytes; a routing key has 1 to 255'
                 WHEN order_id IS NULL THEN 'it has no order id'
                 WHEN octet_length(order_id) NOT BETWEEN 1 AND 255
-                    THEN 'its order id has ' || octet_length(order_id) || ' bytes; it may have 1 to 255'
+                    THEN 'its order id has ' || octet_length(order_id)::text || ' bytes; it may have 1 to 255'
                 WHEN created_at IS NULL OR created_at NOT BETWEEN '0001-01-01 00:00Z' AND '9999-12-30 00:00Z'
                     THEN 'its created_at is not a time between the years 1 and 9999' END AS fault
     FROM outbox WHERE id <> ALL ($2) ORDER BY id LIMIT $1

@@ -5,5 +5,5 @@
 UPDATE outbox_retries
 SET refusals = CASE WHEN $2 THEN 1 ELSE refusals + 1 END,
     next_try = now() + CASE WHEN NOT $3 THEN 0 WHEN $2 THEN 1
-                            ELSE least(CASE WHEN forbidden THEN 60 ELSE 300 END, 2 ^ least(refusals, 9)) END * interval '1 second'
+                            ELSE least(CASE WHEN forbidden THEN 60 ELSE 300 END, power(2::float8, least(refusals, 9)::float8)) END * interval '1 second'
 WHERE event = $1

@@ -6,9 +6,9 @@
 WITH front AS MATERIALIZED (
     SELECT id, order_id, timeout, due_at,
            CASE WHEN order_id IS NULL THEN 'it has no order id'
-                WHEN octet_length(order_id) > 200 THEN 'its order id has ' || octet_length(order_id) || ' bytes, more than 200'
+                WHEN octet_length(order_id) > 200 THEN 'its order id has ' || octet_length(order_id)::text || ' bytes, more than 200'
                 WHEN timeout IS NULL THEN 'it has no timeout'
-                WHEN octet_length(timeout) > 200 THEN 'its timeout has ' || octet_length(timeout) || ' bytes, more than 200'
+                WHEN octet_length(timeout) > 200 THEN 'its timeout has ' || octet_length(timeout)::text || ' bytes, more than 200'
                 WHEN due_at IS NULL OR due_at NOT BETWEEN '0001-01-01 00:00Z' AND now() + interval '11 years'
                     THEN 'its due_at is not a time of at most 10 years from now' END AS fault
     FROM scheduled_notices WHERE id > $1 ORDER BY id LIMIT $2
@@ -17,7 +17,7 @@ SELECT id,
        CASE WHEN fault IS NULL THEN order_id END AS order_id,
        CASE WHEN fault IS NULL THEN timeout END AS timeout,
        CASE WHEN fault IS NULL THEN due_at END AS due_at,
-       CASE WHEN fault IS NULL THEN (extract(epoch FROM due_at - clock_timestamp()) * 1000)::bigint END AS rest_ms,
+       CASE WHEN fault IS NULL THEN (extract(epoch FROM due_at - clock_timestamp()) * 1000.0)::bigint END AS rest_ms,
        fault,
        txid_snapshot_xmin(txid_current_snapshot()) AS xmin,
        txid_snapshot_xmax(txid_current_snapshot()) AS xmax

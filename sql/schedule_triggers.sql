@@ -6,7 +6,7 @@ DECLARE
 BEGIN
     -- Looked up first: a trigger is made under a lock on the table, even where there is nothing to do.
     IF (SELECT count(*) FROM pg_trigger
-        WHERE tgrelid = 'orders'::regclass AND tgname IN ('schedule_new_' || state, 'schedule_changed_' || state)
+        WHERE tgrelid = 'orders'::regclass::oid AND tgname IN ('schedule_new_' || state, 'schedule_changed_' || state)
           AND encode(tgargs, 'escape') = timeout || '\000id\000' || deadline || '\000') = 2 THEN
         RETURN;
     END IF;

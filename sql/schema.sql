@@ -29,7 +29,7 @@ END
 $$;
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'orders'::regclass AND tgname = 'orders_transition') THEN
+    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'orders'::regclass::oid AND tgname = 'orders_transition') THEN
         CREATE TRIGGER orders_transition AFTER UPDATE OF status ON orders FOR EACH ROW
         WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (
                  OLD.status = 'unpaid' AND NEW.status IN ('closed', 'paid')

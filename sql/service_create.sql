@@ -4,12 +4,12 @@
 -- -> due_at timestamptz, the same for the whole chunk
 WITH items AS MATERIALIZED (
     -- One to four SKUs, 1 to 3 pieces of each. Half of all items are of five hot SKUs, as in a shop on a day of sales.
-    SELECT id AS order_id, 1 + (dice >> (32 + 4 * n) & 15) % 3 AS qty,
-           $3 || '-sku-' || CASE WHEN dice >> (8 + n) & 1 = 0 THEN ((dice >> 16 & 65535) + n) % 5
-                                 ELSE 5 + ((dice >> 16 & 65535) + n) % 95 END AS sku
-    FROM unnest($1::text[]) AS id
-         CROSS JOIN LATERAL hashtextextended(substr(id, length($3) + 2), $4) AS dice
-         CROSS JOIN LATERAL generate_series(0, (dice & 3)::int) AS n
+    SELECT id AS order_id, 1 + (dice >> (32 + 4 * n) & 15::bigint) % 3::bigint AS qty,
+           $3 || '-sku-' || (CASE WHEN dice >> (8 + n) & 1::bigint = 0 THEN ((dice >> 16 & 65535::bigint) + n) % 5::bigint
+                                 ELSE 5 + ((dice >> 16 & 65535::bigint) + n) % 95::bigint END)::text AS sku
+    FROM pg_catalog.unnest($1::text[]) AS id
+         CROSS JOIN LATERAL hashtextextended(substr(id, length($3) + 2), $4::bigint) AS dice
+         CROSS JOIN LATERAL generate_series(0, (dice & 3::bigint)::int) AS n
 ), wanted AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM items GROUP BY sku
 ), locked_stock AS MATERIALIZED (
@@ -23,8 +23,8 @@ WITH items AS MATERIALIZED (
     FROM locked_stock WHERE stock.sku = locked_stock.sku
 ), made AS (
     INSERT INTO orders (id, created_at, due_at)
-    SELECT id, created_at, created_at + $2::bigint * interval '1 millisecond' FROM unnest($1::text[]) AS id, deadline
+    SELECT id, created_at, created_at + $2::bigint::float8 * interval '1 millisecond' FROM pg_catalog.unnest($1::text[]) AS id, deadline
 ), listed AS (
     INSERT INTO order_items (order_id, sku, qty) SELECT order_id, sku, qty FROM items
 )
-SELECT created_at + $2::bigint * interval '1 millisecond' AS due_at FROM deadline
+SELECT created_at + $2::bigint::float8 * interval '1 millisecond' AS due_at FROM deadline

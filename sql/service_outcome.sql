@@ -11,20 +11,20 @@ WITH settings AS MATERIALIZED (
            min(coalesce(CASE WHEN commit_times THEN pg_xact_commit_timestamp(closures.xmin) END, closed_at)) AS final_at
     FROM closures, settings WHERE starts_with(order_id, $1) GROUP BY order_id
 ), judged AS (
-    SELECT status, path, final_at, (extract(epoch FROM final_at - due_at) * 1000000)::bigint AS us,
-           CASE WHEN paid_at > due_at THEN (extract(epoch FROM paid_at - due_at) * 1000000)::bigint END AS paid_late_us
+    SELECT status, path, final_at, (extract(epoch FROM final_at - due_at) * 1000000.0)::bigint AS us,
+           CASE WHEN paid_at > due_at THEN (extract(epoch FROM paid_at - due_at) * 1000000.0)::bigint END AS paid_late_us
     FROM orders LEFT JOIN closed ON order_id = id WHERE starts_with(id, $1)
 )
 SELECT count(*) AS orders, count(*) FILTER (WHERE status = 'paid') AS paid,
-       count(paid_late_us) AS paid_late, coalesce(max(paid_late_us), 0) AS paid_late_us,
+       pg_catalog.count(paid_late_us) AS paid_late, coalesce(max(paid_late_us), 0) AS paid_late_us,
        count(*) FILTER (WHERE status = 'closed') AS closed,
        count(*) FILTER (WHERE path = 'message') AS by_message,
        count(*) FILTER (WHERE path = 'ahead') AS by_ahead,
        count(*) FILTER (WHERE path = 'sweep') AS by_sweep,
        count(*) FILTER (WHERE status = 'unpaid') AS unpaid,
-       percentile_disc(0.5) WITHIN GROUP (ORDER BY us) AS p50_us,
-       percentile_disc(0.99) WITHIN GROUP (ORDER BY us) AS p99_us,
+       pg_catalog.percentile_disc(0.5) WITHIN GROUP (ORDER BY us) AS p50_us,
+       pg_catalog.percentile_disc(0.99) WITHIN GROUP (ORDER BY us) AS p99_us,
        max(us) AS max_us,
-       coalesce((extract(epoch FROM max(final_at) - min(final_at)) * 1000000)::bigint, 0) AS closing_us,
+       coalesce((extract(epoch FROM max(final_at) - min(final_at)) * 1000000.0)::bigint, 0) AS closing_us,
        (SELECT commit_times FROM settings) AS commit_times
 FROM judged

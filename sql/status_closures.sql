@@ -3,7 +3,7 @@
 -- -> clock text, closed bigint, window_s float8, last_minute bigint, due_last_minute bigint, p50_s, p99_s, max_s float8,
 --    by_message, ahead, by_sweep bigint, best_per_s bigint, looked_at bigint
 WITH newest AS MATERIALIZED (
-    SELECT path, due_at, closed_at FROM closures WHERE closed_at > now() - $2::bigint * interval '1 second'
+    SELECT path, due_at, closed_at FROM closures WHERE closed_at > now() - $2::bigint::float8 * interval '1 second'
     ORDER BY closed_at DESC LIMIT $1
 ), recent AS MATERIALIZED (
     SELECT path, due_at, closed_at,
@@ -15,8 +15,8 @@ SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') AS clock
        coalesce(extract(epoch FROM now() - min(closed_at)), 0)::float8 AS window_s,
        count(*) FILTER (WHERE closed_at > now() - interval '1 minute') AS last_minute,
        count(*) FILTER (WHERE closed_at > now() - interval '1 minute' AND due_at > now() - interval '1 minute') AS due_last_minute,
-       coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY late_s), 0)::float8 AS p50_s,
-       coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY late_s), 0)::float8 AS p99_s,
+       coalesce(pg_catalog.percentile_disc(0.5) WITHIN GROUP (ORDER BY late_s), 0)::float8 AS p50_s,
+       coalesce(pg_catalog.percentile_disc(0.99) WITHIN GROUP (ORDER BY late_s), 0)::float8 AS p99_s,
        coalesce(max(late_s), 0)::float8 AS max_s,
        count(*) FILTER (WHERE path = 'message') AS by_message,
        count(*) FILTER (WHERE path = 'ahead') AS ahead,

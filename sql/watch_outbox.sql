@@ -3,7 +3,7 @@
 -- $1 bigint where counting ends
 -- -> events bigint, oldest_ms bigint, refused bigint (tried again and again), unpublishable bigint, now timestamptz
 SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) AS waiting) AS events,
-       coalesce((SELECT extract(epoch FROM clock_timestamp() - created_at) * 1000
+       coalesce((SELECT extract(epoch FROM clock_timestamp() - created_at) * 1000.0
                  FROM outbox WHERE isfinite(created_at) ORDER BY id LIMIT 1), 0)::bigint AS oldest_ms,
        (SELECT count(*) FROM (SELECT FROM outbox_refused WHERE waits_for IS NOT NULL LIMIT $1) AS tried) AS refused,
        (SELECT count(*) FROM (SELECT FROM outbox_refused WHERE waits_for IS NULL LIMIT $1) AS given_up) AS unpublishable,

@@ -44,6 +44,6 @@ FROM asked
 UNION ALL
 -- Locked by somebody else: asked for again until it is free.
 SELECT purchase_no::text, 'busy', pay_until, now() FROM purchase
-WHERE (SELECT count(*) FROM asked) < cardinality($1)
+WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
   AND purchase_no = ANY ($1::text[]::bigint[])
   AND purchase_no NOT IN (SELECT purchase_no FROM asked)

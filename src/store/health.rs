@@ -197,7 +197,7 @@ impl Store {
 
 /// How many parameters the prepared statement takes: its types follow from their use.
 async fn parameters(transaction: &Transaction<'_>) -> Result<i64, tokio_postgres::Error> {
-    const SQL: &str = "SELECT cardinality(parameter_types)::bigint FROM pg_prepared_statements WHERE name = 'doctor_sweep'";
+    const SQL: &str = "SELECT pg_catalog.cardinality(parameter_types)::bigint FROM pg_prepared_statements WHERE name = 'doctor_sweep'";
     transaction.query_one(SQL, &[]).await?.try_get(0)
 }
 

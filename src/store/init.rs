@@ -15,7 +15,8 @@ impl Store {
         let (ours, orders) = schemas(search_path)?;
         // Two that start at once would both create the schema: the second waits.
         let mut script =
-            "SELECT pg_advisory_xact_lock(hashtext('overdue database init'));\n".to_owned();
+            "SELECT pg_advisory_xact_lock(hashtextextended('overdue database init', 0::bigint));\n"
+                .to_owned();
         script.push_str(&in_schema(ours, OURS));
         script.push_str(&in_schema(ours, SCHEDULE));
         if reference_tables {

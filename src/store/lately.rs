@@ -120,15 +120,9 @@ impl Store {
     }
 }
 
-/// Minute -1 is what is overdue.
 fn by_minute(sql: &str) -> String {
-    let sql = sql.trim().trim_end_matches(';');
-    format!(
-        "SELECT CASE WHEN due_at <= now() THEN -1 ELSE floor(extract(epoch FROM due_at - now()) / 60)::int END AS minute,\n\
-         count(*) AS orders, abs(extract(epoch FROM now() - min(due_at)))::bigint AS distance_s,\n\
-         count(*) FILTER (WHERE due_at > now() - interval '1 minute') AS last_minute\n\
-         FROM (\n{sql}\n) AS due (order_id, due_at) WHERE isfinite(due_at) GROUP BY 1"
-    )
+    const DUE: &str = include_str!("../../sql/status_due.sql");
+    DUE.replace("{sql}", sql.trim().trim_end_matches(';'))
 }
 
 fn seconds(count: i64) -> f64 {

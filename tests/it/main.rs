@@ -62,6 +62,7 @@ mod removal;
 mod remove;
 mod retire;
 mod scheduled;
+mod search_path;
 mod shutdown;
 mod slow_rows;
 mod small_loops;

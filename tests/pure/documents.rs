@@ -273,3 +273,29 @@ fn the_old_dialect_is_found() {
         assert_eq!(dialect(good), Vec::<String>::new(), "found in: {good}");
     }
 }
+
+/// PostgreSQL takes what others made in `public` where it fits the types of a call better: `tests/it/search_path.rs` tries each statement,
+/// this holds for SQL that users copy as well.
+#[test]
+fn no_sql_leaves_types_to_a_conversion() {
+    let inexact = [
+        r"::bigint \* interval",
+        r"extract\(.*\) \* 1000(000)?\b[^.]",
+        // Several arrays are PostgreSQL's own syntax.
+        r"[^.\w]unnest\([^,]*\)",
+        r"[^.\w](cardinality|array_agg|percentile_disc)\(",
+        r"hashtextextended\(.*, 0\)",
+        r"octet_length\(\w+\) \|\|",
+        r"format\('\(",
+    ];
+    let inexact = inexact.map(|it| fancy_regex::Regex::new(it).expect("an expression"));
+    let mut found = Vec::new();
+    for path in
+        ["sql", "examples", "docs", "src"].iter().flat_map(|it| files(it, &["sql", "md", "rs"]))
+    {
+        let text = read(&path);
+        let wrong = |line: &&str| inexact.iter().any(|it| it.is_match(line).expect("a match"));
+        found.extend(text.lines().filter(wrong).map(|line| format!("{}: {line}", name(&path))));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}

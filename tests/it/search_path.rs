@@ -1,0 +1,202 @@
+//! No statement finds a function or an operator that somebody else made in a schema of the search path: PostgreSQL takes those
+//! with exactly the types of a call before its own that need a conversion.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use tokio_postgres::{Client, Error, NoTls, error::DbError};
+
+use crate::support::{World, until};
+
+/// Operators and functions for every pair of types that PostgreSQL itself has none for, with the names that are given. They are gone
+/// with the transaction.
+const TRAPS: &str = r"
+CREATE FUNCTION pg_temp.lay_traps(trap text, names text[]) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    types text[] := ARRAY['boolean', 'integer', 'bigint', 'numeric', 'double precision', 'text', 'name',
+        'timestamp with time zone', 'timestamp without time zone', 'interval', 'oid', 'regclass', 'xid', 'tid',
+        'text[]', 'bigint[]', 'boolean[]'];
+    few text[] := ARRAY['integer', 'bigint', 'numeric', 'double precision', 'text', 'timestamp with time zone', 'interval', 'oid',
+        'regclass', 'text[]'];
+    compares text[] := ARRAY['=', '<>', '<', '<=', '>', '>=', '~', '!~'];
+    l text;
+    r text;
+    operator text;
+    like_it record;
+    arguments text;
+BEGIN
+    FOREACH l IN ARRAY types LOOP
+        FOREACH r IN ARRAY types LOOP
+            EXECUTE format('CREATE FUNCTION %I.compared(%s, %s) RETURNS boolean LANGUAGE sql AS ''SELECT true''', trap, l, r);
+            EXECUTE format('CREATE FUNCTION %I.calculated(%s, %s) RETURNS %s LANGUAGE sql AS ''SELECT $1''', trap, l, r, l);
+            FOREACH operator IN ARRAY compares || ARRAY['+', '-', '*', '/', '%', '&', '>>', '^', '||'] LOOP
+                CONTINUE WHEN EXISTS (SELECT FROM pg_operator WHERE oprname = operator AND oprleft = l::regtype
+                                      AND oprright = r::regtype AND oprnamespace = 'pg_catalog'::regnamespace);
+                EXECUTE format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = %I.%I)', trap, operator, l, r, trap,
+                               CASE WHEN operator = ANY (compares) THEN 'compared' ELSE 'calculated' END);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+    FOR like_it IN SELECT proname, pronargs, min(CASE WHEN typtype = 'p' THEN 'text' ELSE format_type(prorettype, NULL) END) AS gives
+                   FROM pg_proc JOIN pg_type ON pg_type.oid = prorettype
+                   WHERE proname = ANY (names) AND pronamespace = 'pg_catalog'::regnamespace AND pronargs IN (1, 2)
+                   GROUP BY proname, pronargs LOOP
+        FOREACH l IN ARRAY CASE like_it.pronargs WHEN 1 THEN types ELSE few END LOOP
+            FOREACH r IN ARRAY CASE like_it.pronargs WHEN 1 THEN ARRAY[''] ELSE few END LOOP
+                arguments := concat_ws(', ', l, nullif(r, ''));
+                CONTINUE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = like_it.proname AND oidvectortypes(proargtypes) = arguments
+                                      AND pronamespace = 'pg_catalog'::regnamespace);
+                EXECUTE format('CREATE FUNCTION %I.%I(%s) RETURNS %s LANGUAGE sql AS ''SELECT NULL::%s''', trap, like_it.proname,
+                               arguments, like_it.gives, like_it.gives);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+END
+$body$";
+
+/// What a statement is made of that stands in the schema of the traps.
+const CAUGHT: &str = "
+SELECT DISTINCT pg_describe_object(refclassid, refobjid, 0)
+FROM pg_depend
+WHERE classid = 'pg_proc'::regclass
+  AND objid = (SELECT oid FROM pg_proc WHERE proname = 'found' AND pronamespace = $1::text::regnamespace)
+  AND refobjid IN (SELECT oid FROM pg_proc WHERE pronamespace = $1::text::regnamespace
+                   UNION ALL SELECT oid FROM pg_operator WHERE oprnamespace = $1::text::regnamespace)
+ORDER BY 1";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every statement that is prepared, with its file.
+fn statements() -> Vec<(String, String)> {
+    // Run with our own schema alone in the search path, or without any name to be found.
+    let scripts = ["schema", "schedule", "worker_tables", "schedule_triggers", "outbox_hold"];
+    let overdue = read(&root().join("sql/overdue_ids.sql"));
+    let mut statements = Vec::new();
+    for folder in ["sql", "examples/own-tables"] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            if path.extension().is_none_or(|it| it != "sql")
+                || name == "tables"
+                || scripts.contains(&name.as_str())
+            {
+                continue;
+            }
+            // One that is made around the statement of an effect; one that begins with BEGIN.
+            let sql = read(&path).replace("{sql}", &overdue).replace("BEGIN;\n", "");
+            statements.push((name, sql));
+        }
+    }
+    assert!(statements.len() > 50);
+    statements
+}
+
+/// Words before a parenthesis.
+fn called(sql: &str) -> impl Iterator<Item = &str> {
+    sql.match_indices('(').filter_map(|(at, _)| {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = sql[..at].rsplit(|c| !word(c)).next().unwrap_or_default();
+        (!name.is_empty()).then_some(name)
+    })
+}
+
+struct Traps {
+    client: Client,
+    path: String,
+    trap: String,
+}
+
+impl Traps {
+    async fn caught(&self, sql: &str) -> Result<Vec<String>, Error> {
+        let Self { client, path, trap } = self;
+        client
+            .batch_execute(&format!("SET LOCAL search_path = {path}; PREPARE one AS {sql}"))
+            .await?;
+        client.batch_execute("SET LOCAL search_path = pg_catalog").await?;
+        let types = "SELECT coalesce(array_to_string(parameter_types::text[], ', '), '') FROM pg_prepared_statements WHERE name = 'one'";
+        let types: String = client.query_one(types, &[]).await?.get(0);
+        let found = format!(
+            "SET LOCAL search_path = {path};
+             CREATE FUNCTION {trap}.found({types}) RETURNS void BEGIN ATOMIC {sql}; END;
+             SET LOCAL search_path = pg_catalog"
+        );
+        client.batch_execute(&found).await?;
+        let caught = client.query(CAUGHT, &[trap]).await?;
+        Ok(caught.iter().map(|row| row.get(0)).collect())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_statement_finds_postgresqls_own_functions_and_operators() {
+    let world = World::new().await;
+    let (client, connection) =
+        tokio_postgres::connect(&world.services.database_url(None), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let (schema, trap) = (world.schema.clone(), format!("{}_trap", world.schema));
+    let statements = statements();
+    let names: BTreeSet<&str> = statements.iter().flat_map(|(_, sql)| called(sql)).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let begin = format!("BEGIN; CREATE SCHEMA {trap}; {TRAPS}; SET LOCAL search_path = {schema}");
+    client.batch_execute(&begin).await.unwrap();
+    client.batch_execute(&read(&root().join("examples/own-tables/tables.sql"))).await.unwrap();
+    client.execute("SELECT pg_temp.lay_traps($1, $2)", &[&trap, &names]).await.unwrap();
+    let traps = Traps { client, path: format!("{schema}, {trap}"), trap };
+    // They catch what they should.
+    let inexact = "SELECT now() - $1::bigint * interval '1 ms', unnest($2::text[]), 'a'::text || 1, extract(epoch FROM now()) * 1000";
+    let mut wrong = Vec::new();
+    for (name, sql) in [("inexact".to_owned(), inexact.to_owned())].into_iter().chain(statements) {
+        traps.client.batch_execute("SAVEPOINT one").await.unwrap();
+        match traps.caught(&sql).await {
+            Ok(caught) if name == "inexact" => assert_eq!(caught.len(), 5, "{caught:?}"),
+            Ok(caught) if caught.is_empty() => {}
+            Ok(caught) => wrong.push(format!("{name}: {}", caught.join(", "))),
+            Err(error) => {
+                wrong
+                    .push(format!("{name}: {}", error.as_db_error().map_or("?", DbError::message)));
+            }
+        }
+        traps.client.batch_execute("ROLLBACK TO one; DEALLOCATE ALL").await.unwrap();
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// An operator that another login has made, and that writes down who runs it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_does_not_run_what_others_made() {
+    let world = World::new().await;
+    // Nobody publishes it: the sweep finds it.
+    world.orders("swept", 1, -2_000).await;
+    world
+        .sql(
+            "CREATE TABLE seen (who text);
+             CREATE FUNCTION times(bigint, interval) RETURNS interval LANGUAGE plpgsql AS $$
+             BEGIN INSERT INTO seen VALUES (current_user); RETURN $1::float8 OPERATOR(pg_catalog.*) $2; END $$;
+             CREATE OPERATOR * (LEFTARG = bigint, RIGHTARG = interval, FUNCTION = times);
+             CREATE FUNCTION unnest(text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+             BEGIN INSERT INTO seen VALUES (current_user); RETURN QUERY SELECT pg_catalog.unnest($1); END $$",
+        )
+        .await;
+    let worker = world
+        .started(|command| {
+            command
+                .env("OVERDUE_WORKER__SWEEP_EVERY", "1s")
+                .env("OVERDUE_WORKER__SWEEP_GRACE", "1s");
+        })
+        .await;
+    world.until_closed(1).await;
+    until(
+        "the outbox to be empty",
+        async || world.number("SELECT count(*) FROM outbox").await,
+        |n| *n == 0,
+    )
+    .await;
+    assert_eq!(world.number("SELECT count(*) FROM seen").await, 0, "{}", worker.log());
+}
