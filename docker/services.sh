@@ -54,6 +54,8 @@ worker() {
   # Closing orders needs the tables; creating them a second time changes nothing.
   logged "the worker could not prepare the database" \
     compose main --profile worker run --rm --no-deps -T worker database init --reference-tables --yes
+  logged "the topology could not be applied" \
+    compose main --profile worker run --rm --no-deps -T topology
   logged "compose could not start the worker" \
     compose main --profile worker up --detach --no-build --no-deps worker
   wait_healthy main worker

@@ -19,7 +19,7 @@ pub(super) struct Global {
     /// The topology file [default: topology.toml]
     #[arg(long, global = true, value_name = "FILE")]
     topology: Option<PathBuf>,
-    /// A settings file other than overdue.toml
+    /// A settings file other than overdue.toml, also OVERDUE_CONFIG
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// AMQP URI of the broker, also OVERDUE_BROKER__URL

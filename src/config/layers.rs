@@ -31,11 +31,13 @@ use crate::{
 /// Read when it is there; another one is named with `--config`.
 const SETTINGS_FILE: &str = "overdue.toml";
 const PREFIX: &str = "OVERDUE_";
+/// Names the settings file, as `--config` does: for what is run by hand beside a worker in a container.
+const FILE_VARIABLE: &str = "OVERDUE_CONFIG";
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file named with `--config` is not there.
+    /// The file named with `--config` or `OVERDUE_CONFIG` is not there.
     #[error("there is no settings file {}", .0.display())]
     NoFile(PathBuf),
     /// The file is there and cannot be read.
@@ -179,9 +181,10 @@ struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// The file that was named, or the one in this folder or the nearest above it.
+    /// The file that was named, also by `OVERDUE_CONFIG`, or the one in this folder or the nearest above it.
     fn read(named: Option<&Path>) -> Result<Self, SettingsError> {
-        let path = match named {
+        let variable = env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
+        let path = match named.or(variable.as_deref().map(Path::new)) {
             Some(path) if !path.is_file() => return Err(SettingsError::NoFile(path.to_owned())),
             Some(path) => Some(path.to_owned()),
             None => found()?,

@@ -73,8 +73,23 @@ fn the_manifests_name_what_there_is() {
         let arguments: Vec<&str> =
             container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
         commands.insert(check_arguments(&arguments).join(" "));
+        // What the Pod Security Standard "restricted" asks for, and no token.
+        assert_eq!(pod["automountServiceAccountToken"], false);
+        let security = &pod["securityContext"];
+        assert_eq!(security["runAsNonRoot"], true);
+        assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault");
+        let security = &container["securityContext"];
+        assert_eq!(security["allowPrivilegeEscalation"], false);
+        assert_eq!(security["capabilities"]["drop"], serde_json::json!(["ALL"]));
+        // The passwords of the administrators are with the Jobs alone.
+        let is_worker = arguments.contains(&"run");
+        assert_eq!(arguments.contains(&"--no-declare"), is_worker);
+        let secret = if is_worker { "overdue-urls" } else { "overdue-administrator-urls" };
+        let settings_file = &container["env"][0];
+        assert_eq!(settings_file["name"], "OVERDUE_CONFIG");
         // Each file is mounted, and in what is mounted there.
-        for file in arguments.iter().filter(|argument| argument.starts_with('/')) {
+        let named = settings_file["value"].as_str();
+        for file in arguments.iter().copied().chain(named).filter(|it| it.starts_with('/')) {
             let (mount, name) = file.rsplit_once('/').unwrap();
             let mounts = container["volumeMounts"].as_array().unwrap();
             let mount = mounts
@@ -86,7 +101,8 @@ fn the_manifests_name_what_there_is() {
             let is_there = if volume["configMap"]["name"] == settings["metadata"]["name"] {
                 data.contains_key(name)
             } else {
-                volume["secret"]["secretName"] == "overdue-urls" && secrets.contains(&name)
+                assert_eq!(volume["secret"]["defaultMode"], 0o440);
+                volume["secret"]["secretName"] == secret && secrets.contains(&name)
             };
             assert!(is_there, "{file} is not in {volume}");
         }
@@ -119,7 +135,11 @@ fn the_compose_file_mounts_settings_and_sql() {
     };
     let arguments = list("command");
     assert_eq!(check_arguments(&arguments), ["run"]);
-    let settings = arguments.iter().skip_while(|it| **it != "--config").nth(1).unwrap();
+    assert!(arguments.contains(&"--no-declare"));
+    let topology = &compose["services"]["topology"]["environment"];
+    // Another user declares what the worker uses.
+    assert_ne!(topology["OVERDUE_BROKER__URL"], worker["environment"]["OVERDUE_BROKER__URL"]);
+    let settings = worker["environment"]["OVERDUE_CONFIG"].as_str().unwrap();
     let (folder, file) = settings.rsplit_once('/').unwrap();
     let mounts = list("volumes");
     let mount = mounts.iter().find(|it| it.contains(&format!(":{folder}:ro"))).unwrap();
@@ -150,6 +170,7 @@ fn the_unit_names_what_there_is_and_systemd_takes_it() {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     let program = words.remove(0);
     assert_eq!(check_arguments(&words), ["run"]);
+    assert!(words.contains(&"--no-declare"));
     let credentials: BTreeSet<&str> = unit
         .lines()
         .filter_map(|line| line.strip_prefix("LoadCredential="))

@@ -256,6 +256,13 @@ fn a_settings_file_in_a_folder_above_is_read() {
     assert_eq!(finish(command, None).json()["settings_file"], *file);
     let none = Folder::with(&[]).run(&["config"], &[]);
     assert_eq!(none.stdout.lines().next(), Some("# no settings file"), "{none}");
+    // In a container every command reads what the worker reads.
+    let named = Folder::with(&[("worker.toml", "[worker]\nlisten = \"127.0.0.1:9700\"\n")]);
+    let file = named.path("worker.toml").display().to_string();
+    let health = named.run(&["health"], &[("OVERDUE_CONFIG", &file)]);
+    assert!(health.stderr.contains("127.0.0.1:9700"), "{health}");
+    let missing = named.run(&["config"], &[("OVERDUE_CONFIG", "missing.toml")]);
+    assert_eq!(missing.code, Some(78), "{missing}");
 }
 
 /// As in /tmp, where anybody can lay one.
