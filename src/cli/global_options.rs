@@ -16,7 +16,7 @@ const CONNECTIONS: &str = "Connections (for commands that ask broker or database
 
 #[derive(Debug, Args)]
 pub(super) struct Global {
-    /// The topology file [default: topology.toml]
+    /// The topology file [default: topology.toml, beside overdue.toml]
     #[arg(long, global = true, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// A settings file other than overdue.toml, also OVERDUE_CONFIG

@@ -199,7 +199,9 @@ impl SettingsFile {
     fn layer(&self, mut table: Table) -> Layer {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         if !env::current_dir().is_ok_and(|here| here == folder) {
-            table.iter_mut().for_each(|(_, value)| beside(folder, value));
+            let topology = || Settings::default().topology.display().to_string().into();
+            table.entry("topology").or_insert_with(topology);
+            beside(folder, &mut table);
         }
         Layer { metadata: Metadata::from("settings file", self.path.as_path()), table }
     }
@@ -222,21 +224,20 @@ fn found() -> Result<Option<PathBuf>, SettingsError> {
     }
 }
 
-/// What a settings file names (`sql`, `url_file`, …) lies beside it, wherever the program is started.
-fn beside(folder: &Path, value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| beside(folder, item)),
-        Value::Table(table) => {
-            for (key, value) in table {
-                match value {
-                    Value::String(file) if key.ends_with("sql") || key.ends_with("_file") => {
-                        *file = folder.join(&*file).display().to_string();
-                    }
-                    value => beside(folder, value),
-                }
+/// What a settings file names (`topology`, `sql`, `url_file`, …) lies beside it, wherever the program is started.
+fn beside(folder: &Path, table: &mut Table) {
+    let is_file = |key: &str| key == "topology" || key.ends_with("sql") || key.ends_with("_file");
+    for (key, value) in table {
+        match value {
+            Value::String(file) if is_file(key) => {
+                *file = folder.join(&*file).display().to_string();
             }
+            Value::Array(items) => {
+                items.iter_mut().filter_map(Value::as_table_mut).for_each(|it| beside(folder, it));
+            }
+            Value::Table(table) => beside(folder, table),
+            _ => {}
         }
-        _ => {}
     }
 }
 

@@ -119,30 +119,35 @@ fn a_settings_file_that_was_named_and_is_not_there() {
 
 /// Wherever the program is started; from a variable it is as the shell that sets it sees it.
 #[test]
-fn the_sql_of_an_effect_lies_beside_the_settings_file_that_names_it() {
+fn what_a_settings_file_names_lies_beside_it() {
     let file = "[effects.mine]\nsql = \"mine.sql\"\noverdue_sql = \"/etc/other.sql\"\n";
     let folder = Folder::with(&[("overdue.toml", file)]);
     let below = folder.path("below");
     std::fs::create_dir(&below).unwrap();
-    let paths = |arguments: &[&str], from: &std::path::Path, environment: &[(&str, &str)]| {
+    let paths = |arguments: &[&str], from: &str, environment: &[(&str, &str)]| {
         let mut command = folder.command(arguments);
-        command.current_dir(from).envs(environment.iter().copied());
+        command.current_dir(folder.path(from)).envs(environment.iter().copied());
         let run = finish(command, None);
         let settings: toml::Table =
             run.stdout.parse().unwrap_or_else(|error| panic!("{error}: {run}"));
         let mine = &settings["effects"]["mine"];
-        ["sql", "overdue_sql"].map(|key| mine[key].as_str().unwrap().to_owned())
+        [&mine["sql"], &mine["overdue_sql"], &settings["topology"]]
+            .map(|path| path.as_str().unwrap().to_owned())
     };
-    let other = "/etc/other.sql".to_owned();
-    let here = folder.path("");
-    assert_eq!(paths(&["config"], &here, &[]), ["mine.sql".to_owned(), other.clone()]);
-    let beside = below.parent().unwrap().canonicalize().unwrap().join("mine.sql");
-    let beside = beside.display().to_string();
-    assert_eq!(paths(&["config"], &below, &[]), [beside, other.clone()]);
-    let named = paths(&["--config", "../overdue.toml", "config"], &below, &[]);
-    assert_eq!(named, ["../mine.sql".to_owned(), other.clone()]);
-    let variable = [("OVERDUE_EFFECTS__MINE__SQL", "here.sql")];
-    assert_eq!(paths(&["config"], &below, &variable), ["here.sql".to_owned(), other]);
+    let other = "/etc/other.sql";
+    assert_eq!(paths(&["config"], "", &[]), ["mine.sql", other, "topology.toml"]);
+    let [mine, topology] = ["mine.sql", "topology.toml"]
+        .map(|name| folder.path("").canonicalize().unwrap().join(name).display().to_string());
+    assert_eq!(paths(&["config"], "below", &[]), [&*mine, other, &topology]);
+    let named = paths(&["--config", "../overdue.toml", "config"], "below", &[]);
+    assert_eq!(named, ["../mine.sql", other, "../topology.toml"]);
+    let variables = [("OVERDUE_EFFECTS__MINE__SQL", "here.sql"), ("OVERDUE_TOPOLOGY", "x.toml")];
+    assert_eq!(paths(&["config"], "below", &variables), ["here.sql", other, "x.toml"]);
+    let flag = paths(&["--topology", "x.toml", "config"], "below", &[]);
+    assert_eq!(flag, [&*mine, other, "x.toml"]);
+    std::fs::write(folder.path("overdue.toml"), format!("topology = \"shop.toml\"\n{file}"))
+        .unwrap();
+    assert!(paths(&["config"], "below", &[])[2].ends_with("/shop.toml"));
 }
 
 #[test]
