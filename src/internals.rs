@@ -127,7 +127,7 @@ pub mod objects {
     };
 }
 pub mod order {
-    pub use crate::order::{FinalState, MAX_ORDER_ID_BYTES, OrderId, Outcome};
+    pub use crate::order::{FinalState, MAX_ORDER_ID_BYTES, OrderId, Outcome, Spelled};
 }
 pub mod parking {
     pub use crate::parking::{

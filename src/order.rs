@@ -1,6 +1,11 @@
 //! What an order is called, and what the database says about it.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap, HashSet},
+    fmt,
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -55,6 +60,40 @@ pub enum OrderIdError {
     TooLong(usize),
     #[error("the order id has white space or control characters")]
     Characters,
+}
+
+/// Ids in the spelling of the database. A statement that casts them to `uuid` or `bigint` gives them back in the one spelling
+/// of that type, whichever they were asked for in: `{2F1C…}` and `2F1C…` as `2f1c…`, `007` as `7`.
+#[derive(Debug, Default)]
+pub struct Spelled(HashMap<String, String>);
+
+impl Spelled {
+    /// Of ids that were asked for, and those that were given back. One that was asked for as it is given back belongs to no
+    /// other: keys of the type `text` are compared as they are.
+    #[must_use]
+    pub fn new<'a>(asked: &[OrderId], given: impl IntoIterator<Item = &'a str>) -> Self {
+        let asked: HashSet<&str> = asked.iter().map(OrderId::as_str).collect();
+        let other = given.into_iter().filter(|id| !asked.contains(id));
+        Self(other.map(|id| (folded(id), id.to_owned())).collect())
+    }
+
+    /// The id that was given back for one that was not given back as it is.
+    #[must_use]
+    pub fn of(&self, id: &OrderId) -> Option<&str> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&folded(id.as_str())).map(String::as_str)
+    }
+}
+
+/// Without what PostgreSQL reads over in a `uuid` or a number.
+fn folded(id: &str) -> String {
+    let id = id.strip_prefix('{').and_then(|id| id.strip_suffix('}')).unwrap_or(id);
+    let sign = if id.starts_with('-') { "-" } else { "" };
+    let letters = id.chars().filter(|letter| *letter != '-').flat_map(char::to_lowercase);
+    let letters: String = letters.collect();
+    format!("{sign}{}", letters.trim_start_matches(['+', '0']))
 }
 
 /// What the database said about one order.

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     config::Settings,
     order::{OrderId, Outcome},
-    store::standing::Standing,
+    store::{database_time::DatabaseTime, standing::Standing},
     text::{counted, length},
     topology::{
         Timeout, Topology,
@@ -109,6 +109,7 @@ impl Explain {
             }
             _ => None,
         };
+        let due_at = due_at.and_then(DatabaseTime::timestamp);
         Ok((way, Some(AskedOrder::new(&id, &outcome, due_at))))
     }
 }

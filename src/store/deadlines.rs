@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio_postgres::{Row, Statement, types::Type};
 
 use super::{Store, StoreError, database_time::DatabaseTime, effect::Effect};
-use crate::order::OrderId;
+use crate::order::{OrderId, Spelled};
 
 const PARAMETERS: [Type; 1] = [Type::TEXT_ARRAY];
 const COLUMNS: [Type; 2] = [Type::TEXT, Type::TIMESTAMPTZ];
@@ -44,7 +44,15 @@ impl Store {
         let rows = self.attended(Box::pin(asking)).await;
         let rows = rows.map_err(|error| error.in_effect(&effect.name, &effect.due_file, sql))?;
         let found: HashMap<&str, Deadline> = rows.iter().filter_map(deadline).collect();
-        let of = |id: &OrderId| found.get(id.as_str()).copied().unwrap_or(Deadline::Unknown);
+        let mut spelled = None;
+        let of = |id: &OrderId| {
+            let deadline = found.get(id.as_str()).or_else(|| {
+                let spelled =
+                    spelled.get_or_insert_with(|| Spelled::new(ids, found.keys().copied()));
+                found.get(spelled.of(id)?)
+            });
+            deadline.copied().unwrap_or(Deadline::Unknown)
+        };
         Ok(Some(ids.iter().map(of).collect()))
     }
 

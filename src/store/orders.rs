@@ -1,6 +1,6 @@
 //! Closing orders: the effect's SQL, run on a batch of order ids in one transaction.
 
-pub(super) mod answer;
+pub(crate) mod answer;
 
 use tokio_postgres::{Row, Statement};
 
@@ -9,7 +9,6 @@ use super::{
     Store, StoreError, deadlines, effect, overdue, run_statement::Patience, session::Connection,
 };
 use crate::order::{OrderId, Outcome};
-use answer::Answer;
 
 impl Store {
     /// Compares the parameters and columns of the effect's SQL with the contract, and plans it, which shows
@@ -83,8 +82,13 @@ impl Store {
     ) -> Result<Vec<Outcome>, StoreError> {
         let rows = self.attended(self.run_once(effect, sql, ids, path, patience)).await;
         let rows = rows.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, sql))?;
-        let mut answer = Answer::read(effect, &rows);
-        Ok(ids.iter().map(|id| answer.take(id.as_str())).collect())
+        let mut outcomes = answer::outcomes(effect, &rows, ids);
+        for outcome in &mut outcomes {
+            if let Outcome::Failed { reason, .. } = outcome {
+                reason.push_str("; what the effect did is committed");
+            }
+        }
+        Ok(outcomes)
     }
 
     async fn run_once(

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use super::{
     FailureKind, Store, StoreError,
     effect::{self, ClosingPath, Effect},
-    orders::answer::Answer,
+    orders::answer,
 };
 use crate::order::{OrderId, Outcome};
 
@@ -34,8 +34,7 @@ impl Store {
         while let Some(part) = parts.pop() {
             match self.attended(Box::pin(self.rolled_back(effect, part))).await {
                 Ok(rows) => {
-                    let mut answer = Answer::read(effect, &rows);
-                    outcomes.extend(part.iter().map(|id| answer.take(id.as_str())));
+                    outcomes.extend(answer::outcomes(effect, &rows, part));
                 }
                 Err(error) if !concerns_orders(&error) => {
                     return Err(error.in_effect(&effect.name, &effect.sql_file, &effect.sql));

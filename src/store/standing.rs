@@ -1,11 +1,10 @@
 //! What the database says about one order, changing nothing.
 
-use jiff::Timestamp;
-
 use super::{
     Store, StoreError,
+    database_time::DatabaseTime,
     effect::{self, ClosingPath, Effect},
-    orders::answer::Answer,
+    orders::answer,
 };
 use crate::order::{OrderId, Outcome};
 
@@ -14,8 +13,8 @@ use crate::order::{OrderId, Outcome};
 pub(crate) struct Standing {
     /// What the effect would have done. [`Outcome::Closed`] says that the order is overdue: it was rolled back.
     pub outcome: Outcome,
-    /// Its deadline, where the database knows the order and the deadline is a time.
-    pub due_at: Option<Timestamp>,
+    /// Its deadline, where the database knows the order.
+    pub due_at: Option<DatabaseTime>,
 }
 
 impl Store {
@@ -42,8 +41,8 @@ impl Store {
         let rows = transaction.query(&statement, &[&[id.as_str()].as_slice(), &path]).await;
         let rows = self.named("standing", rows).map_err(in_effect)?;
         self.named("standing", transaction.rollback().await)?;
-        let due_at = rows.first().and_then(|row| row.try_get::<_, Timestamp>(2).ok());
-        let outcome = Answer::read(effect, &rows).take(id.as_str());
+        let due_at = rows.first().and_then(|row| row.try_get(2).ok());
+        let outcome = answer::outcomes(effect, &rows, std::slice::from_ref(id)).remove(0);
         Ok(Standing { outcome, due_at })
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use overdue::internals::{
-    order::{MAX_ORDER_ID_BYTES, OrderId},
+    order::{MAX_ORDER_ID_BYTES, OrderId, Spelled},
     wire::{DueNotice, MAX_BODY_BYTES, Unreadable},
 };
 use proptest::{collection, option, prelude::*};
@@ -42,6 +42,32 @@ fn a_whole_number_is_an_order_id() {
         let body = format!(r#"{{"order_id": {number}, "due_at": null}}"#);
         assert_eq!(read(&body), Ok((id.to_owned(), None)));
     }
+}
+
+/// As `uuid` and `bigint` give them back; ids of the type `text` are what they are.
+#[test]
+fn an_order_is_found_by_any_spelling_that_the_database_reads() {
+    let (one, two) =
+        ("2f1c0a3b-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b");
+    let cases: &[(&str, &[&str], Option<&str>)] = &[
+        ("2F1C0A3B-0000-4000-8000-00000000000A", &[one, two], Some(one)),
+        ("{2f1c0a3b-0000-4000-8000-00000000000a}", &[two, one], Some(one)),
+        ("2F1C0A3B00004000800000000000000A", &[one], Some(one)),
+        ("0000000000004000800000000000000B", &[one, two], Some(two)),
+        ("2F1C0A3B-0000-4000-8000-00000000000C", &[one, two], None),
+        ("007", &["7", "-7"], Some("7")),
+        ("+7", &["7"], Some("7")),
+        ("-007", &["7", "-7"], Some("-7")),
+        ("000", &["0"], Some("0")),
+        ("Straße", &["straße"], Some("straße")),
+        ("a", &[], None),
+    ];
+    for (asked, given, found) in cases {
+        let spelled = Spelled::new(&[id(asked)], given.iter().copied());
+        assert_eq!(spelled.of(&id(asked)), *found, "{asked}");
+    }
+    // Somebody asked for that one.
+    assert_eq!(Spelled::new(&[id("A1"), id("a1")], ["a1"]).of(&id("A1")), None);
 }
 
 /// As much of a text as an id may have.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio_postgres::Row;
 
 use crate::{
-    order::{FinalState, Outcome},
+    order::{FinalState, OrderId, Outcome, Spelled},
     store::{
         database_time::DatabaseTime,
         effect::Effect,
@@ -14,16 +14,33 @@ use crate::{
 };
 
 /// The cause of every failure of this kind: no SQLSTATE, because the statement itself has worked.
-const CAUSE: &str = "contract";
+pub(crate) const CONTRACT: &str = "contract";
+
 /// The outcomes of one execution.
-pub(in crate::store) struct Answer {
+struct Answer {
     outcomes: HashMap<String, Outcome>,
     /// Why orders may lack a row: one of the rows says no order id.
     stray: Option<String>,
 }
 
+/// What became of each of `ids`, in the same order.
+pub(in crate::store) fn outcomes(effect: &Effect, rows: &[Row], ids: &[OrderId]) -> Vec<Outcome> {
+    let mut answer = Answer::read(effect, rows);
+    let mut spelled = None;
+    let of_each = ids.iter().map(|id| {
+        answer.take(id.as_str()).unwrap_or_else(|| {
+            let spelled = spelled.get_or_insert_with(|| {
+                Spelled::new(ids, answer.outcomes.keys().map(String::as_str))
+            });
+            let other = spelled.of(id).and_then(|id| answer.take(id));
+            other.unwrap_or_else(|| answer.missing())
+        })
+    });
+    of_each.collect()
+}
+
 impl Answer {
-    pub(in crate::store) fn read(effect: &Effect, rows: &[Row]) -> Self {
+    fn read(effect: &Effect, rows: &[Row]) -> Self {
         let mut answer = Self { outcomes: HashMap::with_capacity(rows.len()), stray: None };
         for row in rows {
             answer.add(effect, row);
@@ -40,7 +57,7 @@ impl Answer {
             }
         };
         let outcome = outcome(row).unwrap_or_else(|wrong| Outcome::Failed {
-            cause: CAUSE.to_owned(),
+            cause: CONTRACT.to_owned(),
             reason: reason(effect, &wrong, &format!("order {}", excerpt(id))),
         });
         // Of two rows for one order the one that closed it says what happened.
@@ -49,18 +66,19 @@ impl Answer {
         }
     }
 
-    /// The outcome of an order that was asked for. The same order twice in a batch was closed by the first of the two.
-    pub(in crate::store) fn take(&mut self, id: &str) -> Outcome {
-        match (self.outcomes.get_mut(id), &self.stray) {
-            (Some(outcome @ Outcome::Closed { .. }), _) => {
-                std::mem::replace(outcome, Outcome::AlreadyFinal)
-            }
-            (Some(outcome), _) => outcome.clone(),
-            (None, Some(stray)) => {
-                Outcome::Failed { cause: CAUSE.to_owned(), reason: stray.clone() }
-            }
-            (None, None) => Outcome::Unknown,
-        }
+    /// The outcome of an order, if there is a row. The same order twice in a batch was closed by the first of the two.
+    fn take(&mut self, id: &str) -> Option<Outcome> {
+        Some(match self.outcomes.get_mut(id)? {
+            outcome @ Outcome::Closed { .. } => std::mem::replace(outcome, Outcome::AlreadyFinal),
+            outcome => outcome.clone(),
+        })
+    }
+
+    fn missing(&self) -> Outcome {
+        self.stray.as_ref().map_or(Outcome::Unknown, |stray| Outcome::Failed {
+            cause: CONTRACT.to_owned(),
+            reason: stray.clone(),
+        })
     }
 }
 
@@ -83,6 +101,6 @@ fn reason(effect: &Effect, wrong: &str, of: &str) -> String {
     let Effect { name, sql_file, .. } = effect;
     format!(
         "effect `{name}` ({sql_file}) gave {wrong} for {of}: the outcome has to be closed, done:<word>, already_final, \
-         not_due or busy, no column NULL (docs/effects.md); what the effect did is committed"
+         not_due or busy, no column NULL (docs/effects.md)"
     )
 }
