@@ -6,6 +6,7 @@
 pub(crate) mod broker;
 pub(crate) mod database;
 pub(crate) mod effect_plan;
+pub(crate) mod effect_text;
 pub(crate) mod facts;
 pub(crate) mod machine;
 pub(crate) mod topology;

@@ -1,9 +1,10 @@
 //! `overdue effect check`: an effect on the live schema, in a transaction that is rolled back.
 
+mod trial;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    time::Duration,
 };
 
 use clap::{ArgGroup, Args, Subcommand};
@@ -17,23 +18,16 @@ use super::{
 use crate::{
     config::Settings,
     doctor::effect_plan::{EffectPlan, RowLocks, Scan},
-    order::{OrderId, Outcome},
-    store::{
-        Store,
-        open::OpenOrders,
-        orders::Effect,
-        overdue::{OverdueKey, OverduePage},
-    },
+    order::OrderId,
+    store::{Store, open::OpenOrders, orders::Effect, overdue::OverdueKey},
     text::counted,
 };
-
-/// Overdue orders that an effect is tried on.
-const TRIED: i64 = 20;
+use trial::Trial;
 
 /// Look at the SQL of effects
 #[derive(Debug, Subcommand)]
 pub(super) enum EffectCommand {
-    /// Run an effect on overdue orders in a transaction that is rolled back, and explain its plan; exits with 2 if it fails
+    /// Run an effect on orders in transactions that are rolled back, and explain its plan; exits with 2 if it fails, or closes early
     Check(Check),
 }
 
@@ -45,7 +39,7 @@ pub(super) struct Check {
     /// Every effect that the topology file names
     #[arg(long)]
     all: bool,
-    /// Orders to try it on, instead of up to 20 that are overdue
+    /// Orders to try it on, instead of up to 20 that are open and 20 that are not due
     #[arg(long = "order", value_name = "ORDER_ID")]
     orders: Vec<String>,
     #[command(flatten)]
@@ -86,13 +80,9 @@ impl Check {
 
 async fn check(store: &Store, effect: &Effect, orders: &[OrderId]) -> Result<Checked, Failure> {
     let plan = store.effect_plan(effect).await?;
-    let ids = match orders {
-        [] => overdue(store, effect).await?,
-        orders => orders.to_vec(),
-    };
-    let outcomes = store.rehearse(effect, &ids).await?;
     let open = open(store, effect).await?;
-    Ok(Checked::new(effect, &plan, &ids, &outcomes, open))
+    let trial = Trial::of(store, effect, orders).await?;
+    Ok(Checked::new(effect, &plan, trial, open))
 }
 
 /// None where nobody can ask for them.
@@ -101,18 +91,13 @@ async fn open(store: &Store, effect: &Effect) -> Result<Option<OpenOrders>, Fail
     Ok(Some(store.open_orders(effect, sql, &OverdueKey::first()).await?))
 }
 
-async fn overdue(store: &Store, effect: &Effect) -> Result<Vec<OrderId>, Failure> {
-    let page = store.overdue_page(effect, &OverdueKey::first(), TRIED, Duration::ZERO).await?;
-    Ok(page.map_or_else(Vec::new, |page: OverduePage| page.ids))
-}
-
 /// Each effect that was looked at.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     effects: Vec<Checked>,
 }
 
-/// An effect that fits the tables.
+/// What was found out about an effect.
 #[derive(Debug, Serialize)]
 struct Checked {
     effect: String,
@@ -124,9 +109,14 @@ struct Checked {
     open: Option<Open>,
     /// What would have become of them: the word, and how many.
     outcomes: BTreeMap<String, usize>,
+    /// The same of those that are not due, as if they were.
+    as_if_due: BTreeMap<String, usize>,
     /// Why the first that fails does.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
+    /// What could not be tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    untried: Option<String>,
     /// `table by index`.
     finds: Vec<String>,
     /// `table in the order of columns`.
@@ -144,39 +134,29 @@ struct Open {
 impl Report {
     /// The first failure.
     fn failed(&self) -> Option<String> {
-        let failed = self.effects.iter().find_map(|it| Some((&it.effect, it.failure.as_ref()?)));
-        failed.map(|(effect, reason)| format!("effect `{effect}` fails for an order: {reason}"))
+        self.effects.iter().find_map(|Checked { effect, failure, untried, .. }| {
+            let failed = failure.as_ref().map(|why| format!("effect `{effect}` fails: {why}"));
+            let not_tried = || untried.as_ref().map(|why| format!("effect `{effect}`: {why}"));
+            failed.or_else(not_tried)
+        })
     }
 }
 
 impl Checked {
-    fn new(
-        effect: &Effect,
-        plan: &EffectPlan,
-        ids: &[OrderId],
-        outcomes: &[Outcome],
-        open: Option<OpenOrders>,
-    ) -> Self {
-        let mut counts = BTreeMap::new();
-        for outcome in outcomes {
-            *counts.entry(word(outcome)).or_default() += 1;
-        }
-        let failure = ids.iter().zip(outcomes).find_map(|(id, outcome)| match outcome {
-            Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
-                Some(format!("order {id}: {reason}"))
-            }
-            _ => None,
-        });
+    fn new(effect: &Effect, plan: &EffectPlan, trial: Trial, open: Option<OpenOrders>) -> Self {
+        let Trial { orders, outcomes, later, failure, untried } = trial;
         Self {
             effect: effect.name.clone(),
             file: effect.sql_file.clone(),
-            orders: ids.len(),
+            orders,
             open: open.map(|OpenOrders { orders, due, .. }| Open {
                 orders,
                 last_due: due.map(|(_, last)| last.to_second()),
             }),
-            outcomes: counts,
+            outcomes,
+            as_if_due: later,
             failure,
+            untried,
             finds: plan
                 .indexes
                 .iter()
@@ -186,18 +166,6 @@ impl Checked {
             warnings: warnings(effect, plan),
         }
     }
-}
-
-fn word(outcome: &Outcome) -> String {
-    let word = match outcome {
-        Outcome::Closed { state, .. } => state.as_str(),
-        Outcome::AlreadyFinal => "already_final",
-        Outcome::NotDue { .. } => "not_due",
-        Outcome::Unknown => "without a row",
-        Outcome::Busy => "busy",
-        Outcome::Failed { .. } | Outcome::Postponed { .. } => "failed",
-    };
-    word.to_owned()
 }
 
 fn locked(RowLocks { table, order }: &RowLocks) -> String {
@@ -252,14 +220,21 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "effect `{}` ({}) fits the tables", self.effect, self.file)?;
-        let ended = self.outcomes.iter().map(|(word, orders)| format!("{orders} {word}"));
-        let ended = ended.collect::<Vec<_>>().join(", ");
+        let verdict = match (&self.failure, &self.untried) {
+            (None, None) => "fits the tables",
+            (None, Some(_)) => "fits the tables, as far as it was tried",
+            (Some(_), _) => "fails",
+        };
+        writeln!(f, "effect `{}` ({}) {verdict}", self.effect, self.file)?;
         match self.orders {
-            0 => writeln!(f, "  tried on     no order: none is overdue; name one with --order")?,
+            0 => writeln!(f, "  tried on     no order")?,
             orders => {
+                let ended = ended(&self.outcomes);
                 writeln!(f, "  tried on     {}, rolled back: {ended}", counted(orders, "order"))?;
             }
+        }
+        if !self.as_if_due.is_empty() {
+            writeln!(f, "  as if due    {}", ended(&self.as_if_due))?;
         }
         if let Some(Open { orders, last_due }) = &self.open {
             let last =
@@ -270,6 +245,11 @@ impl fmt::Display for Checked {
         writeln!(f, "  locks        {}", listed(&self.locks))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  warning      {warning}"))
     }
+}
+
+fn ended(outcomes: &BTreeMap<String, usize>) -> String {
+    let ended = outcomes.iter().map(|(word, orders)| format!("{orders} {word}"));
+    ended.collect::<Vec<_>>().join(", ")
 }
 
 fn listed(items: &[String]) -> String {

@@ -20,6 +20,7 @@ mod connection_ends;
 mod delayed;
 mod deletion;
 mod doctor;
+mod effect_check;
 mod events;
 mod export;
 mod generations;

@@ -1,0 +1,159 @@
+//! An effect on some orders, each time in a transaction that is rolled back: on those that are overdue, on those that are
+//! not, and on the latter as if they were.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    cli::exit::Failure,
+    doctor::effect_text::{misspelt_outcomes, much_later},
+    order::{OrderId, Outcome},
+    store::{
+        Store, StoreError,
+        database_time::DatabaseTime,
+        orders::{Effect, answer::CONTRACT},
+        overdue::OverdueKey,
+    },
+};
+
+/// Orders of each kind that an effect is tried on.
+const TRIED: i64 = 20;
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Trial {
+    /// Orders.
+    pub(super) orders: usize,
+    /// What would have become of them: the word, and how many.
+    pub(super) outcomes: BTreeMap<String, usize>,
+    /// The same of those that are not due, in a hundred years.
+    pub(super) later: BTreeMap<String, usize>,
+    /// What the effect does wrong, for the first order that shows it.
+    pub(super) failure: Option<String>,
+    /// What could not be tried.
+    pub(super) untried: Option<String>,
+}
+
+/// An order, and its deadline if that is known.
+type Candidate = (OrderId, Option<DatabaseTime>);
+
+impl Trial {
+    /// On the orders that were named; if none was, on the oldest open ones and on the next that are not due.
+    pub(super) async fn of(
+        store: &Store,
+        effect: &Effect,
+        named: &[OrderId],
+    ) -> Result<Self, Failure> {
+        let mut orders: Vec<Candidate> = match (named, &effect.overdue_sql) {
+            ([], Some(sql)) => open(store, effect, sql).await?,
+            (named, _) => named.iter().map(|id| (id.clone(), None)).collect(),
+        };
+        let ids: Vec<OrderId> = orders.iter().map(|(id, _)| id.clone()).collect();
+        let outcomes = store.rehearse(effect, &ids).await?;
+        for ((id, due_at), outcome) in orders.iter_mut().zip(&outcomes) {
+            if due_at.is_none() && outcome.final_state().is_some() {
+                *due_at = store.standing(effect, id).await?.due_at;
+            }
+        }
+        // After the trial: what is not due now was not due then.
+        let now = DatabaseTime::from_unix_ms(store.now_ms().await?);
+        let is_early = |(_, due_at): &Candidate, outcome: &Outcome| {
+            outcome.final_state().is_some() && due_at.is_some_and(|due_at| due_at > now)
+        };
+        let early = orders.iter().zip(&outcomes).find(|(order, outcome)| is_early(order, outcome));
+        let early = early.map(|((id, due_at), outcome)| early_text(id, *due_at, outcome));
+        let waits = |outcome: &Outcome| matches!(outcome, Outcome::NotDue { remaining } if !remaining.is_zero());
+        let waiting: Vec<OrderId> =
+            ids.iter().zip(&outcomes).filter(|it| waits(it.1)).map(|it| it.0.clone()).collect();
+        let later = Self::much_later(store, effect, &waiting).await;
+        let contract = waiting.iter().zip(&later).find_map(|(id, outcome)| match outcome {
+            Outcome::Failed { cause, reason } if cause == CONTRACT => {
+                Some(format!("order {id}, as if it were due: {reason}"))
+            }
+            _ => None,
+        });
+        let has_tried = !waiting.is_empty() || early.is_some();
+        let untried = !has_tried && named.is_empty() && !effect.is_built_in();
+        Ok(Self {
+            orders: ids.len(),
+            failure: failed(&ids, &outcomes).or(early).or(contract),
+            outcomes: counts(&outcomes),
+            later: counts(&later),
+            untried: untried.then(|| untried_text(effect, ids.is_empty())),
+        })
+    }
+
+    /// Nothing where the statement as it is then cannot be executed: it is not the one that was written.
+    async fn much_later(store: &Store, effect: &Effect, ids: &[OrderId]) -> Vec<Outcome> {
+        let Some(sql) = much_later(&effect.sql) else { return Vec::new() };
+        let effect = Effect { sql, ..effect.clone() };
+        store.rehearse(&effect, ids).await.unwrap_or_default()
+    }
+}
+
+/// The oldest that are open, and the next that are not due.
+async fn open(store: &Store, effect: &Effect, sql: &str) -> Result<Vec<Candidate>, StoreError> {
+    let now = DatabaseTime::from_unix_ms(store.now_ms().await?);
+    let mut orders: Vec<Candidate> = Vec::new();
+    for after in [OverdueKey::first(), OverdueKey::at(now)] {
+        let page = store.open_page(effect, sql, &after, TRIED).await?;
+        let new = page.orders.into_iter().map(|(id, due_at)| (id, Some(due_at)));
+        for order in new {
+            if !orders.contains(&order) {
+                orders.push(order);
+            }
+        }
+    }
+    Ok(orders)
+}
+
+fn failed(ids: &[OrderId], outcomes: &[Outcome]) -> Option<String> {
+    ids.iter().zip(outcomes).find_map(|(id, outcome)| match outcome {
+        Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
+            Some(format!("order {id}: {reason}"))
+        }
+        _ => None,
+    })
+}
+
+fn early_text(id: &OrderId, due_at: Option<DatabaseTime>, outcome: &Outcome) -> String {
+    let due_at = due_at.map(DatabaseTime::to_second).unwrap_or_default();
+    format!(
+        "order {id} is due at {due_at}, and it would be {} now: nothing in the SQL keeps an order open until its deadline. \
+         Write `AND due_at <= now()`, with your column, where the order is changed",
+        word(outcome)
+    )
+}
+
+fn untried_text(effect: &Effect, is_empty: bool) -> String {
+    let none =
+        if is_empty { "there is no open order" } else { "none is open whose deadline is to come" };
+    let mut text = format!(
+        "{none}, so it is not known whether it closes orders before their deadline: write an order that is due in an hour, \
+         and check again, or name one with --order"
+    );
+    let misspelt = misspelt_outcomes(&effect.sql);
+    if is_empty && !misspelt.is_empty() {
+        text.push_str("; these look like outcomes, and are none: ");
+        text.push_str(&misspelt.join(", "));
+    }
+    text
+}
+
+fn counts(outcomes: &[Outcome]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for outcome in outcomes {
+        *counts.entry(word(outcome).to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+fn word(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Closed { state, .. } => state.as_str(),
+        Outcome::AlreadyFinal => "already_final",
+        Outcome::NotDue { .. } => "not_due",
+        Outcome::Unknown => "without a row",
+        Outcome::Busy => "busy",
+        Outcome::Failed { .. } | Outcome::Postponed { .. } => "failed",
+    }
+}
