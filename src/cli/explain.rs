@@ -69,7 +69,13 @@ impl Explain {
             let rule = known(&topology, &timeout)?;
             Ok::<_, Failure>((rule, topology.stages(rule, route, delay, hold)?, delay))
         });
-        self.output.print(&Explanation::new(&topology, at, order, way.transpose()?))
+        let mut explanation = Explanation::new(&topology, at, order, way.transpose()?);
+        if let (Some(way), Some(after), None) =
+            (&mut explanation.way, self.wish.after(), topology.strategy.ladder())
+        {
+            way.level = (way.hops > 1).then(|| after.to_string());
+        }
+        self.output.print(&explanation)
     }
 
     fn asked(&self, topology: &Topology, at: Timestamp) -> Result<Asked, Failure> {
@@ -159,6 +165,9 @@ struct Way {
     publishes: Vec<Publish>,
     /// Queues that a message passes on its way, those of all publishes.
     hops: u64,
+    /// The level that would make it one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<String>,
     /// What the worker waits for with the message in hand.
     rest_ms: u64,
     /// How much too late it comes out.
@@ -223,6 +232,7 @@ impl Explanation {
                 due_at: due_at.unwrap_or_else(after),
                 hops: publishes.iter().map(passed).sum(),
                 publishes,
+                level: None,
                 rest_ms: ms(stages.rest),
                 late_ms: ms(stages.late),
                 queue: topology.business_queue(timeout),
@@ -290,6 +300,9 @@ impl Way {
         }
         let hops = counted(self.hops, "hop");
         writeln!(f, "  comes out    of {}, after {hops}", self.queue)?;
+        if let Some(level) = &self.level {
+            writeln!(f, "  note         with a level \"{level}\" in delay.levels it is 1 hop")?;
+        }
         if self.rest_ms > 0 {
             writeln!(f, "  held         {} by the worker", shown(self.rest_ms))?;
         }
