@@ -68,7 +68,9 @@ async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished>
     }
     session.take_back(&timeouts).await?;
     let outgoing = Outgoing::new(worker);
-    Leader { session, outgoing, stop, timing: &worker.timing, left: None }.publish().await
+    let mut leader = Leader { session, outgoing, stop, timing: &worker.timing, left: None };
+    leader.publish().await?;
+    Ok(leader.session.leave().await?)
 }
 
 /// Waits until this session is the one that publishes; false where a stop was asked for before.
@@ -90,7 +92,13 @@ async fn leads(
             return Ok(true);
         }
         wants = wants || session.want(timeouts).await?;
-        pause(stop, if wants { LONGEST_PACE } else { jitter(poll) }).await;
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            // One that was killed has notified nobody.
+            () = session.rung() => {}
+            () = tokio::time::sleep(if wants { LONGEST_PACE } else { jitter(poll) }) => {}
+        }
     }
     Ok(false)
 }
@@ -107,7 +115,7 @@ struct Leader<'a> {
 
 impl Leader<'_> {
     /// Ends also where another session is to publish.
-    async fn publish(mut self) -> Result<(), Unpublished> {
+    async fn publish(&mut self) -> Result<(), Unpublished> {
         let (mut backoff, mut quiet) = (Backoff::new(self.timing), PACE);
         // Also rows that nobody notified of (written past the functions, or with `overdue.notify` off) are found then.
         let poll = self.timing.backoff_longest;

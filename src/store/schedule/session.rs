@@ -12,6 +12,7 @@ use crate::store::{CREATE_TIMEOUT, Store, StoreError, TlsConnect};
 
 const BEGIN: &str = include_str!("../../../sql/schedule_begin.sql");
 const LEAD: &str = include_str!("../../../sql/schedule_lead.sql");
+const LEAVE: &str = include_str!("../../../sql/schedule_leave.sql");
 const WANT: &str = include_str!("../../../sql/schedule_want.sql");
 const WANTED: &str = include_str!("../../../sql/schedule_wanted.sql");
 const CONTENT: &str = include_str!("../../../sql/schedule_content.sql");
@@ -26,14 +27,16 @@ const REFUSE: &str = include_str!("../../../sql/schedule_refuse.sql");
 pub(crate) struct ScheduleSession {
     store: Store,
     client: Client,
-    /// A transaction that scheduled something has notified, or the connection has ended.
+    /// Where `schedule()` notifies, and with `_free` behind it the session that leaves.
+    channel: String,
+    /// The one that published has left, or a transaction that scheduled something has notified, or the connection has ended.
     rung: Arc<Notify>,
     claim: Statement,
     done: Statement,
 }
 
 impl Store {
-    /// Opens a session that hears notifications. It publishes nothing before [`ScheduleSession::lead`].
+    /// Opens a session that hears when another one leaves. It publishes nothing before [`ScheduleSession::lead`].
     ///
     /// # Errors
     /// The database is unavailable, the tables are missing, or a right on them is.
@@ -53,23 +56,40 @@ impl Store {
         let beginning = async {
             let begun = client.query_one(BEGIN, &[]).await;
             let channel: String = self.named("schedule_begin", begun)?.get("channel");
-            let listening = client.batch_execute(&format!("LISTEN {channel}")).await;
+            let listening = client.batch_execute(&format!("LISTEN {channel}_free")).await;
             self.named("schedule_begin", listening)?;
             let claim = self.named("schedule_claim", client.prepare(CLAIM).await)?;
-            Ok((claim, self.named("schedule_done", client.prepare(DONE).await)?))
+            Ok((channel, claim, self.named("schedule_done", client.prepare(DONE).await)?))
         };
-        let (claim, done) = self.attended(Box::pin(beginning)).await?;
-        Ok(ScheduleSession { store: self.clone(), client, rung, claim, done })
+        let (channel, claim, done) = self.attended(Box::pin(beginning)).await?;
+        Ok(ScheduleSession { store: self.clone(), client, channel, rung, claim, done })
     }
 }
 
 impl ScheduleSession {
-    /// Whether this session is the one that publishes, from now on until it ends.
+    /// Whether this session is the one that publishes, from now on until it ends or [leaves](Self::leave). It hears what
+    /// `schedule()` notifies of then.
     ///
     /// # Errors
     /// The session has ended.
     pub(crate) async fn lead(&self) -> Result<bool, StoreError> {
-        self.yes("schedule_lead", LEAD).await
+        if !self.yes("schedule_lead", LEAD).await? {
+            return Ok(false);
+        }
+        let channel = &self.channel;
+        let listening = async {
+            let listen = format!("UNLISTEN {channel}_free; LISTEN {channel}");
+            self.store.named("schedule_lead", self.client.batch_execute(&listen).await)
+        };
+        self.store.attended(Box::pin(listening)).await.map(|()| true)
+    }
+
+    /// Another session may publish from now on. Those that wait for it are notified, so none has to look.
+    ///
+    /// # Errors
+    /// The session has ended, and they find out by looking.
+    pub(crate) async fn leave(&self) -> Result<(), StoreError> {
+        self.yes("schedule_leave", LEAVE).await.map(drop)
     }
 
     /// Whether this session is to publish, because a notice was set aside for one of these timeouts. It says so to the others
@@ -114,7 +134,7 @@ impl ScheduleSession {
         self.yes("schedule_awake", AWAKE).await.map(drop)
     }
 
-    /// Waits for a notification, or for the end of the connection.
+    /// Waits until another session has left, or, of the one that publishes, for a notification; or for the end of the connection.
     pub(crate) async fn rung(&self) {
         self.rung.notified().await;
     }

@@ -1,8 +1,10 @@
 //! A worker is woken at once, commits do not wait for one another, and no row is missed between the two.
 
-use overdue::internals::store::Connection;
+use std::time::Duration;
 
-use crate::support::{World, until};
+use overdue::internals::{store::Connection, timing::Timing};
+
+use crate::support::{World, until, worker::settings};
 
 /// Whether a worker waits for a notification: it holds the lock alone.
 async fn is_idle(world: &World) -> bool {
@@ -22,6 +24,30 @@ async fn until_idle(world: &World) {
 async fn schedule_in(client: &Connection, order: &str) {
     let sql = format!("SELECT schedule('{order}', 'unpaid', '40 minutes')");
     client.batch_execute(&sql).await.unwrap();
+}
+
+/// Nobody looks for an hour: the one that stops notifies the one that waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_one_publishes_as_soon_as_the_one_before_it_stops() {
+    let mut world = World::new().await;
+    let backoff_longest = Duration::from_hours(1); // data: an interval in which no test ends
+    world.services.timing = Timing { backoff_longest, ..Timing::often() }.into();
+    world.knows_timeouts().await;
+    let first = world.worker();
+    world.sql("SELECT schedule('first', 'unpaid', '40 minutes')").await;
+    world.until_published().await;
+
+    let (url, schema) = (world.database_user().await, &world.schema);
+    world.sql(&format!("GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {schema}")).await;
+    let next = world.worker_at(world.address(), &url, settings());
+    let waits = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = '{schema}' AND state = 'idle' AND query LIKE '-- schedule_want:%'"
+    );
+    until("the next one waits", async || world.number(&waits).await, |waiting| *waiting == 1).await;
+    first.stop().await;
+    world.sql("SELECT schedule('next', 'unpaid', '40 minutes')").await;
+    world.until_published().await;
+    next.stop().await;
 }
 
 /// The row of a transaction that began before the worker waited, and did not notify.
