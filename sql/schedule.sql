@@ -23,9 +23,12 @@ CREATE TABLE IF NOT EXISTS scheduled_notices_refused (
 COMMENT ON TABLE scheduled_notices_refused IS 'Notices that cannot be published, and why. With unknown_timeout they come back when a worker knows the timeout.';
 
 CREATE TABLE IF NOT EXISTS schedule_timeouts (
-    name text PRIMARY KEY
+    name       text NOT NULL,
+    topology   text NOT NULL DEFAULT '',
+    removed_at timestamptz,
+    PRIMARY KEY (name, topology)
 );
-COMMENT ON TABLE schedule_timeouts IS 'The timeouts that schedule() takes: those of the topology files of the workers that have started. Delete what is not to be scheduled any more.';
+COMMENT ON TABLE schedule_timeouts IS 'The timeouts that schedule() takes. Workers add those of their topology files; overdue database init sets removed_at of those that its file has no more, and no worker takes it back.';
 
 -- What is said of the functions' callers is theirs to grant: nobody has them by default. Only here, where they are new.
 DO $$
@@ -70,8 +73,9 @@ BEGIN
     ELSIF due_at IS NULL OR due_at > now() + interval '10 years' OR due_at < timestamptz '0001-01-01 00:00Z' THEN
         RAISE EXCEPTION 'schedule: due_at is %: it has to be a time of at most 10 years from now', coalesce(due_at::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Write the deadline of the order, for example now() + interval ''30 minutes''.';
-    ELSIF NOT EXISTS (SELECT FROM schedule_timeouts WHERE name = timeout) THEN
-        SELECT string_agg(format('`%s`', name), ', ' ORDER BY name) INTO known FROM schedule_timeouts;
+    ELSIF NOT EXISTS (SELECT FROM schedule_timeouts WHERE name = timeout AND removed_at IS NULL) THEN
+        SELECT string_agg(DISTINCT format('`%s`', name), ', ' ORDER BY format('`%s`', name)) INTO known
+        FROM schedule_timeouts WHERE removed_at IS NULL;
         IF known IS NULL THEN
             RAISE EXCEPTION 'schedule: no timeout is known yet'
                 USING ERRCODE = 'invalid_parameter_value',

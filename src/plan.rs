@@ -258,3 +258,9 @@ fn differs_in_lead(topology: &Topology, replaced: &Replaced) -> bool {
             fits && number_of(&base, &replaced.queue).is_some()
         })
 }
+        if self.steps.iter().any(|step| step.reason.removes_timeout()) {
+            writeln!(
+                f,
+                "schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file"
+            )?;
+        }

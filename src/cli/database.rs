@@ -55,7 +55,12 @@ impl Database {
             let topology = setup::topology(settings)?;
             let timeouts: Vec<&str> =
                 topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
-            store.register_timeouts(&timeouts).await?;
+            for removed in store.set_timeouts(&topology.name, &timeouts).await? {
+                let file = settings.topology.display();
+                print(format!(
+                    "schedule() takes the timeout `{removed}` no more: {file} does not have it"
+                ))?;
+            }
             if trigger {
                 install(&store, &topology).await?;
             }

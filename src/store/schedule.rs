@@ -16,6 +16,7 @@ pub(crate) use session::ScheduleSession;
 
 const LACKS: &str = include_str!("../../sql/schedule_lacks.sql");
 const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
+const TIMEOUTS: &str = include_str!("../../sql/schedule_timeouts.sql");
 
 /// What is done with notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +83,30 @@ impl Store {
         Ok(rows.first().map(|row| row.get("lacks")))
     }
 
-    /// `schedule()` takes these timeouts from now on.
+    /// `schedule()` takes these timeouts of a topology from now on, but those that were [removed](Self::set_timeouts): a worker
+    /// may have an older file.
     ///
     /// # Errors
     /// The tables are missing, or a right on them is.
-    pub async fn register_timeouts(&self, timeouts: &[&str]) -> Result<(), StoreError> {
-        self.rows("schedule_register", REGISTER, &[&timeouts]).await.map(drop)
+    pub async fn register_timeouts(
+        &self,
+        topology: &str,
+        timeouts: &[&str],
+    ) -> Result<(), StoreError> {
+        self.rows("schedule_register", REGISTER, &[&timeouts, &topology]).await.map(drop)
+    }
+
+    /// `schedule()` takes these timeouts of a topology from now on, and no others of it; those that it took before.
+    ///
+    /// # Errors
+    /// The tables are missing, or a right on them is.
+    pub async fn set_timeouts(
+        &self,
+        topology: &str,
+        timeouts: &[&str],
+    ) -> Result<Vec<String>, StoreError> {
+        let rows = self.rows("schedule_timeouts", TIMEOUTS, &[&timeouts, &topology]).await?;
+        Ok(rows.iter().map(|row| row.get("name")).collect())
     }
 }
 

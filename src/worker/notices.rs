@@ -61,7 +61,7 @@ async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished>
     let session = worker.store.schedule_session().await?;
     let timeouts: Vec<&str> =
         worker.topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
-    worker.store.register_timeouts(&timeouts).await?;
+    worker.store.register_timeouts(&worker.topology.name, &timeouts).await?;
     let poll = worker.timing.backoff_longest;
     if !leads(&session, &timeouts, poll, stop).await? {
         return Ok(());

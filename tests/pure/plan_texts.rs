@@ -199,6 +199,7 @@ fn a_timeout_that_was_removed() {
     Delete
       - queue     shop.unshipped
             retired and empty
+    schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file
     1 binding to take away, 1 queue to delete; no message is lost
     ");
 }
@@ -279,6 +280,7 @@ fn a_timeout_that_was_removed_and_discarded() {
     Delete
       - queue     shop.unshipped  WITH 12 messages
             named with --discard
+    schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file
     1 binding to take away, 1 queue to delete; 12 messages are LOST
     ");
 }
@@ -348,6 +350,7 @@ fn a_removed_timeout_that_levels_may_hold_messages_for() {
             its timeout is no longer in the topology; it stays bound until what waits for it in the levels (40 messages for all timeouts) has come out, for workers with the old topology to consume. A later apply removes it once it is empty, or this one with --wait. What comes due for it after that is parked
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.unshipped  0 messages for workers with the old topology to consume; it stays bound until what waits for it in the levels has come out (40 messages for all timeouts)
+    schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file
     1 queue to leave in stages; 1 retired queue is draining; no message is lost
     ");
 }

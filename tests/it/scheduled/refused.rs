@@ -145,3 +145,45 @@ async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_besi
     world.until_published().await;
     assert!(old.is_running());
 }
+
+/// Neither an old worker nor another topology that has it, too, brings it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
+    let world = World::new().await;
+    let without = std::fs::read_to_string(world.topology_file()).unwrap();
+    let with = format!("{without}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n");
+    let init = |text: &str| {
+        std::fs::write(world.topology_file(), text).unwrap();
+        let run = world.overdue(&["database", "init", "--yes"]);
+        assert_eq!(run.code, Some(0), "{run}");
+        run.stdout
+    };
+    let wanted = "schedule('o', 'unclaimed', '40 minutes')";
+    let taken = async || world.sql(&format!("SELECT {wanted}")).await;
+    let refused = async || {
+        let text = refusal(&world, wanted).await;
+        assert!(text.contains("there is no timeout `unclaimed`; there is `unpaid`\n"), "{text}");
+    };
+    assert!(!init(&with).contains("no more"));
+    taken().await;
+    let said = init(&without);
+    assert!(said.contains("schedule() takes the timeout `unclaimed` no more"), "{said}");
+    assert!(!init(&without).contains("no more"));
+    refused().await;
+
+    std::fs::write(world.topology_file(), &with).unwrap();
+    let old = world.started(|_| {}).await;
+    let wire = world.wire().await;
+    let level = async || wire.ready("orders.delay.30m").await;
+    until("the old one publishes", level, |ready| *ready == 1).await;
+    refused().await;
+    drop(old);
+
+    // Both have it; one gives it up.
+    world.store.register_timeouts("returns", &["unclaimed"]).await.unwrap();
+    taken().await;
+    assert_eq!(world.store.set_timeouts("returns", &[]).await.unwrap(), ["unclaimed"]);
+    refused().await;
+    init(&with);
+    taken().await;
+}
