@@ -185,6 +185,36 @@ impl Plan {
         }
     }
 
+    /// Takes out of it levels that are to be added, if the broker has others in use that the topology does not know: its file
+    /// is an older one, or nobody has applied it yet. The queues that are not added, and those in use.
+    pub(crate) fn leave_other_levels(&mut self, topology: &Topology) -> Option<[Vec<String>; 2]> {
+        let unknown = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
+            (Change::Unbind(binding), Reason::LevelRemoved { .. }) => Some(&binding.destination),
+            _ => None,
+        });
+        let unknown: BTreeSet<String> = unknown.cloned().collect();
+        let levels: BTreeSet<String> = topology.delay_queues().map(|(_, base)| base).collect();
+        let added = |step: &Step| match &step.change {
+            Change::CreateQueue(queue) if levels.contains(&queue.name) => Some(queue.name.clone()),
+            Change::Bind(binding)
+                if binding.mark_of().is_none() && levels.contains(&binding.destination) =>
+            {
+                Some(binding.destination.clone())
+            }
+            _ => None,
+        };
+        let missing: BTreeSet<String> = self.steps.iter().filter_map(added).collect();
+        if unknown.is_empty() || missing.is_empty() {
+            return None;
+        }
+        self.steps.retain(|step| match &step.change {
+            Change::CreateQueue(queue) => !missing.contains(&queue.name),
+            Change::Bind(binding) => !missing.contains(&binding.destination),
+            _ => true,
+        });
+        Some([missing, unknown].map(|queues| queues.into_iter().collect()))
+    }
+
     /// Takes out of it what gives levels another lead; the queues that stay as they are.
     pub(crate) fn leave_other_leads(&mut self, topology: &Topology) -> Vec<String> {
         let mut new = BTreeSet::new();
@@ -230,6 +260,12 @@ impl fmt::Display for Plan {
         section(f, "Draining (deleted by a later apply, once empty)", queues.chain(exchanges))?;
         section(f, "Refused", self.refusals.iter())?;
         section(f, "Left alone", self.notes.iter())?;
+        if self.steps.iter().any(|step| step.reason.removes_timeout()) {
+            writeln!(
+                f,
+                "schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file"
+            )?;
+        }
         f.write_str(&self.summary())
     }
 }
@@ -258,9 +294,3 @@ fn differs_in_lead(topology: &Topology, replaced: &Replaced) -> bool {
             fits && number_of(&base, &replaced.queue).is_some()
         })
 }
-        if self.steps.iter().any(|step| step.reason.removes_timeout()) {
-            writeln!(
-                f,
-                "schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file"
-            )?;
-        }

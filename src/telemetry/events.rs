@@ -67,6 +67,15 @@ pub(crate) fn other_leads(queues: &[String]) {
     );
 }
 
+pub(crate) fn other_levels(missing: &[String], others: &[String]) {
+    warn!(
+        missing = missing.join(","),
+        others = others.join(","),
+        "the broker has other levels in use than the topology file, which may be the older one: none is added; look at `overdue \
+         plan`, and run `overdue apply` where the file is the newer one"
+    );
+}
+
 pub(crate) fn queues_changed(queues: &[String]) {
     info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
 }

@@ -230,3 +230,20 @@ async fn an_exchange_of_a_ladder_that_is_gone_leads_nowhere() {
     world.call(Method::DELETE, "exchanges", &["orders.ladder.10m"], Value::Null).await;
     assert!(!leads("30m").await && leads("5s").await);
 }
+
+/// As on a machine that was away during the roll-out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_the_older_file_does_not_make_a_removed_level_again() {
+    let world = World::new().await;
+    world.apply(&Topology::parse(&TOPOLOGY.replace("\"2s\"", "\"3s\"")).unwrap()).await;
+    let before = world.own_objects().await;
+    let process = world.started(|_| {}).await;
+    let log = process.log();
+    assert!(log.contains("the broker has other levels in use than the topology file"), "{log}");
+    assert!(log.contains("orders.delay.2s") && log.contains("orders.delay.3s"), "{log}");
+    assert_eq!(world.own_objects().await, before);
+    // It works with what is there.
+    let orders = world.orders("o", 5, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(5).await;
+}

@@ -134,6 +134,9 @@ fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
     if !other_leads.is_empty() {
         telemetry::other_leads(&other_leads);
     }
+    if let Some([missing, others]) = plan.leave_other_levels(topology) {
+        telemetry::other_levels(&missing, &others);
+    }
     let refused = plan.refusals.iter().any(|it| matches!(it, Refusal::Exchange { .. }));
     let replaces = plan.steps.iter().any(|step| matches!(step.reason, Reason::Replaces(_)));
     if refused || replaces {
