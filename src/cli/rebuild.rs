@@ -25,8 +25,8 @@ use crate::{
     config::Settings,
     plan::generation::number_of,
     store::{Store, open::OpenOrders, orders::Effect, overdue::OverdueKey},
-    text::{about, counted, option},
-    topology::{Timeout, Topology, level_routes::LevelRoutes},
+    text::{about, counted, length, option},
+    topology::{Timeout, Topology, level_routes::LevelRoutes, route::LONGEST_IN_HAND},
 };
 use notices::Notices;
 
@@ -97,6 +97,7 @@ impl Rebuild {
             return self.answer(&preview, 0, 0, None);
         }
         warn_of_waiting(management, topology).await;
+        warn_of_long_levels(topology);
         self.confirm
             .ask(&format!("publish {} to {address}?", counted(preview.orders(), "notice")))?;
         let queue = topology.rebuild_lock_queue();
@@ -200,7 +201,12 @@ fn complete(routes: &LevelRoutes) -> Result<(), Failure> {
     let missing = routes
         .missing()
         .map(|key| format!("the broker has nothing that takes `{key}`, a notice would be parked"));
-    let Some(lacks) = absent.chain(missing).next() else { return Ok(()) };
+    let unbound = routes.unbound().map(|queue| {
+        format!(
+            "on the broker nothing leads to `{queue}`, through which some of the notices would go"
+        )
+    });
+    let Some(lacks) = absent.chain(missing).chain(unbound).next() else { return Ok(()) };
     Err(Failure::configuration(format!(
         "{lacks}: run `overdue apply` first; nothing was published"
     )))
@@ -221,6 +227,20 @@ async fn warn_of_waiting(management: &Management, topology: &Topology) {
             "note: {} {are} of this topology on the broker already. A second notice for an order does no harm: its \
              message is acked when it comes",
             counted(waiting, "message")
+        ));
+    }
+}
+
+/// What is due sooner than the shortest level lets go, and later than a worker may hold it, has no way that ends in time.
+fn warn_of_long_levels(topology: &Topology) {
+    let rest = LONGEST_IN_HAND + Duration::from_secs(1);
+    let ways = topology.timeouts.iter().filter_map(|timeout| topology.wait(timeout, rest).ok());
+    if let Some(way) = ways.max_by_key(|way| way.holds).filter(|way| way.holds > rest) {
+        let most = length(LONGEST_IN_HAND);
+        report(format!(
+            "note: no level is shorter than {}: orders that are due before that, and in more than {most}, are closed by the \
+             sweep. A level of {most} or less would bring them in time",
+            length(way.delay())
         ));
     }
 }

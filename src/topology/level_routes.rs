@@ -72,6 +72,11 @@ impl LevelRoutes {
         self.missing.iter().map(String::as_str)
     }
 
+    /// Queues of a ladder that no exchange leads to.
+    pub(crate) fn unbound(&self) -> impl Iterator<Item = &str> {
+        self.unbound.iter().map(String::as_str)
+    }
+
     /// Exchanges of the strategy that publishers use and that are not there.
     pub(crate) fn absent(&self) -> impl Iterator<Item = &str> {
         self.absent.iter().map(String::as_str)
@@ -98,8 +103,8 @@ impl LevelRoutes {
         Ok(topology.through(level, &timeout.name))
     }
 
-    /// The same for a notice that nobody has received yet: what is due, or sooner than everything here lets go, goes
-    /// straight to the business queue, and the worker holds it until then.
+    /// The same for a notice that nobody has received yet: what is due, or sooner than everything here lets go and within
+    /// 10 minutes, goes straight to the business queue, and the worker holds it until then.
     ///
     /// # Errors
     /// The broker has nothing that delays it.

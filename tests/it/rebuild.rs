@@ -231,6 +231,34 @@ async fn a_broker_without_the_topology_gets_nothing() {
     assert!(run.stderr.contains("`overdue apply`"), "{run}");
 }
 
+/// The first orders would be published, and one in the middle that takes this way would end it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ladder_without_one_of_its_queues_gets_nothing() {
+    let world = World::of(crate::support::samples::LADDER).await;
+    world.orders("soon", 2, 600_000).await;
+    far(&world, "o", 2).await;
+    let wire = world.wire().await;
+    let queue = "orders.ladder.delay.9h";
+    wire.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
+    let run = world.overdue(&["rebuild", "--yes", "--timeout", "unpaid"]);
+    assert_eq!(run.code, Some(78), "{run}");
+    assert!(run.stderr.contains(queue) && run.stderr.contains("nothing was published"), "{run}");
+}
+
+/// Between what a worker holds and what the shortest level lets go there is no way that ends in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn levels_that_are_too_long_for_an_order_are_named_before() {
+    let text =
+        OWN.replace("\"1s\", ", "").replace("\"1s\"", "\"30m\"").replace("effect = \"mine\"", "");
+    let world = World::of(&text).await;
+    world.orders("o", 1, 900_000).await;
+    let run = world.overdue(&["rebuild", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let note = "note: no level is shorter than 30m: orders that are due before that, and in more than 10m, are closed by the sweep";
+    assert!(run.stderr.contains(note), "{run}");
+    assert_eq!(taken(&world, LAST_LEVEL).await.1, 1);
+}
+
 /// An effect that nobody can ask for its open orders says what to write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
