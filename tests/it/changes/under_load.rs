@@ -163,9 +163,13 @@ impl UnderLoad {
         let carried = Self::carry_out(management, after, planned, |_| {}).await;
         let refused = matches!(carried, Err(ChangeError::Apply(ApplyError::Refused(_))));
         let observed = management.observe().await.unwrap();
+        // Other topologies change meanwhile in the same virtual host.
+        let prefix = format!("{}.", after.name);
         let objects = |mut seen: Snapshot| {
-            seen.objects.queues.retain(|name, _| !name.ends_with(".apply.lock"));
-            seen.objects.bindings.retain(|it| !it.source.is_empty());
+            let ours = |name: &str| name.starts_with(&prefix) && !name.ends_with(".apply.lock");
+            seen.objects.exchanges.retain(|name, _| ours(name));
+            seen.objects.queues.retain(|name, _| ours(name));
+            seen.objects.bindings.retain(|it| !it.source.is_empty() && ours(&it.destination));
             seen.objects
         };
         let kept = objects(observed) == objects(before);
