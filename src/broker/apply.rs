@@ -2,7 +2,10 @@
 
 mod deletion;
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use deletion::{Counted, Deletion, LOOK_EVERY};
 
@@ -144,8 +147,8 @@ pub(super) async fn carry_out(
         return Err(ApplyError::Refused(Box::new(plan.clone())));
     }
     let deletion = Deletion::new(management, plan);
-    let (began, kept) = (Instant::now(), KeptQueues::default());
-    let mut steps = Steps { management, topology, lock, began, deletion, kept, all_done: true };
+    let kept = KeptQueues::default();
+    let mut steps = Steps { management, topology, lock, deletion, kept, all_done: true };
     for (done, step) in plan.steps.iter().enumerate() {
         let result = steps.carry_out(step).await.map_err(|source| match done {
             0 => ApplyError::First(source),
@@ -162,7 +165,6 @@ struct Steps<'a> {
     management: &'a Management,
     topology: &'a Topology,
     lock: &'a TopologyLock,
-    began: Instant,
     deletion: Deletion<'a>,
     kept: KeptQueues,
     all_done: bool,
@@ -208,17 +210,24 @@ impl Steps<'_> {
         self.make(&step.change).await
     }
 
-    /// Plans again once everything is counted that was there when it was planned. A message that a worker had then, and has
-    /// put back since, was in no count or in an old one.
-    async fn is_still_planned(&mut self, step: &Step) -> Result<bool, StepError> {
+    /// Plans again until everything is counted that was there before. A message that a worker has is in no count if those are
+    /// old, and again in none if it was put back and has come out between two looks: then it was acked in between.
+    async fn is_still_planned(&self, step: &Step) -> Result<bool, StepError> {
+        let queue = step.change.queue();
+        let (nothing, acked) = (BTreeSet::new(), self.management.acked(queue).await?);
         let settles = self.management.surely_settle();
-        while self.began.elapsed() < settles {
-            tokio::time::sleep(LOOK_EVERY).await;
-            self.lock.check().await?;
+        for wait in [Duration::ZERO, settles, settles] {
+            let began = Instant::now();
+            while began.elapsed() < wait {
+                tokio::time::sleep(LOOK_EVERY).await;
+                self.lock.check().await?;
+            }
+            let (again, _) = Box::pin(plan(self.management, self.topology, &nothing)).await?;
+            if !again.changes().any(|change| *change == step.change) {
+                return Ok(false);
+            }
         }
-        let nothing = BTreeSet::new();
-        let (again, _) = Box::pin(plan(self.management, self.topology, &nothing)).await?;
-        Ok(again.changes().any(|change| *change == step.change))
+        Ok(acked == self.management.acked(queue).await?)
     }
 
     async fn delete_queue(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {

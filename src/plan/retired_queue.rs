@@ -47,9 +47,7 @@ impl RetiredQueue<'_> {
             self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
         if !discarded && self.leaves() {
             self.adopt(plan);
-            if self.begins_to_leave() {
-                self.leave(plan);
-            }
+            self.mark_leaving(plan);
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
             return;
         }
@@ -108,6 +106,9 @@ impl RetiredQueue<'_> {
     /// Whether it is to be marked, or with a new time. What workers put back was in a queue of this timeout before, and was
     /// acked there afterwards. So an older generation is emptied first, and each ack may have been for one.
     fn begins_to_leave(&self) -> bool {
+        if self.delays_drain() {
+            return false;
+        }
         match self.leaving() {
             None => {
                 self.other_generations().all(|it| self.observed.messages_in(&it.name) == Some(0))
@@ -116,14 +117,16 @@ impl RetiredQueue<'_> {
         }
     }
 
-    fn leave(&self, plan: &mut Plan) {
+    /// Marks it with the time of now, or takes a mark away that says nothing any more.
+    fn mark_leaving(&self, plan: &mut Plan) {
         let reason = || Reason::TimeoutLeaving { in_levels: self.in_levels() };
-        if let Some(mark) = mark(&self.topology.name, &self.queue.name) {
+        let begins = self.begins_to_leave();
+        if let Some(mark) = mark(&self.topology.name, &self.queue.name).filter(|_| begins) {
             plan.step(Change::Leave(mark), reason());
         }
         let bindings = self.observed.objects.bindings.iter();
-        for old in bindings.filter(|it| it.destination == self.queue.name && it.leaves().is_some())
-        {
+        let old = bindings.filter(|it| it.destination == self.queue.name && it.leaves().is_some());
+        for old in old.filter(|_| begins || self.delays_drain()) {
             plan.step(Change::Unbind(old.clone()), reason());
         }
     }
@@ -154,6 +157,9 @@ impl RetiredQueue<'_> {
         if self.in_levels() == Some(0) {
             return Some(counted);
         }
+        if self.delays_drain() {
+            return None;
+        }
         let mut ways = Ways::of(&self.observed.objects);
         let mut longest = Duration::ZERO;
         for queue in self.delays() {
@@ -168,6 +174,12 @@ impl RetiredQueue<'_> {
             longest = longest.max(Duration::from_millis(MAX_DELAY_MS.into()));
         }
         Some(longest + counted)
+    }
+
+    /// Whether delay queues are taken out of use. What comes out of one may go on through another one that is in use, and
+    /// once it is deleted nothing says how long its way was: the time begins when all of them are gone.
+    fn delays_drain(&self) -> bool {
+        self.delays().any(|queue| !self.resolved.objects.queues.contains_key(&queue.name))
     }
 
     fn acked(&self) -> Option<u64> {

@@ -268,19 +268,17 @@ impl World {
 
     /// As the program does it; a refused plan changes nothing.
     fn carry_out(&mut self, new: &Topology, planned: &Plan) -> Result<(), TestCaseError> {
-        let began_ms = self.now_ms;
         let mut kept = KeptQueues::default();
         for step in planned.steps.iter().filter(|_| planned.refusals.is_empty()) {
             if kept.hold_up(new, step) {
                 continue;
             }
             match &step.change {
-                Change::Unbind(_) if matches!(step.reason, Reason::TimeoutRemoved { .. }) => {
-                    self.pass((began_ms + SETTLE_MS).saturating_sub(self.now_ms))?;
-                    let again = plan(new, &self.observe());
-                    if !again.changes().any(|change| *change == step.change) {
-                        continue;
-                    }
+                Change::Unbind(_)
+                    if matches!(step.reason, Reason::TimeoutRemoved { .. })
+                        && !self.is_still_planned(new, &step.change)? =>
+                {
+                    continue;
                 }
                 Change::DeleteQueue { queue, .. } => {
                     let mut bindings = self.broker.objects.bindings.iter();
@@ -304,6 +302,17 @@ impl World {
             self.record();
         }
         Ok(())
+    }
+
+    fn is_still_planned(&mut self, new: &Topology, change: &Change) -> Result<bool, TestCaseError> {
+        let acked = self.observe().acked;
+        for wait_ms in [0, SETTLE_MS, SETTLE_MS] {
+            self.pass(wait_ms)?;
+            if plan(new, &self.observe()).changes().all(|planned| planned != change) {
+                return Ok(false);
+            }
+        }
+        Ok(acked == self.observe().acked)
     }
 
     /// With `--wait`, again if it was refused while a worker had messages.
