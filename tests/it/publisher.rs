@@ -128,7 +128,12 @@ async fn a_full_queue_refuses_and_the_others_are_confirmed() {
     for (key, id, result) in join_all(publishing).await {
         match (key, result) {
             ("there", Ok(())) => {}
-            ("full", Err(PublishError::Refused { message_id })) => assert_eq!(message_id, id),
+            ("full", Err(PublishError::Refused { message_id, exchange, routing_key })) => {
+                assert_eq!(
+                    [message_id.as_str(), &exchange, &routing_key],
+                    [id.as_str(), "plain", "full"]
+                );
+            }
             (key, result) => panic!("{id} to `{key}`: {result:?}"),
         }
     }

@@ -17,9 +17,10 @@ pub enum PublishError {
     },
     /// The broker took no responsibility (a queue is full or cannot be reached): it may be published again.
     #[error(
-        "message {message_id} was refused by the broker (basic.nack): a queue is full or has no leader"
+        "message {message_id} was refused by the broker (basic.nack): a queue is full or has no leader (routing key \
+         `{routing_key}`, exchange `{exchange}`)"
     )]
-    Refused { message_id: String },
+    Refused { message_id: String, exchange: String, routing_key: String },
     /// The exchange is not there, so the broker closed the channel.
     #[error(
         "message {message_id} was not confirmed: the broker has no exchange `{exchange}`; declare the topology \

@@ -49,11 +49,7 @@ impl Returns {
                         .or_default()
                         .push(message.reply_text.to_string());
                 }
-                if refused {
-                    Err(PublishError::Refused { message_id: sent.message_id.clone() })
-                } else {
-                    Ok(())
-                }
+                if refused { Err(sent.refused()) } else { Ok(()) }
             }
             Ok(Err(error)) => Err(sent.lost(&error)),
             Err(_elapsed) if blocked => Err(sent.unknown(

@@ -71,6 +71,11 @@ impl Sent {
         }
     }
 
+    pub(super) fn refused(&self) -> PublishError {
+        let (message_id, exchange, routing_key) = self.key();
+        PublishError::Refused { message_id, exchange, routing_key }
+    }
+
     pub(super) fn unknown(&self, reason: String) -> PublishError {
         let message_id = self.message_id.clone();
         PublishError::Unknown { message_id, reason, channel_ended: false }

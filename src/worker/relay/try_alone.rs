@@ -169,7 +169,11 @@ mod tests {
         fates.push((event(7, "stuck"), Fate::Untried));
         let tried = first_of_each(&fates);
         assert_eq!(tried.iter().map(|event| event.id).collect::<Vec<_>>(), [2, 3, 6]);
-        let full = PublishError::Refused { message_id: "6".to_owned() };
+        let full = PublishError::Refused {
+            message_id: "6".to_owned(),
+            exchange: String::new(),
+            routing_key: String::new(),
+        };
         let refused = event_fate::fate(&tried[2], Err(full));
         let verdicts = [None, Some(Fate::Published), Some(refused)];
         let verdicts: Vec<_> = tried.into_iter().zip(verdicts).collect();
