@@ -1,11 +1,20 @@
--- blocker: the transaction that has kept locks on rows for longest. A guess at who holds an order, shown as such; other
--- users' sessions show only with pg_read_all_stats.
--- -> pid int, application_name text, state text, age_ms bigint
-SELECT pid, coalesce(application_name, '') AS application_name, coalesce(state, '') AS state,
+-- blocker: who holds what a session waits for, at the end of the chain. pg_locks and the names of sessions are for everybody; what
+-- other users' sessions do shows only with pg_read_all_stats.
+-- $1 int pid of the session that waits
+-- -> relation text (NULL where it does not show), is_row bool, pid int (0: a prepared transaction), usename text,
+--    application_name text, state text, age_ms bigint
+WITH RECURSIVE chain (pid, depth) AS (
+    SELECT blocker, 1 FROM pg_catalog.unnest(pg_blocking_pids($1::int)) AS blocker
+    UNION
+    SELECT blocker, depth + 1
+    FROM chain CROSS JOIN LATERAL pg_catalog.unnest(pg_blocking_pids(chain.pid)) AS blocker WHERE depth < 8
+), waited AS (
+    -- Who waits for the transaction that has a row holds the lock of the tuple meanwhile.
+    SELECT relation::regclass::text AS relation, locktype = 'tuple' AS is_row FROM pg_locks
+    WHERE pid = $1::int AND relation IS NOT NULL AND (locktype = 'tuple' OR NOT granted) ORDER BY granted LIMIT 1
+)
+SELECT waited.relation, coalesce(waited.is_row, true) AS is_row, chain.pid, coalesce(usename::text, '') AS usename,
+       coalesce(application_name, '') AS application_name, state,
        (extract(epoch FROM clock_timestamp() - xact_start) * 1000.0)::bigint AS age_ms
-FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '5 seconds'
-  AND EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND granted AND locktype = 'relation'
-                AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
-                             'AccessExclusiveLock'))
-ORDER BY xact_start LIMIT 1
+FROM chain LEFT JOIN pg_stat_activity ON pg_stat_activity.pid = chain.pid LEFT JOIN waited ON true
+ORDER BY pg_catalog.cardinality(pg_blocking_pids(chain.pid)), depth DESC LIMIT 1

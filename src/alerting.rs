@@ -186,8 +186,9 @@ impl Episodes {
                 }
                 Judgement::Right => {
                     let Some(episode) = self.open.get_mut(condition) else { continue };
-                    episode.is_over =
-                        now.saturating_duration_since(episode.seen) >= self.rule.over_after;
+                    // What nobody has heard of is reported as over, and not as if it were so now.
+                    episode.is_over = episode.sent.is_none()
+                        || now.saturating_duration_since(episode.seen) >= self.rule.over_after;
                     if episode.sent.is_none() && !self.rule.is_long_enough(*condition, episode) {
                         self.open.remove(condition);
                     }

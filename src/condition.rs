@@ -1,6 +1,8 @@
 //! What can be wrong while orders are closed: each condition with its limit and its words. `doctor`, `status` and alerts judge
 //! by these, so that none of them calls wrong what another one calls right.
 
+pub(crate) mod obstacle;
+
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,11 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{about, counted, duration};
 
-/// An event or a notice that has waited for longer is not being published: a worker needs milliseconds.
+/// An event or a notice that has waited for longer is not being published: a worker needs milliseconds. A burst takes seconds,
+/// and no message of an alert is worth that.
 const UNPUBLISHED_AFTER: Duration = Duration::from_mins(1);
+/// Who looks sees it earlier.
+pub(crate) const ON_ITS_WAY_OUT: Duration = Duration::from_secs(10);
 
 /// An order that is closed this soon after its deadline is not late, whatever the sweep leaves to the messages.
 const ON_TIME_WITHIN: Duration = Duration::from_secs(1);
+
+/// An order is closed within milliseconds of its deadline. One that is overdue for longer waits for something.
+pub(crate) const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
 /// Orders are late from here on: for `sweep_grace` the sweep leaves them to their messages.
 pub(crate) fn late_after(sweep_grace: Duration) -> Duration {
@@ -103,7 +111,7 @@ impl Condition {
                 "a notice of `schedule()` has waited for more than {unpublished}, or some cannot \
                  be published"
             ),
-            Self::Sweep => "the sweep closes orders that no message came for".to_owned(),
+            Self::Sweep => "the sweep closes orders before a message came".to_owned(),
             Self::Drift => {
                 "the broker differs from the topology file, which is compared every 5m".to_owned()
             }
@@ -127,23 +135,23 @@ pub struct Unpublished {
 }
 
 impl Unpublished {
-    /// What is wrong with the outbox, if anything is.
+    /// What is wrong with the outbox, if anything is: e.g. events that have waited for longer than `after`.
     #[must_use]
-    pub fn of_outbox(&self) -> Option<String> {
+    pub fn of_outbox(&self, after: Duration) -> Option<String> {
         let refused =
             || format!("the broker refuses or does not confirm {}", counted(self.refused, "event"));
-        (self.refused > 0).then(refused).or_else(|| self.old("event"))
+        (self.refused > 0).then(refused).or_else(|| self.old("event", after))
     }
 
     /// What is wrong with the notices of `schedule()`, if anything is.
     #[must_use]
-    pub fn of_schedule(&self) -> Option<String> {
+    pub fn of_schedule(&self, after: Duration) -> Option<String> {
         let refused =
             || format!("{} cannot be published", counted(self.refused, "scheduled notice"));
-        (self.refused > 0).then(refused).or_else(|| self.old("scheduled notice"))
+        (self.refused > 0).then(refused).or_else(|| self.old("scheduled notice", after))
     }
 
-    fn old(&self, what: &str) -> Option<String> {
+    fn old(&self, what: &str, after: Duration) -> Option<String> {
         let waiting = || {
             format!(
                 "{} not published, for up to {}",
@@ -151,13 +159,13 @@ impl Unpublished {
                 about(self.oldest)
             )
         };
-        (self.waiting > 0 && is_old(self.oldest)).then(waiting)
+        (self.waiting > 0 && self.oldest > after).then(waiting)
     }
 }
 
 /// Whether something that waits to be published has waited for too long.
 pub(crate) fn is_old(oldest: Duration) -> bool {
-    oldest > UNPUBLISHED_AFTER
+    oldest > ON_ITS_WAY_OUT
 }
 
 /// What is wrong with this many messages in the parking lot, if anything is.
@@ -185,8 +193,27 @@ pub(crate) fn unconsumed(queue: &str, consumers: u64) -> Option<String> {
 /// What is wrong if the sweep has closed this many orders, if anything is.
 #[must_use]
 pub(crate) fn swept(orders: u64) -> Option<String> {
-    let found = || format!("the sweep found {} that no message came for", counted(orders, "order"));
+    let found = || format!("the sweep closed {} before a message came", counted(orders, "order"));
     (orders > 0).then(found)
+}
+
+/// What a worker fails at, in one line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Why {
+    /// What keeps overdue orders from being closed.
+    pub late: Option<String>,
+    /// Why events are not published.
+    pub outbox: Option<String>,
+    /// Why notices of `schedule()` are not.
+    pub scheduled: Option<String>,
+}
+
+/// What is wrong, with its cause where that is known.
+fn because(wrong: String, cause: Option<&String>) -> String {
+    match cause {
+        Some(cause) => format!("{wrong}: {cause}"),
+        None => wrong,
+    }
 }
 
 /// What a worker knows at one moment.
@@ -200,6 +227,8 @@ pub struct Facts {
     pub overdue: Option<(u64, Duration)>,
     /// Orders are late from here on.
     pub late_after: Duration,
+    /// What is known of the causes.
+    pub why: Why,
     /// Messages in the parking lot; `None` if the management API does not say.
     pub parked: Option<u64>,
     /// `None` if the database does not say.
@@ -233,8 +262,14 @@ impl Facts {
             Condition::NotReady => known(self.not_ready.clone()),
             Condition::Late => self.late(),
             Condition::Parked => asked(self.parked.map(parked)),
-            Condition::Outbox => asked(self.outbox.map(|it| it.of_outbox())),
-            Condition::Scheduled => asked(self.scheduled.map(|it| it.of_schedule())),
+            Condition::Outbox => asked(self.outbox.map(|it| {
+                let wrong = it.of_outbox(UNPUBLISHED_AFTER)?;
+                Some(because(wrong, self.why.outbox.as_ref()))
+            })),
+            Condition::Scheduled => asked(self.scheduled.map(|it| {
+                let wrong = it.of_schedule(UNPUBLISHED_AFTER)?;
+                Some(because(wrong, self.why.scheduled.as_ref()))
+            })),
             Condition::Sweep => {
                 let (new, all) = self.swept;
                 let since_start = |found| format!("{found}, since the worker started");
@@ -250,7 +285,10 @@ impl Facts {
     }
 
     fn late(&self) -> Judgement {
-        if self.closed_late > self.late_after {
+        // What is still open comes before what was closed late.
+        let is_open =
+            self.overdue.is_some_and(|(orders, oldest)| orders > 0 && oldest > self.late_after);
+        if self.closed_late > self.late_after && !is_open {
             let late = about(self.closed_late);
             return Judgement::Wrong(format!(
                 "orders were closed up to {late} after their deadline"
@@ -258,9 +296,10 @@ impl Facts {
         }
         match self.overdue {
             None => Judgement::Unknown,
-            Some((orders, oldest)) => {
-                overdue(orders, oldest, self.late_after).map_or(Judgement::Right, Judgement::Wrong)
-            }
+            Some((orders, oldest)) => match overdue(orders, oldest, self.late_after) {
+                Some(wrong) => Judgement::Wrong(because(wrong, self.why.late.as_ref())),
+                None => Judgement::Right,
+            },
         }
     }
 }

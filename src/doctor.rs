@@ -42,6 +42,8 @@ const BROKER: &str = "Broker";
 const TOPOLOGY: &str = "Topology";
 const DATABASE: &str = "Database";
 const MACHINE: &str = "Machine";
+/// The findings of `overdue verify` stand behind it.
+const VERIFY: &str = "verify";
 
 /// Every check, in the order of the report.
 pub const CHECKS: &[Check] = &[
@@ -63,6 +65,7 @@ pub const CHECKS: &[Check] = &[
     check(TOPOLOGY, "administrator-rights", topology::administrator),
     check(TOPOLOGY, "worker-rights", topology::worker),
     check(TOPOLOGY, "applied", topology::applied),
+    check(TOPOLOGY, VERIFY, topology::verified),
     check(TOPOLOGY, "consumers", topology::consumers),
     check(TOPOLOGY, "dead-letters", topology::dead_letters),
     check(TOPOLOGY, "parked", topology::parked),
@@ -78,6 +81,7 @@ pub const CHECKS: &[Check] = &[
     check(DATABASE, "tables", database::ours),
     check(DATABASE, "search-path", database::search_path),
     check(DATABASE, "effects", database::effects),
+    check(DATABASE, "closing", database::closing),
     check(DATABASE, "sweep-index", database::sweep_index),
     check(DATABASE, "outbox", database::outbox),
     check(DATABASE, "schedule", database::notices),
@@ -105,17 +109,33 @@ pub fn diagnose(facts: &Facts) -> DoctorReport {
     let run = |check: &Check| -> Diagnostic {
         (check.judge)(facts).complete(check.name, Severity::Ok, Subject::Area(check.area))
     };
-    let mut checks: Vec<Diagnostic> = CHECKS.iter().map(run).collect();
+    let mut checks = Vec::new();
+    for check in CHECKS {
+        checks.push(run(check));
+        if check.name == VERIFY {
+            checks.extend(found(facts));
+        }
+    }
     checks.extend(facts.alerts.iter().map(alert));
     let severities = || checks.iter().map(|check| check.severity);
-    // No check has a fix that needs them.
-    let target = Target { topology: "", virtual_host: &facts.broker.virtual_host };
+    let topology = facts.topology.as_ref().map_or("", |topology| &topology.name);
+    let target = Target { topology, virtual_host: &facts.broker.virtual_host };
     DoctorReport {
         version: VERSION,
         ok: severities().all(|severity| severity < Severity::Error),
         summary: format!("{} checks: {}", checks.len(), counts_by_severity(severities())),
         checks: checks.iter().map(|check| check.rendered(&target)).collect(),
     }
+}
+
+/// What `overdue verify` finds and `overdue apply` does not put right; the others are one check.
+fn found(facts: &Facts) -> impl Iterator<Item = Diagnostic> {
+    let found = facts.verified.iter().flatten();
+    found.filter(|finding| !topology::is_applied(finding)).map(|finding| Diagnostic {
+        subject: Subject::Area(TOPOLOGY),
+        message: format!("{}: {}", finding.subject, finding.message),
+        ..finding.clone()
+    })
 }
 
 /// Each alert is a check like the others, and so is its test message.

@@ -8,7 +8,7 @@ pub mod alerting {
         channel::{pause, retry_after},
         message::{Message, Sender},
     };
-    pub use crate::condition::{Condition, Facts, Unpublished};
+    pub use crate::condition::{Condition, Facts, Unpublished, Why};
     pub use crate::config::template::{PLACEHOLDERS, Template};
 }
 pub mod broker {
@@ -58,7 +58,7 @@ pub mod doctor {
         facts::{
             Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, ExposedFile,
             Facts, Gap, MachineFacts, Outbox, Overview, Permission, RefusedName, Replicas,
-            Scheduled, Schema, Server, Session, Skew, Sweep, Table, is_loopback,
+            Scheduled, Schema, Server, Session, Skew, Sweep, Table, User, is_loopback,
         },
     };
     pub mod broker {
@@ -163,16 +163,22 @@ pub mod plan {
         step_order::KeptQueues,
     };
 }
+pub mod seldom {
+    pub use crate::decisions::seldom::{EVERY, Seldom};
+}
 pub mod secret {
     pub use crate::secret::Secret;
 }
 pub mod shutdown {
     pub use crate::shutdown::{DrainOverrun, Stop};
 }
+pub mod obstacle {
+    pub use crate::condition::obstacle::{Holder, Kind, Lock, Obstacle};
+}
 pub mod status {
     pub use crate::status::{
-        BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Known, Level, MINUTES,
-        Reading, State, WaitingEvents, WaitingNotices, Word,
+        BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level,
+        MINUTES, Reading, State, WaitingEvents, WaitingNotices, Word, Wrong,
     };
 }
 pub mod store {

@@ -5,7 +5,7 @@ mod screen;
 mod state;
 
 pub use reading::{
-    BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Known, Level, MINUTES, Reading,
-    WaitingEvents, WaitingNotices,
+    BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level, MINUTES,
+    Reading, WaitingEvents, WaitingNotices, Wrong,
 };
 pub use state::{State, Word};

@@ -14,6 +14,7 @@ pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod init;
 mod lately;
+mod obstacle;
 mod oldest_writer;
 pub(crate) mod open;
 pub(crate) mod orders;
@@ -55,6 +56,8 @@ use crate::{
     tls,
 };
 
+/// What sessions call themselves.
+const APPLICATION: &str = "overdue";
 /// TCP, TLS and login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Shorter than a server that falls silent is waited for: of one that has never answered something else is said.
@@ -149,7 +152,7 @@ impl Store {
         let given = config.get_options().map(|given| format!(" {given}")).unwrap_or_default();
         config
             .options(format!("{options}{given}"))
-            .application_name("overdue")
+            .application_name(APPLICATION)
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(TCP_USER_TIMEOUT)
             .keepalives_idle(KEEPALIVE)

@@ -5,6 +5,8 @@ pub(crate) mod labels;
 mod log;
 pub(crate) mod metrics;
 pub(crate) mod observed;
+mod work;
 
 pub(crate) use events::*;
 pub(crate) use log::{LogEnd, Writing, flush_log, install};
+pub(crate) use work::*;

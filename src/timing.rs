@@ -37,6 +37,8 @@ pub struct Timing {
     pub database_probe: Duration,
     /// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
     pub slow_part: Duration,
+    /// How often the log says what a worker has done.
+    pub log_work_every: Duration,
     /// In that time two clocks run apart by a quarter of a millisecond at the most, and five readings cost nothing.
     pub clock_every: Duration,
 
@@ -123,6 +125,7 @@ impl Timing {
             database_silence: timeout(4),
             database_probe: timeout(4),
             slow_part: timeout(3),
+            log_work_every: interval(60_000),
             clock_every: interval(5_000),
 
             good_session: interval(10_000),

@@ -58,10 +58,29 @@ pub(crate) use session::SessionEnd;
 pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> {
     let deadline = worker.settings.drain.as_duration();
     let on_request = || telemetry::stopping(deadline);
-    let work = async { tokio::join!(sessions(worker, stop), sweep(worker, stop)) };
+    let work =
+        async { tokio::join!(sessions(worker, stop), sweep(worker, stop), log_work(worker, stop)) };
     stop.within(deadline, on_request, work).await?;
     telemetry::stopped(worker.counters.read());
     Ok(())
+}
+
+/// One line now and then of what was done, where anything was.
+async fn log_work(worker: &Worker, stop: &Stop) {
+    let mut before = worker.counters.read();
+    while !stop.is_requested() {
+        tokio::select! {
+            biased;
+            () = stop.requested() => return,
+            () = tokio::time::sleep(worker.timing.log_work_every) => {}
+        }
+        let now = worker.counters.read();
+        let latest = telemetry::observed::latest_to_log();
+        if now != before {
+            telemetry::worked(before, now, latest);
+        }
+        before = now;
+    }
 }
 
 /// The safety net needs no broker.

@@ -63,7 +63,7 @@ impl Message {
         let text: String = one_line(&self.text).chars().take(LONGEST).collect();
         match self.condition {
             None => format!("{title}: {text}"),
-            Some(_) if self.is_over => format!("{title}: {text}; it began {lasted} ago"),
+            Some(_) if self.is_over => format!("{title}; it was: {text}; it began {lasted} ago"),
             Some(it) => format!("{title}: {text}; since {lasted}; {}", it.runbook()),
         }
     }

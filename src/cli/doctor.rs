@@ -8,11 +8,13 @@ use super::{
     exit::{self, Failure},
     output::Output,
     setup::{self, now},
+    verify,
 };
 use crate::{
     alerting::{Alert, message::Message},
     broker::health,
     config::{AlertSettings, Settings},
+    diagnostic::Diagnostic,
     doctor::{
         self,
         facts::{
@@ -20,7 +22,9 @@ use crate::{
             Facts, Gap, MachineFacts, Session,
         },
     },
+    plan::snapshot::Snapshot,
     store::orders::Effect,
+    text::error_chain,
     topology::Topology,
 };
 
@@ -80,15 +84,33 @@ async fn facts(settings: &Settings) -> Facts {
     });
     let (broker, database) =
         tokio::join!(broker(settings), database(settings, topology.as_ref().ok()));
+    let verified = verified(settings, topology.as_ref().ok(), &broker.api.observed).await;
     Facts {
         topology,
         connections: settings.database.connections,
         dead_letter_slots: settings.broker.dead_letter_slots,
         broker,
+        verified,
         database,
         machine: machine(settings),
         alerts: Vec::new(),
     }
+}
+
+/// What `overdue verify` finds.
+async fn verified(
+    settings: &Settings,
+    topology: Option<&Topology>,
+    observed: &Asked<Snapshot>,
+) -> Asked<Vec<Diagnostic>> {
+    let mut observed = observed.clone()?;
+    let Some(topology) = topology else { return Ok(Vec::new()) };
+    let fix = "overdue verify says more";
+    let management = setup::management(settings);
+    let management = management.map_err(|failure| Gap::new(failure.text, fix))?;
+    let slots = settings.broker.dead_letter_slots;
+    let found = verify::found(&management, topology, &mut observed, slots).await;
+    found.map_err(|error| Gap::new(error_chain(&error), fix))
 }
 
 async fn broker(settings: &Settings) -> BrokerFacts {

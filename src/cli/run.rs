@@ -3,6 +3,7 @@
 mod prepare;
 
 use std::{
+    fmt::Write,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,13 +16,18 @@ use super::{
 };
 use crate::{
     alerting::{self, Alert},
-    condition::{self, Facts},
+    condition::{self, Facts, Why},
     config::{AlertSettings, Listen, Settings},
     decisions::readiness::ReadyCondition,
     doctor::facts::ExposedFile,
-    listen::{self, Page},
+    listen::{self, Page, ask::FAILING},
     telemetry::{self, labels, metrics, observed},
-    worker::{self, Worker, health::Health, watch},
+    text::one_line,
+    worker::{
+        self, Worker,
+        health::{Health, Work},
+        watch,
+    },
 };
 pub(super) use prepare::{Declaring, prepare};
 
@@ -81,7 +87,20 @@ fn facts(worker: &Worker) -> Facts {
     let mut failed = conditions.into_iter().filter_map(|it| Some((it.name, it.failure?)));
     let failed = failed.next().map(|(name, failure)| format!("{name}: {failure}"));
     let late_after = condition::late_after(worker.settings.sweep_grace.as_duration());
-    observed::facts(failed, late_after)
+    observed::facts(failed, late_after, why(&worker.health))
+}
+
+fn why(health: &Health) -> Why {
+    let failures = health.failures(Instant::now());
+    let of = |works: &[Work]| {
+        let mut failures = failures.iter();
+        failures.find(|(work, _)| works.contains(work)).map(|(_, reason)| reason.clone())
+    };
+    Why {
+        late: of(&[Work::Closing, Work::Sweep]),
+        outbox: of(&[Work::Relay]),
+        scheduled: of(&[Work::Schedule]),
+    }
 }
 
 /// An answer of the database that is missing three times in a row, with time for it to fail.
@@ -100,7 +119,7 @@ fn pages(worker: Arc<Worker>) -> impl Fn(&str) -> Option<Page> + Send + Sync {
                 observed::ready(&holds.collect::<Vec<_>>());
                 Some(Page::metrics(metrics::text()))
             }
-            "/readyz" => Some(ready(&conditions())),
+            "/readyz" => Some(ready(&conditions(), &worker)),
             "/livez" => Some(live(&worker.health, Instant::now())),
             _ => None,
         }
@@ -108,11 +127,15 @@ fn pages(worker: Arc<Worker>) -> impl Fn(&str) -> Option<Page> + Send + Sync {
 }
 
 /// The first line is for those who read no more.
-fn ready(conditions: &[ReadyCondition]) -> Page {
+fn ready(conditions: &[ReadyCondition], worker: &Worker) -> Page {
     let line = |it: &ReadyCondition| {
         format!("{:<10} {}\n", it.name, it.failure.as_deref().unwrap_or("ok"))
     };
-    let lines: String = conditions.iter().map(line).collect();
+    let mut lines: String = conditions.iter().map(line).collect();
+    for (work, reason) in worker.health.failures(Instant::now()) {
+        let (topology, work) = (&worker.topology.name, work.name());
+        let _written = writeln!(lines, "{FAILING} {topology} {work}: {}", one_line(reason));
+    }
     let failed = conditions.iter().find_map(|it| Some((it.name, it.failure.as_ref()?)));
     match failed {
         None => Page::text(200, format!("ready\n{lines}")),

@@ -1,4 +1,4 @@
-//! `overdue status`: one screen for whoever is on call. Asks database and broker, and no worker.
+//! `overdue status`: one screen for whoever is on call. Asks database and broker, and the worker at `worker.listen` where one is.
 
 use std::{
     cell::RefCell,
@@ -21,18 +21,23 @@ use crate::{
     broker::{Management, ManagementError},
     condition,
     config::Settings,
+    diagnostic::{Severity, Target},
+    listen::ask::{FAILING, ask},
     plan::{
         own_queues::{Hold, Kind, kind, message_ttl},
-        snapshot::QueueStats,
+        snapshot::{QueueStats, Snapshot},
     },
     shutdown::Stop,
-    status::{BrokerReading, BusinessQueue, Known, Level, Reading, State, Word},
+    status::{BrokerReading, BusinessQueue, Failing, Known, Level, Reading, State, Word, Wrong},
     text::{error_chain, one_line, printable},
     topology::{Topology, level::Ttl},
+    verify,
 };
 
 /// Parking lots with more messages are not looked into: `overdue parked list` does.
 const LOOKED_INTO: u64 = 2_000;
+/// A worker of this machine answers within milliseconds.
+const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Reasons that are shown.
 const REASONS: usize = 5;
 /// The alternate screen, without a cursor (ECMA-48 and xterm); what was there before comes back.
@@ -146,18 +151,32 @@ impl Asked<'_> {
         let Services { topology, effects, store, management, .. } = &self.services;
         let (database, broker) =
             tokio::join!(store.lately(effects.values()), read_broker(topology, management));
-        let mut broker = broker;
+        let (failing, mut broker) = (self.failing().await, broker);
         if let Ok(broker) = &mut broker {
             broker.parked_reasons = self.parked_reasons(broker.parked.unwrap_or(0)).await;
         }
         let why = |error: &dyn std::error::Error| one_line(error_chain(error));
         Reading {
             topology: topology.name.clone(),
+            failing,
             database: database.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
             broker: broker.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
             counts_age_s: management.statistics_interval().oldest_count().as_secs(),
             late_after_s: self.late_after.as_secs(),
         }
+    }
+
+    /// What the worker at `worker.listen` says it fails at: it may be elsewhere, or serve nothing.
+    async fn failing(&self) -> Vec<Failing> {
+        let Some(address) = self.settings.worker.listen.address() else { return Vec::new() };
+        let Ok((_, page)) = ask(address, "/readyz", ASK_TIMEOUT).await else { return Vec::new() };
+        // Another topology may have its worker there.
+        let begins = format!("{FAILING} {} ", self.services.topology.name);
+        let line = |line: &str| {
+            let (work, reason) = line.strip_prefix(&begins)?.split_once(": ")?;
+            Some(Failing { work: work.to_owned(), reason: reason.to_owned() })
+        };
+        page.lines().filter_map(line).collect()
     }
 
     /// None where it cannot be looked into, e.g. because this user may not read it.
@@ -185,9 +204,12 @@ async fn read_broker(
     topology: &Topology,
     management: &Management,
 ) -> Result<BrokerReading, ManagementError> {
-    let observed = management.observe().await?;
-    let stats = management.queue_stats().await?;
-    let mut reading = BrokerReading::default();
+    let mut observed = management.observe().await?;
+    let stats = management.stats_and_policies().await?;
+    // Not everybody may see them, and all else is shown all the same.
+    let _seen = management.add_foreign_consumers(topology, &mut observed, &stats).await;
+    let wrong = wrong(topology, management.virtual_host(), &observed, &stats);
+    let mut reading = BrokerReading { wrong, ..BrokerReading::default() };
     let mut levels = Vec::new();
     for queue in observed.objects.queues.values() {
         let Some(kind) = kind(topology, &observed.objects, queue) else { continue };
@@ -208,6 +230,23 @@ async fn read_broker(
     reading.levels = levels.into_iter().map(|(_, level)| level).collect();
     reading.levels.extend(plugin(topology, &observed.delayed));
     Ok(reading)
+}
+
+/// The worst, as `overdue verify` and `overdue doctor` have it.
+fn wrong(
+    topology: &Topology,
+    virtual_host: &str,
+    observed: &Snapshot,
+    stats: &BTreeMap<String, QueueStats>,
+) -> Option<Wrong> {
+    let found = verify::findings(topology, observed, stats);
+    let worst = found.first().filter(|worst| worst.severity > Severity::Note)?;
+    let rendered = worst.rendered(&Target { topology: &topology.name, virtual_host });
+    Some(Wrong {
+        is_error: worst.severity == Severity::Error,
+        reason: format!("{}: {}", one_line(rendered.subject), one_line(rendered.message)),
+        next: rendered.fix.unwrap_or_else(|| "overdue doctor".to_owned()),
+    })
 }
 
 fn level(topology: &Topology, queue: &str, hold: Hold<'_>, counts: Option<&QueueStats>) -> Level {

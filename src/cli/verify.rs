@@ -1,6 +1,7 @@
 //! `overdue verify`: whether the broker has the topology and nothing is wrong with it.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
@@ -51,13 +52,8 @@ impl Verify {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
         let (_, mut observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
-        let stats = management.stats_and_policies().await?;
-        management.add_foreign_consumers(&topology, &mut observed, &stats).await?;
-        let mut found = verify::findings(&topology, &observed, &stats);
-        let policies = management.exchange_policies().await?;
-        found.extend(verify::policies::exchange_policies(&topology, &observed, &policies));
         let slots = settings.broker.dead_letter_slots;
-        found.extend(dead_letters(&management, &topology, &observed, stats, slots).await?);
+        let found = found(&management, &topology, &mut observed, slots).await?;
         let within = self.within.as_duration();
         let probe = if self.probe {
             Some(canaries(management.address(), &topology, &observed, within).await)
@@ -83,6 +79,23 @@ impl Verify {
             }),
         }
     }
+}
+
+/// Everything that is found without sending anything; `observed` gets the consumers of others.
+pub(super) async fn found(
+    management: &Management,
+    topology: &Topology,
+    observed: &mut Snapshot,
+    slots: u64,
+) -> Result<Vec<Diagnostic>, ManagementError> {
+    let stats = management.stats_and_policies().await?;
+    management.add_foreign_consumers(topology, observed, &stats).await?;
+    let mut found = verify::findings(topology, observed, &stats);
+    let policies = management.exchange_policies().await?;
+    found.extend(verify::policies::exchange_policies(topology, observed, &policies));
+    found.extend(dead_letters(management, topology, observed, stats, slots).await?);
+    found.sort_by_key(|finding| Reverse(finding.severity));
+    Ok(found)
 }
 
 /// A second reading is taken only where the first one gives a reason. Of queues that were just made the broker has no

@@ -70,7 +70,7 @@ impl Default for AlertSettings {
             to: Vec::new(),
             on: Condition::ALL.into(),
             not_ready_for: Interval::from_millis(60_000),
-            over_after: Interval::from_millis(300_000),
+            over_after: Interval::from_millis(120_000),
             again_after: Interval::from_millis(14_400_000),
         }
     }

@@ -8,11 +8,14 @@ use super::{
     effect_plan::{EffectPlan, Scan},
     facts::{
         Asked, Facts, NO_SESSION, Outbox, RefusedName, Scheduled, Schema, Server, Session, Sweep,
-        Table, known,
+        Table, User, known,
     },
 };
 use crate::{
-    condition,
+    condition::{
+        self,
+        obstacle::{Kind, Obstacle},
+    },
     diagnostic::Draft,
     text::{about, counted},
 };
@@ -36,7 +39,12 @@ pub(crate) fn login(facts: &Facts) -> Draft {
             reason.clone(),
             "correct user, password and database in database.url, or create them",
         ),
-        Session::Open(_) => Draft::ok("the user logs in"),
+        Session::Open(Server { user: User::Other(user), .. }) => {
+            Draft::ok(format!("user {user} logs in"))
+        }
+        Session::Open(Server { user: User::Super(user), .. }) => Draft::ok(format!(
+            "user {user} logs in, a superuser: what the user of a worker lacks does not show here"
+        )),
     }
 }
 
@@ -223,6 +231,38 @@ pub fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
         return Draft::warning("not known: no topology, or no session", "see the errors above");
     }
     Draft::ok(format!("{} fits", names.join(", ")))
+}
+
+/// Can overdue orders be closed?
+pub(crate) fn closing(facts: &Facts) -> Draft {
+    judge_closing(&facts.database.obstacles)
+}
+
+/// The first effect that something keeps from closing orders is reported.
+pub(crate) fn judge_closing(obstacles: &[(String, Asked<Option<Obstacle>>)]) -> Draft {
+    for (effect, obstacle) in obstacles {
+        match obstacle {
+            Ok(None) => {}
+            Err(gap) => {
+                return Draft::warning(format!("not known: {}", gap.reason), gap.fix.clone());
+            }
+            Ok(Some(Obstacle { reason, next, kind: Kind::Lock })) => {
+                return Draft::warning(format!("effect {effect}: {reason}"), next.clone());
+            }
+            Ok(Some(Obstacle { reason, kind: Kind::Right, .. })) => {
+                let fix = "grant what is missing, where this is the user of a worker";
+                return Draft::warning(format!("effect {effect}: {reason}"), fix);
+            }
+            Ok(Some(Obstacle { reason, .. })) => {
+                let fix = format!("to see more: overdue effect check {effect}");
+                return Draft::error(format!("effect {effect}: {reason}"), fix);
+            }
+        }
+    }
+    if obstacles.is_empty() {
+        return Draft::warning("not known: no effect that fits", "see effects");
+    }
+    Draft::ok("the oldest overdue orders can be closed (tried, and rolled back)")
 }
 
 /// Does an index serve the sweep?

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::{
-    diagnostic::Draft,
+    condition::obstacle::Obstacle,
+    diagnostic::{Diagnostic, Draft},
     doctor::effect_plan::EffectPlan,
     plan::snapshot::{QueueStats, Snapshot},
     topology::Topology,
@@ -20,6 +21,8 @@ pub struct Facts {
     pub dead_letter_slots: u64,
     /// RabbitMQ.
     pub broker: BrokerFacts,
+    /// What `overdue verify` finds, worst first.
+    pub verified: Asked<Vec<Diagnostic>>,
     /// PostgreSQL.
     pub database: DatabaseFacts,
     /// This process and its machine.
@@ -313,6 +316,8 @@ pub struct DatabaseFacts {
     pub effects: Vec<(String, Asked<EffectPlan>)>,
     /// How each effect's overdue orders are found, by name.
     pub sweeps: Vec<(String, Asked<Sweep>)>,
+    /// What keeps the oldest overdue orders of each effect from being closed, by name; not asked where its SQL does not fit.
+    pub obstacles: Vec<(String, Asked<Option<Obstacle>>)>,
     /// Its clock against this machine's.
     pub clock: Asked<Skew>,
 }
@@ -332,6 +337,7 @@ impl DatabaseFacts {
             scheduled: Err(gap.clone()),
             effects: Vec::new(),
             sweeps: Vec::new(),
+            obstacles: Vec::new(),
             clock: Err(gap),
         }
     }
@@ -348,9 +354,20 @@ pub enum Session {
     LoginRefused(String),
 }
 
+/// A user of the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum User {
+    /// Who may do everything.
+    Super(String),
+    /// Who may do what was granted.
+    Other(String),
+}
+
 /// What the server says about itself and this session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
+    /// Who has logged in.
+    pub user: User,
     /// `server_version_num`, e.g. 180000.
     pub version_num: i32,
     /// How this session is encrypted.

@@ -7,7 +7,7 @@ use fancy_regex::Regex;
 use super::facts::{Facts, Gap, Permission, known};
 use crate::{
     condition,
-    diagnostic::Draft,
+    diagnostic::{Diagnostic, Draft, Fix, Severity, counts_by_severity},
     permissions::{Need, Object, Right, Role},
     plan::{
         diff::diff,
@@ -33,16 +33,47 @@ pub(crate) fn file(facts: &Facts) -> Draft {
 
 /// Does the broker have it?
 pub(crate) fn applied(facts: &Facts) -> Draft {
-    on_broker(facts, |topology, observed, _| judge_applied(topology, observed))
+    on_broker(facts, |topology, observed, _| {
+        let found = facts.verified.as_deref().unwrap_or_default();
+        judge_applied(topology, observed, found)
+    })
 }
 
-/// The plan, in one line.
-pub fn judge_applied(topology: &Topology, observed: &Snapshot) -> Draft {
+/// The plan, in one line; as bad as the worst that is found and that applying it puts right.
+pub fn judge_applied(topology: &Topology, observed: &Snapshot, found: &[Diagnostic]) -> Draft {
     let plan = diff(topology, observed, &BTreeSet::new());
-    if plan.is_empty() {
-        Draft::ok(plan.summary())
-    } else {
-        Draft::warning(plan.summary(), "look at overdue plan, then run: overdue apply")
+    let fix = "look at overdue plan, then run: overdue apply";
+    let worst = found.iter().find(|finding| is_applied(finding));
+    match worst.filter(|worst| worst.severity == Severity::Error) {
+        Some(Diagnostic { subject, message, .. }) => {
+            Draft::error(format!("{}: {subject}: {message}", plan.summary()), fix)
+        }
+        None if plan.is_empty() => Draft::ok(plan.summary()),
+        None => Draft::warning(plan.summary(), fix),
+    }
+}
+
+/// Whether `overdue apply` puts it right.
+pub(super) fn is_applied(finding: &Diagnostic) -> bool {
+    finding.fix == Some(Fix::Apply)
+}
+
+/// Does `overdue verify` find anything else?
+pub(crate) fn verified(facts: &Facts) -> Draft {
+    known(&facts.known_topology(), |_| known(&facts.verified, |found| judge_verified(found)))
+}
+
+/// As bad as the worst; each has a line of its own below.
+pub(crate) fn judge_verified(found: &[Diagnostic]) -> Draft {
+    let others: Vec<_> = found.iter().filter(|finding| !is_applied(finding)).collect();
+    let severities = others.iter().map(|finding| finding.severity);
+    let draft = Draft::ok("no policy, binding or dead letter is in the way");
+    match severities.clone().max() {
+        None => draft,
+        Some(worst) => {
+            Draft { severity: Some(worst), message: counts_by_severity(severities), ..draft }
+                .fix(Fix::Text("see the lines below, and why: overdue verify".to_owned()))
+        }
     }
 }
 

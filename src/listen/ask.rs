@@ -13,6 +13,9 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::text::error_chain;
 
+/// How a line of `/readyz` begins that says what fails beside the conditions; then come the topology, the work and why.
+pub(crate) const FAILING: &str = "failing   ";
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[error("no worker answers at {address}: {reason}")]

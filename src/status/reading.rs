@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::condition::Unpublished;
+use crate::condition::{Unpublished, obstacle::Obstacle};
 
 /// Minutes that are looked ahead.
 pub const MINUTES: usize = 60;
@@ -38,10 +38,29 @@ pub struct Reading {
     pub database: Known<DatabaseReading>,
     /// What the broker says.
     pub broker: Known<BrokerReading>,
+    /// What the worker at `worker.listen` fails at, and why; empty where none answers.
+    pub failing: Vec<Failing>,
     /// How old the broker's counts are at the most, in seconds.
     pub counts_age_s: u64,
     /// An order that is overdue by more than this is late, in seconds (`worker.sweep_grace`).
     pub late_after_s: u64,
+}
+
+/// What a worker says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failing {
+    /// `closing`, `sweep`, `relay`, `schedule` or `copies`.
+    pub work: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Reading {
+    /// Why this work fails, as the worker says.
+    pub(super) fn why(&self, work: &str) -> Option<&str> {
+        let failing = self.failing.iter().find(|failing| failing.work == work);
+        failing.map(|failing| failing.reason.as_str())
+    }
 }
 
 /// What the database says.
@@ -53,6 +72,8 @@ pub struct DatabaseReading {
     pub closings: Closings,
     /// What is and comes due; not known where an effect has no `overdue_sql` that takes a place to begin at.
     pub due: Known<Due>,
+    /// What keeps the oldest overdue orders from being closed, tried as this user and rolled back.
+    pub obstacle: Option<Obstacle>,
     /// Events that wait to be published.
     pub outbox: WaitingEvents,
     /// Notices of `schedule()` that wait to be published; none where it is not in use.
@@ -84,6 +105,8 @@ pub struct Closings {
     pub by_sweep: u64,
     /// The most that were closed within one second, among the newest.
     pub best_per_s: u64,
+    /// When the last one was, in seconds before now; none where nothing was closed in the window.
+    pub last_s: Option<f64>,
 }
 
 /// Orders that are open, by deadline.
@@ -189,8 +212,21 @@ pub struct BrokerReading {
     pub business: Vec<BusinessQueue>,
     /// Messages in the parking lot; none where the broker does not say.
     pub parked: Option<u64>,
+    /// The worst that `overdue verify` finds.
+    pub wrong: Option<Wrong>,
     /// The most frequent reasons, with their messages, where the parking lot was looked into.
     pub parked_reasons: Vec<(String, u64)>,
+}
+
+/// What is wrong on the broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    /// It does not work, or messages can be lost, come early, or be stuck.
+    pub is_error: bool,
+    /// What it is about, and what was found.
+    pub reason: String,
+    /// What to do.
+    pub next: String,
 }
 
 /// A queue that delays.

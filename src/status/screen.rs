@@ -6,7 +6,7 @@ use super::{
     reading::{
         BrokerReading, Closings, DatabaseReading, Due, Known, Level, Reading, WaitingNotices,
     },
-    state::{State, Word},
+    state::{State, Word, closed_ago, is_stuck},
 };
 use crate::text::{about, counted, one_line};
 
@@ -99,17 +99,19 @@ fn due_lines(f: &mut fmt::Formatter<'_>, due: &Due, closings: &Closings) -> fmt:
     writeln!(f, "            |{}|", profile(&due.minutes))?;
     let needed = per_second(orders, 60.0);
     writeln!(f, "busiest     in {minute}m: {}, {needed:.1}/s", counted(orders, "order"))?;
-    let judged = judged(closings, needed, due.overdue > 0);
-    writeln!(f, "            closed at best {judged}")
+    writeln!(f, "            closed at best {}", judged(closings, needed, due))
 }
 
 /// What can be closed, as far as the last minutes show it, beside what has to be.
-fn judged(closings: &Closings, needed: f64, is_late: bool) -> String {
+fn judged(closings: &Closings, needed: f64, due: &Due) -> String {
     let best_per_s = closings.best_per_s;
     if closings.closed == 0 {
         return "?/s: nothing was closed lately".to_owned();
     }
-    let judged = match (f64_of(best_per_s) >= needed, is_late) {
+    if is_stuck(due, closings) {
+        return format!("{best_per_s}/s, and nothing {}", closed_ago(closings));
+    }
+    let judged = match (f64_of(best_per_s) >= needed, due.overdue > 0) {
         (true, _) => "which suffices",
         (false, true) => "which does not suffice",
         (false, false) => "more was not needed lately",

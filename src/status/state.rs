@@ -4,11 +4,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::reading::{BrokerReading, DatabaseReading, Due, Known, Reading};
+use super::reading::{BrokerReading, Closings, DatabaseReading, Due, Known, Reading, Wrong};
 use crate::{
-    condition::{self, Unpublished},
-    text::{counted, noun},
+    condition::{
+        self, ON_ITS_WAY, Unpublished,
+        obstacle::{Kind, Obstacle},
+    },
+    text::{about, counted, one_line},
 };
+
+/// Something that wants to be said, and what to do about it.
+type Finding = (String, String);
+
+const RUN: &str = "start `overdue run`, or look at its log";
 
 /// How things are, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -16,7 +24,7 @@ use crate::{
 pub enum Word {
     /// Orders are closed on time.
     Ok,
-    /// They are, and something wants to be looked at.
+    /// Something wants to be looked at.
     Look,
     /// Orders are late.
     Late,
@@ -41,126 +49,196 @@ impl State {
     pub fn of(reading: &Reading) -> Self {
         let (database, broker) = match (&reading.database, &reading.broker) {
             (Known::Unknown(why), _) => {
-                return Self::new(Word::Down, why.clone(), "overdue doctor");
+                return Self::new(Word::Down, why.clone(), "overdue doctor".to_owned());
             }
-            (Known::Known(database), Known::Unknown(why)) => {
-                return without_broker(database, reading.late_after_s, why);
-            }
-            (Known::Known(database), Known::Known(broker)) => (database, broker),
+            (Known::Known(database), Known::Known(broker)) => (database, Ok(broker)),
+            (Known::Known(database), Known::Unknown(why)) => (database, Err(why)),
         };
-        let unattended = unattended(broker);
-        if let Some(due) = database.due.get()
-            && let Some(orders) = overdue(due, reading.late_after_s)
-        {
-            return late(&orders, broker, unattended.as_deref());
+        let waiting = Waiting::of(database, reading.late_after_s);
+        let cause = cause(reading, database, broker.ok(), &waiting);
+        if waiting.is_wrong(cause.is_some()) {
+            let word = if waiting.is_late { Word::Late } else { Word::Look };
+            let (why, next) = match cause {
+                Some((cause, next)) => (format!(": {cause}"), next),
+                None => beside(database, broker),
+            };
+            return Self::new(word, format!("{}{why}", waiting.text), next);
         }
-        if let Some(unattended) = unattended {
-            let reason = format!("{unattended}, and no order is late yet");
-            return Self::new(Word::Look, reason, "start `overdue run`, or look at its log");
+        if let (Err(why), Known::Unknown(_), None) = (broker, &database.due, &cause) {
+            return Self::new(Word::Down, why.clone(), doctor());
         }
-        look(database, broker).unwrap_or_else(|| Self {
-            word: Word::Ok,
-            reason: well(database),
-            next: None,
-        })
+        let found = cause.or_else(|| match broker {
+            Ok(broker) => look(reading, database, broker),
+            Err(why) => Some((format!("{}; {}", well(database), nothing_known(why)), doctor())),
+        });
+        match found {
+            Some((reason, next)) => Self::new(Word::Look, reason, next),
+            None => Self { word: Word::Ok, reason: well(database), next: None },
+        }
     }
 
-    fn new(word: Word, reason: String, next: &str) -> Self {
-        Self { word, reason, next: Some(next.to_owned()) }
+    const fn new(word: Word, reason: String, next: String) -> Self {
+        Self { word, reason, next: Some(next) }
     }
 }
 
-/// What the database alone shows: workers need no management API to close orders.
-fn without_broker(database: &DatabaseReading, late_after_s: u64, why: &str) -> State {
-    let Some(due) = database.due.get() else {
-        return State::new(Word::Down, why.to_owned(), "overdue doctor");
+fn doctor() -> String {
+    "overdue doctor".to_owned()
+}
+
+fn nothing_known(why: &str) -> String {
+    format!("of the broker nothing is known: {why}")
+}
+
+/// Orders that wait longer than they should.
+struct Waiting {
+    text: String,
+    /// For longer than an order takes that is on its way.
+    is_long: bool,
+    /// And nothing else was closed meanwhile.
+    is_stuck: bool,
+    is_late: bool,
+}
+
+impl Waiting {
+    fn of(database: &DatabaseReading, late_after_s: u64) -> Self {
+        let none = Due::default();
+        let due = database.due.get().unwrap_or(&none);
+        let [oldest, late_after] = [due.oldest_s, late_after_s].map(Duration::from_secs);
+        let long = condition::overdue(due.overdue, oldest, ON_ITS_WAY);
+        let is_stuck = long.is_some() && is_stuck(due, &database.closings);
+        let text = match &long {
+            Some(orders) if is_stuck => {
+                format!("{orders}, and nothing was closed {}", closed_ago(&database.closings))
+            }
+            orders => orders.clone().unwrap_or_default(),
+        };
+        let is_late = condition::overdue(due.overdue, oldest, late_after).is_some();
+        Self { text, is_long: long.is_some(), is_stuck, is_late }
+    }
+
+    /// Where others are closed, those that wait are left to the sweep for a while, unless it is known why they wait.
+    const fn is_wrong(&self, is_known_why: bool) -> bool {
+        self.is_late || self.is_stuck || self.is_long && is_known_why
+    }
+}
+
+/// Whether orders are overdue for longer than it takes, and none was closed in the last moments.
+pub(super) fn is_stuck(due: &Due, closings: &Closings) -> bool {
+    let closed = closings.last_s.is_some_and(|ago| ago <= ON_ITS_WAY.as_secs_f64());
+    due.overdue > 0 && due.oldest_s > ON_ITS_WAY.as_secs() && !closed
+}
+
+/// `for 12s`, or `in the last 5m`.
+pub(super) fn closed_ago(closings: &Closings) -> String {
+    let length = |seconds: f64| about(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    match closings.last_s {
+        Some(ago) => format!("for {}", length(ago)),
+        None => format!("in the last {}", length(closings.window_s)),
+    }
+}
+
+/// What keeps orders from being closed at this moment.
+fn cause(
+    reading: &Reading,
+    database: &DatabaseReading,
+    broker: Option<&BrokerReading>,
+    waiting: &Waiting,
+) -> Option<Finding> {
+    let obstacle = database.obstacle.as_ref();
+    let tried = |Obstacle { reason, next, .. }: &Obstacle| (one_line(reason), next.clone());
+    // What a worker's user may do nobody knows here: a right that this one lacks matters where nothing is closed.
+    let is_right = |obstacle: &&Obstacle| obstacle.kind == Kind::Right;
+    let error = broker.and_then(|broker| broker.wrong.as_ref()).filter(|wrong| wrong.is_error);
+    let found = obstacle.filter(|it| !is_right(it)).map(tried).or_else(|| error.map(said));
+    let found = found.or_else(|| {
+        let reason = reading.why("closing").or_else(|| reading.why("sweep"))?;
+        waiting.is_long.then(|| (format!("the worker says: {reason}"), doctor()))
+    });
+    let unattended = || {
+        let mut queues = broker?.business.iter();
+        let queue =
+            queues.find_map(|queue| condition::unconsumed(&queue.name, queue.consumers?))?;
+        Some((queue, RUN.to_owned()))
     };
-    let (word, orders) = match overdue(due, late_after_s) {
-        Some(orders) => (Word::Late, orders),
-        None => (Word::Look, well(database)),
-    };
-    let reason = format!("{orders}; of the broker nothing is known: {why}");
-    State::new(word, reason, "overdue doctor")
+    let lacks = obstacle.filter(|it| is_right(it) && (waiting.is_stuck || waiting.is_late));
+    found.or_else(unattended).or_else(|| lacks.map(tried))
 }
 
-/// A queue that surely nobody consumes.
-fn unattended(broker: &BrokerReading) -> Option<String> {
-    let mut queues = broker.business.iter();
-    queues.find_map(|queue| condition::unconsumed(&queue.name, queue.consumers?))
+fn said(Wrong { reason, next, .. }: &Wrong) -> Finding {
+    (reason.clone(), next.clone())
 }
 
-fn late(orders: &str, broker: &BrokerReading, unattended: Option<&str>) -> State {
-    if let Some(unattended) = unattended {
-        let reason = format!("{orders}: {unattended}");
-        return State::new(Word::Late, reason, "start `overdue run`, or look at its log");
+/// What is known beside orders that are late, although nothing says why they are.
+fn beside(database: &DatabaseReading, broker: Result<&BrokerReading, &String>) -> Finding {
+    let scheduled = database.scheduled.unwrap_or_default();
+    if scheduled.notices > 0 && scheduled.oldest_s > ON_ITS_WAY.as_secs() {
+        let notices = counted(scheduled.notices, "scheduled notice");
+        let age = about(Duration::from_secs(scheduled.oldest_s));
+        return (format!("; {notices} not published, for up to {age}"), doctor());
     }
+    let broker = match broker {
+        Ok(broker) => broker,
+        Err(why) => return (format!("; {}", nothing_known(why)), doctor()),
+    };
     let ready: u64 = broker.business.iter().filter_map(|queue| queue.ready).sum();
     if ready > 0 {
-        let reason = format!("{orders}: {} for the worker", waits(ready));
-        return State::new(
-            Word::Late,
-            reason,
-            "look at the worker's log: it is behind, or the database closes nothing",
-        );
+        let wait = if ready == 1 { "waits" } else { "wait" };
+        let messages = counted(ready, "message");
+        return (format!("; {messages} {wait} for the workers"), doctor());
     }
-    if broker.parked.is_some_and(|parked| parked > 0) {
-        let reason = format!("{orders}: their messages are parked, or never came");
-        return State::new(Word::Late, reason, "overdue parked list");
+    if let Some(parked) = broker.parked.and_then(condition::parked) {
+        return (format!("; {parked}"), "overdue parked list".to_owned());
     }
-    let tried = tried(broker);
-    if tried > 0 {
-        let are = if tried == 1 { "is" } else { "are" };
-        let messages = counted(tried, "message");
-        return State::new(
-            Word::Late,
-            format!("{orders}: {messages} {are} with the worker, or being retried"),
-            "look at the worker's log: their effect fails, or their rows are locked",
-        );
-    }
-    let reason = format!("{orders}: no message came, and the sweep does not close them");
-    State::new(Word::Late, reason, "look at the worker's log; overdue verify")
-}
-
-/// Messages that a worker has, and those that it has put back for a while.
-fn tried(broker: &BrokerReading) -> u64 {
     let in_hand: u64 = broker.business.iter().filter_map(|queue| queue.in_hand).sum();
     let retries = broker.levels.iter().filter(|level| level.retry);
-    in_hand + retries.filter_map(|level| level.waiting).sum::<u64>()
+    let tried = in_hand + retries.filter_map(|level| level.waiting).sum::<u64>();
+    let mut reason = match tried {
+        0 => "; no worker has a message".to_owned(),
+        _ => format!("; {} with the workers, or waiting for a retry", counted(tried, "message")),
+    };
+    if database.obstacle.is_none() {
+        reason.push_str(", and the oldest orders could be closed");
+    }
+    (reason, doctor())
 }
 
-fn overdue(due: &Due, late_after_s: u64) -> Option<String> {
-    let [oldest, late_after] = [due.oldest_s, late_after_s].map(Duration::from_secs);
-    condition::overdue(due.overdue, oldest, late_after)
-}
-
-fn waits(messages: u64) -> String {
-    let wait = if messages == 1 { "waits" } else { "wait" };
-    format!("{messages} {} {wait}", noun(messages, "message"))
-}
-
-/// What wants to be looked at although no order is late.
-fn look(database: &DatabaseReading, broker: &BrokerReading) -> Option<State> {
-    let outbox = Unpublished::from(database.outbox).of_outbox();
-    let scheduled = database.scheduled.unwrap_or_default();
-    let scheduled = Unpublished::from(scheduled).of_schedule();
+/// What wants to be looked at although no order waits.
+fn look(reading: &Reading, database: &DatabaseReading, broker: &BrokerReading) -> Option<Finding> {
+    let because = |wrong: Option<String>, work: &str| {
+        let why = reading.why(work).map_or_else(String::new, |why| format!(": {why}"));
+        wrong.map(|wrong| format!("{wrong}{why}"))
+    };
+    let outbox = Unpublished::from(database.outbox).of_outbox(condition::ON_ITS_WAY_OUT);
+    let outbox = because(outbox, "relay");
+    let scheduled = Unpublished::from(database.scheduled.unwrap_or_default());
+    let scheduled = because(scheduled.of_schedule(condition::ON_ITS_WAY_OUT), "schedule");
     let parked = broker.parked.and_then(condition::parked);
     let swept = condition::swept(database.closings.by_sweep);
-    let sweep_next = "look at the order service's publish; overdue verify --probe";
+    let window = about(Duration::try_from_secs_f64(database.closings.window_s).unwrap_or_default());
+    let swept = swept.map(|swept| format!("{swept}, in the last {window}"));
     let all = [
         (outbox, "overdue doctor"),
         (scheduled, "overdue doctor"),
         (parked, "overdue parked list"),
-        (swept, sweep_next),
+        (swept, "after an outage nothing; else overdue verify --probe"),
     ];
-    let found = all.into_iter().find_map(|(wrong, next)| Some((wrong?, next)));
-    found.map(|(wrong, next)| State::new(Word::Look, wrong, next))
+    let mut found = all.into_iter();
+    let found = found.find_map(|(wrong, next)| Some((wrong?, next.to_owned())));
+    // A difference that does no harm waits until what does is over.
+    found.or_else(|| broker.wrong.as_ref().map(said))
 }
 
 fn well(database: &DatabaseReading) -> String {
     match (&database.due, database.closings.closed) {
         (Known::Unknown(why), _) => format!("nothing is known to be late: {why}"),
-        (Known::Known(due), 0) if due.coming() == 0 => {
+        (Known::Known(due), 0) if due.overdue == 0 && due.coming() == 0 => {
             "nothing is due, and nothing late".to_owned()
+        }
+        (Known::Known(due), _) if due.overdue > 0 && due.oldest_s > ON_ITS_WAY.as_secs() => {
+            let oldest = about(Duration::from_secs(due.oldest_s));
+            let orders = counted(due.overdue, "order");
+            format!("orders are being closed; {orders} overdue, by up to {oldest}")
         }
         (Known::Known(_), _) => "orders are closed on time".to_owned(),
     }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::doctor::facts::{
     Asked, DatabaseFacts, Encryption, Gap, Outbox, RefusedName, Scheduled, Schema, Server, Session,
-    Skew, Sweep, Table, is_loopback,
+    Skew, Sweep, Table, User, is_loopback,
 };
 
 impl Store {
@@ -29,9 +29,14 @@ impl Store {
             Err(error) => return self.unknown(&error),
         };
         let mut checked = Vec::new();
-        let mut sweeps = Vec::new();
+        let (mut sweeps, mut obstacles) = (Vec::new(), Vec::new());
         for (name, effect) in effects {
-            checked.push((name.clone(), each(effect, |effect| self.effect_plan(effect)).await));
+            let fits = each(effect, |effect| self.effect_plan(effect)).await;
+            if fits.is_ok() {
+                let tried = each(effect, |effect| self.obstacle(effect)).await;
+                obstacles.push((name.clone(), tried));
+            }
+            checked.push((name.clone(), fits));
             sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan_of(effect)).await));
         }
         let tables = asked(self.tables().await);
@@ -47,6 +52,7 @@ impl Store {
             scheduled: asked(self.scheduled(notices).await),
             effects: checked,
             sweeps,
+            obstacles,
             clock: asked(self.clock(now).await),
         }
     }
@@ -77,6 +83,7 @@ impl Store {
             reserved: row.get(5),
             used: row.get(6),
             commit_timestamps: row.get(7),
+            user: if row.get(9) { User::Super(row.get(8)) } else { User::Other(row.get(8)) },
         })
     }
 

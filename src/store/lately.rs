@@ -1,8 +1,9 @@
 //! What was closed lately, and what comes due: for `overdue status`.
 
 use super::{Store, StoreError, database_time::DatabaseTime, effect::Effect, overdue};
-use crate::status::{
-    Closings, DatabaseReading, Due, Known, MINUTES, WaitingEvents, WaitingNotices,
+use crate::{
+    status::{Closings, DatabaseReading, Due, Known, MINUTES, WaitingEvents, WaitingNotices},
+    text::error_chain,
 };
 
 /// The newest rows of `closures` that are looked at, some tens of milliseconds.
@@ -30,11 +31,24 @@ impl Store {
             clock: String::new(),
             closings: Closings::default(),
             due: Known::Known(Due::default()),
+            obstacle: None,
             outbox: WaitingEvents::default(),
             scheduled: None,
         };
         for effect in effects {
-            let due = self.due(effect).await?;
+            let (due, obstacle) = tokio::join!(self.due(effect), self.obstacle(effect));
+            reading.obstacle = reading.obstacle.or(obstacle?);
+            let due = match due {
+                Err(error) if error.is_answer() || error.is_misfit() => {
+                    let reason = error.in_effect(
+                        &effect.name,
+                        &effect.overdue_file,
+                        effect.overdue_sql.as_deref().unwrap_or_default(),
+                    );
+                    Known::Unknown(error_chain(&reason))
+                }
+                due => due?,
+            };
             reading.due = match (reading.due, due) {
                 (Known::Known(one), Known::Known(other)) => Known::Known(one.and(&other)),
                 (unknown @ Known::Unknown(_), _) | (_, unknown) => unknown,
@@ -59,6 +73,7 @@ impl Store {
                 ahead: count(9),
                 by_sweep: count(10),
                 best_per_s: count(11),
+                last_s: row.get(13),
             };
         }
         if let Some(row) = outbox.first() {

@@ -1,16 +1,19 @@
 //! What an effect would do to orders now, changing nothing.
 
+use std::time::Duration;
+
 use tokio_postgres::Row;
 
 use super::{
     FailureKind, Store, StoreError,
     effect::{self, ClosingPath, Effect},
-    orders::answer,
+    orders::{answer, prepare_impatiently},
+    run_statement::Patience,
 };
 use crate::order::{OrderId, Outcome};
 
 /// A lock that is held for longer than this makes an order [`Outcome::Busy`].
-const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = 200";
+const LOCKS: Patience = Patience { lock: Duration::from_millis(200), statement: None };
 /// A statement that fails because of one order is tried again in so many parts: one bad order among 200 costs 25
 /// statements, 200 bad ones cost 240.
 const PARTS: usize = 8;
@@ -46,16 +49,28 @@ impl Store {
         Ok(outcomes)
     }
 
+    /// The same without any order: what fails is nobody's fault.
+    ///
+    /// # Errors
+    /// As for [`Store::rehearse`].
+    pub(super) async fn rehearse_without_orders(&self, effect: &Effect) -> Result<(), StoreError> {
+        let rehearsed = self.attended(Box::pin(self.rolled_back(effect, &[]))).await;
+        rehearsed
+            .map(drop)
+            .map_err(|error| error.in_effect(&effect.name, &effect.sql_file, &effect.sql))
+    }
+
     /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
     async fn rolled_back(&self, effect: &Effect, ids: &[OrderId]) -> Result<Vec<Row>, StoreError> {
-        let client = self.cancellable().await?;
-        let statement = self.named("rehearse", client.prepare_cached(&effect.sql).await)?;
+        let client = self.any_cancellable().await?;
+        let statement = prepare_impatiently(&client, &effect.sql, LOCKS).await;
+        let statement = self.named("rehearse", statement)?;
         effect::check_shape(effect, &statement)?;
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        let path = ClosingPath::Message.as_str();
+        let (limits, path) = (LOCKS.begin(), ClosingPath::Message.as_str());
         let (begun, rows, ended) = tokio::join!(
             biased;
-            client.batch_execute(BEGIN),
+            client.batch_execute(&limits),
             async { client.query(&statement, &[&texts, &path]).await },
             client.batch_execute("ROLLBACK"),
         );

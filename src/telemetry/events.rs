@@ -8,7 +8,7 @@ use tracing::{debug, error, info, warn};
 use super::{
     labels::{self, ParkReason},
     metrics::{METRICS, number},
-    observed::{self, Counts},
+    observed,
 };
 use crate::order::{FinalStates, Outcome};
 
@@ -146,8 +146,15 @@ pub(crate) fn closing_failed(timeout: &str, orders: usize, reason: &str, retry_i
     );
 }
 
-pub(crate) fn closing_again(timeout: &str) {
-    info!(timeout, "orders can be closed again");
+/// Orders fail alone, and are tried again or parked.
+pub(crate) fn failing(timeout: &str, orders: usize, first_order: &str, first_reason: &str) {
+    warn!(
+        timeout,
+        orders,
+        first_order,
+        first_reason,
+        "orders cannot be closed, each by itself: they are tried again after the retry levels, and parked after the last one"
+    );
 }
 
 pub(crate) fn copies_wait(timeout: &str, messages: usize, reason: &str) {
@@ -247,14 +254,14 @@ pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_re
     );
 }
 
-pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duration, blocker: &str) {
+pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duration, lock: &str) {
     warn!(
         effect,
         orders,
         locked = named.join(","),
         longest_ms = millis(longest),
-        blocker,
-        "orders are locked by somebody else: they are tried again until they are free"
+        lock,
+        "orders wait for a lock of somebody else: they are tried again until it is free"
     );
 }
 
@@ -281,13 +288,15 @@ pub(crate) fn ahead_failed(effect: &str, reason: &str) {
     debug!(effect, reason, "orders could not be closed ahead of their messages");
 }
 
-/// The sweep closed orders that no message came for; `states`: what the effect calls it.
-pub(crate) fn swept(effect: &str, closed: usize, states: &FinalStates) {
+/// The sweep closed orders that no message had come for, because the notices of some were `unpublished`; `states`: what the
+/// effect calls it.
+pub(crate) fn swept(effect: &str, closed: usize, unpublished: usize, states: &FinalStates) {
     warn!(
         effect,
         closed,
+        unpublished,
         %states,
-        "the sweep closed orders that no message came for: messages were lost or are late"
+        "the sweep closed orders before a message came"
     );
 }
 
@@ -466,14 +475,5 @@ pub(crate) fn stopping(deadline: Duration) {
     info!(
         deadline_ms = millis(deadline),
         "stopping: finishing what is in hand, giving the rest back"
-    );
-}
-
-pub(crate) fn stopped(work: Counts) {
-    let Counts { closed, already_final, held, guarded, put_back, .. } = work;
-    let Counts { retried, parked, ahead, swept, .. } = work;
-    info!(
-        closed,
-        already_final, held, guarded, put_back, retried, parked, ahead, swept, "worker stopped"
     );
 }

@@ -10,7 +10,7 @@ use super::{
     events::millis,
     metrics::{Gauge, METRICS, number},
 };
-use crate::condition::{Facts, Unpublished};
+use crate::condition::{Facts, Unpublished, Why};
 
 /// What a worker has done until now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,16 +125,24 @@ pub(crate) fn ready(conditions: &[(&str, bool)]) {
 
 /// The longest from a deadline to its closing since it was last taken, in milliseconds.
 static LATEST_MS: AtomicU64 = AtomicU64::new(0);
+/// The same, until it is logged.
+static LATEST_TO_LOG_MS: AtomicU64 = AtomicU64::new(0);
 /// Orders that the sweep had closed when this was last taken.
 static SWEPT: AtomicU64 = AtomicU64::new(0);
 
 /// Orders were closed, the latest of them so long after its deadline.
 pub(super) fn closed(latest: Duration) {
     LATEST_MS.fetch_max(millis(latest), Ordering::Relaxed);
+    LATEST_TO_LOG_MS.fetch_max(millis(latest), Ordering::Relaxed);
+}
+
+/// The longest from a deadline to its closing since the last call.
+pub(crate) fn latest_to_log() -> Duration {
+    Duration::from_millis(LATEST_TO_LOG_MS.swap(0, Ordering::Relaxed))
 }
 
 /// What alerts are decided by. What is since the last one is taken with it, so there is one reader in a process.
-pub(crate) fn facts(not_ready: Option<String>, late_after: Duration) -> Facts {
+pub(crate) fn facts(not_ready: Option<String>, late_after: Duration, why: Why) -> Facts {
     let sum = |values: Vec<f64>| (!values.is_empty()).then(|| whole(values.iter().sum()));
     let seconds =
         |values: Vec<f64>| Duration::from_secs_f64(values.into_iter().fold(0.0, f64::max));
@@ -154,6 +162,7 @@ pub(crate) fn facts(not_ready: Option<String>, late_after: Duration) -> Facts {
         closed_late: Duration::from_millis(LATEST_MS.swap(0, Ordering::Relaxed)),
         overdue: overdue.map(|orders| (orders, seconds(METRICS.oldest_overdue.values_of(all)))),
         late_after,
+        why,
         parked: sum(METRICS.queue_messages.values_of(|labels| labels[1] == "parked")),
         outbox: unpublished(
             &METRICS.outbox,
@@ -189,7 +198,7 @@ mod tests {
     #[test]
     fn facts_are_what_was_counted_and_what_is_new() {
         let s = Duration::from_secs;
-        let before = facts(None, s(60));
+        let before = facts(None, s(60), Why::default());
         assert_eq!(before, Facts { late_after: s(60), ..Facts::default() });
         let closed = |late| Outcome::Closed { late, state: FinalState::CLOSED };
         batch_closed("unpaid", "message", &[closed(s(3)), Outcome::Unknown], s(1));
@@ -205,12 +214,13 @@ mod tests {
         scheduled(Some((4, s(8), 1)));
         drift(&[("error", 1), ("warning", 2), ("note", 50)], 0.0);
         let unpublished = |waiting, oldest, refused| Some(Unpublished { waiting, oldest, refused });
-        let first = facts(Some("broker: x".to_owned()), s(60));
+        let first = facts(Some("broker: x".to_owned()), s(60), Why::default());
         let all = Facts {
             not_ready: Some("broker: x".to_owned()),
             closed_late: s(70),
             overdue: Some((3, s(90))),
             late_after: s(60),
+            why: Why::default(),
             parked: Some(3),
             outbox: unpublished(5, s(7), 3),
             scheduled: unpublished(4, s(8), 1),
@@ -220,7 +230,7 @@ mod tests {
         assert_eq!(first, all);
         overdue("mine", None);
         scheduled(None);
-        let second = facts(None, s(60));
+        let second = facts(None, s(60), Why::default());
         let overdue = Some((2, s(90)));
         let (swept, closed_late, not_ready) = ((0, 3), Duration::ZERO, None);
         let later = Facts { overdue, scheduled: None, swept, closed_late, not_ready, ..all };

@@ -21,7 +21,6 @@ use crate::{
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,
-        blocker::Blocker,
         orders::{ClosingPath, Effect},
         run_statement::Patience,
     },
@@ -164,16 +163,9 @@ impl Closer {
     async fn report_held(&self, ids: &[OrderId], outcomes: &[Outcome]) {
         let held = lock(&self.busy).observe(ids, outcomes, Instant::now());
         let Some(Held { orders, named, since }) = held else { return };
-        let blocker = match self.store.blocker().await {
-            Ok(Some(Blocker { pid, application_name, state, age })) => {
-                format!(
-                    "probably pid {pid}, {application_name}, {state}, in a transaction for {age:?}"
-                )
-            }
-            Ok(None) | Err(_) => "not visible to this user".to_owned(),
-        };
+        let lock = self.store.lock_of(&self.effect, named.get(..1).unwrap_or_default()).await;
         let named: Vec<&str> = named.iter().map(OrderId::as_str).collect();
-        telemetry::held(&self.effect.name, orders, &named, since, &blocker);
+        telemetry::held(&self.effect.name, orders, &named, since, &lock.to_string());
     }
 
     fn report_postponed(&self, ids: &[OrderId], outcomes: &[Outcome]) {

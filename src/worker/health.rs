@@ -15,7 +15,40 @@ pub(crate) struct Health {
     tasks: Arc<Mutex<BTreeMap<String, Moved>>>,
     /// Of each effect.
     progress: Mutex<BTreeMap<String, Progress>>,
+    /// Why something does not work at present, and when that was found last.
+    failures: Mutex<BTreeMap<(Work, String), (Instant, String)>>,
 }
+
+/// Work that fails without ending the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// Orders are overdue, and cannot be closed: for an effect.
+    Closing,
+    /// The sweep of an effect.
+    Sweep,
+    /// Publishing events.
+    Relay,
+    /// Publishing what `schedule()` wrote.
+    Schedule,
+    /// Putting messages of a timeout back, and parking them.
+    Copies,
+}
+
+impl Work {
+    /// As `/readyz` has it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Closing => "closing",
+            Self::Sweep => "sweep",
+            Self::Relay => "relay",
+            Self::Schedule => "schedule",
+            Self::Copies => "copies",
+        }
+    }
+}
+
+/// What fails is tried again more often than this.
+const FAILS_WITHIN: Duration = Duration::from_mins(2);
 
 /// When a task has moved last, and after which time without a move it is stuck.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +146,27 @@ impl Health {
             (Err(reason), Answer::Failed { since, .. }) => Answer::Failed { since: *since, reason },
             (Err(reason), _) => Answer::Failed { since: Instant::now(), reason },
         };
+    }
+
+    /// This does not work, and why.
+    pub(super) fn failed(&self, work: Work, of: &str, reason: &str) {
+        let failure = (Instant::now(), reason.to_owned());
+        lock(&self.failures).insert((work, of.to_owned()), failure);
+    }
+
+    /// This works; whether it did not before.
+    pub(super) fn works(&self, work: Work, of: &str) -> bool {
+        let mut failures = lock(&self.failures);
+        !failures.is_empty() && failures.remove(&(work, of.to_owned())).is_some()
+    }
+
+    /// What does not work, and why.
+    pub(crate) fn failures(&self, now: Instant) -> Vec<(Work, String)> {
+        let failures = lock(&self.failures);
+        let recent = failures
+            .iter()
+            .filter(|(_, (at, _))| now.saturating_duration_since(*at) < FAILS_WITHIN);
+        recent.map(|((work, _), (_, reason))| (*work, reason.clone())).collect()
     }
 
     pub(super) fn stopping(&self) {

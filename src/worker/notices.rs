@@ -18,6 +18,7 @@ use std::{
 use super::{
     backoff::{Backoff, jitter},
     context::Worker,
+    health::Work,
     session::SessionEnd,
     unpublished::Unpublished,
 };
@@ -46,7 +47,7 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     }
     while !stop.is_requested() {
         if let Err(error) = in_one_session(&worker, &stop).await {
-            telemetry::notices_failed(&error_chain(&error));
+            failed(&worker, &error);
         }
         pause(&stop, jitter(worker.timing.backoff_longest)).await;
     }
@@ -55,7 +56,11 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
 
 /// Ends where the tables are missing, or a stop was asked for.
 async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished> {
-    if worker.store.schedule_lacks(Notices::Published).await?.is_some() {
+    if let Some(lacks) = worker.store.schedule_lacks(Notices::Published).await? {
+        if worker.health.works(Work::Schedule, "") {
+            // It has failed for that reason, and does so as long as it is there.
+            worker.health.failed(Work::Schedule, "", &lacks);
+        }
         return Ok(());
     }
     let session = worker.store.schedule_session().await?;
@@ -68,7 +73,7 @@ async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished>
     }
     session.take_back(&timeouts).await?;
     let outgoing = Outgoing::new(worker);
-    let mut leader = Leader { session, outgoing, stop, timing: &worker.timing, left: None };
+    let mut leader = Leader { worker, session, outgoing, stop, timing: &worker.timing, left: None };
     leader.publish().await?;
     Ok(leader.session.leave().await?)
 }
@@ -105,6 +110,7 @@ async fn leads(
 
 /// The one that publishes.
 struct Leader<'a> {
+    worker: &'a Worker,
     session: ScheduleSession,
     outgoing: Outgoing<'a>,
     stop: &'a Stop,
@@ -145,7 +151,7 @@ impl Leader<'_> {
                 // Without the database there is no lock.
                 Err(error @ Unpublished::Store(_)) => return Err(error),
                 Err(error) => {
-                    telemetry::notices_failed(&error_chain(&error));
+                    failed(self.worker, &error);
                     pause(self.stop, backoff.pause()).await;
                 }
             }
@@ -156,10 +162,16 @@ impl Leader<'_> {
     async fn pass(&mut self) -> Result<Passed, Unpublished> {
         let passed = self.outgoing.pass(&self.session, self.stop).await?;
         let why = passed.left.as_ref().map(|left| left.reason.clone());
-        if let Some(Left { notices, reason }) = &passed.left
-            && why != self.left
-        {
-            telemetry::notices_left(*notices, reason);
+        let health = &self.worker.health;
+        match &passed.left {
+            Some(Left { notices, reason }) => {
+                if why != self.left {
+                    telemetry::notices_left(*notices, reason);
+                }
+                health.failed(Work::Schedule, "", reason);
+            }
+            None if health.works(Work::Schedule, "") => telemetry::notices_work(),
+            None => {}
         }
         self.left = why;
         Ok(passed)
@@ -181,6 +193,12 @@ impl Leader<'_> {
         self.session.awake().await?;
         Ok(true)
     }
+}
+
+fn failed(worker: &Worker, error: &Unpublished) {
+    let reason = error_chain(error);
+    telemetry::notices_failed(&reason);
+    worker.health.failed(Work::Schedule, "", &reason);
 }
 
 async fn pause(stop: &Stop, pause: Duration) {

@@ -26,7 +26,7 @@ use super::{
     kept_bytes::KeptBytes, limits, session::SessionEnd,
 };
 use crate::{
-    decisions::{batch::Batch, quarantine::Quarantine, timer_queue::TimerQueue},
+    decisions::{batch::Batch, quarantine::Quarantine, seldom::Seldom, timer_queue::TimerQueue},
     shutdown::Stop,
 };
 use ask_deadlines::AskDeadlines;
@@ -63,6 +63,9 @@ struct Consumer {
     copies: Copies,
     outage: Outage,
     parked: Parked,
+    /// Not in the log yet.
+    guarded: Seldom<String>,
+    failing: Seldom<(String, String)>,
     quarantine: Quarantine,
     kept: KeptBytes,
     /// By how much the database's clock was set forward before what is held was added.
@@ -99,6 +102,8 @@ pub(super) async fn receive(
         copies,
         outage,
         parked: Parked::default(),
+        guarded: Seldom::default(),
+        failing: Seldom::default(),
         quarantine,
         kept: KeptBytes::default(),
         set_forward,
@@ -308,7 +313,7 @@ impl Consumer {
     fn look(&mut self) -> Result<(), SessionEnd> {
         self.alive.moved();
         self.follow_clock();
-        self.parked.report(&self.context.timeout.name);
+        self.report(Instant::now());
         Ok(self.channels.check()?)
     }
 }

@@ -17,7 +17,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use super::{backoff::jitter, context::Worker, session::SessionEnd, unpublished::Unpublished};
+use super::{
+    backoff::jitter, context::Worker, health::Work, session::SessionEnd, unpublished::Unpublished,
+};
 use crate::{
     broker::{PublishError, Publisher},
     shutdown::Stop,
@@ -64,8 +66,17 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
     let mut polls = false;
     loop {
         let relayed = relay.relay_all(stop, polls).await;
-        if let Err(error) = &relayed {
-            telemetry::relay_failed(&error_chain(error));
+        match &relayed {
+            Err(error) => {
+                let reason = error_chain(error);
+                telemetry::relay_failed(&reason);
+                worker.health.failed(Work::Relay, "", &reason);
+            }
+            // What cannot be deleted was published, and is passed over.
+            Ok(()) if relay.undeleted.is_empty() && worker.health.works(Work::Relay, "") => {
+                telemetry::relay_works();
+            }
+            Ok(()) => {}
         }
         tokio::select! {
             () = stop.requested() => return,

@@ -12,7 +12,11 @@ use std::{
 use tokio::task::JoinSet;
 
 use super::{
-    backoff::jitter, closing::Closer, context::Worker, counters::count, health::Task,
+    backoff::jitter,
+    closing::Closer,
+    context::Worker,
+    counters::count,
+    health::{Task, Work},
     session::SessionEnd,
 };
 use crate::{
@@ -61,8 +65,14 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
         let last_page = LAST_PAGE.min(worker.settings.drain.as_duration() / 2);
         let swept = stop.within(last_page, || {}, sweep.run()).await.unwrap_or(Ok(()));
         sweep.report();
-        if let Err(error) = &swept {
-            telemetry::sweep_failed(&effect, &error_chain(error));
+        match &swept {
+            Err(error) => {
+                let reason = error_chain(error);
+                telemetry::sweep_failed(&effect, &reason);
+                worker.health.failed(Work::Sweep, &effect, &reason);
+            }
+            Ok(()) if worker.health.works(Work::Sweep, &effect) => telemetry::sweep_works(&effect),
+            Ok(()) => {}
         }
         tokio::select! {
             biased;
@@ -81,6 +91,8 @@ struct Sweep<'a> {
     /// Whether the last page was given up.
     gave_up: bool,
     swept: usize,
+    /// Of these, those whose notices were not published yet.
+    unpublished: usize,
     states: FinalStates,
     refused: usize,
     /// Why the first of them was refused.
@@ -90,8 +102,8 @@ struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     fn new(worker: &'a Worker, closer: &'a Closer, alive: &'a Task, stop: &'a Stop) -> Self {
         let states = FinalStates::default();
-        let (gave_up, swept, refused, example) = (false, 0, 0, None);
-        Self { worker, closer, alive, stop, gave_up, swept, states, refused, example }
+        let (gave_up, swept, unpublished, refused, example) = (false, 0, 0, 0, None);
+        Self { worker, closer, alive, stop, gave_up, swept, unpublished, states, refused, example }
     }
 
     /// Page by page: what cannot be closed is passed over, and hides nothing behind it.
@@ -100,6 +112,7 @@ impl<'a> Sweep<'a> {
             // These tables are not what the others are found in.
             telemetry::uncovered_failed(&self.closer.effect().name, &error_chain(&error));
         }
+        self.unpublished = self.swept;
         let (effect, grace) = (self.closer.effect(), self.worker.settings.sweep_grace);
         let mut key = OverdueKey::first();
         while !self.stop.is_requested() {
@@ -163,7 +176,7 @@ impl<'a> Sweep<'a> {
         let Effect { name, overdue_file, .. } = self.closer.effect();
         telemetry::observed::sweep_refused(name, self.refused);
         if self.swept > 0 {
-            telemetry::swept(name, self.swept, &self.states);
+            telemetry::swept(name, self.swept, self.unpublished, &self.states);
         }
         if let Some(example) = &self.example {
             telemetry::sweep_refused(name, overdue_file, self.refused, example);

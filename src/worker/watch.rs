@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use super::{backoff::jitter, context::Worker};
+use super::{backoff::jitter, context::Worker, health::Work};
 use crate::{
     broker::{Management, ManagementError},
+    condition::ON_ITS_WAY,
     decisions::readiness::Suspect,
     diagnostic::{Diagnostic, Severity},
     plan::{
@@ -97,6 +98,8 @@ async fn scheduled(worker: &Worker) {
 async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<(), StoreError> {
     let overdue = worker.store.overdue(effect, now).await?;
     let shown = overdue.map(|it| (it.orders, it.oldest));
+    let oldest = overdue.and_then(|it| it.oldest).unwrap_or_default();
+    obstacle(worker, effect, oldest).await;
     observed::overdue(&effect.name, shown);
     observed::came_due(&effect.name, worker.store.accounting(effect, now).await?);
     let bound = worker.settings.stuck_after.as_duration();
@@ -107,6 +110,16 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
     };
     worker.health.stuck(&effect.name, stuck);
     Ok(())
+}
+
+/// Orders that are overdue for longer than it takes are tried, to say why: in a transaction that is rolled back.
+async fn obstacle(worker: &Worker, effect: &Effect, oldest: Duration) {
+    let found =
+        if oldest > ON_ITS_WAY { worker.store.obstacle(effect).await.ok().flatten() } else { None };
+    match found {
+        Some(found) => worker.health.failed(Work::Closing, &effect.name, &found.reason),
+        None => _ = worker.health.works(Work::Closing, &effect.name),
+    }
 }
 
 /// When the broker was compared last, and how much was wrong then.

@@ -40,7 +40,7 @@ async fn everything_but_a_worker() {
     assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
     let text = world.overdue(&["doctor"]);
     assert_eq!(text.code, Some(0), "{text}");
-    assert!(text.stdout.ends_with("39 checks: 1 warning, 38 ok\n"), "{text}");
+    assert!(text.stdout.ends_with("41 checks: 1 warning, 40 ok\n"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,11 +51,12 @@ async fn nothing_applied_and_no_tables() {
     assert_eq!(
         not_ok(&run),
         [
+            "warning Database closing",
             "error Database effects",
             "warning Database outbox",
             "warning Database sweep-index",
             "error Database tables",
-            "warning Topology applied",
+            "error Topology applied",
             "warning Topology consumers",
         ],
         "{run}"
@@ -77,7 +78,7 @@ async fn neither_broker_nor_database_nor_topology() {
     let run = finish(command, None);
     assert_eq!(run.code, Some(2), "{run}");
     let checks = checks(&run);
-    assert_eq!(checks.len(), 39);
+    assert_eq!(checks.len(), 41);
     let errors = checks.iter().filter(|(_, (severity, _))| severity == "error");
     let errors: Vec<&str> = errors.map(|(name, _)| name.as_str()).collect();
     assert_eq!(
@@ -215,4 +216,40 @@ async fn parked_messages_are_counted() {
     };
     let (severity, _) = crate::support::until("all that is parked", look, all).await;
     assert_eq!(severity, "warning");
+}
+
+/// Both users are named, and what `overdue verify` sees is not passed over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_on_a_level_and_who_looks() {
+    let world = prepared().await;
+    let limit = serde_json::json!({ "max-length": 10 });
+    world.policy("policies", "short", r"^orders\.delay", limit).await;
+    let look = async || world.overdue(&["doctor", "-o", "json"]);
+    let run = crate::support::until("the policy applies", look, |run| run.code == Some(2)).await;
+    let found = checks(&run);
+    assert_eq!(found["Topology verify"].0, "error", "{run}");
+    let (_, finding) = found.iter().find(|(name, _)| name.contains("policy")).unwrap();
+    assert!(finding.1.starts_with("policy short: "), "{run}");
+    let (_, login) = &found["Database login"];
+    let user: String = world.rows("SELECT current_user::text").await[0].get(0);
+    assert!(login.starts_with(&format!("user {user} logs in")), "{login}");
+    world.delete("policies", "short").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_overdue_orders_from_being_closed() {
+    let world = prepared().await;
+    world.orders("o", 3, -5_000).await;
+    let closing = || checks(&world.overdue(&["doctor", "-o", "json"]))["Database closing"].clone();
+    assert_eq!(closing().0, "ok");
+    let mut client = world.store.client().await.unwrap();
+    let held = crate::support::hold(&mut client, "o-0").await;
+    held.batch_execute("SET LOCAL application_name = 'backoffice'").await.unwrap();
+    let (severity, finding) = closing();
+    let lock = "effect close: order o-0 cannot be closed: a row of orders is locked by pid ";
+    assert!(severity == "warning" && finding.starts_with(lock), "{finding}");
+    held.rollback().await.unwrap();
+    world.sql("ALTER TABLE orders ADD CHECK (status <> 'closed')").await;
+    let (severity, finding) = closing();
+    assert!(severity == "error" && finding.contains("order o-0 cannot be closed: "), "{finding}");
 }

@@ -142,10 +142,10 @@ async fn orders_that_stay_locked_are_named_in_a_warning_and_no_others() {
     assert_eq!(held.execute(few, &[&ids("o", 3)]).await.unwrap(), 3);
     let mut process = world.started(|_| {}).await;
     world.until_closed(97).await;
-    process.until_logged("orders are locked by somebody else").await;
+    process.until_logged("orders wait for a lock of somebody else").await;
     // The first order can have come alone, a moment before the others: then they are in the next line.
     let is_of_all =
-        |line: &&str| line.contains("locked by somebody else") && line.contains("orders=3");
+        |line: &&str| line.contains("a lock of somebody else") && line.contains("orders=3");
     let look = async || process.log();
     let log = until("all three in a line", look, |log| log.lines().any(|it| is_of_all(&it))).await;
     let line = log.lines().find(is_of_all).unwrap();
@@ -154,7 +154,7 @@ async fn orders_that_stay_locked_are_named_in_a_warning_and_no_others() {
     let mut named: Vec<&str> = named.split('"').next().unwrap().split(',').collect();
     named.sort_unstable();
     assert_eq!(named, ids("o", 3), "{line}");
-    assert!(line.contains("probably pid"), "{line}");
+    assert!(line.contains("a row of orders is locked by pid "), "{line}");
     held.rollback().await.unwrap();
     world.until_closed(100).await;
     process.signal("TERM");

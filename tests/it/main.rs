@@ -80,4 +80,5 @@ mod tls_variant;
 mod topology;
 mod unreadable;
 mod verify;
+mod work_log;
 mod wrong_clock;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{World, ids, until};
+use crate::support::{RunningWorker, World, ids, until};
 
 fn status(world: &World) -> Value {
     world.overdue(&["status", "-o", "json"]).json()
@@ -157,4 +157,143 @@ async fn what_comes_due_is_read_from_the_index() {
         .await;
     let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
     assert!(plan.join("\n").contains("Index Only Scan using orders_unpaid_due"), "{plan:?}");
+}
+
+/// What it says of orders that are overdue, as `word: reason`.
+fn said(world: &World) -> String {
+    said_as(world, &world.services.database_url(None))
+}
+
+fn said_as(world: &World, url: &str) -> String {
+    let json = world.overdue_with(&["status", "-o", "json"], &[("OVERDUE_DATABASE__URL", url)]);
+    let state = &json.json()["state"];
+    format!("{}: {}", state["word"].as_str().unwrap(), state["reason"].as_str().unwrap())
+}
+
+/// A worker consumes, so that nothing is wrong but what the test does. The sweep is far away.
+async fn consumed() -> (World, RunningWorker) {
+    let world = World::new().await;
+    let worker = world.worker();
+    // Counts that are late come one after the other.
+    let consumes = |json: &Value| {
+        let queue = &json["broker"]["known"]["business"][0];
+        json["state"]["word"] == "ok" && queue["consumers"].as_u64() >= Some(1)
+    };
+    until_says(&world, "a worker consumes", consumes).await;
+    (world, worker)
+}
+
+/// Nothing is late yet: the grace of the sweep is a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_sql_is_said_before_and_after_the_first_order_is_overdue() {
+    let (world, worker) = consumed().await;
+    world.sql("ALTER TABLE orders RENAME closed_at TO ended_at").await;
+    let text = said(&world);
+    assert!(text.starts_with("look: orders cannot be closed: effect `close` "), "{text}");
+    assert!(text.contains("column \"closed_at\" of relation \"orders\" does not exist"), "{text}");
+    world.orders("o", 3, -5_000).await;
+    let text = said(&world);
+    assert!(text.starts_with("look: 3 orders are overdue, by up to "), "{text}");
+    assert!(text.contains(", and nothing was closed in the last 5m: orders cannot"), "{text}");
+    world.sql("ALTER TABLE orders RENAME ended_at TO closed_at").await;
+    assert!(!said(&world).contains("cannot"), "{}", said(&world));
+    worker.stop().await;
+}
+
+/// The row of the order, and another one that closing it needs; the whole table. As the user with the least rights.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_said_with_who_holds_it() {
+    let (world, worker) = consumed().await;
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    let all = format!(
+        "GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {schema}; GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}"
+    );
+    world.sql(&all).await;
+    world.orders("o", 1, -5_000).await;
+    let locks = [
+        ("SELECT FROM orders FOR UPDATE", "order o-0 cannot be closed: a row of orders"),
+        ("SELECT FROM stock FOR UPDATE", "order o-0 cannot be closed: a row of stock"),
+        ("LOCK TABLE stock IN ACCESS EXCLUSIVE MODE", "orders cannot be closed: stock"),
+    ];
+    for (sql, reason) in locks {
+        let mut client = world.store.client().await.unwrap();
+        let held = client.transaction().await.unwrap();
+        let pid: i32 = held.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+        // A worker that has just begun to close orders is nobody who holds a lock.
+        held.batch_execute("SET LOCAL application_name = 'backoffice'").await.unwrap();
+        held.batch_execute(sql).await.unwrap();
+        let text = said(&world);
+        let holder = format!("{reason} is locked by pid {pid} (backoffice, user ");
+        let whole = ", idle in transaction for ";
+        assert!(text.contains(&holder) && text.contains(whole), "{text}");
+        let text = said_as(&world, &url);
+        let least = "; what it does shows with GRANT pg_read_all_stats";
+        assert!(text.contains(&holder) && text.contains(least), "{text}");
+        held.rollback().await.unwrap();
+    }
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_that_is_missing_and_one_that_only_the_reader_lacks() {
+    let (world, worker) = consumed().await;
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    world.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}")).await;
+    assert!(said_as(&world, &url).starts_with("ok: "), "{}", said_as(&world, &url));
+    world.orders("o", 1, -5_000).await;
+    let text = said_as(&world, &url);
+    let reason = format!("user {schema} cannot close orders: effect `close` ");
+    assert!(text.contains(&reason) && text.contains("permission denied for table "), "{text}");
+    worker.stop().await;
+}
+
+/// A queue that is gone, and a policy, before any order is overdue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_on_the_broker_is_said_at_once() {
+    let (world, worker) = consumed().await;
+    let limit = serde_json::json!({ "max-length": 10 });
+    world.policy("policies", "short", r"^orders\.delay", limit).await;
+    let json = until_says(&world, "the policy", |json| json["state"]["word"] == "look").await;
+    let reason = json["state"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("policy short: "), "{reason}");
+    world.delete("policies", "short").await;
+    until_says(&world, "no policy", |json| json["state"]["word"] == "ok").await;
+    worker.stop().await;
+    world.delete("queues", "orders.unpaid").await;
+    let json =
+        until_says(&world, "no queue", |json| json["state"]["next"] == "overdue apply").await;
+    let reason = json["state"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("queue orders.unpaid: "), "{reason}");
+}
+
+/// The worker asks as its own user; whoever looks asks it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_says_what_it_fails_at() {
+    let world = World::new().await;
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    world.sql(&format!(
+        "GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {schema}; GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}"
+    )).await;
+    let (process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_DATABASE__URL", &url).env("OVERDUE_WORKER__WATCH_EVERY", "100ms");
+        })
+        .await;
+    world.sql(&format!("REVOKE UPDATE ON stock FROM {schema}")).await;
+    world.orders("o", 2, -5_000).await;
+    let look = async || {
+        let environment = [("OVERDUE_WORKER__LISTEN", address.to_string())];
+        let environment: Vec<_> =
+            environment.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let run = world.overdue_with(&["status", "-o", "json"], &environment);
+        run.json()["state"]["reason"].as_str().unwrap().to_owned()
+    };
+    let says = |reason: &String| {
+        reason.contains("the worker says: ") && reason.contains("permission denied for table stock")
+    };
+    until("the worker's own reason", look, says).await;
+    assert!(process.log().contains("worker ready"));
 }

@@ -8,8 +8,8 @@ use std::{
 
 use jiff::Timestamp;
 use overdue::internals::alerting::{
-    Condition, Episodes, Facts, Message, PLACEHOLDERS, Rule, Sender, Template, Unpublished, pause,
-    retry_after,
+    Condition, Episodes, Facts, Message, PLACEHOLDERS, Rule, Sender, Template, Unpublished, Why,
+    pause, retry_after,
 };
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn a_condition_is_told_once_then_again_after_a_while_and_then_its_end() {
     assert_eq!(world.sent(3_605, &parked(4)), [line(again)]);
     // Not known is neither wrong nor right.
     assert_eq!(world.sent(4_000, &Facts { parked: None, ..right() }), nothing);
-    let over = "parked is over on shop-1: 4 messages are parked; it began 66m ago";
+    let over = "parked is over on shop-1; it was: 4 messages are parked; it began 66m ago";
     assert_eq!(world.sent(4_001, &right()), [line(over)]);
     assert_eq!(world.sent(90_000, &right()), nothing);
 }
@@ -103,7 +103,9 @@ fn a_message_that_is_not_taken_is_made_again_from_what_is_known_then() {
     assert_eq!(world.due(0, &parked(1)).unwrap().text, "1 message is parked");
     let later = world.due(60, &parked(2)).unwrap();
     assert_eq!(later.text, "2 messages are parked");
-    // It is over before anybody has heard of it: one message says both.
+    // It is over before anybody has heard of it: nobody is told that it is so.
+    assert!(world.due(65, &right()).unwrap().is_over);
+    assert!(!world.due(70, &parked(2)).unwrap().is_over);
     let over = world.due(360, &right()).unwrap();
     assert!(over.is_over);
     // It comes again while its end is told: that is news.
@@ -124,6 +126,31 @@ fn not_ready_is_told_after_a_while_and_not_of_a_moment() {
     assert_eq!(world.due(1_000, &right()), None, "it was over before it was worth a message");
     assert_eq!(world.due(2_000, &not_ready), None);
     assert_eq!(world.due(2_060, &not_ready).unwrap().condition, Some(Condition::NotReady));
+}
+
+/// What a worker fails at is why.
+#[test]
+fn the_reason_is_in_the_message() {
+    let minute = Duration::from_mins(2);
+    let unpublished = Some(Unpublished { waiting: 3, oldest: minute, refused: 0 });
+    let why = Why {
+        late: Some("effect `close` failed: column \"x\" does not exist".to_owned()),
+        outbox: Some("permission denied for table outbox".to_owned()),
+        scheduled: Some("no confirm for `30m`".to_owned()),
+    };
+    // What was closed late a moment ago is not what is wrong now.
+    let facts = Facts {
+        overdue: Some((2, minute)),
+        closed_late: minute,
+        outbox: unpublished,
+        scheduled: unpublished,
+        why,
+        ..right()
+    };
+    let mut world = World::new();
+    world.episodes.observe(world.began, &facts);
+    let lines = world.sent(0, &facts);
+    insta::assert_snapshot!(lines.join("\n"));
 }
 
 /// Each condition at its limit and above it.
@@ -167,7 +194,7 @@ fn every_condition_has_its_limit_and_its_words() {
     outbox: the broker refuses or does not confirm 2 events
     scheduled: 3 scheduled notices not published, for up to 61s
     scheduled: 1 scheduled notice cannot be published
-    sweep: the sweep found 27 orders that no message came for, since the worker started
+    sweep: the sweep closed 27 orders before a message came, since the worker started
     drift: the broker differs from the topology file: 1 finding of `overdue verify`
     ");
 }

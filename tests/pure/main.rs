@@ -50,6 +50,7 @@ mod remembered;
 #[path = "../support/samples.rs"]
 mod samples;
 mod secret;
+mod seldom;
 mod splitting;
 mod sqlstate;
 mod stages;

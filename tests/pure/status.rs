@@ -1,8 +1,13 @@
 //! `overdue status` as data: the first line, the screen, and what is added up.
 
-use overdue::internals::status::{
-    BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Known, Level, MINUTES, Reading,
-    State, WaitingEvents, WaitingNotices, Word,
+use std::time::Duration;
+
+use overdue::internals::{
+    obstacle::{Holder, Lock, Obstacle},
+    status::{
+        BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level,
+        MINUTES, Reading, State, WaitingEvents, WaitingNotices, Word, Wrong,
+    },
 };
 use proptest::prelude::*;
 
@@ -38,6 +43,7 @@ fn well() -> Reading {
         ahead: 0,
         by_sweep: 0,
         best_per_s: 310,
+        last_s: Some(0.1),
     };
     Reading {
         topology: "orders".to_owned(),
@@ -45,6 +51,7 @@ fn well() -> Reading {
             clock: "2026-11-22 10:30:00 UTC".to_owned(),
             closings,
             due: Known::Known(due),
+            obstacle: None,
             outbox: WaitingEvents::default(),
             scheduled: Some(WaitingNotices::default()),
         }),
@@ -57,8 +64,10 @@ fn well() -> Reading {
             ],
             business: vec![business(0, 12, 2)],
             parked: Some(0),
+            wrong: None,
             parked_reasons: Vec::new(),
         }),
+        failing: Vec::new(),
         counts_age_s: 10,
         late_after_s: 60,
     }
@@ -85,9 +94,43 @@ fn changed(change: impl FnOnce(&mut Reading)) -> Reading {
 }
 
 fn late(reading: &mut Reading) {
+    waits(reading, 312, 250);
+}
+
+/// So many orders are overdue, and others are closed.
+fn waits(reading: &mut Reading, orders: u64, oldest_s: u64) {
     if let Known::Known(due) = &mut database(reading).due {
-        (due.overdue, due.oldest_s) = (312, 250);
+        (due.overdue, due.oldest_s) = (orders, oldest_s);
     }
+}
+
+/// So many orders are overdue, and nothing was closed meanwhile.
+fn stuck(reading: &mut Reading, orders: u64, oldest_s: u64) {
+    waits(reading, orders, oldest_s);
+    database(reading).closings.last_s = Some(f64::from(u32::try_from(oldest_s).unwrap()));
+}
+
+fn lock() -> Obstacle {
+    let doing = Some(("idle in transaction".to_owned(), Duration::from_secs(14)));
+    let (user, application) = ("shop".to_owned(), "backoffice".to_owned());
+    let holder = Some(Holder { pid: 2183, user, application, doing });
+    Obstacle::lock(Some("o-1"), &Lock { table: Some("events".to_owned()), is_row: true, holder })
+}
+
+fn column() -> Obstacle {
+    Obstacle::of_all(
+        "effect `expire` (expire.sql, line 23) failed: column \"seats_free\" does not exist",
+    )
+}
+
+fn wrong(is_error: bool) -> Wrong {
+    let (reason, next) = ("policy short: it has max-length 10", "clear it");
+    Wrong { is_error, reason: reason.to_owned(), next: next.to_owned() }
+}
+
+fn line(reading: &Reading) -> String {
+    let State { word, reason, next } = State::of(reading);
+    format!("{word:?}: {reason} | {}", next.unwrap_or_default())
 }
 
 #[test]
@@ -144,21 +187,104 @@ fn the_first_line_says_why_and_what_to_do() {
         }),
         changed(|it| database(it).due = Known::Unknown("effect `x` has no overdue_sql".to_owned())),
     ];
-    let lines = cases.iter().map(|reading| {
-        let State { word, reason, next } = State::of(reading);
-        format!("{word:?}: {reason} | {}", next.unwrap_or_default())
-    });
+    let lines = cases.iter().map(line);
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
 
+/// An order whose message is lost waits for the sweep, while others are closed: that is not late, and not passed over in silence.
 #[test]
 fn a_rest_below_the_grace_is_not_late() {
-    let reading = changed(|it| {
-        if let Known::Known(due) = &mut database(it).due {
-            (due.overdue, due.oldest_s) = (5, 60);
-        }
-    });
-    assert_eq!(State::of(&reading).word, Word::Ok);
+    assert_eq!(line(&changed(|it| waits(it, 5, 2))), "Ok: orders are closed on time | ");
+    let rest = changed(|it| waits(it, 5, 60));
+    assert_eq!(line(&rest), "Ok: orders are being closed; 5 orders overdue, by up to 60s | ");
+    assert_eq!(State::of(&changed(|it| waits(it, 5, 61))).word, Word::Late);
+}
+
+/// It is said within seconds, and with the cause that is known.
+#[test]
+fn it_is_never_ok_while_nothing_is_closed() {
+    let cases = [
+        changed(|it| stuck(it, 29, 10)),
+        changed(|it| {
+            stuck(it, 29, 10);
+            database(it).closings.last_s = None;
+            broker(it).business[0] = business(0, 0, 2);
+            broker(it).levels[1].waiting = Some(0);
+        }),
+        // Before the first order is overdue.
+        changed(|it| database(it).obstacle = Some(column())),
+        changed(|it| {
+            stuck(it, 29, 10);
+            database(it).obstacle = Some(column());
+            // What was so a moment ago says nothing of now.
+            database(it).closings.by_sweep = 276;
+            broker(it).parked = Some(41);
+        }),
+        // One order is locked, and the others are closed.
+        changed(|it| {
+            waits(it, 12, 26);
+            database(it).obstacle = Some(lock());
+        }),
+        changed(|it| {
+            stuck(it, 29, 10);
+            let denied = "permission denied for table events";
+            database(it).obstacle = Some(Obstacle::right("on_call", denied));
+        }),
+        // Whoever looks may close less than a worker.
+        changed(|it| database(it).obstacle = Some(Obstacle::right("on_call", "permission denied"))),
+        changed(|it| {
+            stuck(it, 29, 10);
+            let reason = "effect expire: permission denied for table events".to_owned();
+            it.failing = vec![Failing { work: "closing".to_owned(), reason }];
+        }),
+        changed(|it| {
+            stuck(it, 50, 9);
+            database(it).scheduled = Some(WaitingNotices { notices: 50, oldest_s: 9, refused: 0 });
+        }),
+        changed(|it| {
+            stuck(it, 5, 9);
+            broker(it).wrong = Some(wrong(true));
+        }),
+        changed(|it| broker(it).wrong = Some(wrong(true))),
+        changed(|it| broker(it).wrong = Some(wrong(false))),
+        changed(|it| {
+            broker(it).wrong = Some(wrong(false));
+            broker(it).parked = Some(2);
+        }),
+        changed(|it| {
+            stuck(it, 207, 60);
+            broker(it).business[0] = business(207, 0, 0);
+        }),
+        changed(|it| {
+            stuck(it, 3, 5);
+            it.broker = Known::Unknown("cannot reach the management API".to_owned());
+        }),
+        changed(|it| {
+            let reason = "permission denied for table outbox".to_owned();
+            it.failing = vec![Failing { work: "relay".to_owned(), reason }];
+            database(it).outbox = WaitingEvents { events: 153, oldest_s: 11, refused: 0 };
+        }),
+    ];
+    let lines = cases.iter().map(line);
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
+}
+
+/// What is visible without `pg_read_all_stats` is said, and what shows the rest.
+#[test]
+fn a_lock_says_who_holds_it() {
+    let hidden =
+        Holder { pid: 7, user: "shop".to_owned(), application: String::new(), doing: None };
+    let lock = |table: Option<&str>, is_row, holder| {
+        Lock { table: table.map(str::to_owned), is_row, holder }.to_string()
+    };
+    let grant = "pid 7 (user shop); what it does shows with GRANT pg_read_all_stats";
+    assert_eq!(
+        lock(Some("events"), true, Some(hidden.clone())),
+        format!("a row of events is locked by {grant}")
+    );
+    assert_eq!(lock(Some("orders"), false, Some(hidden)), format!("orders is locked by {grant}"));
+    let unseen = "a row that it needs is locked by a transaction that was not seen";
+    assert_eq!(lock(None, true, None), unseen);
 }
 
 #[test]
@@ -200,6 +326,14 @@ fn the_rate_is_judged_by_what_is_so() {
     assert_eq!(judged(100, 5).as_deref(), Some("closed at best 100/s: which suffices"));
     assert_eq!(judged(99, 5).as_deref(), Some("closed at best 99/s: which does not suffice"));
     assert_eq!(judged(99, 0).as_deref(), Some("closed at best 99/s: more was not needed lately"));
+    let stopped = changed(|it| {
+        stuck(it, 207, 60);
+        if let Known::Known(due) = &mut database(it).due {
+            due.minutes[0] = 6_000;
+        }
+    });
+    let screen = stopped.to_string();
+    assert!(screen.contains("closed at best 310/s, and nothing for 60s\n"), "{screen}");
 }
 
 proptest! {

@@ -37,8 +37,9 @@ impl Consumer {
         if outcomes.iter().any(Option::is_some) && self.outage.ended() {
             telemetry::closing_again(&self.context.timeout.name);
         }
-        self.report_guarded(&batch, &outcomes);
         let now = Instant::now();
+        self.add_to_log(&batch, &outcomes);
+        self.report(now);
         let context = &self.context;
         let routes = context.levels.routes();
         for (delivery, outcome) in batch.into_iter().zip(outcomes) {
@@ -198,15 +199,33 @@ impl Consumer {
         delivery
     }
 
-    /// One line for all orders of a batch that are overdue and that the effect does not close.
-    fn report_guarded(&self, batch: &[Delivery], outcomes: &[Option<Outcome>]) {
-        let is_guarded = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::NotDue { remaining }) if remaining.is_zero());
-        let mut guarded = batch.iter().zip(outcomes).filter(|(_, outcome)| is_guarded(outcome));
-        if let Some((first, _)) = guarded.next() {
-            let orders = 1 + guarded.count();
-            count(&self.context.worker.counters.guarded, orders);
-            telemetry::guarded(&self.context.timeout.name, orders, &first.label());
+    /// Orders that are overdue and that the effect does not close: because of its own rule, or because it fails.
+    fn add_to_log(&mut self, batch: &[Delivery], outcomes: &[Option<Outcome>]) {
+        let mut guarded = 0;
+        for (delivery, outcome) in batch.iter().zip(outcomes) {
+            match outcome {
+                Some(Outcome::NotDue { remaining }) if remaining.is_zero() => {
+                    guarded += 1;
+                    self.guarded.add(1, delivery.label());
+                }
+                Some(Outcome::Failed { reason, .. }) => {
+                    self.failing.add(1, (delivery.label(), reason.clone()));
+                }
+                _ => {}
+            }
         }
+        count(&self.context.worker.counters.guarded, guarded);
+    }
+
+    pub(super) fn report(&mut self, now: Instant) {
+        let timeout = &self.context.timeout.name;
+        if let Some((orders, first)) = self.guarded.due(now) {
+            telemetry::guarded(timeout, orders, &first);
+        }
+        if let Some((orders, (first, reason))) = self.failing.due(now) {
+            telemetry::failing(timeout, orders, &first, &reason);
+        }
+        self.parked.report(timeout);
     }
 }
 

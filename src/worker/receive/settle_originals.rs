@@ -12,7 +12,7 @@ use super::{
 use crate::{
     telemetry::{self, labels::ParkReason},
     text::error_chain,
-    worker::{copy_publisher::CopyError, counters::count},
+    worker::{copy_publisher::CopyError, counters::count, health::Work},
 };
 
 /// Why a copy is in the parking lot that was on its way to a level.
@@ -23,11 +23,19 @@ const PARKED_COPY: &str = "the broker does not route to its level any more: a co
 impl Consumer {
     /// What is where it was sent to is done with; what was not confirmed is tried again.
     pub(super) fn copied(&mut self, arrived: Vec<(Copy, Arrival)>, failure: Option<&CopyError>) {
-        if let Some(failure) = failure
-            && self.copies.is_to_be_reported()
-        {
-            let timeout = &self.context.timeout.name;
-            telemetry::copies_wait(timeout, self.copies.len(), &error_chain(failure));
+        let (health, timeout) = (&self.context.worker.health, &self.context.timeout.name);
+        match failure {
+            Some(failure) => {
+                let reason = error_chain(failure);
+                if self.copies.is_to_be_reported() {
+                    telemetry::copies_wait(timeout, self.copies.len(), &reason);
+                }
+                health.failed(Work::Copies, timeout, &reason);
+            }
+            None if !self.copies.are_stuck() && health.works(Work::Copies, timeout) => {
+                telemetry::copies_work(timeout);
+            }
+            None => {}
         }
         for (copy, arrival) in arrived {
             let in_level = match (arrival, copy.route()) {

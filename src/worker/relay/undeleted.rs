@@ -27,6 +27,11 @@ impl Undeleted {
         Self { again, rows: BTreeSet::new(), next_try: None }
     }
 
+    /// Whether all that is published is deleted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The rows that are not to be claimed.
     pub(super) fn rows(&self) -> Vec<i64> {
         self.rows.iter().copied().collect()

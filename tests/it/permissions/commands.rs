@@ -110,7 +110,9 @@ async fn on_call(world: &World, user: &str, orders: &[String]) -> Done {
         &["parked", "drop", "--all", "--because", "a test", "--yes"],
     ] {
         let run = world.overdue_as(arguments, user);
-        if run.code != Some(0) {
+        // The second parking lot is not bound yet, and the doctor finds it.
+        let finds = arguments == ["doctor"] && run.code == Some(2);
+        if run.code != Some(0) && !finds {
             return Err(format!("{arguments:?}: {run}"));
         }
         // What is refused is not only a line among others.

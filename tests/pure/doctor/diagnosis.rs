@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    diagnostic::{Severity, Subject},
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     doctor::{AmqpConnection, ApiFacts, CHECKS, Facts, Gap, Session, diagnose},
 };
 
@@ -37,6 +37,50 @@ fn only_the_management_api_is_unavailable() {
     insta::assert_snapshot!(report);
 }
 
+/// What `overdue verify` finds is a check like the others; what `overdue apply` puts right is one of them.
+#[test]
+fn what_verify_finds_is_said_by_the_doctor() {
+    let finding = |rule, severity, subject: Subject, message: &str, fix| Diagnostic {
+        rule,
+        severity,
+        subject,
+        message: message.to_owned(),
+        reason: None,
+        fix: Some(fix),
+    };
+    let mut facts = well();
+    let policy = || Fix::Policies { policy: Some("short".to_owned()), operator: None };
+    let queue = |name: &str| Subject::Queue(name.to_owned());
+    facts.verified = Ok(vec![
+        finding(
+            "policy",
+            Severity::Error,
+            Subject::Policy("short".to_owned()),
+            "it has max-length 10",
+            policy(),
+        ),
+        finding(
+            "missing-queue",
+            Severity::Error,
+            queue("orders.unpaid"),
+            "it does not exist",
+            Fix::Apply,
+        ),
+        finding(
+            "stuck",
+            Severity::Warning,
+            queue("orders.parked"),
+            "it is full",
+            Fix::Text("drain it".to_owned()),
+        ),
+    ]);
+    let report = diagnose(&facts);
+    assert!(!report.ok);
+    let text = report.to_string();
+    let (_, topology) = text.split_once("Topology\n").unwrap();
+    insta::assert_snapshot!(topology.split("Database\n").next().unwrap());
+}
+
 /// The least rights: a worker may do without the management API, so there is no error.
 #[test]
 fn a_worker_without_a_tag() {
@@ -56,6 +100,7 @@ fn tables_and_effects_that_are_missing() {
     facts.database.tables = Ok(vec![table("outbox", false, &[])]);
     facts.database.outbox = Err(gap.clone());
     facts.database.effects = vec![("close".to_owned(), Err(gap.clone()))];
+    facts.database.obstacles = Vec::new();
     facts.database.sweeps = vec![("close".to_owned(), Err(gap))];
     let report = diagnose(&facts).to_string();
     assert_eq!(report.matches("does not exist").count(), 1, "{report}");

@@ -6,7 +6,7 @@ use overdue::internals::{
     doctor::{
         AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, EffectPlan, Encryption, ExposedFile,
         Facts, Gap, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Schema,
-        Server, Session, Skew, Sweep, Table,
+        Server, Session, Skew, Sweep, Table, User,
     },
     plan::{QueueStats, Snapshot},
 };
@@ -28,6 +28,7 @@ pub(crate) fn well() -> Facts {
             connection: AmqpConnection::Open { answers: true },
             api: api(),
         },
+        verified: Ok(Vec::new()),
         database: DatabaseFacts {
             address: "db.example:5432 database `shop`".to_owned(),
             loopback: false,
@@ -40,6 +41,7 @@ pub(crate) fn well() -> Facts {
             scheduled: Ok(Scheduled::default()),
             effects: vec![("close".to_owned(), Ok(EffectPlan::default()))],
             sweeps: vec![("close".to_owned(), Ok(Sweep::Planned { scans: Vec::new() }))],
+            obstacles: vec![("close".to_owned(), Ok(None))],
             clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),
         },
         machine: MachineFacts {
@@ -105,6 +107,7 @@ fn api() -> ApiFacts {
 /// A server with nothing odd about it.
 pub(crate) fn server() -> Server {
     Server {
+        user: User::Other("overdue".to_owned()),
         version_num: 180_006,
         tls: Encryption::Verified,
         standby: false,
@@ -127,6 +130,7 @@ pub(crate) fn silent() -> Facts {
     let gap = |reason: &str| Gap::new(reason, "start it");
     let mut facts = well();
     facts.topology = Err(gap("cannot read the topology file topology.toml"));
+    facts.verified = Err(Gap::after("management-api", "the management API does not answer"));
     facts.broker.connection = AmqpConnection::Unreachable("cannot reach the broker".to_owned());
     facts.broker.api =
         ApiFacts::unknown("overdue".to_owned(), gap("the management API gives no answer"));

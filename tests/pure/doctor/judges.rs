@@ -202,7 +202,10 @@ fn work_on_the_queues() {
     let mut unknown = stats("orders.parked", 0, 0, 0);
     unknown.get_mut("orders.parked").unwrap().messages = None;
     assert_eq!(topology::judge_parked(&topology, &unknown).severity.unwrap(), Warning, "not known");
-    assert_eq!(topology::judge_applied(&topology, &Snapshot::default()).severity.unwrap(), Warning);
+    assert_eq!(
+        topology::judge_applied(&topology, &Snapshot::default(), &[]).severity.unwrap(),
+        Warning
+    );
 }
 
 /// A worker is no help where there is no queue.
@@ -284,7 +287,7 @@ fn one_is_no_plural() {
         broker::judge_replicas(&[&replicas, &replicas]).message,
         outbox(1, 900),
         outbox(2, 1_000),
-        outbox(1, 60_001),
+        outbox(1, 10_001),
         outbox(2, 90_000),
     ];
     insta::assert_snapshot!(found.join("\n"));
@@ -315,11 +318,11 @@ fn scheduled_notices() {
     assert_eq!(judged(lacks("the user lacks DELETE on scheduled_notices")), Warning);
     assert_eq!(judged(Scheduled::default()), Fine);
     assert_eq!(
-        judged(Scheduled { notices: 5_000, oldest_ms: 60_000, ..Scheduled::default() }),
+        judged(Scheduled { notices: 5_000, oldest_ms: 10_000, ..Scheduled::default() }),
         Fine
     );
     assert_eq!(
-        judged(Scheduled { notices: 1, oldest_ms: 60_001, ..Scheduled::default() }),
+        judged(Scheduled { notices: 1, oldest_ms: 10_001, ..Scheduled::default() }),
         Warning
     );
     assert_eq!(judged(Scheduled { refused: 1, ..Scheduled::default() }), Warning);
@@ -387,8 +390,8 @@ fn tables_effects_index_outbox() {
         database::judge_outbox(&outbox).severity.unwrap()
     };
     assert_eq!(outbox(0, 0), Fine);
-    assert_eq!(outbox(5_000, 60_000), Fine);
-    assert_eq!(outbox(1, 60_001), Warning);
+    assert_eq!(outbox(5_000, 10_000), Fine);
+    assert_eq!(outbox(1, 10_001), Warning);
     let refused = database::judge_outbox(&Outbox {
         refused: 2,
         longest: Some(RefusedName {

@@ -1,0 +1,18 @@
+//! One line in the log for many things of a kind.
+
+use std::time::Instant;
+
+use overdue::internals::seldom::{EVERY, Seldom};
+
+#[test]
+fn the_first_is_said_at_once_and_the_others_together() {
+    let (mut seldom, began) = (Seldom::default(), Instant::now());
+    assert_eq!(seldom.due(began), None);
+    seldom.add(3, "a");
+    assert_eq!(seldom.due(began), Some((3, "a")));
+    seldom.add(1, "b");
+    seldom.add(2, "c");
+    assert_eq!(seldom.due(began + EVERY / 2), None);
+    assert_eq!(seldom.due(began + EVERY), Some((3, "b")));
+    assert_eq!(seldom.due(began + 3 * EVERY), None, "nothing happened since");
+}
