@@ -135,12 +135,12 @@ pub mod parking {
     };
 }
 pub mod permissions {
-    pub use crate::permissions::{Request, Right, Role, Tag, role::RoutingKeys};
+    pub use crate::permissions::{Request, Right, Role, Tag, broker_rights::RoutingKeys};
     pub mod definitions {
         pub use crate::permissions::definitions::render;
     }
     pub mod grants {
-        pub use crate::permissions::grants::{
+        pub use crate::permissions::database_grants::{
             DatabaseRequest, DatabaseRole, EffectSql, Grant, Grants, render,
         };
     }

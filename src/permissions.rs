@@ -4,15 +4,15 @@
 //! nothing else, so a test can remove each need, one by one, and see its user fail
 //! (<https://www.rabbitmq.com/docs/access-control#authorisation>).
 
+pub(crate) mod broker_rights;
+pub(crate) mod database_grants;
 pub(crate) mod definitions;
-pub(crate) mod grants;
 pub(crate) mod pattern;
 pub(crate) mod rabbitmqctl;
-pub(crate) mod role;
 
 use std::fmt;
 
-pub use role::{Role, Tag};
+pub use broker_rights::{Role, Tag};
 
 /// For whom and in what form the rights are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]

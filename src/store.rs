@@ -20,7 +20,6 @@ pub(crate) mod open;
 pub(crate) mod orders;
 pub(crate) mod outbox;
 pub(crate) mod overdue;
-pub(crate) mod refused_events;
 mod rehearsal;
 pub(crate) mod remove;
 mod row;

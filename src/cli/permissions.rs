@@ -13,9 +13,9 @@ use super::{
 use crate::{
     config::Settings,
     permissions::{
-        Request, Role, definitions,
-        grants::{self, DatabaseRequest, DatabaseRole, EffectSql, Grants},
-        rabbitmqctl,
+        Request, Role,
+        database_grants::{self as grants, DatabaseRequest, DatabaseRole, EffectSql, Grants},
+        definitions, rabbitmqctl,
     },
     topology::Topology,
 };

@@ -1,6 +1,7 @@
 //! The outbox: events written with the effect, published afterwards, forgotten when confirmed.
 
 pub(crate) mod claim;
+pub(crate) mod retries;
 
 use jiff::Timestamp;
 use tokio_postgres::Row;

@@ -14,7 +14,7 @@ use crate::{
     shutdown::Stop,
     store::{
         outbox::Event,
-        refused_events::{Regrouped, Retry},
+        outbox::retries::{Regrouped, Retry},
     },
     telemetry,
     text::error_chain,

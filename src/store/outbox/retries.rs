@@ -2,18 +2,15 @@
 
 use tokio_postgres::types::ToSql;
 
-use super::{
-    Store, StoreError,
-    outbox::{Event, beginning, event},
-};
+use super::{Event, Store, StoreError, beginning, event};
 
-const CLAIM: &str = include_str!("../../sql/outbox_retry_claim.sql");
-const KEEP: &str = include_str!("../../sql/outbox_retry_keep.sql");
-const EVENTS: &str = include_str!("../../sql/outbox_retry_events.sql");
-const DONE: &str = include_str!("../../sql/outbox_retry_done.sql");
-const REGROUP: &str = include_str!("../../sql/outbox_retry_regroup.sql");
-const AGAIN: &str = include_str!("../../sql/outbox_retry_again.sql");
-const END: &str = include_str!("../../sql/outbox_retry_end.sql");
+const CLAIM: &str = include_str!("../../../sql/outbox_retry_claim.sql");
+const KEEP: &str = include_str!("../../../sql/outbox_retry_keep.sql");
+const EVENTS: &str = include_str!("../../../sql/outbox_retry_events.sql");
+const DONE: &str = include_str!("../../../sql/outbox_retry_done.sql");
+const REGROUP: &str = include_str!("../../../sql/outbox_retry_regroup.sql");
+const AGAIN: &str = include_str!("../../../sql/outbox_retry_again.sql");
+const END: &str = include_str!("../../../sql/outbox_retry_end.sql");
 
 /// An event name that was refused and is to be tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub(crate) struct Regrouped {
 }
 
 impl Store {
-    pub(super) async fn check_refused_events(&self) -> Result<(), StoreError> {
+    pub(in crate::store) async fn check_refused_events(&self) -> Result<(), StoreError> {
         let (keys, texts): (&[i64], &[&str]) = (&[], &[]);
         self.explain("outbox_retry_claim", CLAIM, &[&0_i64]).await?;
         self.explain("outbox_retry_keep", KEEP, &[&""]).await?;
