@@ -223,27 +223,14 @@ async fn what_the_page_says_removes_everything() {
     let world = World::new().await;
     let wire = world.wire().await;
     wire.queue("orders-of-others", &[]).await;
-    let script = block("Removal", "sh", "-X DELETE");
-    let (assignments, commands) = script.split_once('\n').unwrap();
-    assert!(assignments.starts_with("api=http://"), "{assignments}");
-    if Command::new("jq").arg("--version").output().is_err()
-        || Command::new("curl").arg("--version").output().is_err()
-    {
-        eprintln!("LEFT OUT: curl or jq is not installed");
-    } else {
-        let mut shell = Command::new("sh");
-        shell.args(["-e", "-c", commands]);
-        let url = world.services.management_socket();
-        shell.env("api", format!("http://admin:admin@{url}/api"));
-        shell.env("vhost", &world.vhost).env("name", "orders");
-        let run = finish(shell, None);
-        assert_eq!((run.code, run.stdout.as_str()), (Some(0), ""), "{run}");
-        let left = world.management().observe().await.unwrap().objects;
-        assert_eq!(left.queues.keys().collect::<Vec<_>>(), ["orders-of-others"]);
-        let ours = left.exchanges.keys().filter(|name| name.starts_with("orders"));
-        assert_eq!(ours.count(), 0, "{:?}", left.exchanges.keys());
-    }
-    world.sql(&block("Removal", "sql", "DROP TABLE closures")).await;
+    let script = block("Removal", "sh", "overdue remove --tables");
+    assert!(script.contains("overdue remove  "), "{script}");
+    let run = world.overdue(&["remove", "--tables", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let left = world.management().observe().await.unwrap().objects;
+    assert_eq!(left.queues.keys().collect::<Vec<_>>(), ["orders-of-others"]);
+    let ours = left.exchanges.keys().filter(|name| name.starts_with("orders"));
+    assert_eq!(ours.count(), 0, "{:?}", left.exchanges.keys());
     let sql = "SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S')
                UNION ALL SELECT proname::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
                ORDER BY 1";
