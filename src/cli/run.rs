@@ -45,13 +45,13 @@ pub(super) struct Run {
 impl Run {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let declaring = if self.no_declare { Declaring::Nothing } else { Declaring::Missing };
+        telemetry::starting(settings.files.settings.as_deref());
         for ExposedFile { path, mode, .. } in settings.files.exposed() {
             telemetry::file_exposed(&path, mode);
         }
         let services = Services::open(settings)?;
         let alerts = alerts(&settings.alert, &services.topology.name)?;
         let worker = Arc::new(prepare(settings, services, declaring).await?);
-        telemetry::starting(settings.files.settings.as_deref());
         let stop = setup::stop_on_signals()?;
         // Pages, watch and alerts end with the process: while it drains, it says so.
         let address = self.listen.unwrap_or(settings.worker.listen).address();
