@@ -161,6 +161,8 @@ fn work(role: usize) -> Vec<(String, String)> {
             continue;
         }
         let sql = std::fs::read_to_string(&path).unwrap();
+        // What stands around the statement of an effect.
+        let sql = sql.replace("{sql}", include_str!("../../../sql/overdue_ids.sql"));
         let parameters = (1..20).take_while(|n| sql.contains(&format!("${n}"))).count();
         let nulls = if parameters == 0 {
             String::new()
