@@ -6,9 +6,7 @@ use crate::support::{Run, World};
 
 /// `overdue run` with settings of its own; whatever is wrong with the database, the broker is not touched.
 async fn start(world: &World, environment: &[(&str, &str)]) -> Run {
-    // What a worker says when it starts has the time in it.
-    let environment = [environment, &[("OVERDUE_LOG__FILTER", "warn")]].concat();
-    let started = world.overdue_with(&["run"], &environment);
+    let started = world.overdue_with(&["run"], environment);
     assert!(world.management().observe().await.unwrap().objects.queues.is_empty(), "{started}");
     started
 }

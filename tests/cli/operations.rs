@@ -225,6 +225,7 @@ async fn what_the_page_says_removes_everything() {
     wire.queue("orders-of-others", &[]).await;
     let script = block("Removal", "sh", "overdue remove --tables");
     assert!(script.contains("overdue remove  "), "{script}");
+    world.until_all_counted().await;
     let run = world.overdue(&["remove", "--tables", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     let left = world.management().observe().await.unwrap().objects;

@@ -15,15 +15,6 @@ async fn with_a_neighbour(world: &World) -> Topology {
     theirs
 }
 
-async fn until_counted(world: &World) {
-    let counted = async || {
-        let observed = world.management().observe().await.unwrap();
-        let mut queues = world.topology.objects().queues.into_keys();
-        queues.all(|queue| observed.messages_in(&queue).is_some())
-    };
-    until("counted", counted, |all| *all).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn all_of_a_topology_goes_and_its_neighbours_stay() {
     let world = World::empty().await;
@@ -32,7 +23,7 @@ async fn all_of_a_topology_goes_and_its_neighbours_stay() {
     world.apply(&world.topology).await;
     let wire = world.wire().await;
     wire.bind("orders.refunds", "orders.events", "#").await;
-    until_counted(&world).await;
+    world.until_all_counted().await;
     let unasked = world.overdue(&["remove"]);
     assert_eq!(unasked.code, Some(64), "{unasked}");
     let removed = world.overdue(&["remove", "--yes"]);
@@ -50,7 +41,7 @@ async fn all_of_a_topology_goes_and_its_neighbours_stay() {
 async fn what_is_in_use_or_holds_messages_is_refused() {
     let world = World::new().await;
     world.publish_to("orders.in", "30m.unpaid", 3).await;
-    until_counted(&world).await;
+    world.until_all_counted().await;
     let mut worker = world.started(|_| {}).await;
     let before = world.own_objects().await;
     let used = world.overdue(&["remove", "--yes", "--discard-waiting"]);
@@ -80,7 +71,7 @@ async fn the_tables_go_on_request_and_the_users_stay() {
             orders[0]
         ))
         .await;
-    until_counted(&world).await;
+    world.until_all_counted().await;
     let remove = ["remove", "--tables", "--yes"];
     let waits = world.overdue(&remove);
     assert_eq!(waits.code, Some(1), "{waits}");

@@ -65,16 +65,6 @@ impl World {
             .await;
     }
 
-    /// Waits until the management API has numbers of every queue of the topology.
-    async fn until_all_counted(&self) {
-        let queues = self.topology.objects().queues;
-        let look = async || {
-            let seen = self.management().observe().await.unwrap();
-            queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
-        };
-        until("every queue counted", look, |missing| *missing == 0).await;
-    }
-
     /// `overdue` on a thread of its own, while this test goes on.
     async fn overdue_meanwhile(&self, arguments: &'static [&'static str]) -> Run {
         let command = self.command(arguments);

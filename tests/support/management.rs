@@ -6,7 +6,7 @@ use overdue::internals::topology::check::BrokerVersion;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Services, World, services::http_client, users::PASSWORD};
+use super::{Services, World, services::http_client, until, users::PASSWORD};
 
 impl Services {
     /// A call, as administrator or as a user of a test; the answer, or status and text of a refusal.
@@ -141,6 +141,16 @@ impl World {
 }
 
 impl World {
+    /// Waits until the management API has numbers of every queue of the topology: of new ones it has none.
+    pub async fn until_all_counted(&self) {
+        let queues = self.topology.objects().queues;
+        let look = async || {
+            let seen = self.management().observe().await.unwrap();
+            queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
+        };
+        until("every queue counted", look, |missing| *missing == 0).await;
+    }
+
     /// Waits until a policy is in effect on a queue.
     pub async fn until_policy(&self, queue: &str, policy: &str) {
         let look = async || {

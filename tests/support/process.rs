@@ -141,7 +141,7 @@ impl World {
 
     /// Runs `overdue` on this world with more environment variables to its end.
     pub fn overdue_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
-        let mut command = self.command(arguments);
+        let mut command = self.ending(arguments);
         command.envs(environment.iter().copied());
         finish(command, None)
     }
@@ -160,7 +160,16 @@ impl World {
 
     /// Runs `overdue` on this world to its end.
     pub fn overdue(&self, arguments: &[&str]) -> Run {
-        finish(self.command(arguments), None)
+        finish(self.ending(arguments), None)
+    }
+
+    /// A command that ends by itself: of a worker that cannot start, without the line with the time that it begins with.
+    fn ending(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(arguments);
+        if arguments.contains(&"run") {
+            command.env("OVERDUE_LOG__FILTER", "warn");
+        }
+        command
     }
 
     /// Runs `overdue` on this world with a standard input.
