@@ -22,7 +22,6 @@ use crate::{
             Facts, Gap, MachineFacts, Session,
         },
     },
-    plan::snapshot::Snapshot,
     store::orders::Effect,
     text::error_chain,
     topology::Topology,
@@ -82,9 +81,9 @@ async fn facts(settings: &Settings) -> Facts {
         let first = failure.text.lines().next().unwrap_or_default().to_owned();
         Gap::new(first, format!("overdue check says what is wrong in {path}"))
     });
-    let (broker, database) =
+    let (mut broker, database) =
         tokio::join!(broker(settings), database(settings, topology.as_ref().ok()));
-    let verified = verified(settings, topology.as_ref().ok(), &broker.api.observed).await;
+    let verified = verified(settings, topology.as_ref().ok(), &mut broker.api).await;
     Facts {
         topology,
         connections: settings.database.connections,
@@ -97,20 +96,22 @@ async fn facts(settings: &Settings) -> Facts {
     }
 }
 
-/// What `overdue verify` finds.
+/// What `overdue verify` finds. Of queues that were just made it waits for numbers: the other checks have them, too.
 async fn verified(
     settings: &Settings,
     topology: Option<&Topology>,
-    observed: &Asked<Snapshot>,
+    api: &mut ApiFacts,
 ) -> Asked<Vec<Diagnostic>> {
-    let mut observed = observed.clone()?;
+    let mut observed = api.observed.clone()?;
     let Some(topology) = topology else { return Ok(Vec::new()) };
     let fix = "overdue verify says more";
     let management = setup::management(settings);
     let management = management.map_err(|failure| Gap::new(failure.text, fix))?;
     let slots = settings.broker.dead_letter_slots;
     let found = verify::found(&management, topology, &mut observed, slots).await;
-    found.map_err(|error| Gap::new(error_chain(&error), fix))
+    let (found, stats) = found.map_err(|error| Gap::new(error_chain(&error), fix))?;
+    (api.observed, api.stats) = (Ok(observed), Ok(stats));
+    Ok(found)
 }
 
 async fn broker(settings: &Settings) -> BrokerFacts {

@@ -53,7 +53,7 @@ impl Verify {
         let (topology, management) = setup::broker(settings)?;
         let (_, mut observed) = apply::plan(&management, &topology, &BTreeSet::new()).await?;
         let slots = settings.broker.dead_letter_slots;
-        let found = found(&management, &topology, &mut observed, slots).await?;
+        let (found, _) = found(&management, &topology, &mut observed, slots).await?;
         let within = self.within.as_duration();
         let probe = if self.probe {
             Some(canaries(management.address(), &topology, &observed, within).await)
@@ -81,21 +81,22 @@ impl Verify {
     }
 }
 
-/// Everything that is found without sending anything; `observed` gets the consumers of others.
+/// Everything that is found without sending anything, and the numbers that it is about, as far as the broker has some;
+/// `observed` gets the consumers of others.
 pub(super) async fn found(
     management: &Management,
     topology: &Topology,
     observed: &mut Snapshot,
     slots: u64,
-) -> Result<Vec<Diagnostic>, ManagementError> {
-    let stats = management.stats_and_policies().await?;
+) -> Result<(Vec<Diagnostic>, BTreeMap<String, QueueStats>), ManagementError> {
+    let mut stats = management.stats_and_policies().await?;
     management.add_foreign_consumers(topology, observed, &stats).await?;
     let mut found = verify::findings(topology, observed, &stats);
     let policies = management.exchange_policies().await?;
     found.extend(verify::policies::exchange_policies(topology, observed, &policies));
-    found.extend(dead_letters(management, topology, observed, stats, slots).await?);
+    found.extend(dead_letters(management, topology, observed, &mut stats, slots).await?);
     found.sort_by_key(|finding| Reverse(finding.severity));
-    Ok(found)
+    Ok((found, stats))
 }
 
 /// A second reading is taken only where the first one gives a reason. Of queues that were just made the broker has no
@@ -104,23 +105,23 @@ async fn dead_letters(
     management: &Management,
     topology: &Topology,
     observed: &Snapshot,
-    mut first: BTreeMap<String, QueueStats>,
+    first: &mut BTreeMap<String, QueueStats>,
     slots: u64,
 ) -> Result<Vec<Diagnostic>, ManagementError> {
     // Two readings so far apart are of different counts.
     let apart = management.statistics_interval().counts_settle();
     let until = Instant::now() + apart;
-    let mut unknown = dead_letters::unknown(topology, observed, &first);
+    let mut unknown = dead_letters::unknown(topology, observed, first);
     while !unknown.is_empty() && Instant::now() < until {
         tokio::time::sleep(LOOK_EVERY).await;
-        first = management.stats_and_policies().await?;
-        unknown = dead_letters::unknown(topology, observed, &first);
+        *first = management.stats_and_policies().await?;
+        unknown = dead_letters::unknown(topology, observed, first);
     }
     let mut found: Vec<Diagnostic> = dead_letters::not_known(&unknown).into_iter().collect();
-    if !dead_letters::suspects(topology, observed, &first).is_empty() {
+    if !dead_letters::suspects(topology, observed, first).is_empty() {
         tokio::time::sleep(apart).await;
         let second = management.stats_and_policies().await?;
-        found.extend(dead_letters::stuck(topology, observed, &first, &second, apart, slots));
+        found.extend(dead_letters::stuck(topology, observed, first, &second, apart, slots));
     }
     Ok(found)
 }

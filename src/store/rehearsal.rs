@@ -12,8 +12,10 @@ use super::{
 };
 use crate::order::{OrderId, Outcome};
 
-/// A lock that is held for longer than this makes an order [`Outcome::Busy`].
-const LOCKS: Patience = Patience { lock: Duration::from_millis(200), statement: None };
+/// A lock that is held for longer than this makes an order [`Outcome::Busy`]. What the trial locks itself is not to wait for
+/// a slow effect until the session's own limit.
+const LOCKS: Patience =
+    Patience { lock: Duration::from_millis(200), statement: Some(Duration::from_secs(5)) };
 /// A statement that fails because of one order is tried again in so many parts: one bad order among 200 costs 25
 /// statements, 200 bad ones cost 240.
 const PARTS: usize = 8;

@@ -56,6 +56,8 @@ pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {
 
 async fn database(worker: &Worker) {
     let answer = outbox(worker).await;
+    // Before the effects are tried, which may take long.
+    worker.health.database(answer.as_ref().map(drop).map_err(|error| error_chain(error)));
     if let Ok(now) = &answer {
         for closer in worker.closers.values() {
             let effect = closer.effect();
@@ -67,7 +69,6 @@ async fn database(worker: &Worker) {
     } else {
         observed::look_failed("database");
     }
-    worker.health.database(answer.map(drop).map_err(|error| error_chain(&error)));
 }
 
 async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {

@@ -103,6 +103,8 @@ async fn a_list_says_why_and_what_the_orders_are_now_and_takes_nothing_out() {
     let run = world.overdue(&["parked", "list", "--full", "--order", "early-0"]);
     let at = regex_like(&run.stdout, "x-parked-at: ");
     let text = shown(&world, &run).replace(&at, "<three days ago>");
+    // RabbitMQ 4.0 has no such header.
+    let text = text.replace("  header       x-acquired-count: 9\n", "");
     insta::assert_snapshot!("show", text);
     all_back(&world, 7).await;
     // Nothing of it was closed for being looked at.
