@@ -28,8 +28,9 @@ type Tasks = JoinSet<Result<(), SessionEnd>>;
 /// The first thing that broke; everything unsettled was given back.
 pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let connecting = worker.health.task("connect", "", ALIVE_WITHIN);
-    // The database first: without it there is no point in taking messages.
-    worker.store.ping().await?;
+    // The database first: without it there is no point in taking messages. Its clock is known before a message is held: if
+    // it is set forward later, this reading shows by how much.
+    worker.clock.read(&worker.store).await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: consuming").await?);
     link.gather_deliveries(limits::gathering(&worker.topology));
     drop(connecting);
