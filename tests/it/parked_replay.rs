@@ -226,3 +226,28 @@ async fn an_order_whose_effect_still_fails_stays_and_the_others_go() {
         "{run}"
     );
 }
+
+/// Before the first message something fails: that is the answer, and no count of none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_or_drop_that_may_not_begin_says_only_why() {
+    let world = furnished().await;
+    let database = world.database_user().await;
+    let grant = format!("GRANT SELECT ON ALL TABLES IN SCHEMA {0} TO {0}", world.schema);
+    world.sql(&grant).await;
+    let reader = world.user("management").await;
+    world.permit(&reader, [r"^orders\.parked\.lock$", ".*", "^$"]).await;
+    let [broker, management] = world.urls_of(Some(&reader));
+    let as_reader =
+        [("OVERDUE_BROKER__URL", &broker), ("OVERDUE_BROKER__MANAGEMENT_URL", &management)];
+    let as_user = [("OVERDUE_DATABASE__URL", &database)];
+    let drop = ["parked", "drop", "--all", "--because", "test data", "--yes"];
+    for command in [&["parked", "replay", "--yes"][..], &drop] {
+        for environment in [&as_reader[..], &as_user] {
+            let environment: Vec<(&str, &str)> =
+                environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let run = world.overdue_with(command, &environment);
+            assert_eq!((run.code, run.stdout.as_str()), (Some(77), ""), "{run}");
+            all_back(&world, 7).await;
+        }
+    }
+}

@@ -163,7 +163,10 @@ impl Replay {
             .await;
         let Replaying { totals, first_failure, progress, .. } = replaying;
         drop(progress);
-        self.answer(lots, &totals)?;
+        // A failure before the first message has no answer.
+        if ended.is_ok() || totals.total() > 0 {
+            self.answer(lots, &totals)?;
+        }
         note_of_stop(&stop);
         match first_failure {
             Some(error) => {
@@ -282,7 +285,9 @@ impl DropMessages {
             })
             .await;
         drop(progress);
-        self.answer(lots, dropped)?;
+        if ended.is_ok() || dropped > 0 {
+            self.answer(lots, dropped)?;
+        }
         note_of_stop(&stop);
         ended.map(drop)
     }
