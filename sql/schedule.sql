@@ -76,7 +76,11 @@ BEGIN
     ELSIF NOT EXISTS (SELECT FROM schedule_timeouts WHERE name = timeout AND removed_at IS NULL) THEN
         SELECT string_agg(DISTINCT format('`%s`', name), ', ' ORDER BY format('`%s`', name)) INTO known
         FROM schedule_timeouts WHERE removed_at IS NULL;
-        IF known IS NULL THEN
+        IF EXISTS (SELECT FROM schedule_timeouts WHERE name = timeout) THEN
+            RAISE EXCEPTION 'schedule: the timeout `%` was removed; there is %', timeout, coalesce(known, 'no other')
+                USING ERRCODE = 'invalid_parameter_value',
+                      HINT = 'It is known again when `overdue database init` has run where the topology file has it: a worker that starts does not bring it back.';
+        ELSIF known IS NULL THEN
             RAISE EXCEPTION 'schedule: no timeout is known yet'
                 USING ERRCODE = 'invalid_parameter_value',
                       HINT = 'Run `overdue database init` where the topology file is, or start a worker: both write its timeouts into schedule_timeouts.';

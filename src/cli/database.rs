@@ -44,29 +44,36 @@ impl Database {
         let Self::Init { reference_tables, trigger, confirm } = self;
         let store = setup::store(settings)?;
         let search_path = &settings.database.search_path;
+        // Without a topology file workers bring their timeouts.
+        let topology = (trigger || settings.topology.is_file()).then(|| setup::topology(settings));
+        let topology = topology.transpose()?;
+        let removed = match &topology {
+            Some(topology) => store.timeouts_to_remove(&topology.name, &names(topology)).await?,
+            None => Vec::new(),
+        };
         let triggers =
             if trigger { "\nand triggers on the table orders, which schedule notices" } else { "" };
         let created = created(search_path, reference_tables)?;
-        print(format!("creates what is missing of these\n{created}{triggers}"))?;
-        confirm.ask(&format!("create it at {}?", store.address()))?;
+        let file = settings.topology.display();
+        let refused = removed.iter().map(|timeout| {
+            format!("\nremoves the timeout `{timeout}`, which {file} does not have: schedule() refuses it then")
+        });
+        let refused: String = refused.collect();
+        print(format!("creates what is missing of these\n{created}{triggers}{refused}"))?;
+        confirm.ask(&format!("do this at {}?", store.address()))?;
         store.init(search_path, reference_tables).await?;
-        // Without a topology file workers bring their timeouts.
-        if trigger || settings.topology.is_file() {
-            let topology = setup::topology(settings)?;
-            let timeouts: Vec<&str> =
-                topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
-            for removed in store.set_timeouts(&topology.name, &timeouts).await? {
-                let file = settings.topology.display();
-                print(format!(
-                    "schedule() takes the timeout `{removed}` no more: {file} does not have it"
-                ))?;
-            }
+        if let Some(topology) = &topology {
+            store.set_timeouts(&topology.name, &names(topology), &removed).await?;
             if trigger {
-                install(&store, &topology).await?;
+                install(&store, topology).await?;
             }
         }
         print(format!("{} is ready (search path {})", store.address(), search_path))
     }
+}
+
+fn names(topology: &Topology) -> Vec<&str> {
+    topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect()
 }
 
 async fn install(store: &Store, topology: &Topology) -> Result<(), Failure> {

@@ -8,12 +8,14 @@ pub(crate) mod watched;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, error::SqlState};
 
 use super::{Store, StoreError};
 use crate::order::OrderId;
 pub(crate) use session::ScheduleSession;
 
+/// What `schedule()` takes.
+pub(super) const KNOWN: &str = include_str!("../../sql/schedule_known.sql");
 const LACKS: &str = include_str!("../../sql/schedule_lacks.sql");
 const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
 const TIMEOUTS: &str = include_str!("../../sql/schedule_timeouts.sql");
@@ -96,7 +98,26 @@ impl Store {
         self.rows("schedule_register", REGISTER, &[&timeouts, &topology]).await.map(drop)
     }
 
-    /// `schedule()` takes these timeouts of a topology from now on, and no others of it; those that it took before.
+    /// Timeouts of a topology that `schedule()` takes and that are none of these. None where the tables are missing.
+    ///
+    /// # Errors
+    /// The database does not answer, or a right is missing.
+    pub(crate) async fn timeouts_to_remove(
+        &self,
+        topology: &str,
+        timeouts: &[&str],
+    ) -> Result<Vec<String>, StoreError> {
+        let rows = match self.rows("schedule_known", KNOWN, &[]).await {
+            // Nothing was created yet.
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(Vec::new()),
+            rows => rows?,
+        };
+        let known = rows.iter().filter(|row| row.get::<_, &str>("topology") == topology);
+        let known = known.map(|row| row.get::<_, String>("name"));
+        Ok(known.filter(|name| !timeouts.contains(&name.as_str())).collect())
+    }
+
+    /// `schedule()` takes these timeouts of a topology from now on, and the `removed` ones of it no more.
     ///
     /// # Errors
     /// The tables are missing, or a right on them is.
@@ -104,9 +125,9 @@ impl Store {
         &self,
         topology: &str,
         timeouts: &[&str],
-    ) -> Result<Vec<String>, StoreError> {
-        let rows = self.rows("schedule_timeouts", TIMEOUTS, &[&timeouts, &topology]).await?;
-        Ok(rows.iter().map(|row| row.get("name")).collect())
+        removed: &[String],
+    ) -> Result<(), StoreError> {
+        self.rows("schedule_timeouts", TIMEOUTS, &[&timeouts, &topology, &removed]).await.map(drop)
     }
 }
 

@@ -182,7 +182,8 @@ fn is_done_by(role: usize, statement: &str) -> bool {
         return true;
     }
     let of_worker = ["history_", "outbox_", "schedule_", "watch_", "oldest_", "table_", "ahead_"];
-    let scripts = ["outbox_begin", "outbox_hold", "schedule_timeouts", "schedule_triggers"];
+    let scripts =
+        ["outbox_begin", "outbox_hold", "schedule_known", "schedule_timeouts", "schedule_triggers"];
     if role == WORKER {
         return !scripts.contains(&statement)
             && of_worker.iter().any(|prefix| statement.starts_with(prefix));

@@ -162,27 +162,36 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     let taken = async || world.sql(&format!("SELECT {wanted}")).await;
     let refused = async || {
         let text = refusal(&world, wanted).await;
-        assert!(text.contains("there is no timeout `unclaimed`; there is `unpaid`\n"), "{text}");
+        assert!(
+            text.contains("the timeout `unclaimed` was removed; there is `unpaid`\n"),
+            "{text}"
+        );
+        assert!(text.contains("a worker that starts does not bring it back"), "{text}");
     };
-    assert!(!init(&with).contains("no more"));
+    assert!(!init(&with).contains("removes"));
     taken().await;
-    let said = init(&without);
-    assert!(said.contains("schedule() takes the timeout `unclaimed` no more"), "{said}");
-    assert!(!init(&without).contains("no more"));
+    // It is named before anything is changed.
+    std::fs::write(world.topology_file(), &without).unwrap();
+    let unasked = world.overdue(&["database", "init"]);
+    assert_eq!(unasked.code, Some(64), "{unasked}");
+    assert!(unasked.stdout.contains("removes the timeout `unclaimed`, which "), "{unasked}");
+    taken().await;
+    assert!(init(&without).starts_with(&unasked.stdout));
+    assert!(!init(&without).contains("removes"));
     refused().await;
 
     std::fs::write(world.topology_file(), &with).unwrap();
     let old = world.started(|_| {}).await;
     let wire = world.wire().await;
     let level = async || wire.ready("orders.delay.30m").await;
-    until("the old one publishes", level, |ready| *ready == 1).await;
+    until("the old one publishes", level, |ready| *ready == 2).await;
     refused().await;
     drop(old);
 
     // Both have it; one gives it up.
     world.store.register_timeouts("returns", &["unclaimed"]).await.unwrap();
     taken().await;
-    assert_eq!(world.store.set_timeouts("returns", &[]).await.unwrap(), ["unclaimed"]);
+    world.store.set_timeouts("returns", &[], &["unclaimed".to_owned()]).await.unwrap();
     refused().await;
     init(&with);
     taken().await;
