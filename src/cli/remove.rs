@@ -16,8 +16,11 @@ use crate::{
     broker::{Goal, TopologyChange},
     config::Settings,
     plan::{Plan, Refusal},
-    store::{Store, remove::OwnTable},
-    text::counted,
+    store::{
+        Store,
+        remove::{OwnTable, OwnTables},
+    },
+    text::{counted, one_line},
 };
 
 /// Take the topology off the broker once nothing waits in it; shows first what goes, and asks
@@ -51,7 +54,7 @@ struct Removed<'a> {
 struct Tables<'a> {
     store: Store,
     search_path: &'a str,
-    there: Vec<OwnTable>,
+    there: OwnTables,
 }
 
 impl Remove {
@@ -59,17 +62,16 @@ impl Remove {
         let (topology, management) = setup::broker(settings)?;
         let goal = Goal::Removed { discard: self.discard_waiting };
         let change = TopologyChange { management: &management, topology: &topology, goal };
-        let tables = self.tables(settings).await?;
+        let tables = self.tables(settings, &topology.name).await?;
         let (shown, _) = change.plan().await?;
         let heading = management.identity().await?.heading(&topology);
         self.output.preview(format!("{heading}\n{}{}", what(&shown), rows(tables.as_ref())))?;
         self.refuse(&shown, tables.as_ref())?;
-        let has_tables = tables.as_ref().is_some_and(|tables| !tables.there.is_empty());
-        if shown.steps.is_empty() && !has_tables {
+        let tables = tables.filter(|it| !it.there.tables.is_empty());
+        if shown.steps.is_empty() && tables.is_none() {
             return self.answer(&apply::Applied::default(), None);
         }
-        let whose = tables.as_ref().filter(|_| has_tables);
-        let whose = whose.map(|it| format!(", and the tables at {}", it.store.address()));
+        let whose = tables.as_ref().map(|it| format!(", and the tables at {}", it.store.address()));
         let name = &topology.name;
         let at = management.address();
         let question = format!("remove topology `{name}` at {at}{}?", whose.unwrap_or_default());
@@ -96,24 +98,33 @@ impl Remove {
                 ));
             }
         }
-        if let Some(tables) = &tables {
-            tables.store.drop_own(tables.search_path).await?;
+        if let Some(Tables { store, search_path, there }) = &tables {
+            let dropped = store.drop_own(search_path, name, there).await;
+            if dropped.is_err() {
+                self.answer(&done, None)?;
+            }
+            dropped?;
         }
         self.answer(&done, tables.as_ref())
     }
 
-    async fn tables<'a>(&self, settings: &'a Settings) -> Result<Option<Tables<'a>>, Failure> {
+    async fn tables<'a>(
+        &self,
+        settings: &'a Settings,
+        topology: &str,
+    ) -> Result<Option<Tables<'a>>, Failure> {
         if !self.tables {
             return Ok(None);
         }
         let (store, search_path) = (setup::store(settings)?, &settings.database.search_path);
-        let there = store.own_tables(search_path).await?;
+        let there = store.own_tables(search_path, topology).await?;
         Ok(Some(Tables { store, search_path, there }))
     }
 
-    /// What waits is not lost without consent.
+    /// What waits is not lost without consent, nor what belongs to others.
     fn refuse(&self, plan: &Plan, tables: Option<&Tables<'_>>) -> Result<(), Failure> {
-        let rows_wait = tables.is_some_and(|it| it.there.iter().any(OwnTable::waits));
+        tables.map_or(Ok(()), |it| refuse_what_is_of_others(&it.there))?;
+        let rows_wait = tables.is_some_and(|it| it.there.tables.iter().any(OwnTable::waits));
         if plan.refusals.is_empty() && (self.discard_waiting || !rows_wait) {
             return Ok(());
         }
@@ -127,7 +138,7 @@ impl Remove {
     }
 
     fn answer(&self, done: &apply::Applied, dropped: Option<&Tables<'_>>) -> Result<(), Failure> {
-        let tables = dropped.iter().flat_map(|it| &it.there).map(|it| it.name.as_str());
+        let tables = dropped.iter().flat_map(|it| &it.there.tables).map(|it| it.name.as_str());
         let (applied, left) = (done.applied, done.left.clone());
         let removed = Removed { version: 1, applied, left, tables: tables.collect() };
         if self.output.is_json() {
@@ -148,6 +159,28 @@ impl Remove {
     }
 }
 
+fn refuse_what_is_of_others(there: &OwnTables) -> Result<(), Failure> {
+    let OwnTables { schema, foreign, other_topologies, .. } = there;
+    let list = |names: &[String]| {
+        names.iter().map(|it| format!("`{}`", one_line(it))).collect::<Vec<_>>().join(", ")
+    };
+    if !foreign.is_empty() {
+        return Err(Failure::failed(format!(
+            "nothing was removed: schema {schema} has {} with other columns than `overdue database init` makes. Move what is \
+             yours to another schema, or run this without --tables",
+            list(foreign)
+        )));
+    }
+    if !other_topologies.is_empty() {
+        return Err(Failure::failed(format!(
+            "nothing was removed: the tables in schema {schema} are also for topology {}: schedule() takes its timeouts. Run this \
+             without --tables; or, if it is removed, delete its rows from {schema}.schedule_timeouts first",
+            list(other_topologies)
+        )));
+    }
+    Ok(())
+}
+
 fn what(plan: &Plan) -> String {
     if plan.is_empty() && plan.notes.is_empty() {
         return "nothing of it is on the broker".to_owned();
@@ -158,10 +191,10 @@ fn what(plan: &Plan) -> String {
 fn rows(tables: Option<&Tables<'_>>) -> String {
     let Some(tables) = tables else { return String::new() };
     let mut text = format!("\nTables at {}", tables.store.address());
-    for table in &tables.there {
+    for table in &tables.there.tables {
         let _written = write!(text, "\n  - table     {table}");
     }
-    if tables.there.is_empty() {
+    if tables.there.tables.is_empty() {
         text += ": none of them is there";
     }
     text

@@ -132,6 +132,12 @@ pub enum StoreError {
          GRANT USAGE ON SCHEMA {schemas} TO {user}; `overdue permissions --database` prints the grants of each user"
     )]
     ClosedSchema { user: String, schemas: String, address: String, source: tokio_postgres::Error },
+    /// What was to be dropped has other rows than were shown.
+    #[error(
+        "the tables at {address} were written to after they were shown, and none of them was dropped: now {now}; stop what \
+         writes, and run this again"
+    )]
+    RowsChanged { address: String, now: String },
     /// The SQL of an effect failed; `place` is its file, and the line where PostgreSQL names one.
     #[error("effect `{effect}` ({place}) failed at {address}")]
     EffectStatement {
@@ -169,6 +175,7 @@ impl StoreError {
             Self::Pool { .. } | Self::ReadOnly { .. } | Self::Silent { .. } => {
                 FailureKind::Unavailable
             }
+            Self::RowsChanged { .. } => FailureKind::Contention,
         }
     }
 
@@ -278,6 +285,12 @@ impl StoreError {
                 return Some(
                     "run it as the owner of the tables; at first a superuser makes the schema for it, CREATE SCHEMA ... \
                      AUTHORIZATION ...: `overdue permissions --database` prints the statement",
+                );
+            }
+            Self::Statement { statement: "drop_own", .. } if self.is_lock_timeout() => {
+                return Some(
+                    "a transaction uses one of the tables, and none of them was dropped: stop order services and workers, \
+                     look at pg_stat_activity, and run this again",
                 );
             }
             Self::EffectStatement { place, .. } if !place.starts_with(BUILT_IN) => {

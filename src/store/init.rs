@@ -5,6 +5,8 @@ use super::{Store, StoreError};
 const OURS: &str = include_str!("../../sql/worker_tables.sql");
 const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
+/// How the creation of a table begins in these scripts; each of its columns has a line.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
 
 impl Store {
     /// Creates what is missing, in one transaction.
@@ -89,8 +91,29 @@ pub(super) fn own_tables() -> Vec<&'static str> {
 
 fn tables(scripts: &[&'static str]) -> Vec<&'static str> {
     let lines = scripts.iter().flat_map(|script| script.lines());
-    let names = lines.filter_map(|it| it.strip_prefix("CREATE TABLE IF NOT EXISTS "));
+    let names = lines.filter_map(|it| it.strip_prefix(CREATE));
     names.map(|name| name.trim_end_matches(" (")).collect()
+}
+
+/// Table, name and type of each column of [`own_tables`], by which they are recognised.
+pub(super) fn own_columns() -> [Vec<&'static str>; 3] {
+    let [mut tables, mut columns, mut types] = [const { Vec::new() }; 3];
+    let mut table = None;
+    for line in [OURS, SCHEDULE].iter().flat_map(|script| script.lines()) {
+        if let Some(name) = line.strip_prefix(CREATE) {
+            table = Some(name.trim_end_matches(" ("));
+        } else if line.starts_with(')') {
+            table = None;
+        } else if let Some(table) = table
+            && let [column, data_type, ..] = line.split_whitespace().collect::<Vec<_>>()[..]
+            && column.starts_with(|c: char| c.is_ascii_lowercase())
+        {
+            tables.push(table);
+            columns.push(column);
+            types.push(data_type.trim_end_matches(','));
+        }
+    }
+    [tables, columns, types]
 }
 
 /// The first schema of a search path, which is for our tables, and the last, which is for the order tables.

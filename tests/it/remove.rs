@@ -3,7 +3,7 @@
 use overdue::internals::topology::Topology;
 use serde_json::json;
 
-use crate::support::{World, samples::TWO_TIMEOUTS, until};
+use crate::support::{Run, World, process::finish, samples::TWO_TIMEOUTS, until};
 
 /// A neighbour in the same virtual host, whose name begins with ours, with a message in a level.
 async fn with_a_neighbour(world: &World) -> Topology {
@@ -91,4 +91,94 @@ async fn the_tables_go_on_request_and_the_users_stay() {
                     AND proname <> 'orders_refuse_transition'";
     assert_eq!(world.number(left).await, 0, "{removed}");
     assert_eq!(world.number("SELECT count(*) FROM orders").await, 1);
+}
+
+/// Refused before anything of the topology goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_another_topology_stay() {
+    let world = World::new().await;
+    world.store.register_timeouts("orders", &["unpaid"]).await.unwrap();
+    world.store.register_timeouts("returns", &["unclaimed", "unsent"]).await.unwrap();
+    world.until_all_counted().await;
+    let before = world.own_objects().await;
+    let remove = ["remove", "--tables", "--yes"];
+    let shared = world.overdue(&remove);
+    assert_eq!(shared.code, Some(1), "{shared}");
+    insta::assert_snapshot!(world.shown(&Run { stdout: String::new(), ..shared }));
+    assert_eq!(world.own_objects().await, before);
+    // What the text says.
+    world.sql("DELETE FROM schedule_timeouts WHERE topology = 'returns'").await;
+    let removed = world.overdue(&remove);
+    assert_eq!(removed.code, Some(0), "{removed}");
+}
+
+/// A table of the user, with a name of ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_has_only_the_name_is_not_dropped() {
+    for theirs in [
+        "DROP TABLE outbox; CREATE TABLE outbox (id bigint PRIMARY KEY, payload jsonb NOT NULL)",
+        "ALTER TABLE outbox ADD COLUMN shop text",
+        "DROP TABLE outbox; CREATE VIEW outbox AS SELECT 1::bigint AS id, '' AS event, '' AS order_id, now() AS created_at",
+    ] {
+        let world = World::new().await;
+        world.sql(theirs).await;
+        world.until_all_counted().await;
+        let before = world.own_objects().await;
+        let refused = world.overdue(&["remove", "--tables", "--yes", "--discard-waiting"]);
+        assert_eq!(refused.code, Some(1), "{refused}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(
+                "a_table_that_has_only_the_name",
+                world.shown(&Run { stdout: String::new(), ..refused })
+            );
+        }
+        assert_eq!(world.own_objects().await, before);
+        assert_eq!(
+            world.number("SELECT count(*) FROM pg_class WHERE oid = 'outbox'::regclass").await,
+            1
+        );
+        assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
+    }
+}
+
+/// Removes the tables while a transaction that changes the outbox has not ended.
+async fn removed_during(world: &World, change: &str) -> Run {
+    let mut client = world.store.client().await.unwrap();
+    let writer = client.transaction().await.unwrap();
+    writer.batch_execute(change).await.unwrap();
+    let remove = world.command(&["remove", "--tables", "--yes", "--discard-waiting"]);
+    let removing = std::thread::spawn(|| finish(remove, None));
+    world.until_somebody_waits().await;
+    writer.commit().await.unwrap();
+    removing.join().unwrap()
+}
+
+/// The tables are dropped with the rows that were shown, or with none.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_written_after_the_question_are_not_lost() {
+    let world = World::new().await;
+    world.until_all_counted().await;
+    let event = "INSERT INTO outbox (event, order_id) VALUES ('order.closed', 'o')";
+    let written = removed_during(&world, event).await;
+    assert_eq!(written.code, Some(1), "{written}");
+    insta::assert_snapshot!(world.shown(&written));
+    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
+    let published = removed_during(&world, "DELETE FROM outbox").await;
+    assert_eq!(published.code, Some(0), "{published}");
+    assert!(published.stdout.contains("dropped 8 tables"), "{published}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_a_transaction_uses_stay() {
+    let world = World::new().await;
+    world.until_all_counted().await;
+    let mut client = world.store.client().await.unwrap();
+    let reader = client.transaction().await.unwrap();
+    reader.query("SELECT FROM outbox", &[]).await.unwrap();
+    let used = world.overdue(&["remove", "--tables", "--yes"]);
+    assert_eq!(used.code, Some(1), "{used}");
+    let said = "a transaction uses one of the tables, and none of them was dropped";
+    assert!(used.stderr.contains(said), "{used}");
+    reader.rollback().await.unwrap();
+    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 0);
 }
