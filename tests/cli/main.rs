@@ -19,6 +19,7 @@ mod explain;
 mod export;
 mod no_plugin;
 mod operations;
+mod prompt;
 mod publish;
 mod settings;
 mod startup;

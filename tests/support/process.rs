@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use url::Url;
 
-use super::{World, until, wait::PATIENCE};
+use super::{World, python, until, wait::PATIENCE};
 
 /// What a command printed, and how it ended.
 #[derive(Clone, Debug)]
@@ -175,6 +175,17 @@ impl World {
     /// Runs `overdue` on this world with a standard input.
     pub fn overdue_with_input(&self, arguments: &[&str], input: &str) -> Run {
         finish(self.command(arguments), Some(input.as_bytes()))
+    }
+
+    /// Runs `overdue` on this world at a terminal, where a person types `keys`.
+    pub fn overdue_at_terminal(&self, arguments: &[&str], keys: &str) -> Run {
+        let overdue = self.command(arguments);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/at_terminal.py");
+        let mut command = Command::new(python::interpreter());
+        command.arg(script).arg(overdue.get_program()).args(overdue.get_args());
+        command.current_dir(self.dir.path()).env_clear();
+        command.envs(overdue.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        finish(command, Some(keys.as_bytes()))
     }
 
     /// Starts `overdue run`; `change` may set more of its environment.

@@ -1,0 +1,61 @@
+//! The question before a change, at a terminal. All commands ask with the same function.
+
+use crate::support::World;
+
+/// What a terminal makes the end of input of, at the beginning of a line.
+const CTRL_D: &str = "\u{4}";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_but_yes_changes_anything() {
+    let world = World::empty().await;
+    let tables =
+        "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace";
+    for keys in ["n\n", "\n", "no\n", "yn\n", CTRL_D] {
+        for command in [&["apply"][..], &["database", "init"]] {
+            let run = world.overdue_at_terminal(command, keys);
+            assert_eq!(run.code, Some(1), "{keys:?} {run}");
+            assert!(run.stderr.ends_with("? [y/N] error: nothing was changed\n"), "{keys:?} {run}");
+        }
+        assert!(world.own_objects().await.queues.is_empty(), "{keys:?}");
+        assert_eq!(world.number(tables).await, 0, "{keys:?}");
+    }
+    insta::assert_snapshot!(world.shown(&world.overdue_at_terminal(&["database", "init"], "n\n")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn yes_goes_ahead() {
+    for keys in ["y\n", "Y\n", "yes\n"] {
+        let world = World::empty().await;
+        let run = world.overdue_at_terminal(&["apply"], keys);
+        assert_eq!(run.code, Some(0), "{keys:?} {run}");
+        assert!(!world.own_objects().await.queues.is_empty(), "{keys:?}");
+    }
+}
+
+/// The end of a timeout is a change, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_that_the_file_no_longer_has_is_known_until_the_answer_is_yes() {
+    let world = World::new().await;
+    world.store.register_timeouts("orders", &["unpaid", "unclaimed"]).await.unwrap();
+    world.store.register_timeouts("returns", &["unsent"]).await.unwrap();
+    let known = async || {
+        let rows = world
+            .rows("SELECT name FROM schedule_timeouts WHERE removed_at IS NULL ORDER BY 1")
+            .await;
+        rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
+    };
+    let init = ["database", "init"];
+    let no = world.overdue_at_terminal(&init, "n\n");
+    assert_eq!(
+        (no.code, known().await),
+        (Some(1), vec!["unclaimed".to_owned(), "unpaid".to_owned(), "unsent".to_owned()]),
+        "{no}"
+    );
+    insta::assert_snapshot!(world.shown(&no));
+    let yes = world.overdue_at_terminal(&init, "y\n");
+    assert_eq!(
+        (yes.code, known().await),
+        (Some(0), vec!["unpaid".to_owned(), "unsent".to_owned()]),
+        "{yes}"
+    );
+}

@@ -1,0 +1,11 @@
+"""at_terminal.py COMMAND...: runs a command whose standard input is a terminal, where what comes on standard input is typed."""
+
+import os
+import pty
+import subprocess
+import sys
+
+typist, terminal = pty.openpty()
+# The terminal keeps it until the command reads a line.
+os.write(typist, sys.stdin.buffer.read())
+sys.exit(subprocess.run(sys.argv[1:], stdin=terminal).returncode)
