@@ -63,37 +63,80 @@ pub enum OrderIdError {
 }
 
 /// Ids in the spelling of the database. A statement that casts them to `uuid` or `bigint` gives them back in the one spelling
-/// of that type, whichever they were asked for in: `{2F1C…}` and `2F1C…` as `2f1c…`, `007` as `7`.
+/// of that type, whichever they were asked for in: `{2F1C…}` and `2F1C…` as `2f1c…`, `007` as `7`. What other types compare
+/// as equal is not known here.
 #[derive(Debug, Default)]
 pub struct Spelled(HashMap<String, String>);
 
 impl Spelled {
     /// Of ids that were asked for, and those that were given back. One that was asked for as it is given back belongs to no
-    /// other: keys of the type `text` are compared as they are.
+    /// other: keys of the type `text` are compared as they are. Nor does one that two were asked for in other spellings.
     #[must_use]
     pub fn new<'a>(asked: &[OrderId], given: impl IntoIterator<Item = &'a str>) -> Self {
         let asked: HashSet<&str> = asked.iter().map(OrderId::as_str).collect();
-        let other = given.into_iter().filter(|id| !asked.contains(id));
-        Self(other.map(|id| (folded(id), id.to_owned())).collect())
+        let given: HashSet<&str> = given.into_iter().filter(|id| !asked.contains(id)).collect();
+        if given.is_empty() {
+            return Self::default();
+        }
+        let mut alike: HashMap<Key, (Vec<&str>, Vec<&str>)> = HashMap::new();
+        for id in asked {
+            Key::all(id).for_each(|key| alike.entry(key).or_default().0.push(id));
+        }
+        for id in given {
+            Key::all(id).for_each(|key| alike.entry(key).or_default().1.push(id));
+        }
+        let pairs = alike.into_values().filter_map(|(asked, given)| match (&*asked, &*given) {
+            ([asked], [given]) => Some(((*asked).to_owned(), (*given).to_owned())),
+            _ => None,
+        });
+        Self(pairs.collect())
     }
 
     /// The id that was given back for one that was not given back as it is.
     #[must_use]
     pub fn of(&self, id: &OrderId) -> Option<&str> {
-        if self.0.is_empty() {
-            return None;
-        }
-        self.0.get(&folded(id.as_str())).map(String::as_str)
+        self.0.get(id.as_str()).map(String::as_str)
     }
 }
 
-/// Without what PostgreSQL reads over in a `uuid` or a number.
-fn folded(id: &str) -> String {
-    let id = id.strip_prefix('{').and_then(|id| id.strip_suffix('}')).unwrap_or(id);
-    let sign = if id.starts_with('-') { "-" } else { "" };
-    let letters = id.chars().filter(|letter| *letter != '-').flat_map(char::to_lowercase);
-    let letters: String = letters.collect();
-    format!("{sign}{}", letters.trim_start_matches(['+', '0']))
+/// A value of a type with several spellings.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Uuid(u128),
+    /// Without leading zeros, as long as it is.
+    Integer {
+        is_negative: bool,
+        digits: String,
+    },
+}
+
+impl Key {
+    /// What the text is as `uuid` and as a number: 32 digits can be both.
+    /// <https://www.postgresql.org/docs/current/datatype-uuid.html>
+    fn all(id: &str) -> impl Iterator<Item = Self> {
+        Self::uuid(id).into_iter().chain(Self::integer(id))
+    }
+
+    fn uuid(id: &str) -> Option<Self> {
+        let id = id.strip_prefix('{').map_or(Some(id), |id| id.strip_suffix('}'))?;
+        let is_group = |group: &str| !group.is_empty() && group.len().is_multiple_of(4);
+        let digits = id.replace('-', "");
+        let is_uuid = id.split('-').all(is_group)
+            && digits.len() == 32
+            && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        u128::from_str_radix(&digits, 16).ok().filter(|_| is_uuid).map(Self::Uuid)
+    }
+
+    fn integer(id: &str) -> Option<Self> {
+        let (is_negative, digits) = match id.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, id.strip_prefix('+').unwrap_or(id)),
+        };
+        let is_integer = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let digits = digits.trim_start_matches('0').to_owned();
+        is_integer
+            .then_some(Self::Integer { is_negative: is_negative && !digits.is_empty(), digits })
+    }
 }
 
 /// What the database said about one order.

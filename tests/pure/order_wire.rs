@@ -1,11 +1,13 @@
 //! The body of a due notice: what is read, what is refused, and the sentence it is parked with.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use overdue::internals::{
     order::{MAX_ORDER_ID_BYTES, OrderId, Spelled},
     wire::{DueNotice, MAX_BODY_BYTES, Unreadable},
 };
-use proptest::{collection, option, prelude::*};
+use proptest::{collection, collection::vec, option, prelude::*};
 
 fn id(text: &str) -> OrderId {
     OrderId::parse(text).expect("a good order id")
@@ -59,15 +61,61 @@ fn an_order_is_found_by_any_spelling_that_the_database_reads() {
         ("+7", &["7"], Some("7")),
         ("-007", &["7", "-7"], Some("-7")),
         ("000", &["0"], Some("0")),
-        ("Straße", &["straße"], Some("straße")),
+        ("00000000000000000000000000000007", &["7"], Some("7")),
+        (
+            "00000000000000000000000000000007",
+            &["00000000-0000-0000-0000-000000000007"],
+            Some("00000000-0000-0000-0000-000000000007"),
+        ),
         ("a", &[], None),
+        // What other types compare as equal only they know.
+        ("Straße", &["straße"], None),
+        ("00A", &["0a"], None),
+        ("2f1c0a3b-0000-4000-8000-00000000000", &["2f1c0a3b000040008000000000000"], None),
+        ("2F1C0A3B-0000-40008-000-00000000000A", &[one], None),
+        ("{2F1C0A3B-0000-4000-8000-00000000000A", &[one], None),
+        ("2F1C0A3B--0000-4000-8000-00000000000A", &[one], None),
+        ("--7", &["7", "-7"], None),
+        ("+", &["0"], None),
     ];
     for (asked, given, found) in cases {
         let spelled = Spelled::new(&[id(asked)], given.iter().copied());
         assert_eq!(spelled.of(&id(asked)), *found, "{asked}");
     }
     // Somebody asked for that one.
-    assert_eq!(Spelled::new(&[id("A1"), id("a1")], ["a1"]).of(&id("A1")), None);
+    assert_eq!(Spelled::new(&[id("007"), id("7")], ["7"]).of(&id("007")), None);
+    // Nobody knows which of the two.
+    let two = [id("007"), id("07")];
+    assert_eq!(
+        two.each_ref().map(|asked| Spelled::new(&two, ["7"]).of(asked).is_some()),
+        [false; 2]
+    );
+}
+
+/// Spellings that PostgreSQL reads as one `uuid`.
+fn spelled(uuid: u128, style: u8) -> String {
+    let digits = format!("{uuid:032x}");
+    let groups = |at: &[usize]| {
+        let ends = at.iter().chain([&32]);
+        let starts = [0].iter().chain(at);
+        starts.zip(ends).map(|(start, end)| &digits[*start..*end]).collect::<Vec<_>>().join("-")
+    };
+    match style {
+        0 => digits,
+        1 => digits.to_uppercase(),
+        2 => format!("{{{}}}", groups(&[8, 12, 16, 20])),
+        3 => groups(&[4, 8, 12, 16, 20, 24, 28]),
+        4 => groups(&[8, 12, 16, 20]).to_uppercase(),
+        _ => groups(&[8, 12, 16, 20]),
+    }
+}
+
+/// Ids of which many fold alike.
+fn alike() -> impl Strategy<Value = OrderId> {
+    prop_oneof![
+        "[{]?[-+]?[0aA7-]{1,5}[}]?".prop_map(|text| id(&text)),
+        (0_u128..3, 0_u8..6).prop_map(|(uuid, style)| id(&spelled(uuid, style))),
+    ]
 }
 
 /// As much of a text as an id may have.
@@ -88,6 +136,29 @@ fn due_at() -> impl Strategy<Value = Timestamp> {
 }
 
 proptest! {
+    /// An id that is given back is the answer to one that was asked for, whatever the type of the keys is.
+    #[test]
+    fn no_two_orders_have_one_answer(
+        asked in vec(alike(), 1..8),
+        given in vec(alike(), 0..8),
+    ) {
+        let asked: BTreeSet<OrderId> = asked.into_iter().collect();
+        let asked: Vec<OrderId> = asked.into_iter().collect();
+        let spelled = Spelled::new(&asked, given.iter().map(OrderId::as_str));
+        let found: Vec<&str> = asked.iter().filter_map(|asked| spelled.of(asked)).collect();
+        prop_assert!(found.iter().all(|found| !asked.contains(&id(found))), "{found:?}");
+        prop_assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "{:?}", found);
+    }
+
+    #[test]
+    fn a_uuid_is_found_in_any_spelling(uuid in any::<u128>(), style in 0_u8..5, others in vec(any::<u128>(), 0..5)) {
+        let (asked, given) = (id(&spelled(uuid, style)), spelled(uuid, 5));
+        let others = others.into_iter().filter(|other| *other != uuid).map(|other| spelled(other, 5));
+        let all: Vec<String> = others.chain([given.clone()]).collect();
+        let spelled = Spelled::new(std::slice::from_ref(&asked), all.iter().map(String::as_str));
+        prop_assert_eq!(spelled.of(&asked), Some(&*given));
+    }
+
     #[test]
     fn what_is_written_is_read(order_id in order_id(), due_at in option::of(due_at())) {
         let notice = DueNotice { order_id, due_at };
