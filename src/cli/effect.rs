@@ -144,7 +144,9 @@ impl Report {
 
 impl Checked {
     fn new(effect: &Effect, plan: &EffectPlan, trial: Trial, open: Option<OpenOrders>) -> Self {
-        let Trial { orders, outcomes, later, failure, untried } = trial;
+        let Trial { orders, outcomes, later, failure, bad_order, untried } = trial;
+        let mut warnings = warnings(effect, plan);
+        warnings.extend(bad_order.map(|order| format!("others can be closed, and not {order}")));
         Self {
             effect: effect.name.clone(),
             file: effect.sql_file.clone(),
@@ -163,7 +165,7 @@ impl Checked {
                 .map(|(table, index)| format!("{table} by {index}"))
                 .collect(),
             locks: plan.locks.iter().map(locked).collect(),
-            warnings: warnings(effect, plan),
+            warnings,
         }
     }
 }

@@ -262,7 +262,7 @@ pub(crate) fn judge_closing(obstacles: &[(String, Asked<Option<Obstacle>>)]) -> 
     if obstacles.is_empty() {
         return Draft::warning("not known: no effect that fits", "see effects");
     }
-    Draft::ok("the oldest overdue orders can be closed (tried, and rolled back)")
+    Draft::ok("overdue orders can be closed (tried, and rolled back)")
 }
 
 /// Does an index serve the sweep?

@@ -316,7 +316,7 @@ pub struct DatabaseFacts {
     pub effects: Vec<(String, Asked<EffectPlan>)>,
     /// How each effect's overdue orders are found, by name.
     pub sweeps: Vec<(String, Asked<Sweep>)>,
-    /// What keeps the oldest overdue orders of each effect from being closed, by name; not asked where its SQL does not fit.
+    /// What keeps overdue orders of each effect from being closed, by name; not asked where its SQL does not fit.
     pub obstacles: Vec<(String, Asked<Option<Obstacle>>)>,
     /// Its clock against this machine's.
     pub clock: Asked<Skew>,

@@ -72,7 +72,7 @@ pub struct DatabaseReading {
     pub closings: Closings,
     /// What is and comes due; not known where an effect has no `overdue_sql` that takes a place to begin at.
     pub due: Known<Due>,
-    /// What keeps the oldest overdue orders from being closed, tried as this user and rolled back.
+    /// What keeps overdue orders from being closed, tried as this user and rolled back.
     pub obstacle: Option<Obstacle>,
     /// Events that wait to be published.
     pub outbox: WaitingEvents,

@@ -1,30 +1,39 @@
 //! Whether overdue orders can be closed, tried in a transaction that is rolled back.
 
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+
 use super::{
-    APPLICATION, Store, StoreError, effect::Effect, failure::FailureKind, overdue::OverdueKey,
+    APPLICATION, Store, StoreError, database_time::DatabaseTime, effect::Effect,
+    failure::FailureKind, overdue::OverdueKey,
 };
 use crate::{
     condition::{
         ON_ITS_WAY,
-        obstacle::{Holder, Obstacle},
+        obstacle::{Holder, Kind, Obstacle},
     },
-    order::Outcome,
+    order::{OrderId, Outcome},
     text::error_chain,
 };
 
 /// Of the oldest orders so many are tried.
-const TRIED: i64 = 5;
+const OLDEST: i64 = 2;
+/// And the first one that came due within each of these: the oldest may have reasons of their own.
+const WITHIN: [Duration; 3] =
+    [Duration::from_hours(24), Duration::from_hours(1), Duration::from_mins(1)];
 
 impl Store {
-    /// What keeps the oldest overdue orders from being closed by this user, if anything does. Where none is overdue the effect is
-    /// run without orders, which shows wrong SQL, missing rights and locked tables.
+    /// What keeps overdue orders, old ones and new ones, from being closed by this user, if anything does; the newest that
+    /// cannot be says it. Where none is overdue the effect is run without orders, which shows wrong SQL, missing rights and
+    /// locked tables.
     ///
     /// # Errors
     /// The database does not answer.
     pub(crate) async fn obstacle(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
-        let tried = match self.of_the_oldest(effect).await {
+        let tried = match self.of_some(effect).await {
             // Prepared before the tables were changed.
-            Err(error) if error.is_stale() => self.of_the_oldest(effect).await,
+            Err(error) if error.is_stale() => self.of_some(effect).await,
             tried => tried,
         };
         let error = match tried {
@@ -43,12 +52,11 @@ impl Store {
         }))
     }
 
-    async fn of_the_oldest(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
+    async fn of_some(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
         self.rehearse_without_orders(effect).await?;
-        let page = self.overdue_page(effect, &OverdueKey::first(), TRIED, ON_ITS_WAY).await?;
-        let Some(page) = page else { return Ok(None) };
-        let outcomes = self.rehearse(effect, &page.ids).await?;
-        for (id, outcome) in page.ids.iter().zip(outcomes) {
+        let ids = self.old_and_new(effect).await?;
+        let outcomes = self.rehearse(effect, &ids).await?;
+        for (id, outcome) in ids.iter().zip(outcomes).rev() {
             let order = id.as_str();
             match outcome {
                 Outcome::Closed { .. } | Outcome::AlreadyFinal => {}
@@ -61,7 +69,14 @@ impl Store {
                     let reason = "overdue_sql has it, and the effect gives no row for it";
                     return Ok(Some(Obstacle::of_order(order, reason)));
                 }
-                Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
+                Outcome::Failed { cause, reason } => {
+                    let mut found = Obstacle::of_order(order, &reason);
+                    if cause == SqlState::INSUFFICIENT_PRIVILEGE.code() {
+                        found.kind = Kind::Right;
+                    }
+                    return Ok(Some(found));
+                }
+                Outcome::Postponed { reason } => {
                     return Ok(Some(Obstacle::of_order(order, &reason)));
                 }
                 Outcome::Busy => {
@@ -74,6 +89,19 @@ impl Store {
             }
         }
         Ok(None)
+    }
+
+    /// By deadline, each from an index as the sweep reads it.
+    async fn old_and_new(&self, effect: &Effect) -> Result<Vec<OrderId>, StoreError> {
+        let now = DatabaseTime::from_unix_ms(self.now_ms().await?);
+        let mut new = WITHIN.into_iter().map(|age| OverdueKey::at(now.before(age)));
+        let (mut ids, mut after, mut limit) = (Vec::new(), OverdueKey::first(), OLDEST);
+        while let Some(page) = self.overdue_page(effect, &after, limit, ON_ITS_WAY).await? {
+            ids.extend(page.ids);
+            let Some(key) = new.next().filter(|_| page.rows > 0) else { break };
+            (after, limit) = (page.next.max(key), 1);
+        }
+        Ok(ids)
     }
 }
 

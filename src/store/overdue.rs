@@ -19,7 +19,7 @@ const PARAMETERS: [Type; 4] = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::
 const COLUMNS: [(&str, Type); 2] = [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
 
 /// The place of an order among those that are overdue: by deadline, then by id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OverdueKey {
     due_at: DatabaseTime,
     order_id: String,

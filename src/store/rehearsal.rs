@@ -1,6 +1,6 @@
 //! What an effect would do to orders now, changing nothing.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tokio_postgres::Row;
 
@@ -14,39 +14,68 @@ use crate::order::{OrderId, Outcome};
 
 /// A lock that is held for longer than this makes an order [`Outcome::Busy`]. What the trial locks itself is not to wait for
 /// a slow effect until the session's own limit.
-const LOCKS: Patience =
-    Patience { lock: Duration::from_millis(200), statement: Some(Duration::from_secs(5)) };
+const LOCK: Duration = Duration::from_millis(200);
 /// A statement that fails because of one order is tried again in so many parts: one bad order among 200 costs 25
 /// statements, 200 bad ones cost 240.
 const PARTS: usize = 8;
+/// So many orders may be too slow alone, and none be answered for, before it is the effect that is slow.
+const SLOW: usize = 3;
 
 impl Store {
     /// Runs the effect on orders in a transaction that is rolled back, so that it works for any tables, and says what
     /// would have become of each, in the same order. [`Outcome::Closed`] is an order that is overdue.
     ///
+    /// A failure is an order's own, whatever its SQLSTATE, if the effect does not fail without orders: a trigger may raise any.
+    ///
     /// Nothing stays of it, but what PostgreSQL never takes back: numbers of sequences. For that moment, some milliseconds,
     /// it locks what the effect locks.
     ///
     /// # Errors
-    /// The database cannot be asked, or the effect's SQL does not fit.
+    /// The database cannot be asked, or the effect fails without orders as well.
     pub(crate) async fn rehearse(
         &self,
         effect: &Effect,
         ids: &[OrderId],
     ) -> Result<Vec<Outcome>, StoreError> {
-        let mut outcomes = Vec::with_capacity(ids.len());
-        let mut parts = if ids.is_empty() { Vec::new() } else { vec![ids] };
-        while let Some(part) = parts.pop() {
-            match self.attended(Box::pin(self.rolled_back(effect, part))).await {
+        let mut outcomes = vec![Outcome::Busy; ids.len()];
+        let mut parts = VecDeque::new();
+        parts.extend((!ids.is_empty()).then_some(0..ids.len()));
+        let mut limit = self.timing.trial;
+        let (mut works_without_orders, mut is_answered, mut slow) = (false, false, 0);
+        // At the other end after each that is slow: those that are not may be there.
+        while let Some(part) = if slow % 2 == 0 { parts.pop_front() } else { parts.pop_back() } {
+            let error = match self.tried(effect, &ids[part.clone()], limit).await {
                 Ok(rows) => {
-                    outcomes.extend(answer::outcomes(effect, &rows, part));
+                    let answer = answer::outcomes(effect, &rows, &ids[part.clone()]);
+                    outcomes.splice(part, answer);
+                    is_answered = true;
+                    continue;
                 }
-                Err(error) if !concerns_orders(&error) => {
-                    return Err(error.in_effect(&effect.name, &effect.sql_file, &effect.sql));
+                Err(error) if error.is_answer() => error,
+                Err(error) => return Err(error),
+            };
+            if !works_without_orders {
+                match self.rehearse_without_orders(effect).await {
+                    // A whole table is locked.
+                    Err(whole) if whole.kind() == FailureKind::Contention => break,
+                    whole => whole?,
                 }
-                Err(error) if part.len() == 1 => outcomes.push(failed(&error)),
-                Err(_) => parts.extend(part.chunks(part.len().div_ceil(PARTS)).rev()),
+                works_without_orders = true;
             }
+            let is_slow = error.kind() == FailureKind::Overloaded;
+            if is_slow {
+                limit = self.timing.trial / 3;
+            }
+            if part.len() > 1 {
+                let length = part.len().div_ceil(PARTS);
+                parts.extend(part.clone().step_by(length).map(|at| at..part.end.min(at + length)));
+                continue;
+            }
+            slow += usize::from(is_slow);
+            if slow == SLOW && !is_answered {
+                return Err(error);
+            }
+            outcomes[part.start] = failed(&error);
         }
         Ok(outcomes)
     }
@@ -56,20 +85,37 @@ impl Store {
     /// # Errors
     /// As for [`Store::rehearse`].
     pub(super) async fn rehearse_without_orders(&self, effect: &Effect) -> Result<(), StoreError> {
-        let rehearsed = self.attended(Box::pin(self.rolled_back(effect, &[]))).await;
-        rehearsed
-            .map(drop)
-            .map_err(|error| error.in_effect(&effect.name, &effect.sql_file, &effect.sql))
+        self.tried(effect, &[], self.timing.trial).await.map(drop)
+    }
+
+    async fn tried(
+        &self,
+        effect: &Effect,
+        ids: &[OrderId],
+        limit: Duration,
+    ) -> Result<Vec<Row>, StoreError> {
+        let patience = Patience { lock: LOCK, statement: Some(limit) };
+        let mut rows = self.attended(Box::pin(self.rolled_back(effect, ids, patience))).await;
+        if rows.as_ref().is_err_and(StoreError::is_stale) {
+            // Prepared before the tables were changed, as a rule.
+            rows = self.attended(Box::pin(self.rolled_back(effect, ids, patience))).await;
+        }
+        rows.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, &effect.sql))
     }
 
     /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
-    async fn rolled_back(&self, effect: &Effect, ids: &[OrderId]) -> Result<Vec<Row>, StoreError> {
+    async fn rolled_back(
+        &self,
+        effect: &Effect,
+        ids: &[OrderId],
+        patience: Patience,
+    ) -> Result<Vec<Row>, StoreError> {
         let client = self.any_cancellable().await?;
-        let statement = prepare_impatiently(&client, &effect.sql, LOCKS).await;
+        let statement = prepare_impatiently(&client, &effect.sql, patience).await;
         let statement = self.named("rehearse", statement)?;
         effect::check_shape(effect, &statement)?;
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        let (limits, path) = (LOCKS.begin(), ClosingPath::Message.as_str());
+        let (limits, path) = (patience.begin(), ClosingPath::Message.as_str());
         let (begun, rows, ended) = tokio::join!(
             biased;
             client.batch_execute(&limits),
@@ -84,10 +130,6 @@ impl Store {
         client.done();
         rows
     }
-}
-
-fn concerns_orders(error: &StoreError) -> bool {
-    error.is_answer() && matches!(error.kind(), FailureKind::Row | FailureKind::Contention)
 }
 
 fn failed(error: &StoreError) -> Outcome {

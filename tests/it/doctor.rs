@@ -251,5 +251,5 @@ async fn what_keeps_overdue_orders_from_being_closed() {
     held.rollback().await.unwrap();
     world.sql("ALTER TABLE orders ADD CHECK (status <> 'closed')").await;
     let (severity, finding) = closing();
-    assert!(severity == "error" && finding.contains("order o-0 cannot be closed: "), "{finding}");
+    assert!(severity == "error" && finding.contains("order o-2 cannot be closed: "), "{finding}");
 }

@@ -81,6 +81,27 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     until_ready(address).await;
 }
 
+/// A trial may last for seconds, and says nothing about whether the database answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_answers_is_ready_while_an_effect_is_tried() {
+    let world = World::new().await;
+    world.orders("o", 1, -60_000).await;
+    let mut client = world.store.client().await.unwrap();
+    let stalled = world.stall(&mut client, "o-0").await;
+    let grace = |command: &mut std::process::Command| {
+        command.env("OVERDUE_WORKER__SWEEP_GRACE", "24h");
+    };
+    let (_process, address) = world.listening(grace).await;
+    let page = async || {
+        let trial = world.running_since().await;
+        let page = get(address, "/readyz").await;
+        (trial.is_some() && trial == world.running_since().await).then_some(page)
+    };
+    let page = until("a page during a trial", page, Option::is_some).await.unwrap();
+    assert!(page.body.contains("\ndatabase   ok\n"), "{}", page.body);
+    stalled.rollback().await.unwrap();
+}
+
 /// A worker that has just begun has had no time to close anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_overdue_before_a_worker_began_counts_from_its_start() {

@@ -78,6 +78,7 @@ mod terminal;
 mod tls;
 mod tls_variant;
 mod topology;
+mod trials;
 mod unreadable;
 mod verify;
 mod work_log;

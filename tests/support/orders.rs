@@ -204,6 +204,13 @@ impl World {
         until("stalled", async || self.number(&stalled).await, |stalled| *stalled > 0).await;
     }
 
+    /// When the statement of somebody else began that runs on the world's tables, if one does.
+    pub async fn running_since(&self) -> Option<String> {
+        let running = self.found("state = 'active'");
+        let since = "SELECT min(query_start)::text FROM pg_stat_activity WHERE pid IN";
+        self.rows(&format!("{since} ({running})")).await[0].get(0)
+    }
+
     /// Waits until a statement of somebody else waits for a lock on the world's tables, or is stalled.
     pub async fn until_somebody_waits(&self) {
         until("somebody waits for a lock", async || self.somebody_waits().await, |waits| *waits)

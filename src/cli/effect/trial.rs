@@ -29,6 +29,8 @@ pub(super) struct Trial {
     pub(super) later: BTreeMap<String, usize>,
     /// What the effect does wrong, for the first order that shows it.
     pub(super) failure: Option<String>,
+    /// The first order that fails although others are closed.
+    pub(super) bad_order: Option<String>,
     /// What could not be tried.
     pub(super) untried: Option<String>,
 }
@@ -65,17 +67,20 @@ impl Trial {
         let waiting: Vec<OrderId> =
             ids.iter().zip(&outcomes).filter(|it| waits(it.1)).map(|it| it.0.clone()).collect();
         let later = Self::much_later(store, effect, &waiting).await;
-        let contract = waiting.iter().zip(&later).find_map(|(id, outcome)| match outcome {
-            Outcome::Failed { cause, reason } if cause == CONTRACT => {
-                Some(format!("order {id}, as if it were due: {reason}"))
-            }
-            _ => None,
-        });
+        let text = |(id, reason): (&OrderId, &str)| format!("order {id}: {reason}");
+        let (misfit, bad) = (failed(&ids, &outcomes, true), failed(&ids, &outcomes, false));
+        let misfit_later = failed(&waiting, &later, true)
+            .map(|(id, reason)| format!("order {id}, as if it were due: {reason}"));
+        // One that nobody named, where others are closed, says nothing about the effect.
+        let mut all = outcomes.iter().chain(&later);
+        let is_usable = named.is_empty() && all.any(|outcome| outcome.final_state().is_some());
+        let (failure, bad_order) = if is_usable { (misfit, bad) } else { (misfit.or(bad), None) };
         let has_tried = !waiting.is_empty() || early.is_some();
         let untried = !has_tried && named.is_empty() && !effect.is_built_in();
         Ok(Self {
             orders: ids.len(),
-            failure: failed(&ids, &outcomes).or(early).or(contract),
+            failure: failure.map(text).or(early).or(misfit_later),
+            bad_order: bad_order.map(text),
             outcomes: counts(&outcomes),
             later: counts(&later),
             untried: untried.then(|| untried_text(effect, ids.is_empty())),
@@ -106,10 +111,15 @@ async fn open(store: &Store, effect: &Effect, sql: &str) -> Result<Vec<Candidate
     Ok(orders)
 }
 
-fn failed(ids: &[OrderId], outcomes: &[Outcome]) -> Option<String> {
+/// The first that fails, with the reason: with an answer that is not as agreed, or with an SQLSTATE.
+fn failed<'a>(
+    ids: &'a [OrderId],
+    outcomes: &'a [Outcome],
+    is_misfit: bool,
+) -> Option<(&'a OrderId, &'a str)> {
     ids.iter().zip(outcomes).find_map(|(id, outcome)| match outcome {
-        Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
-            Some(format!("order {id}: {reason}"))
+        Outcome::Failed { cause, reason } if (cause == CONTRACT) == is_misfit => {
+            Some((id, reason.as_str()))
         }
         _ => None,
     })

@@ -1,0 +1,131 @@
+//! Effects are tried in transactions that are rolled back: what one order does says nothing about the others.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use overdue::internals::{obstacle::Obstacle, store::orders::Effect, timing::Timing};
+
+use crate::{bad_rows::refuse, support::World};
+
+/// What keeps orders of a world from being closed.
+async fn obstacle(world: &World) -> Option<Obstacle> {
+    let effects = [("close".to_owned(), Ok(Effect::close()))];
+    let facts = world.store.facts(&effects, || Timestamp::UNIX_EPOCH).await;
+    facts.obstacles.into_iter().next().expect("an effect that fits").1.expect("an answer")
+}
+
+async fn reason(world: &World) -> String {
+    obstacle(world).await.map(|found| found.reason).unwrap_or_default()
+}
+
+/// A trigger of the rows that are closed, with this body.
+async fn trigger(world: &World, each: &str, body: &str) {
+    world
+        .sql(&format!(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body}; RETURN NEW; END $$;
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH {each} EXECUTE FUNCTION refuse()"
+        ))
+        .await;
+}
+
+/// A trigger may raise any SQLSTATE there is, those of missing rights, time-outs and full disks included.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_bad_order_is_named_and_the_effect_is_usable() {
+    let world = World::new().await;
+    world.orders("o", 30, -5_000).await;
+    for code in ["P0001", "23514", "42501", "42P01", "0A000", "57014", "53100", "08006"] {
+        refuse(&world, &[code]).await;
+        let run = world.overdue(&["effect", "check", "close"]);
+        assert_eq!(run.code, Some(0), "{run}");
+        let bad = format!("order o-0: SQLSTATE {code}: ");
+        for text in [
+            "fits the tables\n",
+            "20 orders, rolled back: 19 closed, 1 failed",
+            &format!("warning      others can be closed, and not {bad}"),
+        ] {
+            assert!(run.stdout.contains(text), "{text}\n{run}");
+        }
+        // Somebody wants to know of that one.
+        let run = world.overdue(&["effect", "check", "close", "--order", "o-0", "--order", "o-1"]);
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(run.stderr.contains(&format!("effect `close` fails: {bad}")), "{run}");
+        let reason = reason(&world).await;
+        let cause = format!("order o-0 cannot be closed: SQLSTATE {code}: ");
+        assert!(reason.starts_with(&cause), "{reason}");
+        world.sql("DROP FUNCTION refuse CASCADE").await;
+    }
+    assert_eq!(obstacle(&world).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_without_orders_is_no_fault_of_an_order() {
+    let world = World::new().await;
+    world.orders("o", 30, -5_000).await;
+    trigger(&world, "STATEMENT", "RAISE EXCEPTION 'maintenance'").await;
+    let run = world.overdue(&["effect", "check", "close"]);
+    assert!(run.code != Some(0) && run.stderr.contains("maintenance"), "{run}");
+    assert!(!run.to_string().contains("o-"), "{run}");
+    let reason = reason(&world).await;
+    assert!(reason.starts_with("orders cannot be closed: effect `close` "), "{reason}");
+    assert!(reason.ends_with("maintenance"), "{reason}");
+}
+
+/// Nothing is closed with it at all: then nobody can say that others could be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_fails_for_each_order_fails() {
+    let world = World::new().await;
+    world.orders("o", 30, -5_000).await;
+    world.orders("later", 3, 3_600_000).await;
+    trigger(&world, "ROW", "RAISE EXCEPTION 'no'").await;
+    let run = world.overdue(&["effect", "check", "close"]);
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("effect `close` fails: order o-0: SQLSTATE P0001: "), "{run}");
+}
+
+/// They have lain there for months, each for a reason of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_orders_do_not_hide_why_new_ones_are_not_closed() {
+    let world = World::new().await;
+    world.orders("old", 8, -8_000_000_000).await;
+    trigger(
+        &world,
+        "ROW",
+        "IF NEW.id LIKE 'old-%' THEN RAISE EXCEPTION 'long ago'; ELSIF NEW.id LIKE 'bad-%' THEN RAISE EXCEPTION 'today'; END IF",
+    )
+    .await;
+    let reason = async || reason(&world).await;
+    assert!(reason().await.ends_with("long ago"), "{}", reason().await);
+    for (age, due_in_ms) in [("day", -40_000_000), ("hour", -600_000), ("minute", -20_000)] {
+        // Those that can be closed hide nothing.
+        world.orders(&format!("good-{age}"), 1, due_in_ms).await;
+        assert!(reason().await.ends_with("long ago"), "{}", reason().await);
+        world.orders(&format!("bad-{age}"), 1, due_in_ms - 1_000).await;
+        let found = reason().await;
+        let order = format!("order bad-{age}-0 cannot be closed: ");
+        assert!(found.starts_with(&order) && found.ends_with("today"), "{found}");
+        world.sql("DELETE FROM orders WHERE id LIKE 'bad-%'").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trial_has_a_limit_of_its_own() {
+    let mut world = World::new().await;
+    trigger(&world, "ROW", "RAISE EXCEPTION 'limit %', current_setting('statement_timeout')").await;
+    world.orders("o", 1, -5_000).await;
+    // As a worker, doctor and status have it.
+    let run = world.overdue(&["effect", "check", "close"]);
+    assert!(run.stderr.contains("limit 5s"), "{run}");
+    let trial = Duration::from_millis(300);
+    world.store = world.store.clone().with_timing(Timing { trial, ..Timing::often() }.into());
+    assert!(reason(&world).await.ends_with("limit 300ms"), "{}", reason(&world).await);
+
+    // It is met: the order is named; if all of them meet it, it is the effect.
+    world.sql("DROP FUNCTION refuse CASCADE").await;
+    trigger(&world, "ROW", "PERFORM pg_sleep(600)").await;
+    let found = reason(&world).await;
+    assert!(found.starts_with("order o-0 cannot be closed: SQLSTATE 57014: "), "{found}");
+    world.orders("more", 8, -5_000).await;
+    let found = reason(&world).await;
+    assert!(found.starts_with("orders cannot be closed: effect `close` "), "{found}");
+    assert!(found.contains("statement timeout"), "{found}");
+}
