@@ -48,14 +48,18 @@ up() {
 }
 
 worker() {
+  local administrator=(compose main --profile worker run --rm --no-deps -T topology) grants
   [[ -f $root/topology.toml ]] || die 78 "there is no topology.toml to mount into the worker"
   up main
   build_worker
   # Closing orders needs the tables; creating them a second time changes nothing.
   logged "the worker could not prepare the database" \
-    compose main --profile worker run --rm --no-deps -T worker database init --reference-tables --yes
-  logged "the topology could not be applied" \
-    compose main --profile worker run --rm --no-deps -T topology
+    "${administrator[@]}" database init --reference-tables --yes
+  grants=$("${administrator[@]}" permissions --database --create-users </dev/null) || die 69 "the grants could not be printed"
+  # psql goes on after what is there already: the schema, and from the second time on the roles.
+  docker exec --interactive "$(containers main postgres)" psql --quiet --username overdue overdue >/dev/null 2>&1 \
+    <<<"$grants"$'\n'"ALTER ROLE overdue_worker PASSWORD 'overdue_worker';" || die 69 "the grants could not be made"
+  logged "the topology could not be applied" "${administrator[@]}"
   logged "compose could not start the worker" \
     compose main --profile worker up --detach --no-build --no-deps worker
   wait_healthy main worker

@@ -139,6 +139,9 @@ fn the_compose_file_mounts_settings_and_sql() {
     let topology = &compose["services"]["topology"]["environment"];
     // Another user declares what the worker uses.
     assert_ne!(topology["OVERDUE_BROKER__URL"], worker["environment"]["OVERDUE_BROKER__URL"]);
+    let database = worker["environment"]["OVERDUE_DATABASE__URL"].as_str().unwrap();
+    assert!(database.starts_with("postgres://overdue_worker:"), "{database}");
+    assert_ne!(topology["OVERDUE_DATABASE__URL"], database);
     let settings = worker["environment"]["OVERDUE_CONFIG"].as_str().unwrap();
     let (folder, file) = settings.rsplit_once('/').unwrap();
     let mounts = list("volumes");
