@@ -281,7 +281,9 @@ impl StoreError {
         let code = self.code()?;
         match self {
             Self::ClosedSchema { .. } => return None,
-            Self::Statement { statement: "database_init", .. } if code.code() == "42501" => {
+            Self::Statement { statement: "database_init" | "schedule_known", .. }
+                if code.code() == "42501" =>
+            {
                 return Some(
                     "run it as the owner of the tables; at first a superuser makes the schema for it, CREATE SCHEMA ... \
                      AUTHORIZATION ...: `overdue permissions --database` prints the statement",

@@ -283,4 +283,6 @@ async fn what_is_refused_names_the_grant() {
         &run,
         &["permission denied for table", "`overdue permissions --database` prints the grants"],
     );
+    let init = roles.run_as(WORKER, &["database", "init", "--yes"]);
+    refused(&init, &["permission denied for table", "run it as the owner of the tables"]);
 }
