@@ -2,7 +2,7 @@
 -- $1 boolean whether to publish -> lacks text (of the first table), no row where nothing
 SELECT CASE WHEN found IS NULL THEN 'there is no table ' || name || ' along database.search_path'
             ELSE 'the user lacks ' || string_agg(privilege, ', ' ORDER BY privilege) || ' on ' || name END AS lacks
-FROM (VALUES ('schedule_timeouts', 'INSERT', true),
+FROM (VALUES ('schedule_timeouts', 'SELECT', true), ('schedule_timeouts', 'INSERT', true),
              ('scheduled_notices', 'SELECT', false), ('scheduled_notices', 'INSERT', true), ('scheduled_notices', 'DELETE', true),
              ('scheduled_notices_refused', 'SELECT', false), ('scheduled_notices_refused', 'INSERT', true),
              ('scheduled_notices_refused', 'DELETE', true))

@@ -67,7 +67,7 @@ const WORKER: &Tables = &[
         &["SELECT", "INSERT", "DELETE"],
         "set aside what cannot be published",
     ),
-    ("schedule_timeouts", &["INSERT"], "register the timeouts"),
+    ("schedule_timeouts", &["SELECT", "INSERT"], "register the timeouts"),
 ];
 
 const ON_CALL: &Tables = &[

@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// `schedule()` takes these timeouts of a topology from now on, but those that were [removed](Self::set_timeouts): a worker
-    /// may have an older file.
+    /// may have an older file. Those that it refuses for that reason.
     ///
     /// # Errors
     /// The tables are missing, or a right on them is.
@@ -94,8 +94,9 @@ impl Store {
         &self,
         topology: &str,
         timeouts: &[&str],
-    ) -> Result<(), StoreError> {
-        self.rows("schedule_register", REGISTER, &[&timeouts, &topology]).await.map(drop)
+    ) -> Result<Vec<String>, StoreError> {
+        let rows = self.rows("schedule_register", REGISTER, &[&timeouts, &topology]).await?;
+        Ok(rows.iter().map(|row| row.get("name")).collect())
     }
 
     /// Timeouts of a topology that `schedule()` takes and that are none of these. None where the tables are missing.

@@ -402,6 +402,15 @@ pub(crate) fn uncovered_failed(effect: &str, reason: &str) {
     );
 }
 
+/// `schedule()` refuses these timeouts although the topology file has them.
+pub(crate) fn timeouts_removed(timeouts: &[String]) {
+    warn!(
+        timeouts = timeouts.join(","),
+        "these timeouts are recorded as removed by `overdue database init`, so schedule() refuses them: run it with this \
+         topology file if they are in use again; otherwise start the worker with the file in use"
+    );
+}
+
 pub(crate) fn notices_left_to_another() {
     info!(
         "another worker knows a timeout of notices that were set aside: it publishes from now on"

@@ -45,8 +45,9 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     if worker.schedule.publish == PublishScheduled::Off {
         return Ok(());
     }
+    let mut removed = Vec::new();
     while !stop.is_requested() {
-        if let Err(error) = in_one_session(&worker, &stop).await {
+        if let Err(error) = in_one_session(&worker, &mut removed, &stop).await {
             failed(&worker, &error);
         }
         pause(&stop, jitter(worker.timing.backoff_longest)).await;
@@ -54,8 +55,12 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     Ok(())
 }
 
-/// Ends where the tables are missing, or a stop was asked for.
-async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished> {
+/// Ends where the tables are missing, or a stop was asked for. `removed`: the timeouts of which it was said that they are.
+async fn in_one_session(
+    worker: &Worker,
+    removed: &mut Vec<String>,
+    stop: &Stop,
+) -> Result<(), Unpublished> {
     if let Some(lacks) = worker.store.schedule_lacks(Notices::Published).await? {
         if worker.health.works(Work::Schedule, "") {
             // It has failed for that reason, and does so as long as it is there.
@@ -66,7 +71,11 @@ async fn in_one_session(worker: &Worker, stop: &Stop) -> Result<(), Unpublished>
     let session = worker.store.schedule_session().await?;
     let timeouts: Vec<&str> =
         worker.topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
-    worker.store.register_timeouts(&worker.topology.name, &timeouts).await?;
+    let refused = worker.store.register_timeouts(&worker.topology.name, &timeouts).await?;
+    if !refused.is_empty() && refused != *removed {
+        telemetry::timeouts_removed(&refused);
+    }
+    *removed = refused;
     let poll = worker.timing.backoff_longest;
     if !leads(&session, &timeouts, poll, stop).await? {
         return Ok(());

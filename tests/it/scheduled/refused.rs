@@ -185,6 +185,9 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     let wire = world.wire().await;
     let level = async || wire.ready("orders.delay.30m").await;
     until("the old one publishes", level, |ready| *ready == 2).await;
+    let warning = "these timeouts are recorded as removed by `overdue database init`";
+    assert_eq!(old.logged(warning), 1, "{}", old.log());
+    assert!(old.log().contains("timeouts=\"unclaimed\""), "{}", old.log());
     refused().await;
     drop(old);
 
