@@ -30,7 +30,7 @@ impl LevelRoutes {
     /// Without the entry exchange every route is taken to be there: publishing says best what is wrong then.
     #[must_use]
     pub fn of_objects(topology: &Topology, objects: &Objects) -> Self {
-        let sent = topology.publications();
+        let sent = topology.publications().chain(sent_by_compat(topology));
         let missing = sent.filter(|(exchange, key)| is_missing(objects, topology, exchange, key));
         let queues = topology.ladder_queues().into_iter();
         let unbound = queues.filter(|base| !is_bound(objects, base)).collect();
@@ -44,7 +44,8 @@ impl LevelRoutes {
     pub(crate) fn without(topology: &Topology, levels: &[&Level]) -> Self {
         let keys = |level: &&Level| {
             let level = (*level).clone();
-            topology.timeouts.iter().map(move |timeout| Topology::routing_key(&level, timeout))
+            let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout());
+            rules.map(move |timeout| Topology::routing_key(&level, &timeout))
         };
         Self { missing: levels.iter().flat_map(keys).collect(), ..Self::default() }
     }
@@ -133,6 +134,15 @@ fn is_missing(objects: &Objects, topology: &Topology, exchange: &str, key: &str)
         _ => topology.is_delay_queue(queue),
     };
     routed.missing.is_empty() && !routed.queues.iter().any(takes)
+}
+
+/// What a worker publishes of an exchange that was taken over.
+fn sent_by_compat(topology: &Topology) -> impl Iterator<Item = (String, String)> {
+    let rule = topology.compat_timeout().filter(|_| topology.strategy == Strategy::Levels);
+    let keys = rule.into_iter().flat_map(|rule| {
+        topology.levels.iter().map(move |level| Topology::routing_key(level, &rule))
+    });
+    keys.map(|key| (topology.entry_exchange(), key))
 }
 
 /// Whether an exchange leads to a queue, in any generation: a mark does not.

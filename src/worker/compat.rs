@@ -35,6 +35,7 @@ use crate::{
     shutdown::Stop,
     telemetry::{self, labels::ParkReason},
     text::error_chain,
+    topology::route::{LONGEST_IN_HAND, Route},
     wire::{Message, Received, x_delay::Delayed},
 };
 use clock::Clock;
@@ -53,6 +54,8 @@ const MAX_COPIES: usize = 1_000;
 struct Copy {
     source: Source,
     message: Message,
+    /// Where it is to wait; none for what is due.
+    route: Option<Route>,
     failures: u32,
     _part: Part,
 }
@@ -178,31 +181,31 @@ impl Delaying {
         }
         let part = self.kept.keep(2 * received.bytes());
         let old = self.context.worker.topology.compat.as_ref().map(|it| it.exchange.as_str());
-        let (message, rest) = self.next_step(&Delayed::read(received, old.unwrap_or_default()));
+        let (message, route, rest) =
+            self.next_step(&Delayed::read(received, old.unwrap_or_default()));
         self.channels.waits(source, true);
-        let copy = Copy { source, message, failures: 0, _part: part };
+        let copy = Copy { source, message, route, failures: 0, _part: part };
         self.later.add(Instant::now() + rest, copy);
         Ok(())
     }
 
-    /// What to publish, and in how long: nowhere does a message wait longer than it should.
-    fn next_step(&self, delayed: &Delayed) -> (Message, Duration) {
+    /// What to publish, to where it waits if it is not due then, and in how long: nowhere does a message wait longer than it
+    /// should.
+    fn next_step(&self, delayed: &Delayed) -> (Message, Option<Route>, Duration) {
         let topology = &self.context.worker.topology;
         let due_ms = match (delayed.due_ms, delayed.wanted) {
             (Some(due_ms), _) => due_ms,
             (None, Some(wanted)) => self.clock.after(wanted),
             (None, None) => {
-                return (delayed.restored(topology.compat_due_exchange()), Duration::ZERO);
+                return (delayed.restored(topology.compat_due_exchange()), None, Duration::ZERO);
             }
         };
         let rest = self.clock.until(due_ms);
-        let route = topology.wait(&self.context.timeout, rest).ok();
-        match route.filter(|route| route.holds <= rest) {
-            Some(route) => (delayed.on_its_way(route, due_ms), Duration::ZERO),
-            None if delayed.due_ms.is_none() && rest > UNMARKED => {
-                (delayed.on_its_way(topology.compat_again(), due_ms), Duration::ZERO)
-            }
-            None => (delayed.restored(topology.compat_due_exchange()), rest),
+        let route = self.context.levels.routes().wait(topology, &self.context.timeout, rest).ok();
+        let again = topology.compat_again();
+        match way(route, again, delayed.due_ms.is_some(), rest) {
+            Some((route, stays)) => (delayed.on_its_way(route.clone(), due_ms), Some(route), stays),
+            None => (delayed.restored(topology.compat_due_exchange()), None, rest),
         }
     }
 
@@ -224,8 +227,16 @@ impl Delaying {
             Ok(()) => {
                 self.channels.waits(copy.source, false);
                 self.channels.finish(copy.source);
-                count(&self.context.worker.counters.put_back, 1);
-                telemetry::put_back(&self.context.timeout.name);
+                let (levels, counters) = (&self.context.levels, &self.context.worker.counters);
+                let timeout = &self.context.timeout.name;
+                // The level may have gone since it was decided.
+                if copy.route.is_none_or(|route| levels.confirmed(&route)) {
+                    count(&counters.put_back, 1);
+                    telemetry::put_back(timeout);
+                } else {
+                    count(&counters.parked, 1);
+                    telemetry::parked_by_broker(timeout, ParkReason::LevelGone, 1);
+                }
                 return Ok(());
             }
             Err(error) => error,
@@ -266,9 +277,57 @@ impl Delaying {
     }
 }
 
+/// Where a message waits that is due in `rest`, and how long it stays here before; none if it stays here until it is due.
+fn way(
+    route: Option<Route>,
+    again: Route,
+    is_marked: bool,
+    rest: Duration,
+) -> Option<(Route, Duration)> {
+    match route.filter(|route| route.holds <= rest) {
+        Some(route) => Some((route, Duration::ZERO)),
+        None if !is_marked && rest > UNMARKED => Some((again, Duration::ZERO)),
+        // Longer, the broker would end the channel.
+        None if rest > LONGEST_IN_HAND => Some((again, LONGEST_IN_HAND)),
+        None => None,
+    }
+}
+
 async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, LONGEST_IN_HAND, way};
+    use crate::topology::Topology;
+
+    const FILE: &str = r#"name = "orders"
+delay.levels = ["1h"]
+timeout = [{ name = "unpaid", after = "1h" }]
+[compat.x-delay]
+exchange = "reminders"
+"#;
+
+    /// 50 minutes, where the only level holds messages for an hour, or is not there.
+    #[test]
+    fn what_waits_here_for_long_goes_back_before_the_broker_ends_the_channel() {
+        let topology = Topology::parse(FILE).unwrap();
+        let timeout = topology.compat_timeout().unwrap();
+        let rest = LONGEST_IN_HAND * 5;
+        let hour = topology.wait(&timeout, rest).ok();
+        assert!(hour.as_ref().is_some_and(|route| route.holds > rest));
+        let again = || topology.compat_again();
+        for route in [hour.clone(), None] {
+            let way = |is_marked, rest| way(route.clone(), again(), is_marked, rest);
+            assert_eq!(way(false, rest), Some((again(), Duration::ZERO)));
+            assert_eq!(way(true, rest), Some((again(), LONGEST_IN_HAND)));
+            assert_eq!(way(true, LONGEST_IN_HAND), None);
+        }
+        let later = hour.as_ref().map(|route| (route.clone(), Duration::ZERO));
+        assert_eq!(way(hour, again(), true, rest * 2), later);
     }
 }

@@ -312,6 +312,22 @@ async fn killed_in_the_middle_nothing_is_lost_and_nothing_is_early() {
     world.parked(0).await;
 }
 
+/// The broker would confirm it, and park it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_worker_delays_waits_in_levels_that_are_there() {
+    let world = World::of(&with_levels()).await;
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    world.unbind("orders.in", "orders.delay.2s", "2s.*").await;
+    let worker = world.worker();
+    wire.publish("reminders", "welcome", delay_of(2_900), b"kept").await;
+    assert_eq!(wire.take_many("mails", 1).await[0].text(), "kept");
+    world.parked(0).await;
+    let counts = worker.stop().await;
+    assert!(counts.put_back >= 2, "{counts:?}");
+}
+
 /// Both come without their being asked for: the section is taken out, nothing that waits is lost, everything goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_section_comes_and_goes() {

@@ -92,3 +92,12 @@ fn a_level_that_is_missing_gives_way_to_the_longest_shorter_one_or_the_shortest(
     assert_eq!(waits(&["5s"]), ["30s.unpaid", "30s.unpaid"]);
     assert_eq!(waits(&["5s", "30s"]), ["5m.unpaid", "5m.unpaid"]);
 }
+
+/// A worker publishes there with a word of its own.
+#[test]
+fn messages_of_an_exchange_that_was_taken_over_take_levels_that_are_there_too() {
+    let file = format!("{WITHOUT_FINDINGS}\n[compat.x-delay]\nexchange = \"reminders\"\n");
+    let topology = Topology::parse(&file).unwrap();
+    let routes = LevelRoutes::of_objects(&topology, &broker(&topology, &["30s"]));
+    assert_eq!(routes.missing().collect::<Vec<_>>(), ["30s.compat", "30s.unpaid"]);
+}
