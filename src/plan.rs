@@ -187,32 +187,43 @@ impl Plan {
 
     /// Takes out of it levels that are to be added, if the broker has others in use that the topology does not know: its file
     /// is an older one, or nobody has applied it yet. The queues that are not added, and those in use.
+    ///
+    /// Levels of `[compat.x-delay]` are judged apart: a section that is new or gone says nothing about the levels.
     pub(crate) fn leave_other_levels(&mut self, topology: &Topology) -> Option<[Vec<String>; 2]> {
-        let unknown = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
-            (Change::Unbind(binding), Reason::LevelRemoved { .. }) => Some(&binding.destination),
-            _ => None,
-        });
-        let unknown: BTreeSet<String> = unknown.cloned().collect();
-        let levels: BTreeSet<String> = topology.delay_queues().map(|(_, base)| base).collect();
-        let added = |step: &Step| match &step.change {
-            Change::CreateQueue(queue) if levels.contains(&queue.name) => Some(queue.name.clone()),
-            Change::Bind(binding)
-                if binding.mark_of().is_none() && levels.contains(&binding.destination) =>
-            {
-                Some(binding.destination.clone())
+        let levels = topology.delay_queues().map(|(_, base)| base);
+        let of_compat = topology.compat_levels().map(|level| topology.compat_delay_queue(level));
+        let kinds = [(levels.collect(), false), (of_compat.collect::<BTreeSet<_>>(), true)];
+        let prefix = format!("{}.", topology.compat_queue());
+        let [mut left, mut others] = [BTreeSet::new(), BTreeSet::new()];
+        for (wanted, is_compat) in kinds {
+            let unknown = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
+                (Change::Unbind(binding), Reason::LevelRemoved { .. }) => {
+                    Some(&binding.destination)
+                }
+                _ => None,
+            });
+            let unknown = unknown.filter(|queue| queue.starts_with(&prefix) == is_compat);
+            let unknown: Vec<String> = unknown.cloned().collect();
+            let missing = self.steps.iter().filter_map(|step| match &step.change {
+                Change::CreateQueue(queue) => Some(&queue.name),
+                Change::Bind(binding) if binding.mark_of().is_none() => Some(&binding.destination),
+                _ => None,
+            });
+            let missing: Vec<String> = missing.filter(|it| wanted.contains(*it)).cloned().collect();
+            if !unknown.is_empty() && !missing.is_empty() {
+                left.extend(missing);
+                others.extend(unknown);
             }
-            _ => None,
-        };
-        let missing: BTreeSet<String> = self.steps.iter().filter_map(added).collect();
-        if unknown.is_empty() || missing.is_empty() {
+        }
+        if left.is_empty() {
             return None;
         }
         self.steps.retain(|step| match &step.change {
-            Change::CreateQueue(queue) => !missing.contains(&queue.name),
-            Change::Bind(binding) => !missing.contains(&binding.destination),
+            Change::CreateQueue(queue) => !left.contains(&queue.name),
+            Change::Bind(binding) => !left.contains(&binding.destination),
             _ => true,
         });
-        Some([missing, unknown].map(|queues| queues.into_iter().collect()))
+        Some([left, others].map(|queues| queues.into_iter().collect()))
     }
 
     /// Takes out of it what gives levels another lead; the queues that stay as they are.

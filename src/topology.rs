@@ -63,6 +63,13 @@ pub struct Timeout {
     pub effect: String,
 }
 
+impl Timeout {
+    /// The delays that it names: of each category, and its own.
+    pub(crate) fn delays(&self) -> impl Iterator<Item = &Level> {
+        self.after_by_category.values().chain(std::iter::once(&self.after))
+    }
+}
+
 impl Topology {
     /// Reads and checks the text of a `topology.toml`.
     ///

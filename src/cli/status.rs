@@ -30,7 +30,7 @@ use crate::{
     shutdown::Stop,
     status::{BrokerReading, BusinessQueue, Failing, Known, Level, Reading, State, Word, Wrong},
     text::{error_chain, one_line, printable},
-    topology::{Topology, level::Ttl},
+    topology::{Timeout, Topology, level::Ttl},
     verify,
 };
 
@@ -254,11 +254,8 @@ fn level(topology: &Topology, queue: &str, hold: Hold<'_>, counts: Option<&Queue
     match hold {
         Hold::Level(name) => {
             let is_retry = topology.retry.iter().any(|level| level.name() == name);
-            let is_first = topology.timeouts.iter().any(|timeout| {
-                let mut levels =
-                    timeout.after_by_category.values().chain(std::iter::once(&timeout.after));
-                levels.any(|level| level.name() == name)
-            });
+            let mut first = topology.timeouts.iter().flat_map(Timeout::delays);
+            let is_first = first.any(|level| level.name() == name);
             let generation = queue.rsplit('.').next().filter(|last| *last != name);
             let generation = generation.map_or_else(String::new, |last| format!(" ({last})"));
             Level { name: format!("{name}{generation}"), retry: is_retry && !is_first, waiting }

@@ -46,6 +46,10 @@ pub struct WorkerState {
     pub session: Session,
     /// Timeouts that have no consumer.
     pub unconsumed: Vec<String>,
+    /// Of delays that timeouts name: routing keys that lead to no level.
+    pub unrouted: Vec<String>,
+    /// Levels that the broker has and the topology lacks.
+    pub other_levels: Vec<String>,
     /// For each effect that is stuck, how long an order has been overdue.
     pub stuck: BTreeMap<String, Duration>,
     /// A stop was asked for.
@@ -55,7 +59,7 @@ pub struct WorkerState {
 /// A condition of `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyCondition {
-    /// `database`, `broker`, `consuming`, `closing`.
+    /// `database`, `broker`, `consuming`, `closing`, `levels`.
     pub name: &'static str,
     /// Why it does not hold.
     pub failure: Option<String>,
@@ -72,6 +76,7 @@ impl WorkerState {
             ReadyCondition { name: "broker", failure: broker },
             ReadyCondition { name: "consuming", failure: self.consuming() },
             ReadyCondition { name: "closing", failure: self.closing() },
+            ReadyCondition { name: "levels", failure: self.levels() },
         ]
     }
 
@@ -112,6 +117,26 @@ impl WorkerState {
             "effect {effect}: an order has been overdue for {} s, and since its deadline this worker has closed none",
             overdue.as_secs()
         ))
+    }
+
+    fn levels(&self) -> Option<String> {
+        let Self { unrouted, other_levels, .. } = self;
+        if unrouted.is_empty() {
+            return None;
+        }
+        let unrouted = format!(
+            "the broker has no level for {}: what is published there is parked",
+            unrouted.join(", ")
+        );
+        Some(if other_levels.is_empty() {
+            format!("{unrouted}; run `overdue apply`")
+        } else {
+            format!(
+                "{unrouted}. It has {}, which the topology file of this worker lacks: run `overdue apply` if that file is the \
+                 newer one, otherwise start the worker with the one that was applied",
+                other_levels.join(", ")
+            )
+        })
     }
 }
 

@@ -71,8 +71,9 @@ pub(crate) fn other_levels(missing: &[String], others: &[String]) {
     warn!(
         missing = missing.join(","),
         others = others.join(","),
-        "the broker has other levels in use than the topology file, which may be the older one: none is added; look at `overdue \
-         plan`, and run `overdue apply` where the file is the newer one"
+        "the broker has other levels in use than the topology file, which may be the older one: none is added, and this worker \
+         is not ready while a timeout uses one that is missing. Look at `overdue plan`, and run `overdue apply` if the file is \
+         the newer one; otherwise start the worker with the one that was applied"
     );
 }
 

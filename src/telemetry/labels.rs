@@ -43,7 +43,7 @@ pub fn described() -> Vec<(&'static str, String)> {
         ("holds", listed(&["level", "due", "parked"])),
         ("severity", listed(&["error", "warning", "note"])),
         ("at", listed(LOOKED_AT)),
-        ("condition", listed(&["database", "broker", "consuming", "closing"])),
+        ("condition", listed(&["database", "broker", "consuming", "closing", "levels"])),
         ("alert", "the name of an alert in the settings".to_owned()),
         ("result", listed(RESULTS)),
     ]

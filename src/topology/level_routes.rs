@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{
     Timeout, Topology,
     level::{Level, best_level},
-    route::{Route, RouteError},
+    route::{Delay, Route, RouteError},
     strategy::{DELAYED_EXCHANGE_TYPE, Strategy},
 };
 use crate::objects::{Objects, routing};
@@ -22,6 +22,8 @@ pub struct LevelRoutes {
     unbound: BTreeSet<String>,
     /// Exchanges of the strategy that are not there: to publish to one ends the channel.
     absent: BTreeSet<String>,
+    /// Levels that the topology lacks.
+    others: BTreeSet<String>,
 }
 
 impl LevelRoutes {
@@ -37,7 +39,12 @@ impl LevelRoutes {
         let entries = topology.entries().into_iter().map(|entry| entry.exchange);
         let comes_and_goes = entries.filter(|exchange| *exchange != topology.entry_exchange());
         let absent = comes_and_goes.filter(|exchange| !objects.exchanges.contains_key(exchange));
-        Self { missing: missing.map(|(_, key)| key).collect(), unbound, absent: absent.collect() }
+        Self {
+            missing: missing.map(|(_, key)| key).collect(),
+            unbound,
+            absent: absent.collect(),
+            others: other_levels(topology, objects),
+        }
     }
 
     /// Without the routes through `levels`.
@@ -71,6 +78,21 @@ impl LevelRoutes {
     /// The routing keys, `<level>.<timeout>`, that lead to no level.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.missing.iter().map(String::as_str)
+    }
+
+    /// The same of the delays that timeouts name: what is published with these is parked.
+    #[must_use]
+    pub fn missing_to_timeouts(&self, topology: &Topology) -> BTreeSet<String> {
+        let named = topology.timeouts.iter().flat_map(|timeout| {
+            timeout.delays().map(move |level| (timeout, Delay::Level(level.name().to_owned())))
+        });
+        let routes = named.filter_map(|(timeout, it)| topology.route(&timeout.name, &it).ok());
+        routes.filter(|route| !self.leads(route)).map(|route| route.routing_key).collect()
+    }
+
+    /// The levels that the entry exchange leads to and the topology lacks.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        self.others.iter().map(String::as_str)
     }
 
     /// Queues of a ladder that no exchange leads to.
@@ -143,6 +165,16 @@ fn sent_by_compat(topology: &Topology) -> impl Iterator<Item = (String, String)>
         topology.levels.iter().map(move |level| Topology::routing_key(level, &rule))
     });
     keys.map(|key| (topology.entry_exchange(), key))
+}
+
+fn other_levels(topology: &Topology, objects: &Objects) -> BTreeSet<String> {
+    let entry = topology.entry_exchange();
+    let bound = objects.bindings.iter().filter(|binding| {
+        binding.source == entry && binding.to_queue && topology.is_delay_queue(&binding.destination)
+    });
+    let levels = bound.filter_map(|it| it.routing_key.split('.').next()?.parse::<Level>().ok());
+    let others = levels.filter(|level| topology.level(level.name()).is_none());
+    others.map(|level| level.to_string()).collect()
 }
 
 /// Whether an exchange leads to a queue, in any generation: a mark does not.

@@ -106,6 +106,7 @@ impl Consumers {
         let (topology, management) = (&worker.topology, worker.management.as_ref());
         let question = Question { topology, management, link: &self.link };
         self.levels.look(&question, &worker.counters).await;
+        worker.health.levels(&self.levels.routes(), topology);
     }
 
     /// Starts consumers for queues that have none; their names.

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::decisions::readiness::{Answer, Progress, ReadyCondition, Session, WorkerState};
+use crate::{
+    decisions::readiness::{Answer, Progress, ReadyCondition, Session, WorkerState},
+    topology::{Topology, level_routes::LevelRoutes},
+};
 
 /// Written by the tasks of a worker, read by `/readyz` and `/livez`.
 #[derive(Debug, Default)]
@@ -111,6 +114,13 @@ impl Health {
     /// Timeouts that nothing is consumed for.
     pub(super) fn unconsumed(&self, timeouts: Vec<String>) {
         lock(&self.state).unconsumed = timeouts;
+    }
+
+    /// What the broker routes to, and what not.
+    pub(super) fn levels(&self, routes: &LevelRoutes, topology: &Topology) {
+        let mut state = lock(&self.state);
+        state.unrouted = routes.missing_to_timeouts(topology).into_iter().collect();
+        state.other_levels = routes.others().map(str::to_owned).collect();
     }
 
     /// An order was closed with this effect.

@@ -8,11 +8,11 @@ use crate::support::{
     until,
 };
 
-async fn until_ready(address: SocketAddr) -> Page {
+pub(super) async fn until_ready(address: SocketAddr) -> Page {
     until("ready", async || get(address, "/readyz").await, |page| page.status == 200).await
 }
 
-async fn until_not_ready(address: SocketAddr, because: &str) -> Page {
+pub(super) async fn until_not_ready(address: SocketAddr, because: &str) -> Page {
     let what = format!("not ready: {because}");
     let page = until(
         &what,
@@ -27,7 +27,10 @@ async fn a_worker_that_works_is_ready_and_live() {
     let world = World::new().await;
     let (mut process, address) = world.listening(|_| {}).await;
     let page = until_ready(address).await;
-    assert_eq!(page.body, "ready\ndatabase   ok\nbroker     ok\nconsuming  ok\nclosing    ok\n");
+    assert_eq!(
+        page.body,
+        "ready\ndatabase   ok\nbroker     ok\nconsuming  ok\nclosing    ok\nlevels     ok\n"
+    );
     assert_eq!(get(address, "/livez").await.body, "live\n");
     let listen = address.to_string();
     let asked = world.overdue_with(&["health"], &[("OVERDUE_WORKER__LISTEN", &listen)]);

@@ -16,6 +16,7 @@ use overdue::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::health::{until_not_ready, until_ready};
 use crate::support::{
     Proxy, World, samples::LADDER, text, until, worker::settings, world::TOPOLOGY,
 };
@@ -26,6 +27,11 @@ fn without(levels: &[&str]) -> Topology {
         .iter()
         .fold(TOPOLOGY.to_owned(), |text, level| text.replace(&format!("\"{level}\", "), ""));
     Topology::parse(&text).unwrap()
+}
+
+/// The topology of the tests with a timeout that uses this level.
+fn using(level: &str) -> String {
+    TOPOLOGY.replace("after = \"1s\"", &format!("after = \"{level}\""))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -231,19 +237,85 @@ async fn an_exchange_of_a_ladder_that_is_gone_leads_nowhere() {
     assert!(!leads("30m").await && leads("5s").await);
 }
 
-/// As on a machine that was away during the roll-out.
+/// As on a machine that was away during the roll-out. It works with what is there, and is not ready.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_with_the_older_file_does_not_make_a_removed_level_again() {
-    let world = World::new().await;
-    world.apply(&Topology::parse(&TOPOLOGY.replace("\"2s\"", "\"3s\"")).unwrap()).await;
+    let world = World::of(&using("2s")).await;
+    let newer = Topology::parse(&using("2s").replace("2s", "3s")).unwrap();
+    world.apply(&newer).await;
     let before = world.own_objects().await;
-    let process = world.started(|_| {}).await;
+    let (process, address) = world.listening(|_| {}).await;
     let log = process.log();
     assert!(log.contains("the broker has other levels in use than the topology file"), "{log}");
     assert!(log.contains("orders.delay.2s") && log.contains("orders.delay.3s"), "{log}");
+    until_not_ready(address, "levels: the broker has no level for 2s.unpaid: ").await;
     assert_eq!(world.own_objects().await, before);
-    // It works with what is there.
     let orders = world.orders("o", 5, 0).await;
     world.publish("100ms", &orders).await;
     world.until_closed(5).await;
+    // Its own file again, and it is ready without a restart.
+    world.apply(&world.topology).await;
+    until_ready(address).await;
+}
+
+/// A new file that nobody has applied. Who looks at it sees the same: `apply` is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
+    let world = World::of(&using("2s")).await;
+    let newer = using("2s").replace("2s", "3s");
+    std::fs::write(world.topology_file(), &newer).unwrap();
+    let (process, address) = world.listening(|_| {}).await;
+    let page = until_not_ready(address, "levels: the broker has no level for 3s.unpaid: ").await;
+    let reason = "levels     the broker has no level for 3s.unpaid: what is published there is parked. It has 2s, which the topology \
+                  file of this worker lacks: run `overdue apply` if that file is the newer one, otherwise start the worker with \
+                  the one that was applied\n";
+    assert!(page.body.ends_with(reason), "{}", page.body);
+    assert!(page.body.contains("\nconsuming  ok\n"), "{}", page.body);
+    let status = world.overdue(&["status"]);
+    assert!(status.stdout.contains("orders.delay.3s"), "{status}");
+    assert!(status.stdout.contains("do: overdue apply"), "{status}");
+    let orders = world.orders("o", 5, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(5).await;
+    let applied = world.overdue(&["apply", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    until_ready(address).await;
+    assert!(process.log().contains("the broker routes to these levels again"), "{}", process.log());
+}
+
+/// What declares nothing may find as little.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_declares_nothing_is_ready_when_the_levels_of_its_timeouts_are_there() {
+    let world = World::of(&using("2s")).await;
+    let added = using("3s").replace("\"2s\"", "\"2s\", \"3s\"");
+    std::fs::write(world.topology_file(), &added).unwrap();
+    let (_process, address) = world.listening(|it| _ = it.arg("--no-declare")).await;
+    let page = until_not_ready(address, "levels: the broker has no level for 3s.unpaid: ").await;
+    assert!(page.first().ends_with("is parked; run `overdue apply`"), "{}", page.body);
+    world.apply(&Topology::parse(&added).unwrap()).await;
+    until_ready(address).await;
+}
+
+/// Levels of an exchange that was taken over and levels of the topology are judged apart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_compat_level_is_not_made_again_and_withholds_no_other() {
+    const COMPAT: &str = "[compat.x-delay]\nexchange = \"reminders\"\n";
+    let world = World::of(&format!("{TOPOLOGY}{COMPAT}")).await;
+    // Without the section, and with one more level.
+    let more = using("3s").replace("\"2s\"", "\"2s\", \"3s\"");
+    std::fs::write(world.topology_file(), &more).unwrap();
+    let (process, address) = world.listening(|_| {}).await;
+    until_ready(address).await;
+    let made = world.own_objects().await.queues;
+    assert!(made.contains_key("orders.delay.3s"), "{}", process.log());
+    drop(process);
+
+    let newer = format!("{}{COMPAT}", TOPOLOGY.replace("\"2s\"", "\"3s\""));
+    world.apply(&Topology::parse(&newer).unwrap()).await;
+    let before = world.own_objects().await;
+    std::fs::write(world.topology_file(), format!("{TOPOLOGY}{COMPAT}")).unwrap();
+    let process = world.started(|_| {}).await;
+    let log = process.log();
+    assert!(log.contains("orders.compat.delay.2s") && log.contains("orders.delay.2s"), "{log}");
+    assert_eq!(world.own_objects().await, before);
 }

@@ -93,6 +93,20 @@ fn a_level_that_is_missing_gives_way_to_the_longest_shorter_one_or_the_shortest(
     assert_eq!(waits(&["5s", "30s"]), ["5m.unpaid", "5m.unpaid"]);
 }
 
+/// What the topology names and what it lacks, as a worker tells it.
+#[test]
+fn a_broker_with_another_file_has_other_levels() {
+    let topology = topology();
+    let newer = WITHOUT_FINDINGS.replace("\"5m\"", "\"6m\"");
+    let routes = LevelRoutes::of_objects(&topology, &Topology::parse(&newer).unwrap().objects());
+    assert_eq!(routes.others().collect::<Vec<_>>(), ["6m"]);
+    assert_eq!(routes.missing().collect::<Vec<_>>(), ["5m.unpaid"]);
+    assert_eq!(routes.missing_to_timeouts(&topology), ["5m.unpaid".to_owned()].into());
+    // Without those of retries a worker takes others.
+    let routes = LevelRoutes::of_objects(&topology, &broker(&topology, &["5s", "30s"]));
+    assert_eq!(routes.missing_to_timeouts(&topology), [].into());
+}
+
 /// A worker publishes there with a word of its own.
 #[test]
 fn messages_of_an_exchange_that_was_taken_over_take_levels_that_are_there_too() {

@@ -19,7 +19,7 @@ fn well(now: Instant) -> WorkerState {
 fn failed(state: &WorkerState, now: Instant) -> Vec<(&'static str, String)> {
     let conditions = state.conditions(now, SILENT);
     let names: Vec<_> = conditions.iter().map(|condition| condition.name).collect();
-    assert_eq!(names, ["database", "broker", "consuming", "closing"]);
+    assert_eq!(names, ["database", "broker", "consuming", "closing", "levels"]);
     conditions.into_iter().filter_map(|it| Some((it.name, it.failure?))).collect()
 }
 
@@ -56,7 +56,17 @@ fn each_condition_fails_for_its_own_reason_and_alone() {
                 "effect close: an order has been overdue for 420 s, and since its deadline this worker has closed none",
             ),
         ),
-        (WorkerState { stopping: true, ..well(now) }, ("broker", "the worker is stopping")),
+        (
+            WorkerState { unrouted: vec!["2s.unpaid".into(), "2s.paid".into()], ..well(now) },
+            (
+                "levels",
+                "the broker has no level for 2s.unpaid, 2s.paid: what is published there is parked; run `overdue apply`",
+            ),
+        ),
+        (
+            WorkerState { other_levels: vec!["3s".into()], stopping: true, ..well(now) },
+            ("broker", "the worker is stopping"),
+        ),
     ];
     for (state, (name, text)) in cases {
         assert_eq!(failed(&state, now + minute), [(name, text.to_owned())]);
