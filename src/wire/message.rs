@@ -75,13 +75,14 @@ impl Message {
         }
     }
 
-    /// What happened to an order. `id` is the event's row in the outbox: a subscriber recognises a second copy by it.
+    /// What happened to an order. A subscriber recognises a second copy by the `message-id`: the event's row in the outbox, its
+    /// time in microseconds, and the order. Rows alone are numbered again after a failover or a restore.
     #[must_use]
     pub fn event(exchange: String, event: &str, id: i64, order_id: &str, at: Timestamp) -> Self {
         let body = serde_json::json!({ "order_id": order_id, "at": at });
-        let id = format!("/{id}");
-        let name = &event[..event.floor_char_boundary(MAX_SHORT_BYTES - id.len())];
-        let message = Self::json(exchange, event.to_owned(), format!("{name}{id}"), &body);
+        let mut message_id = format!("{id}@{}/{order_id}", at.as_microsecond());
+        message_id.truncate(message_id.floor_char_boundary(MAX_SHORT_BYTES));
+        let message = Self::json(exchange, event.to_owned(), message_id, &body);
         Self { needs_no_route: true, ..message }
     }
 

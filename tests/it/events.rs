@@ -1,7 +1,7 @@
 //! Events: one that cannot be published harms neither the others nor their subscribers.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -327,4 +327,26 @@ async fn an_event_whose_refusal_names_nobody_does_not_stop_the_others() {
     allow(".*").await;
     let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
     until("20 events", arrived, |arrived| *arrived == 20).await;
+}
+
+/// A failover or a restore sets the numbers of the rows back, and a subscriber leaves out what it has seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_rows_with_the_same_number_have_different_message_ids() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
+    let _worker = world.worker();
+    for order in ["o-1", "o-2"] {
+        world.sql("SELECT setval(pg_get_serial_sequence('outbox', 'id'), 5001, false)").await;
+        write(&world, &[("order.cancelled", order)]).await;
+        let left = async || world.number("SELECT count(*) FROM outbox").await;
+        until("the outbox empty", left, |rows| *rows == 0).await;
+    }
+    let mut orders: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for message in wire.take_all(&subscriber).await {
+        orders.entry(message.message_id.clone()).or_default().insert(read(&message));
+    }
+    // A copy has the message-id of its event.
+    assert_eq!(orders.len(), 2, "{orders:?}");
+    assert!(orders.values().all(|events| events.len() == 1), "{orders:?}");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use overdue::internals::{
     order::{MAX_ORDER_ID_BYTES, OrderId, Spelled},
-    wire::{DueNotice, MAX_BODY_BYTES, Unreadable},
+    wire::{DueNotice, MAX_BODY_BYTES, Message, Unreadable},
 };
 use proptest::{collection, collection::vec, option, prelude::*};
 
@@ -186,6 +186,16 @@ proptest! {
         prop_assert!(tagged.len() <= 255, "{} bytes", tagged.len());
         let message_id = DueNotice { order_id, due_at }.message_id();
         prop_assert!(message_id.len() <= 255, "{} bytes: {}", message_id.len(), message_id);
+    }
+
+    /// The row, the time and the order of an event each tell it from others; only the order can be cut.
+    #[test]
+    fn a_message_id_of_an_event_fits_its_property(row in any::<i64>(), at in due_at(), order in "\\PC{0,255}") {
+        let event = Message::event("orders.events".to_owned(), "order.closed", row, &order, at);
+        let told = format!("{row}@{}/", at.as_microsecond());
+        let rest = event.message_id.strip_prefix(&told);
+        prop_assert!(event.message_id.len() <= 255, "{}", event.message_id);
+        prop_assert!(rest.is_some_and(|rest| order.starts_with(rest)), "{}", event.message_id);
     }
 
     #[test]
