@@ -2,14 +2,25 @@
 
 use std::time::Instant;
 
+use futures_util::{FutureExt, StreamExt, future::join_all, stream::FuturesUnordered};
+use lapin::{
+    BasicProperties, Channel, PublisherConfirm,
+    options::{BasicPublishOptions, ConfirmSelectOptions},
+};
+use overdue::internals::broker::Link;
+
 use crate::{
     stage::{Stage, until_logged},
-    support::{Services, Wire, WorkerProcess, World, text, until},
+    support::{Services, Wire, WorkerProcess, World, text, until, wait::awaited},
 };
 
 /// More than a publisher waits for at once.
 const STUCK: i64 = 1_500;
 const ROUNDS: usize = 4;
+/// Channels that publish to the queue which does not answer.
+const LANES: usize = 8;
+/// Messages without a confirm on each of them: below the 200 after which the broker reads no more of the connection.
+const ON_THEIR_WAY: usize = 128;
 
 /// So many tries at the most, and one more for each minute: each waits for its confirm for longer than that.
 fn tries_since(began: Instant, first: i64) -> i64 {
@@ -198,4 +209,67 @@ async fn a_queue_that_ceases_to_confirm_holds_up_only_its_events_and_gets_few_co
     assert!((STUCK..=tries_since(began, 2 * STUCK + 5)).contains(&copies), "{copies}");
     assert!(i64::from(subscribers.wire.ready(&subscribers.others).await) > 4 * STUCK);
     assert_eq!(relay_failures(&worker), 0, "{}", worker.log());
+}
+
+/// A channel of `link` with confirms.
+async fn confirming(link: &Link) -> Channel {
+    let channel = link.channel().await.unwrap();
+    channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+    channel
+}
+
+async fn publish(channel: &Channel, queue: &str, count: usize) -> Vec<PublisherConfirm> {
+    let mut confirms = Vec::new();
+    for n in 0..count {
+        let (options, persistent) =
+            (BasicPublishOptions::default(), BasicProperties::default().with_delivery_mode(2));
+        let body = format!("{{\"order_id\":\"o-{n}\",\"at\":\"2026-11-20T10:30:00Z\"}}");
+        let publishing =
+            channel.basic_publish("".into(), queue.into(), options, body.as_bytes(), persistent);
+        confirms.push(awaited("room in the connection", publishing).await.unwrap());
+    }
+    confirms
+}
+
+async fn all_acked(confirms: Vec<PublisherConfirm>) -> bool {
+    let acked = awaited("all confirms", join_all(confirms)).await;
+    acked.into_iter().all(|confirm| confirm.unwrap().is_ack())
+}
+
+/// So confirm channels can share a connection, if each has few messages on their way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn channels_without_confirms_hold_up_no_other_channel_of_their_connection() {
+    let stage = Stage::on(Services::chaos_broker()).await;
+    let world = &stage.world;
+    let wire = world.wire().await;
+    for queue in ["stuck", "good"] {
+        wire.queue(queue, &[("x-queue-type", text("quorum"))]).await;
+    }
+    let link = Link::open(&world.address(), "test: lanes").await.unwrap();
+    let good = confirming(&link).await;
+    let mut lanes = Vec::new();
+    for n in 0..LANES {
+        let lane = confirming(&link).await;
+        // Half of them have published there before: to those the broker behaves otherwise.
+        if n % 2 == 0 {
+            assert!(all_acked(publish(&lane, "stuck", 1).await).await);
+        }
+        lanes.push(lane);
+    }
+    let suspended = stage.broker.suspend(&world.vhost, "stuck").await;
+    let mut stuck = Vec::new();
+    for lane in &lanes {
+        stuck.extend(publish(lane, "stuck", ON_THEIR_WAY).await);
+    }
+    for round in 0..ROUNDS {
+        let began = Instant::now();
+        assert!(all_acked(publish(&good, "good", 1_000).await).await);
+        let late = confirming(&link).await;
+        assert!(all_acked(publish(&late, "good", ON_THEIR_WAY).await).await);
+        eprintln!("round {round}: 1,128 messages, one new channel: {:?}", began.elapsed());
+    }
+    let mut none = FuturesUnordered::from_iter(stuck);
+    assert!(none.next().now_or_never().is_none(), "the queue has answered");
+    suspended.resume().await;
+    assert!(all_acked(none.into_iter().collect()).await);
 }
