@@ -1,6 +1,6 @@
 -- outbox_claim: the oldest events. Whoever asks holds the lock of outbox_begin.sql and keeps it until they are published, so nobody
 -- else publishes meanwhile; nothing is written to the rows.
--- $1 bigint events at the most, $2 bigint[] ids that are passed over
+-- $1 bigint events at the most, $2 bigint[] ids that are passed over, $3 bigint the id after which to read
 -- -> id bigint; event text, order_id text, created_at timestamptz (NULL where there is a fault),
 --    waits_for text (an event name that is refused: this one waits behind it, so that the events of an order stay in order),
 --    fault text (why it can never be published)
@@ -14,7 +14,7 @@ WITH front AS MATERIALIZED (
                     THEN 'its order id has ' || octet_length(order_id)::text || ' bytes; it may have 1 to 255'
                 WHEN created_at IS NULL OR created_at NOT BETWEEN '0001-01-01 00:00Z' AND '9999-12-30 00:00Z'
                     THEN 'its created_at is not a time between the years 1 and 9999' END AS fault
-    FROM outbox WHERE id <> ALL ($2) ORDER BY id LIMIT $1
+    FROM outbox WHERE id > $3 AND id <> ALL ($2) ORDER BY id LIMIT $1
 )
 SELECT front.id,
        CASE WHEN fault IS NULL THEN event END AS event,

@@ -100,6 +100,9 @@ pub mod export {
         pub use crate::export::terraform::render;
     }
 }
+pub mod floor {
+    pub use crate::decisions::floor::Floor;
+}
 pub mod graph {
     pub use crate::graph::{Count, Graph, Live};
     pub mod mermaid {

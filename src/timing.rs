@@ -75,6 +75,8 @@ pub struct Timing {
     pub event_alone_confirm: Duration,
     /// Until published events are tried again whose rows cannot be deleted.
     pub undeleted_again: Duration,
+    /// How often everything in the outbox is looked at: rows below those that were published long ago, which nobody expects.
+    pub outbox_floor_every: Duration,
 
     /// How long the other notices wait for a confirm. It comes within milliseconds, as a rule.
     pub notices_silence: Duration,
@@ -145,6 +147,7 @@ impl Timing {
             event_alone_connect: timeout(5),
             event_alone_confirm: timeout(3),
             undeleted_again: interval(30_000),
+            outbox_floor_every: interval(60_000),
 
             notices_silence: timeout(2),
             notice_given_up: timeout(10),

@@ -4,15 +4,25 @@ pub(crate) mod claim;
 pub(crate) mod retries;
 
 use jiff::Timestamp;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{Store, StoreError};
 
 const BEGIN: &str = include_str!("../../sql/outbox_begin.sql");
+const FLOOR: &str = include_str!("../../sql/outbox_floor.sql");
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
 const HOLD: &str = include_str!("../../sql/outbox_hold.sql");
 const DONE: &str = include_str!("../../sql/outbox_done.sql");
 const REFUSE: &str = include_str!("../../sql/outbox_refuse.sql");
+
+/// What need not be read of the outbox.
+#[derive(Clone, Debug, Default)]
+pub struct PassedOver {
+    /// The rows up to this one are gone.
+    pub floor: i64,
+    /// Rows that are published, and cannot be deleted.
+    pub undeleted: Vec<i64>,
+}
 
 /// An event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +79,8 @@ impl Store {
     pub async fn check_outbox(&self) -> Result<(), StoreError> {
         let none: &[i64] = &[];
         let (no_texts, no_flags): (&[&str], &[bool]) = (&[], &[]);
-        self.explain("outbox_claim", CLAIM, &[&0_i64, &none]).await?;
+        self.explain("outbox_claim", CLAIM, &[&0_i64, &none, &0_i64]).await?;
+        self.explain("outbox_floor", FLOOR, &[&none]).await?;
         self.explain("outbox_done", DONE, &[&none]).await?;
         self.explain("outbox_refuse", REFUSE, &[&none, &no_texts, &no_texts, &no_flags]).await?;
         self.check_refused_events().await
@@ -79,10 +90,25 @@ impl Store {
     ///
     /// # Errors
     /// The statement failed.
-    pub(crate) async fn has_events(&self) -> Result<bool, StoreError> {
-        const SQL: &str = "SELECT EXISTS (SELECT FROM outbox)";
-        let rows = self.rows("outbox_any", SQL, &[]).await?;
+    pub(crate) async fn has_events(&self, without: &PassedOver) -> Result<bool, StoreError> {
+        const SQL: &str =
+            "SELECT EXISTS (SELECT FROM outbox WHERE id > $1 AND id <> ALL ($2::bigint[]))";
+        let parameters: [&(dyn ToSql + Sync); 2] = [&without.floor, &without.undeleted];
+        let rows = self.rows("outbox_any", SQL, &parameters).await?;
         Ok(rows.first().is_some_and(|row| row.get(0)))
+    }
+
+    /// The first row that is left but `undeleted`, and the transactions that may have written an earlier one. Under an old snapshot
+    /// it reads all that was deleted since.
+    ///
+    /// # Errors
+    /// The statement failed.
+    pub(crate) async fn outbox_floor(
+        &self,
+        undeleted: &[i64],
+    ) -> Result<(Option<i64>, Vec<String>), StoreError> {
+        let rows = self.rows("outbox_floor", FLOOR, &[&undeleted]).await?;
+        Ok(rows.first().map(|row| (row.get("first"), row.get("writers"))).unwrap_or_default())
     }
 
     /// Changes the rows of these keys, where there are any.

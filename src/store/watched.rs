@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 
-use super::{Store, StoreError, database_time::DatabaseTime, effect::Effect, overdue::OverdueKey};
+use super::{
+    Store, StoreError, database_time::DatabaseTime, effect::Effect, outbox::PassedOver,
+    overdue::OverdueKey,
+};
 
 const OUTBOX: &str = include_str!("../../sql/watch_outbox.sql");
 /// Where counting events ends: what is counted is read.
@@ -37,12 +40,17 @@ pub(crate) struct Overdue {
 }
 
 impl Store {
-    /// The outbox, and the clock.
+    /// The outbox without what is passed over, and the clock.
     ///
     /// # Errors
     /// The database does not answer, or the tables are missing.
-    pub(crate) async fn outbox_state(&self) -> Result<OutboxState, StoreError> {
-        let rows = self.rows("watch_outbox", OUTBOX, &[&MOST_EVENTS]).await?;
+    pub(crate) async fn outbox_state(
+        &self,
+        without: &PassedOver,
+    ) -> Result<OutboxState, StoreError> {
+        let parameters: [&(dyn ToSql + Sync); 3] =
+            [&MOST_EVENTS, &without.undeleted, &without.floor];
+        let rows = self.rows("watch_outbox", OUTBOX, &parameters).await?;
         let count =
             |row: &Row, column: &str| u64::try_from(row.get::<_, i64>(column)).unwrap_or_default();
         let state = |row: &Row| OutboxState {

@@ -96,9 +96,9 @@ metrics! {
     unpublishable: Counter<0> = "overdue_unpublishable_events_total", &[],
         "Events that can never be published.";
     outbox: Gauge<0> = "overdue_outbox_events", &[],
-        "Events that wait in the outbox, counted up to 100,000.";
+        "Events that wait in the outbox, counted up to 100,000; not those that this worker has published and cannot delete.";
     outbox_oldest: Gauge<0> = "overdue_outbox_oldest_seconds", &[],
-        "Age of the oldest event in the outbox; 0 where it is empty.";
+        "Age of the oldest of these events; 0 where none waits.";
     outbox_refused: Gauge<1> = "overdue_outbox_refused_events", &["retried"],
         "Events in outbox_refused, counted up to 100,000.";
     scheduled: Counter<1> = "overdue_scheduled_published_total", &["timeout"],

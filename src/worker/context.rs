@@ -1,6 +1,10 @@
 //! What the tasks of a worker share.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -11,7 +15,7 @@ use super::{
 use crate::{
     broker::{BrokerAddress, Management},
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
-    store::{Store, database_clock::DatabaseClock, orders::Effect},
+    store::{Store, database_clock::DatabaseClock, orders::Effect, outbox::PassedOver},
     telemetry,
     timing::Timing,
     topology::{Timeout, Topology},
@@ -49,6 +53,8 @@ pub struct Worker {
     pub(crate) health: Health,
     /// Notified when a batch wrote events, so that the relay need not poll for them.
     pub events: Notify,
+    /// What its relay need not read of the outbox.
+    pub(super) passed_over: Mutex<PassedOver>,
     /// How long it waits for others, and how often it looks: that of its broker's address.
     pub(crate) timing: Arc<Timing>,
 }
@@ -89,6 +95,7 @@ impl Worker {
             counters,
             health: Health::default(),
             events,
+            passed_over: Mutex::default(),
             timing,
         }
     }
@@ -107,6 +114,11 @@ impl Worker {
 }
 
 impl Worker {
+    /// What need not be read of the outbox.
+    pub fn passed_over(&self) -> PassedOver {
+        self.passed_over.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The longest rest of a deadline that is waited for with the message in hand: levels let go no earlier than that.
     pub(crate) fn longest_hold(&self) -> Duration {
         self.settings.hold.as_duration().max(self.topology.lead.longest())

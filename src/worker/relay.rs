@@ -13,7 +13,11 @@ mod try_alone;
 mod undeleted;
 mod wait_for_events;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    mem,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
 
 use tokio::sync::Notify;
 
@@ -22,8 +26,12 @@ use super::{
 };
 use crate::{
     broker::{PublishError, Publisher},
+    decisions::floor::Floor,
     shutdown::Stop,
-    store::outbox::{Event, Refusal, claim::Claim},
+    store::{
+        StoreError,
+        outbox::{Event, PassedOver, Refusal, claim::Claim},
+    },
     telemetry,
     text::error_chain,
 };
@@ -62,6 +70,7 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
         patience: worker.timing.events_silence,
         lost: 0,
         undeleted,
+        floor: Floor::default(),
     };
     let mut polls = false;
     loop {
@@ -71,6 +80,11 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
                 let reason = error_chain(error);
                 telemetry::relay_failed(&reason);
                 worker.health.failed(Work::Relay, "", &reason);
+                // After a failover ids are given out again, to events that are not published.
+                if matches!(error, Unpublished::Store(error) if !error.is_answer()) {
+                    relay.floor = Floor::default();
+                    relay.undeleted = Undeleted::new(worker.timing.undeleted_again);
+                }
             }
             // What cannot be deleted was published, and is passed over.
             Ok(()) if relay.undeleted.is_empty() && worker.health.works(Work::Relay, "") => {
@@ -103,21 +117,21 @@ struct Relay<'a> {
     /// Claims in a row whose channel ended, and nobody knows why.
     lost: u32,
     undeleted: Undeleted,
+    floor: Floor,
 }
 
 impl Relay<'_> {
     /// Publishes until the outbox is empty. With `polls` nobody has said that there is anything in it.
-    async fn relay_all(&mut self, stop: &Stop, polls: bool) -> Result<(), Unpublished> {
-        if polls && !self.worker.store.has_events().await? {
-            return Ok(());
-        }
+    async fn relay_all(&mut self, stop: &Stop, mut polls: bool) -> Result<(), Unpublished> {
         while !stop.is_requested() {
+            let without = self.passed_over().await?;
+            if mem::take(&mut polls) && !self.worker.store.has_events(&without).await? {
+                break;
+            }
             let publisher = match self.publisher.take().filter(|publisher| !publisher.is_closed()) {
                 Some(publisher) => publisher,
                 None => Publisher::connect(&self.worker.address, "overdue worker: events").await?,
             };
-            self.undeleted.try_again(&self.worker.store).await?;
-            let without = self.undeleted.rows();
             let claim = tokio::select! {
                 biased;
                 // Dropped, the statement is cancelled.
@@ -128,6 +142,7 @@ impl Relay<'_> {
             let mut left = Left::Nothing;
             if let Some(claim) = claim {
                 more = claim.is_full;
+                self.floor.saw(claim.last);
                 left = self.publish_claimed(&publisher, claim).await?;
                 self.patience =
                     confirm_timeout::next(self.patience, left == Left::Late, &self.worker.timing);
@@ -141,6 +156,21 @@ impl Relay<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What need not be read, for the watch as well; once a minute everything is looked at.
+    async fn passed_over(&mut self) -> Result<PassedOver, StoreError> {
+        let store = &self.worker.store;
+        self.undeleted.try_again(store).await?;
+        let undeleted = self.undeleted.rows();
+        if self.floor.is_due(Instant::now(), self.worker.timing.outbox_floor_every) {
+            let (first, writers) = store.outbox_floor(&undeleted).await?;
+            self.floor.looked(first, writers);
+        }
+        let passed_over = PassedOver { floor: self.floor.row(), undeleted };
+        let known = &self.worker.passed_over;
+        known.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&passed_over);
+        Ok(passed_over)
     }
 
     fn limits(&self) -> Limits {
@@ -161,9 +191,9 @@ impl Relay<'_> {
         publisher: &Publisher,
         mut claim: Claim,
     ) -> Result<Left, Unpublished> {
-        let refusals = std::mem::take(&mut claim.faulty);
-        let waiting = std::mem::take(&mut claim.waiting);
-        let events = std::mem::take(&mut claim.events);
+        let refusals = mem::take(&mut claim.faulty);
+        let waiting = mem::take(&mut claim.waiting);
+        let events = mem::take(&mut claim.events);
         let mut sorted = Sorted { refusals, ..Sorted::default() };
         let mut fates =
             publish_in_order::publish(publisher, &self.exchange, events, self.limits()).await;

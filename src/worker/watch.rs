@@ -73,7 +73,7 @@ async fn database(worker: &Worker) {
 
 async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {
     worker.store.ping().await?;
-    let state = worker.store.outbox_state().await?;
+    let state = worker.store.outbox_state(&worker.passed_over()).await?;
     observed::outbox(
         observed::OutboxReading {
             events: state.events,

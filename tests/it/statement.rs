@@ -201,7 +201,7 @@ async fn no_statement_compares_each_with_each() {
         ("cancel", include_str!("../../sql/cancel.sql"), "('{}', 'message')"),
         ("cancel_contended", include_str!("../../sql/cancel_contended.sql"), "('{}', 'message')"),
         ("complete", include_str!("../../sql/complete.sql"), "('{}', 'message')"),
-        ("outbox_claim", include_str!("../../sql/outbox_claim.sql"), "(2000, '{}')"),
+        ("outbox_claim", include_str!("../../sql/outbox_claim.sql"), "(2000, '{}', 0)"),
     ];
     for (name, sql, parameters) in statements {
         client.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();

@@ -20,6 +20,7 @@ mod documents;
 mod effect_plan;
 mod export;
 mod final_state;
+mod floor;
 mod frames;
 mod generate;
 mod graph;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio_postgres::{Row, types::ToSql};
 
-use super::{BEGIN, CLAIM, DONE, Event, HOLD, REFUSE, Refusal, beginning, event};
+use super::{BEGIN, CLAIM, DONE, Event, HOLD, PassedOver, REFUSE, Refusal, beginning, event};
 use crate::store::{
     Store, StoreError,
     run_statement::{Cancellable, Patience},
@@ -32,6 +32,8 @@ pub(crate) struct Claim {
     client: Cancellable,
     /// Whether there can be more than were asked for.
     pub(crate) is_full: bool,
+    /// The row with the greatest id.
+    pub(crate) last: i64,
     /// To be published.
     pub(crate) events: Vec<Event>,
     /// To be set aside with those of [`Claim::events`] that are refused: their own name is, or that of an event before them.
@@ -42,7 +44,7 @@ pub(crate) struct Claim {
 }
 
 impl Store {
-    /// Takes up to `limit` of the oldest events, but those in the rows `without`; other relays wait until the claim is
+    /// Takes up to `limit` of the oldest events, but those that are passed over; other relays wait until the claim is
     /// finished or dropped. `None` where there are none, or somebody else has them for longer than the lock time-out.
     ///
     /// # Errors
@@ -50,7 +52,7 @@ impl Store {
     pub(crate) async fn claim_events(
         &self,
         limit: i64,
-        without: &[i64],
+        without: &PassedOver,
     ) -> Result<Option<Claim>, StoreError> {
         match self.attended(Box::pin(self.claim(limit, without))).await {
             Err(error) if error.is_lock_timeout() => Ok(None),
@@ -100,14 +102,15 @@ impl Store {
         forgotten
     }
 
-    async fn claim(&self, limit: i64, without: &[i64]) -> Result<Option<Claim>, StoreError> {
+    async fn claim(&self, limit: i64, without: &PassedOver) -> Result<Option<Claim>, StoreError> {
         let client = self.cancellable().await?;
         let statement = self.named("outbox_claim", client.prepare_cached(CLAIM).await)?;
+        let parameters: [&(dyn ToSql + Sync); 3] = [&limit, &without.undeleted, &without.floor];
         // The claim's snapshot is taken when the lock is there.
         let (begun, rows, held) = tokio::join!(
             biased;
             client.batch_execute(BEGIN),
-            async { client.query(&statement, &[&limit, &without]).await },
+            async { client.query(&statement, &parameters).await },
             client.batch_execute(HOLD),
         );
         let rows = begun.and(rows).and_then(|rows| held.map(|()| rows));
@@ -117,9 +120,10 @@ impl Store {
             client.done();
             return Ok(None);
         }
+        let last = rows.last().map_or(0, |row| row.get("id"));
         let is_full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit);
         let Rows { events, waiting, faulty } = Rows::read(&rows);
-        Ok(Some(Claim { store: self.clone(), client, is_full, events, waiting, faulty }))
+        Ok(Some(Claim { store: self.clone(), client, is_full, last, events, waiting, faulty }))
     }
 }
 

@@ -40,7 +40,7 @@ impl Undeleted {
     /// All of these could not be deleted at once, because of `reason`: deletes what can be, and remembers the rest.
     ///
     /// # Errors
-    /// The database is unavailable; all are remembered.
+    /// The database is unavailable.
     pub(super) async fn add(
         &mut self,
         store: &Store,

@@ -1,0 +1,59 @@
+//! Where reading a table begins whose rows go.
+
+use std::time::{Duration, Instant};
+
+use overdue::internals::floor::Floor;
+
+/// Between two looks at everything.
+const EVERY: Duration = Duration::from_mins(1); // data: given to the floor
+
+fn looked(floor: &mut Floor, first: Option<i64>, writers: &[&str]) -> i64 {
+    floor.looked(first, writers.iter().map(ToString::to_string).collect());
+    floor.row()
+}
+
+#[test]
+fn a_look_at_everything_is_due_at_once_and_then_once_a_minute() {
+    let (mut floor, now) = (Floor::default(), Instant::now());
+    assert!(floor.is_due(now, EVERY));
+    assert!(!floor.is_due(now + EVERY / 2, EVERY));
+    assert!(floor.is_due(now + EVERY, EVERY));
+    assert!(!floor.is_due(now + EVERY, EVERY));
+}
+
+#[test]
+fn the_floor_is_the_highest_row_that_was_gone_one_look_ago() {
+    let mut floor = Floor::default();
+    floor.saw(500);
+    assert_eq!(looked(&mut floor, None, &[]), 0);
+    floor.saw(700);
+    assert_eq!(looked(&mut floor, None, &[]), 500);
+    assert_eq!(looked(&mut floor, Some(801), &[]), 700, "rows up to 800 are gone");
+    assert_eq!(looked(&mut floor, Some(801), &[]), 800);
+    assert_eq!(looked(&mut floor, Some(1_000), &[]), 800);
+}
+
+/// The row of a transaction that was open comes before the events that its order gets later.
+#[test]
+fn it_rises_after_the_transactions_that_were_open_have_ended_and_everything_was_looked_at_again() {
+    let mut floor = Floor::default();
+    floor.saw(500);
+    looked(&mut floor, None, &["1/7", "2/9"]);
+    assert_eq!(looked(&mut floor, None, &["1/7", "3/1"]), 0, "one is still open");
+    floor.saw(900);
+    assert_eq!(looked(&mut floor, None, &["4/2"]), 0, "it ended after the look, perhaps");
+    assert_eq!(looked(&mut floor, Some(300), &["5/1"]), 299, "it had written that row");
+}
+
+/// A failover gives numbers out again.
+#[test]
+fn a_row_below_the_floor_makes_everything_begin_again() {
+    let mut floor = Floor::default();
+    floor.saw(500);
+    looked(&mut floor, None, &[]);
+    assert_eq!(looked(&mut floor, None, &[]), 500);
+    assert_eq!(looked(&mut floor, Some(400), &[]), 0);
+    floor.saw(401);
+    assert_eq!(looked(&mut floor, None, &[]), 399);
+    assert_eq!(looked(&mut floor, None, &[]), 401);
+}
