@@ -19,7 +19,8 @@ const STUCK: i64 = 1_500;
 const ROUNDS: usize = 4;
 /// Channels that publish to the queue which does not answer.
 const LANES: usize = 8;
-/// Messages without a confirm on each of them: below the 200 after which the broker reads no more of the connection.
+/// Messages without a confirm on each of them. The broker gives a channel credit for 400, and for 200 more after each 200 it has taken
+/// (`credit_flow_default_credit`): so 200 always fit, and beyond them it may read no more of the connection.
 const ON_THEIR_WAY: usize = 128;
 
 /// So many tries at the most, and one more for each minute: each waits for its confirm for longer than that.
