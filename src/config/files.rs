@@ -1,6 +1,7 @@
 //! The files that settings come from, and who else can write or read them.
 
 use std::{
+    env,
     fs::{self, Metadata},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -35,13 +36,28 @@ fn exposed(path: &Path) -> Option<ExposedFile> {
     (mode != enough).then(|| ExposedFile { path: path.display().to_string(), mode, enough })
 }
 
-/// Why a settings file that nobody has named is not used: in a folder such as /tmp it may be anybody's, and it names SQL that runs
-/// with the user's own login.
-pub(super) fn distrusted(path: &Path) -> Option<String> {
+/// Why a settings file that was found in a folder or above it, and not named, is not used: in a folder such as /tmp it may be
+/// anybody's, and it names SQL that runs with the user's own login, and files that only the user can read.
+///
+/// In a job of a CI system a container's root works in the folder of another user: there the file may be that user's, if nobody
+/// else can put one there. Outside of a job it may not, as with git: a person may have been led into the folder.
+pub(super) fn distrusted(path: &Path, current: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     let owner = file.uid();
-    if owner != 0 && owner != geteuid().as_raw() {
+    let is_open = |it: &Metadata| it.mode() & 0o002 != 0;
+    let is_of_workspace = || {
+        let folder = fs::metadata(current).ok().filter(|folder| !is_open(folder));
+        path.parent() == Some(current) && folder.is_some_and(|folder| folder.uid() == owner)
+    };
+    let is_own = owner == 0 || owner == geteuid().as_raw();
+    let is_trusted = is_own || is_ci_job() && is_of_workspace();
+    if !is_trusted {
         return Some(format!("it belongs to user {owner}, who is neither you nor root"));
     }
-    (file.mode() & 0o002 != 0).then(|| "everybody can write it".to_owned())
+    is_open(&file).then(|| "everybody can write it".to_owned())
+}
+
+/// CI systems set this variable in their jobs.
+fn is_ci_job() -> bool {
+    env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

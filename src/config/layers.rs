@@ -50,7 +50,7 @@ pub enum SettingsError {
     },
     /// The file was found, not named, and is somebody else's.
     #[error(
-        "the settings file {0} is not used: {reason}. Look at it; then name it with --config {0}, or another one",
+        "the settings file {0} is not used: {reason}. Look at it; then name it, with --config {0} or OVERDUE_CONFIG={0}, or name another one",
         path.display()
     )]
     Distrusted {
@@ -218,7 +218,7 @@ fn found() -> Result<Option<PathBuf>, SettingsError> {
     let Ok(folder) = env::current_dir() else { return Ok(None) };
     let mut files = folder.ancestors().map(|folder| folder.join(SETTINGS_FILE));
     let Some(path) = files.find(|path| path.is_file()) else { return Ok(None) };
-    match distrusted(&path) {
+    match distrusted(&path, &folder) {
         None => Ok(Some(path)),
         Some(reason) => Err(SettingsError::Distrusted { path, reason }),
     }

@@ -276,34 +276,54 @@ fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
     let folder = Folder::with(&[("overdue.toml", "[database]\nsearch_path = \"mallory\"\n")]);
     let file = folder.path("overdue.toml").canonicalize().unwrap();
     std::fs::create_dir(folder.path("work")).unwrap();
-    let run = |arguments: &[&str], from: &str| {
+    let run_with = |arguments: &[&str], from: &str, variables: &[(&str, &str)]| {
         let mut command = folder.command(arguments);
-        command.current_dir(folder.path(from));
+        command.current_dir(folder.path(from)).env_remove("CI").envs(variables.iter().copied());
         finish(command, None)
     };
+    let run = |arguments: &[&str], from: &str| run_with(arguments, from, &[]);
+    let ci_job = |from: &str| run_with(&["config"], from, &[("CI", "true")]);
     let mode = |mode| std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+    let name = file.display().to_string();
     let refused = |reason: &str| {
-        let name = file.display();
         for from in ["work", "."] {
             let config = run(&["config"], from);
             assert_eq!(config.code, Some(78), "{config}");
             let said = format!(
-                "the settings file {name} is not used: {reason}. Look at it; then name it with --config {name}, or another one"
+                "the settings file {name} is not used: {reason}. Look at it; then name it, with --config {name} or \
+                 OVERDUE_CONFIG={name}, or name another one"
             );
             assert!(config.stderr.contains(&said), "{config}");
             assert!(!config.to_string().contains("mallory"), "{config}");
         }
-        let named = run(&["--config", &file.display().to_string(), "config"], "work");
-        assert!(named.stdout.contains("search_path = \"mallory\""), "{named}");
+        let flag = run(&["--config", &name, "config"], "work");
+        let variable = run_with(&["config"], "work", &[("OVERDUE_CONFIG", &name)]);
+        for named in [flag, variable] {
+            assert!(named.stdout.contains("search_path = \"mallory\""), "{named}");
+        }
     };
     mode(0o666);
     refused("everybody can write it");
+    assert_eq!(ci_job(".").code, Some(78));
     mode(0o664);
     assert_eq!(run(&["config"], "work").code, Some(0));
     // Only root can give a file away.
-    if chown(&file, Some(4_711), None).is_ok() {
-        refused("it belongs to user 4711, who is neither you nor root");
+    if chown(&file, Some(4_711), None).is_err() {
+        return;
     }
+    let of_another = "it belongs to user 4711, who is neither you nor root";
+    refused(of_another);
+    // A job's workspace is another user's, with all that is in it.
+    assert!(ci_job(".").stderr.contains(of_another), "{}", ci_job("."));
+    for folder in [folder.path("."), folder.path("work")] {
+        chown(folder, Some(4_711), None).unwrap();
+    }
+    refused(of_another);
+    assert!(ci_job(".").stdout.contains("search_path = \"mallory\""), "{}", ci_job("."));
+    assert!(ci_job("work").stderr.contains(of_another), "{}", ci_job("work"));
+    // As /tmp.
+    std::fs::set_permissions(folder.path("."), Permissions::from_mode(0o1777)).unwrap();
+    assert!(ci_job(".").stderr.contains(of_another), "{}", ci_job("."));
 }
 
 #[test]
