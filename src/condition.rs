@@ -206,6 +206,8 @@ pub struct Why {
     pub outbox: Option<String>,
     /// Why notices of `schedule()` are not.
     pub scheduled: Option<String>,
+    /// Which message the worker parked last, and why.
+    pub parked: Option<String>,
 }
 
 /// What is wrong, with its cause where that is known.
@@ -261,7 +263,10 @@ impl Facts {
         match condition {
             Condition::NotReady => known(self.not_ready.clone()),
             Condition::Late => self.late(),
-            Condition::Parked => asked(self.parked.map(parked)),
+            Condition::Parked => asked(self.parked.map(|messages| {
+                let last = self.why.parked.as_ref().map(|last| format!("; {last}"));
+                Some(parked(messages)? + &last.unwrap_or_default())
+            })),
             Condition::Outbox => asked(self.outbox.map(|it| {
                 let wrong = it.of_outbox(UNPUBLISHED_AFTER)?;
                 Some(because(wrong, self.why.outbox.as_ref()))

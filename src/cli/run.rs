@@ -100,6 +100,7 @@ fn why(health: &Health) -> Why {
         late: of(&[Work::Closing, Work::Sweep]),
         outbox: of(&[Work::Relay]),
         scheduled: of(&[Work::Schedule]),
+        parked: observed::last_parked(Instant::now()),
     }
 }
 

@@ -233,6 +233,7 @@ pub(crate) fn delayed(order: &str, routing_key: &str, holds: Duration, attempt: 
 /// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
 pub(crate) fn parked(timeout: &str, class: ParkReason, order: &str, reason: &str) {
     METRICS.parked.add([timeout, class.name()], 1);
+    observed::parked(order, reason);
     debug!(order, reason, "parked");
 }
 

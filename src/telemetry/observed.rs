@@ -2,15 +2,21 @@
 //! is counted anyway.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use super::{
     events::millis,
     metrics::{Gauge, METRICS, number},
 };
-use crate::condition::{Facts, Unpublished, Why};
+use crate::{
+    condition::{Facts, Unpublished, Why},
+    text::about,
+};
 
 /// What a worker has done until now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +145,22 @@ pub(super) fn closed(latest: Duration) {
 /// The longest from a deadline to its closing since the last call.
 pub(crate) fn latest_to_log() -> Duration {
     Duration::from_millis(LATEST_TO_LOG_MS.swap(0, Ordering::Relaxed))
+}
+
+/// When this worker parked a message last; its order, and why.
+static PARKED: Mutex<Option<(Instant, String, String)>> = Mutex::new(None);
+
+pub(super) fn parked(order: &str, reason: &str) {
+    let last = (Instant::now(), order.to_owned(), reason.to_owned());
+    *PARKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+}
+
+/// The message that this worker parked last. Others may lie there because of other workers, or of the broker.
+pub(crate) fn last_parked(now: Instant) -> Option<String> {
+    let last = PARKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (at, order, reason) = last.as_ref()?;
+    let ago = about(now.saturating_duration_since(*at));
+    Some(format!("this worker parked the last one {ago} ago, {order}: {reason}"))
 }
 
 /// What alerts are decided by. What is since the last one is taken with it, so there is one reader in a process.

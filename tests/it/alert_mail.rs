@@ -49,7 +49,7 @@ async fn a_mail_arrives() {
     assert_eq!(mail["from"], "overdue@example.com");
     assert_eq!(mail["to"], serde_json::json!(["on-call@example.com", "shop@example.com"]));
     let text = mail["text"].as_str().unwrap();
-    assert!(text.contains(": 1 message is parked; since "), "{text}");
+    assert!(text.contains(": 1 message is parked; this worker parked the last one "), "{text}");
     assert!(text.contains("docs/runbooks.md#overdueparked"), "{text}");
 }
 

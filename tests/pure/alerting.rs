@@ -137,6 +137,7 @@ fn the_reason_is_in_the_message() {
         late: Some("effect `close` failed: column \"x\" does not exist".to_owned()),
         outbox: Some("permission denied for table outbox".to_owned()),
         scheduled: Some("no confirm for `30m`".to_owned()),
+        parked: Some("this worker parked the last one 5s ago, o-7: SQLSTATE P0001: no".to_owned()),
     };
     // What was closed late a moment ago is not what is wrong now.
     let facts = Facts {
@@ -144,6 +145,7 @@ fn the_reason_is_in_the_message() {
         closed_late: minute,
         outbox: unpublished,
         scheduled: unpublished,
+        parked: Some(3),
         why,
         ..right()
     };
