@@ -9,6 +9,5 @@ pub(crate) mod quarantine;
 pub(crate) mod readiness;
 pub(crate) mod recent_orders;
 pub(crate) mod row_locks;
-pub(crate) mod seldom;
 pub(crate) mod splitting;
 pub(crate) mod timer_queue;

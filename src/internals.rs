@@ -166,9 +166,6 @@ pub mod plan {
         step_order::KeptQueues,
     };
 }
-pub mod seldom {
-    pub use crate::decisions::seldom::{EVERY, Seldom};
-}
 pub mod secret {
     pub use crate::secret::Secret;
 }
@@ -279,6 +276,9 @@ pub mod worker {
     }
     pub mod kept_bytes {
         pub use crate::worker::kept_bytes::{BOUND, KeptBytes};
+    }
+    pub mod log_lines {
+        pub use crate::worker::log_lines::{EVERY, Seldom};
     }
     pub mod quarantine {
         pub use crate::decisions::quarantine::{Quarantine, Step};

@@ -30,6 +30,7 @@ mod history;
 pub(crate) mod kept_bytes;
 mod level_watch;
 mod limits;
+pub(crate) mod log_lines;
 mod notices;
 pub(crate) mod queues;
 pub(crate) mod receive;

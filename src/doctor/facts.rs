@@ -1,14 +1,16 @@
 //! What is known about broker, database and machine, as data.
 
+mod database;
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::{
-    condition::obstacle::Obstacle,
     diagnostic::{Diagnostic, Draft},
-    doctor::effect_plan::EffectPlan,
     plan::snapshot::{QueueStats, Snapshot},
     topology::Topology,
 };
+
+pub use database::*;
 
 /// Everything the checks look at.
 #[derive(Clone, Debug)]
@@ -290,190 +292,4 @@ pub struct Replicas {
     pub members: Vec<String>,
     /// Those of them that are up.
     pub online: Vec<String>,
-}
-
-/// What to do where nothing is known because there is no session.
-pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
-
-/// What is known about PostgreSQL.
-#[derive(Clone, Debug)]
-pub struct DatabaseFacts {
-    /// Where it is, without the password.
-    pub address: String,
-    /// Whether the host is this machine.
-    pub loopback: bool,
-    /// What became of a connection.
-    pub session: Session,
-    /// The tables that are ours.
-    pub tables: Asked<Vec<Table>>,
-    /// The schemas of the search path.
-    pub schemas: Asked<Vec<Schema>>,
-    /// The outbox.
-    pub outbox: Asked<Outbox>,
-    /// What order services write with `schedule()`.
-    pub scheduled: Asked<Scheduled>,
-    /// The plan of each effect, where its SQL fits, by name.
-    pub effects: Vec<(String, Asked<EffectPlan>)>,
-    /// How each effect's overdue orders are found, by name.
-    pub sweeps: Vec<(String, Asked<Sweep>)>,
-    /// What keeps overdue orders of each effect from being closed, by name; not asked where its SQL does not fit.
-    pub obstacles: Vec<(String, Asked<Option<Obstacle>>)>,
-    /// Its clock against this machine's.
-    pub clock: Asked<Skew>,
-}
-
-impl DatabaseFacts {
-    /// No session, and so nothing else.
-    #[must_use]
-    pub fn unknown(address: String, loopback: bool, session: Session) -> Self {
-        let gap = Gap::new("no session", NO_SESSION);
-        Self {
-            address,
-            loopback,
-            session,
-            tables: Err(gap.clone()),
-            schemas: Err(gap.clone()),
-            outbox: Err(gap.clone()),
-            scheduled: Err(gap.clone()),
-            effects: Vec::new(),
-            sweeps: Vec::new(),
-            obstacles: Vec::new(),
-            clock: Err(gap),
-        }
-    }
-}
-
-/// What became of a connection to PostgreSQL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Session {
-    /// It stands.
-    Open(Server),
-    /// Nobody answers, or the URL cannot be used.
-    Unreachable(String),
-    /// The login is refused, or there is no such database.
-    LoginRefused(String),
-}
-
-/// A user of the database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum User {
-    /// Who may do everything.
-    Super(String),
-    /// Who may do what was granted.
-    Other(String),
-}
-
-/// What the server says about itself and this session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
-    /// Who has logged in.
-    pub user: User,
-    /// `server_version_num`, e.g. 180000.
-    pub version_num: i32,
-    /// How this session is encrypted.
-    pub tls: Encryption,
-    /// Whether it is a standby.
-    pub standby: bool,
-    /// Whether transactions are read-only.
-    pub read_only: bool,
-    /// `max_connections`
-    pub max_connections: i64,
-    /// Connections kept for superusers and other roles.
-    pub reserved: i64,
-    /// Client connections at this moment, this one included.
-    pub used: i64,
-    /// `track_commit_timestamp`
-    pub commit_timestamps: bool,
-}
-
-/// A table of ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
-    /// As it is looked for along the search path.
-    pub name: String,
-    /// Whether it is found along the search path.
-    pub exists: bool,
-    /// Rights on it that the user lacks.
-    pub lacks: Vec<String>,
-}
-
-impl Table {
-    /// Whether this is the login of a person who looks, and puts back what is parked: it deletes in none of them.
-    #[must_use]
-    pub fn only_read(tables: &[Self]) -> bool {
-        let lacks = |table: &Self, privilege: &str| table.lacks.iter().any(|it| it == privilege);
-        tables.iter().all(|table| {
-            table.exists
-                && lacks(table, "DELETE")
-                && (!lacks(table, "SELECT") || table.name == "dropped_messages")
-        })
-    }
-}
-
-/// A schema of the search path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Schema {
-    /// Quoted where it has to be.
-    pub name: String,
-    /// Whether this user may use it; otherwise nothing is found there.
-    pub may_use: bool,
-    /// Who may create in it, beside its owner and this user.
-    pub creators: Vec<String>,
-}
-
-/// What waits in the outbox.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outbox {
-    /// Events.
-    pub events: i64,
-    /// Age of the oldest in milliseconds, by the database's clock.
-    pub oldest_ms: i64,
-    /// Events that the broker refuses or does not confirm, and those behind them.
-    pub refused: i64,
-    /// The event name of which that has been so for the longest time.
-    pub longest: Option<RefusedName>,
-    /// Events that can never be published.
-    pub unpublishable: i64,
-    /// Why one of them cannot.
-    pub unpublishable_reason: Option<String>,
-}
-
-/// An event name that the broker refuses or does not confirm.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedName {
-    /// The name.
-    pub event: String,
-    /// For how many milliseconds, by the database's clock.
-    pub lasts_ms: i64,
-    /// The order of the oldest such event; `None` where it was published at this moment.
-    pub order_id: Option<String>,
-    /// Why it waits.
-    pub reason: Option<String>,
-}
-
-/// What waits to be published of what `schedule()` wrote.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scheduled {
-    /// A table that is missing, or rights on one; then nothing else is known.
-    pub lacks: Option<String>,
-    /// Notices.
-    pub notices: i64,
-    /// Age of the oldest in milliseconds, by the database's clock.
-    pub oldest_ms: i64,
-    /// Notices that were set aside.
-    pub refused: i64,
-    /// Why one of them was.
-    pub reason: Option<String>,
-}
-
-/// How overdue orders are found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sweep {
-    /// The effect has no `overdue_sql`.
-    None,
-    /// The plan that PostgreSQL makes for any limit and grace.
-    Planned {
-        /// Tables it reads from end to end, although it was asked not to.
-        scans: Vec<String>,
-    },
 }

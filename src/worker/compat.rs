@@ -26,7 +26,7 @@ use super::{
     counters::count,
     kept_bytes::{KeptBytes, Part},
     limits,
-    receive::parked_log::{Parked, Why},
+    log_lines::{Parked, Why},
     session::SessionEnd,
 };
 use crate::{

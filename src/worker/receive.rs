@@ -8,7 +8,6 @@ mod copies;
 mod delivery;
 mod hold_until_due;
 mod outage;
-pub(super) mod parked_log;
 mod settle;
 mod settle_originals;
 mod take_deliveries;
@@ -22,11 +21,18 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
-    backoff::Backoff, channels::Channels, context::ConsumerContext, counters::count, health::Task,
-    kept_bytes::KeptBytes, limits, session::SessionEnd,
+    backoff::Backoff,
+    channels::Channels,
+    context::ConsumerContext,
+    counters::count,
+    health::Task,
+    kept_bytes::KeptBytes,
+    limits,
+    log_lines::{Parked, Seldom},
+    session::SessionEnd,
 };
 use crate::{
-    decisions::{batch::Batch, quarantine::Quarantine, seldom::Seldom, timer_queue::TimerQueue},
+    decisions::{batch::Batch, quarantine::Quarantine, timer_queue::TimerQueue},
     shutdown::Stop,
 };
 use ask_deadlines::AskDeadlines;
@@ -35,7 +41,6 @@ use closed_ahead::ClosedAhead;
 use copies::Copies;
 use delivery::Delivery;
 use outage::Outage;
-use parked_log::Parked;
 
 /// The prefetch count of a consumer that does not know yet what is in its queue.
 pub(super) const FIRST_PREFETCH: u16 = 1;

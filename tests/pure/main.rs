@@ -30,6 +30,7 @@ mod ladder_properties;
 mod ladder_vectors;
 mod lead;
 mod level_routes;
+mod log_lines;
 mod metrics;
 mod order_wire;
 mod parking;
@@ -51,7 +52,6 @@ mod remembered;
 #[path = "../support/samples.rs"]
 mod samples;
 mod secret;
-mod seldom;
 mod splitting;
 mod sqlstate;
 mod stages;

@@ -20,7 +20,6 @@ use tokio::sync::watch;
 use super::{
     confirmed_copies::{Arrival, ConfirmedCopies},
     delivery::Delivery,
-    parked_log::Why,
 };
 use crate::{
     decisions::timer_queue::TimerQueue,
@@ -30,6 +29,7 @@ use crate::{
     worker::{
         copy_publisher::{CopyError, CopyPublisher},
         level_watch::{LevelWatch, Looked},
+        log_lines::Why,
     },
 };
 

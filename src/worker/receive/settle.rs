@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::{
-    Consumer, batch_outcome::Closed, copies::Purpose, delivery::Delivery, parked_log::Why,
-};
+use super::{Consumer, batch_outcome::Closed, copies::Purpose, delivery::Delivery};
 use crate::{
     decisions::disposition::{Disposition, NOWHERE_TO_WAIT, Tries, Waits, nowhere_to_wait},
     order::Outcome,
@@ -14,7 +12,7 @@ use crate::{
     telemetry::{self, labels::ParkReason},
     text::error_chain,
     topology::{level_routes::LevelRoutes, route::Route},
-    worker::{counters::count, session::SessionEnd},
+    worker::{counters::count, log_lines::Why, session::SessionEnd},
 };
 
 /// Below a timer's precision.

@@ -7,12 +7,11 @@ use super::{
     confirmed_copies::Arrival,
     copies::{Copy, Purpose},
     delivery::Delivery,
-    parked_log::Why,
 };
 use crate::{
     telemetry::{self, labels::ParkReason},
     text::error_chain,
-    worker::{copy_publisher::CopyError, counters::count, health::Work},
+    worker::{copy_publisher::CopyError, counters::count, health::Work, log_lines::Why},
 };
 
 /// Why a copy is in the parking lot that was on its way to a level.

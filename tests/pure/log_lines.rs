@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use overdue::internals::seldom::{EVERY, Seldom};
+use overdue::internals::worker::log_lines::{EVERY, Seldom};
 
 #[test]
 fn the_first_is_said_at_once_and_the_others_together() {

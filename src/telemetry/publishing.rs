@@ -1,0 +1,100 @@
+//! What becomes of the events of the outbox and of the notices that `schedule()` writes, as in [`events`](super::events).
+
+use tracing::{debug, error, info, warn};
+
+use super::metrics::METRICS;
+
+pub(crate) fn relay_failed(reason: &str) {
+    METRICS.relay_failures.add([], 1);
+    error!(reason, "the relay failed; the events wait in the outbox");
+}
+
+pub(crate) fn event_refused(event: &str, reason: &str) {
+    METRICS.event_refusals.add([], 1);
+    warn!(
+        event,
+        reason,
+        "an event is refused or not confirmed; it is tried again after 1 s to 5 min, and the others go on"
+    );
+}
+
+pub(crate) fn event_accepted(event: &str, events: i64, lasted_ms: i64) {
+    info!(event, events, lasted_ms, "the events that were refused are published");
+}
+
+pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &str) {
+    METRICS.unpublishable.add([], events);
+    error!(
+        events,
+        first_id,
+        first_reason,
+        "events can never be published; they are set aside in outbox_refused"
+    );
+}
+
+pub(crate) fn events_undeletable(events: usize, first_id: i64, reason: &str) {
+    warn!(
+        events,
+        first_id,
+        reason,
+        "events are published, but their rows cannot be deleted; they are tried again every 30 s, the others go on"
+    );
+}
+
+/// What `schedule()` writes is to be published, and cannot be.
+pub(crate) fn notices_unusable(reason: &str) {
+    warn!(
+        reason,
+        "what schedule() writes is not published: run `overdue database init` as the owner of the schema, or grant what is \
+         missing; `schedule.publish = \"off\"` leaves this line out"
+    );
+}
+
+/// The broker has confirmed notices that were written with `schedule()`.
+pub(crate) fn notices_published(timeout: &str, notices: usize) {
+    METRICS.scheduled.add([timeout], notices);
+    debug!(timeout, notices, "scheduled notices published");
+}
+
+pub(crate) fn notices_failed(reason: &str) {
+    METRICS.schedule_failures.add([], 1);
+    error!(reason, "scheduled notices cannot be published; they wait in scheduled_notices");
+}
+
+pub(crate) fn notices_left(notices: usize, reason: &str) {
+    warn!(notices, reason, "scheduled notices are not taken by the broker: they are tried again");
+}
+
+pub(crate) fn notices_set_aside(notices: usize, first_id: i64, first_reason: &str) {
+    METRICS.schedule_refused.add([], notices);
+    error!(
+        notices,
+        first_id,
+        first_reason,
+        "scheduled notices cannot be published; they are set aside in scheduled_notices_refused"
+    );
+}
+
+pub(crate) fn uncovered_failed(effect: &str, reason: &str) {
+    METRICS.sweep_failures.add([effect], 1);
+    error!(
+        effect,
+        reason,
+        "scheduled_notices cannot be read: overdue orders whose notices were not published wait for the grace period of the sweep"
+    );
+}
+
+/// `schedule()` refuses these timeouts although the topology file has them.
+pub(crate) fn timeouts_removed(timeouts: &[String]) {
+    warn!(
+        timeouts = timeouts.join(","),
+        "these timeouts are recorded as removed by `overdue database init`, so schedule() refuses them: run it with this \
+         topology file if they are in use again; otherwise start the worker with the file in use"
+    );
+}
+
+pub(crate) fn notices_left_to_another() {
+    info!(
+        "another worker knows a timeout of notices that were set aside: it publishes from now on"
+    );
+}
