@@ -29,7 +29,6 @@ pub(crate) mod session;
 mod shape;
 pub(crate) mod standing;
 mod tls_parameters;
-mod warm;
 pub(crate) mod watched;
 
 use std::{

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    ahead, clock_watch, closing::Closer, compat::rebind, consumers, context::Worker, history,
-    limits, notices, relay,
+    ahead, clock_watch, compat::rebind, consumers, context::Worker, history, limits, notices, relay,
 };
 use crate::{
     broker::{ConnectError, Link, consume::ConsumeError},
@@ -16,9 +15,6 @@ use crate::{
 
 /// Each step has a time-out of seconds.
 const ALIVE_WITHIN: Duration = Duration::from_mins(5);
-
-/// One batch is being closed and another one behind it; in a burst, two are closed ahead.
-const WARM: usize = 2;
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
 
@@ -36,7 +32,6 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     drop(connecting);
     let session = stop.child();
     let mut tasks = Tasks::new();
-    tasks.spawn(warm(Arc::clone(worker)));
     tasks.spawn(consumers::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
     tasks.spawn(clock_watch::watch(Arc::clone(worker), session.clone()));
     tasks.spawn(ahead::ahead(Arc::clone(worker), session.clone()));
@@ -49,13 +44,6 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
         link.close().await;
     }
     result
-}
-
-/// The first orders that are due are not to wait until the connections that close them know the tables.
-async fn warm(worker: Arc<Worker>) -> Result<(), SessionEnd> {
-    let effects: Vec<_> = worker.closers.values().map(Closer::effect).collect();
-    worker.store.warm(&effects, WARM).await;
-    Ok(())
 }
 
 /// Waits for every task; the first that fails stops the others.
