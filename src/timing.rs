@@ -41,7 +41,8 @@ pub struct Timing {
     pub trial: Duration,
     /// How often the log says what a worker has done.
     pub log_work_every: Duration,
-    /// In that time two clocks run apart by a quarter of a millisecond at the most, and five readings cost nothing.
+    /// In that time two clocks run apart by a quarter of a millisecond at most. After the database's clock was set, orders
+    /// are late by no more than this.
     pub clock_every: Duration,
 
     /// A session that lasted this long was a good one: the next back-off starts small again.

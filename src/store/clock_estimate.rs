@@ -34,12 +34,6 @@ impl ClockEstimate {
         }
     }
 
-    /// Whether another reading says the same, and as exactly as this one can say it by now.
-    #[must_use]
-    pub fn is_renewed_by(self, newer: Self) -> bool {
-        !self.contradicts(newer) && newer.error <= self.error_at(newer.here)
-    }
-
     /// How far the other clock was set forward before another reading; none where the two agree.
     #[must_use]
     pub fn set_forward(self, newer: Self) -> Option<Duration> {

@@ -6,13 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::Notify;
-
 use super::{Store, StoreError, clock_estimate::ClockEstimate, database_time::DatabaseTime};
 
 const SQL: &str = "SELECT clock_timestamp()";
-/// Of so many readings the one with the shortest round trip counts; one is enough where it is as good as what is known.
-const READINGS: usize = 5;
 
 /// What is known of the database's clock; nothing until it was read.
 #[derive(Debug, Default)]
@@ -20,7 +16,6 @@ pub(crate) struct DatabaseClock {
     estimate: Mutex<Option<ClockEstimate>>,
     /// By how much it was set forward so far, in all.
     set_forward: Mutex<Duration>,
-    doubts: Notify,
 }
 
 impl DatabaseClock {
@@ -30,19 +25,17 @@ impl DatabaseClock {
         self.lock().as_ref()?.surely(time.as_micros())
     }
 
-    /// Reads it, a few times.
+    /// Reads it.
     ///
     /// # Errors
     /// The database does not answer; what was known stays.
     pub(crate) async fn read(&self, store: &Store) -> Result<(), StoreError> {
-        let known = *self.lock();
-        for reading in store.read_clock(known).await? {
-            let mut estimate = self.lock();
-            if let Some(by) = estimate.and_then(|known| known.set_forward(reading)) {
-                *self.set_forward.lock().unwrap_or_else(PoisonError::into_inner) += by;
-            }
-            *estimate = Some(estimate.map_or(reading, |known| known.and(reading)));
+        let reading = store.read_clock().await?;
+        let mut estimate = self.lock();
+        if let Some(by) = estimate.and_then(|known| known.set_forward(reading)) {
+            *self.set_forward.lock().unwrap_or_else(PoisonError::into_inner) += by;
         }
+        *estimate = Some(estimate.map_or(reading, |known| known.and(reading)));
         Ok(())
     }
 
@@ -51,42 +44,22 @@ impl DatabaseClock {
         *self.set_forward.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something came at another time than this clock said: it is to be read soon.
-    pub(crate) fn doubt(&self) {
-        self.doubts.notify_one();
-    }
-
-    /// Waits for a doubt.
-    pub(crate) async fn doubted(&self) {
-        self.doubts.notified().await;
-    }
-
     fn lock(&self) -> MutexGuard<'_, Option<ClockEstimate>> {
         self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store {
-    async fn read_clock(
-        &self,
-        known: Option<ClockEstimate>,
-    ) -> Result<Vec<ClockEstimate>, StoreError> {
+    async fn read_clock(&self) -> Result<ClockEstimate, StoreError> {
         let reading = async {
             let client = self.cancellable().await?;
             let statement = self.named("clock", client.prepare_cached(SQL).await)?;
-            let mut readings = Vec::with_capacity(READINGS);
-            for _ in 0..READINGS {
-                let sent = Instant::now();
-                let row = self.named("clock", client.query_one(&statement, &[]).await)?;
-                let there: DatabaseTime = row.get(0);
-                let reading = ClockEstimate::of_reading(sent, Instant::now(), there.as_micros());
-                readings.push(reading);
-                if known.is_some_and(|known| known.is_renewed_by(reading)) {
-                    break;
-                }
-            }
+            let sent = Instant::now();
+            let row = self.named("clock", client.query_one(&statement, &[]).await)?;
+            let received = Instant::now();
             client.done();
-            Ok(readings)
+            let there: DatabaseTime = row.get(0);
+            Ok(ClockEstimate::of_reading(sent, received, there.as_micros()))
         };
         self.attended(Box::pin(reading)).await
     }

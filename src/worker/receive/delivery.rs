@@ -36,8 +36,6 @@ pub(super) struct Delivery {
     tries: Tries,
     /// Times in a row that its order was locked by somebody else.
     pub(super) busy: u32,
-    /// Whether it was held by the database's clock.
-    pub(super) by_clock: bool,
     /// Whether it has waited for the sweep-ahead.
     pub(super) has_waited: bool,
     /// Counts it while it is in memory.
@@ -56,17 +54,7 @@ impl Delivery {
         // Thousands are held at once, and in memory the broker's headers are many times the rest.
         let received = received.without_needless_headers();
         let part = kept.keep(received.bytes());
-        Self {
-            received,
-            source,
-            notice,
-            is_canary,
-            tries,
-            busy: 0,
-            by_clock: false,
-            has_waited: false,
-            part,
-        }
+        Self { received, source, notice, is_canary, tries, busy: 0, has_waited: false, part }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.

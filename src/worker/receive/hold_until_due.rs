@@ -1,7 +1,7 @@
 //! What comes before its time is held until then, by the database's clock. What its body says is a guess that decides
 //! when the database is asked, and no more: it closes nothing that it does not find overdue.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{
     Consumer,
@@ -16,15 +16,11 @@ use crate::{
     worker::{counters::count, session::SessionEnd},
 };
 
-/// Closed so much later than the clock said: the clock may have been set since it was read.
-const OFF: Duration = Duration::from_millis(50);
-
 impl Consumer {
     /// A delivery of which nothing is known but what it says itself.
-    pub(super) fn arrived(&mut self, mut delivery: Delivery) {
+    pub(super) fn arrived(&mut self, delivery: Delivery) {
         match self.guess(&delivery) {
             Guess::Soon(at) => {
-                delivery.by_clock = true;
                 count(&self.context.worker.counters.held, 1);
                 self.hold(delivery, at);
             }
@@ -77,10 +73,9 @@ impl Consumer {
         };
         self.ask_deadlines.pays = false;
         let (now, routes) = (Instant::now(), self.context.levels.routes());
-        for (mut delivery, deadline) in batch.into_iter().zip(deadlines) {
+        for (delivery, deadline) in batch.into_iter().zip(deadlines) {
             let outcome = self.foreseen(deadline, now);
             self.ask_deadlines.pays |= outcome.is_some();
-            delivery.by_clock = true;
             match outcome {
                 Some(outcome) => self.settle_one(delivery, Some(&outcome), &routes, now).await?,
                 None => self.add(delivery),
@@ -99,21 +94,6 @@ impl Consumer {
                     self.context.worker.clock.surely(due_at)?.checked_duration_since(now)?;
                 (!remaining.is_zero()).then_some(Outcome::NotDue { remaining })
             }
-        }
-    }
-
-    /// Whether a clock may have been set: then it is read again.
-    pub(super) fn compare_with_clock(&mut self, delivery: &Delivery, outcome: Option<&Outcome>) {
-        let clock = &self.context.worker.clock;
-        match outcome {
-            Some(Outcome::Closed { late, .. }) if delivery.by_clock && *late > OFF => clock.doubt(),
-            Some(Outcome::NotDue { remaining }) if !remaining.is_zero() => {
-                self.ask_deadlines.pays |= *remaining <= self.context.worker.longest_hold();
-                if delivery.by_clock {
-                    clock.doubt();
-                }
-            }
-            _ => {}
         }
     }
 }

@@ -1,6 +1,9 @@
 //! What follows a commit: ack, hold, put back or park, as `decisions/disposition` decides.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 
@@ -38,10 +41,13 @@ impl Consumer {
         let now = Instant::now();
         self.add_to_log(&batch, &outcomes);
         self.report(now);
-        let context = &self.context;
-        let routes = context.levels.routes();
+        let worker = Arc::clone(&self.context.worker);
+        let routes = self.context.levels.routes();
         for (delivery, outcome) in batch.into_iter().zip(outcomes) {
-            self.compare_with_clock(&delivery, outcome.as_ref());
+            if let Some(Outcome::NotDue { remaining }) = &outcome {
+                let is_early = !remaining.is_zero() && *remaining <= worker.longest_hold();
+                self.ask_deadlines.pays |= is_early;
+            }
             self.settle_one(delivery, outcome.as_ref(), &routes, now).await?;
         }
         Ok(())
