@@ -6,7 +6,6 @@ pub(crate) mod blocker;
 pub(crate) mod clock_estimate;
 pub(crate) mod database_clock;
 pub(crate) mod database_time;
-pub(crate) mod deadlines;
 pub(crate) mod dropped;
 pub(crate) mod effect;
 pub(crate) mod failure;

@@ -132,14 +132,12 @@ pub(super) fn one_effect(
     timeout: &str,
 ) -> Result<Effect, Failure> {
     match settings.effects.get(name) {
-        Some(EffectSettings { sql, overdue_sql, due_sql }) => Ok(Effect {
+        Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
             name: name.to_owned(),
             sql: read_sql(name, sql)?,
             sql_file: sql.display().to_string(),
             overdue_sql: overdue_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
             overdue_file: overdue_sql.as_deref().unwrap_or(Path::new("")).display().to_string(),
-            due_sql: due_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
-            due_file: due_sql.as_deref().unwrap_or(Path::new("")).display().to_string(),
         }),
         None => Effect::built_in(name).ok_or_else(|| unknown_effect(settings, name, timeout)),
     }

@@ -224,9 +224,6 @@ pub struct EffectSettings {
     /// File with the statement that finds overdue orders, for the sweep.
     #[schemars(example = &"cancel_overdue.sql")]
     pub overdue_sql: Option<PathBuf>,
-    /// File with the statement that says when orders are due, for notices that come early and do not say it.
-    #[schemars(example = &"cancel_due.sql")]
-    pub due_sql: Option<PathBuf>,
 }
 
 /// What is logged, to standard error.

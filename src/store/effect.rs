@@ -24,11 +24,6 @@ pub struct Effect {
     pub overdue_sql: Option<String>,
     /// Where that is written, for messages.
     pub overdue_file: String,
-    /// `$1 text[]` ids → `order_id`, `due_at` (`NULL` where it is final), without locks; without it the effect itself
-    /// is asked.
-    pub due_sql: Option<String>,
-    /// Where that is written, for messages.
-    pub due_file: String,
 }
 
 impl Effect {
@@ -64,8 +59,6 @@ impl Effect {
             sql_file: "built in, sql/close.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/overdue_ids.sql".to_owned(),
-            due_sql: Some(include_str!("../../sql/deadlines.sql").to_owned()),
-            due_file: "built in, sql/deadlines.sql".to_owned(),
         }
     }
 
@@ -78,8 +71,6 @@ impl Effect {
             sql_file: "built in, sql/cancel.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/cancel_overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/cancel_overdue_ids.sql".to_owned(),
-            due_sql: Some(include_str!("../../sql/cancel_deadlines.sql").to_owned()),
-            due_file: "built in, sql/cancel_deadlines.sql".to_owned(),
         }
     }
 
@@ -92,8 +83,6 @@ impl Effect {
             sql_file: "built in, sql/complete.sql".to_owned(),
             overdue_sql: Some(include_str!("../../sql/complete_overdue_ids.sql").to_owned()),
             overdue_file: "built in, sql/complete_overdue_ids.sql".to_owned(),
-            due_sql: Some(include_str!("../../sql/complete_deadlines.sql").to_owned()),
-            due_file: "built in, sql/complete_deadlines.sql".to_owned(),
         }
     }
 }

@@ -5,9 +5,7 @@ pub(crate) mod answer;
 use tokio_postgres::{Row, Statement};
 
 pub use super::effect::{ClosingPath, Effect};
-use super::{
-    Store, StoreError, deadlines, effect, overdue, run_statement::Patience, session::Connection,
-};
+use super::{Store, StoreError, effect, overdue, run_statement::Patience, session::Connection};
 use crate::order::{OrderId, Outcome};
 
 impl Store {
@@ -17,7 +15,7 @@ impl Store {
     /// # Errors
     /// A table, a column or a permission is missing, or the SQL takes or gives something else.
     pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
-        let Effect { name, sql, sql_file, overdue_sql, overdue_file, due_sql, due_file } = effect;
+        let Effect { name, sql, sql_file, overdue_sql, overdue_file } = effect;
         let in_effect = |error: StoreError| error.in_effect(name, sql_file, sql);
         let none: &[&str] = &[];
         self.check_shape(effect).await.map_err(in_effect)?;
@@ -27,11 +25,6 @@ impl Store {
             let in_effect = |error: StoreError| error.in_effect(name, overdue_file, sql);
             self.check_overdue_shape(effect, sql).await.map_err(in_effect)?;
             self.explain_overdue(sql).await.map_err(in_effect)?;
-        }
-        if let Some(sql) = due_sql {
-            let in_effect = |error: StoreError| error.in_effect(name, due_file, sql);
-            self.check_due_shape(effect, sql).await.map_err(in_effect)?;
-            self.explain_due(sql).await.map_err(in_effect)?;
         }
         Ok(())
     }
@@ -46,12 +39,6 @@ impl Store {
         let client = self.client().await?;
         let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
         overdue::check_shape(effect, &statement)
-    }
-
-    async fn check_due_shape(&self, effect: &Effect, sql: &str) -> Result<(), StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("due", client.prepare_cached(sql).await)?;
-        deadlines::check_shape(effect, &statement)
     }
 
     /// Runs the effect on `ids` and says what became of each, in the same order.

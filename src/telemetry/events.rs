@@ -267,10 +267,6 @@ pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duratio
     );
 }
 
-pub(crate) fn due_sql_failed(effect: &str, reason: &str) {
-    error!(effect, reason, "due_sql failed: the effect itself is asked when orders are due");
-}
-
 /// `overdue_sql` found rows that are no orders of ours.
 pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str) {
     error!(

@@ -1,12 +1,10 @@
 //! One queue's loop: receive, close, settle. What waits, for whatever, is kept beside it.
 
-mod ask_deadlines;
 mod batch_outcome;
 mod closed_ahead;
 mod confirmed_copies;
 mod copies;
 mod delivery;
-mod hold_until_due;
 mod outage;
 mod settle;
 mod settle_originals;
@@ -35,7 +33,6 @@ use crate::{
     decisions::{batch::Batch, quarantine::Quarantine, timer_queue::TimerQueue},
     shutdown::Stop,
 };
-use ask_deadlines::AskDeadlines;
 use batch_outcome::Closed;
 use closed_ahead::ClosedAhead;
 use copies::Copies;
@@ -59,8 +56,6 @@ struct Consumer {
     channels: Channels,
     batch: Batch<Delivery>,
     closing: FuturesUnordered<JoinHandle<Closed>>,
-    /// Those that may be early, and do not say so.
-    ask_deadlines: AskDeadlines,
     /// What the sweep-ahead probably closes.
     closed_ahead: ClosedAhead,
     /// Looked up again at an instant.
@@ -94,14 +89,12 @@ pub(super) async fn receive(
     let batch = Batch::new(limits::batch(&context.worker.settings));
     let delivery_limit = context.worker.topology.delivery_limit;
     let quarantine = Quarantine::new(delivery_limit, u32::from(context.prefetch));
-    let ask_deadlines = AskDeadlines::new(&context, context.worker.settings.batch_size);
     let closed_ahead = ClosedAhead::new(Arc::clone(&context.worker.ahead[&context.timeout.effect]));
     let mut consumer = Consumer {
         context: Arc::new(context),
         channels,
         batch,
         closing: FuturesUnordered::new(),
-        ask_deadlines,
         closed_ahead,
         held: TimerQueue::default(),
         copies,
@@ -132,8 +125,8 @@ impl Consumer {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (room, receiving) = (self.has_room(), self.may_receive());
-            let (flush_at, deadlines_at) = (self.batch.deadline(), self.ask_deadlines.deadline());
-            let (look_up_at, send_at) = (self.held_until(), self.copies.next_try());
+            let (flush_at, look_up_at) = (self.batch.deadline(), self.held_until());
+            let send_at = self.copies.next_try();
             let (is_behind, ask_at) =
                 (self.closed_ahead.has(1), self.closed_ahead.next(Instant::now()));
             let acks_from = self.channels.ack_at();
@@ -151,8 +144,6 @@ impl Consumer {
                     self.look_up_held();
                     self.receive_ready().await?;
                 }
-                Some(found) = self.ask_deadlines.next() => self.settle_deadlines(joined(found)?).await?,
-                () = sleep_until(deadlines_at) => self.ask_deadlines.flush(&self.context),
                 delivery = self.channels.next_or_acked(receiving) => if let Some(delivery) = delivery? {
                     self.receive(delivery).await?;
                 },
@@ -238,11 +229,6 @@ impl Consumer {
         if self.closing.is_empty() {
             self.flush();
         }
-    }
-
-    /// Whether each message is taken alone at present.
-    const fn takes_alone(&self) -> bool {
-        self.quarantine.is_alone()
     }
 
     fn add(&mut self, delivery: Delivery) {

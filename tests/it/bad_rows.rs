@@ -180,10 +180,8 @@ async fn what_fails_for_every_order_burns_no_retry_and_parks_nothing() {
 fn unlike(from: &str, to: &str) -> Effect {
     let sql = Effect::close().sql;
     assert!(sql.contains(from), "{from}");
-    // Without it the effect itself is asked of what is not due.
-    let due_sql = None;
     let sql_file = "cancel.sql".to_owned();
-    Effect { sql: sql.replacen(from, to, 1), sql_file, due_sql, ..Effect::close() }
+    Effect { sql: sql.replacen(from, to, 1), sql_file, ..Effect::close() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,23 +20,12 @@ const TRUTH: Says = Says::Late(0);
 const HOUR_MS: i64 = 3_600_000;
 const DAY_S: i64 = 86_400;
 
-/// The statements note what they were asked for, and when.
+/// The statement notes what it was asked for, and when.
 fn noted() -> Effect {
     let close = Effect::close();
-    let note = |sql: &str, into: &str| {
-        let begins = sql.lines().position(|line| !line.starts_with("--")).unwrap();
-        let sql: Vec<&str> = sql.lines().skip(begins).collect();
-        let note = format!(
-            "noted AS (INSERT INTO {into} (id, at) SELECT unnest($1::text[]), clock_timestamp())"
-        );
-        let sql = sql.join("\n");
-        match sql.strip_prefix("WITH ") {
-            Some(rest) => format!("WITH {note}, {rest}"),
-            None => format!("WITH {note} {sql}"),
-        }
-    };
-    let due_sql = close.due_sql.as_deref().map(|sql| note(sql, "looks"));
-    Effect { name: "noted".to_owned(), sql: note(&close.sql, "calls"), due_sql, ..close }
+    let note = "noted AS (INSERT INTO calls (id, at) SELECT unnest($1::text[]), clock_timestamp())";
+    let sql = close.sql.replacen("\nWITH ", &format!("\nWITH {note}, "), 1);
+    Effect { name: "noted".to_owned(), sql, ..close }
 }
 
 struct Stage {
@@ -49,11 +38,11 @@ impl Stage {
     async fn new(settings: WorkerSettings) -> Self {
         let world = World::clocked().await;
         let columns = "(id text, at timestamptz, statement bigint DEFAULT txid_current())";
-        world.sql(&format!("CREATE TABLE calls {columns}; CREATE TABLE looks {columns}")).await;
+        world.sql(&format!("CREATE TABLE calls {columns}")).await;
         let worker = world.worker_of(noted(), settings);
         world.publish("100ms", &world.orders("first", 1, 0).await).await;
         world.until_closed(1).await;
-        world.sql("DELETE FROM calls; DELETE FROM looks").await;
+        world.sql("DELETE FROM calls").await;
         Self { world, worker }
     }
 
@@ -111,7 +100,6 @@ async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
     stage.publish(&orders, TRUTH).await;
     stage.held_for_an_hour(50).await;
     stage.world.until_closed(51).await;
-    assert_eq!(stage.count("looks").await, 0);
     assert_eq!((stage.count("calls").await, stage.count(EARLY).await), (50, 0));
     // The clock may be read while they come in, and the instant of the later ones is another one then.
     let statements = stage.count("(SELECT DISTINCT statement FROM calls) statements").await;
@@ -121,50 +109,20 @@ async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
     stage.world.assert_invariants().await;
 }
 
-/// Nobody says when: the database is asked once without locks, many at a time, and then at their time.
+/// The body says nothing: the effect runs once before the deadline and says how long is left, and once at the deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_say_when_it_is_due_is_looked_up_once() {
+async fn what_does_not_say_when_it_is_due_is_asked_for_once_before() {
     let stage = Stage::new(hold_long()).await;
-    // The first order was due: nothing is looked up again until something was early.
-    let learned = stage.world.orders("learned", 1, HOUR_MS).await;
-    stage.publish(&learned, Says::Nothing).await;
-    stage.worker.until("held", |counts| counts.held == 1).await;
-    stage.world.sql("DELETE FROM calls; DELETE FROM looks").await;
     let orders = stage.world.orders("o", 50, HOUR_MS).await;
     let paid = stage.world.orders("paid", 1, HOUR_MS).await;
     assert!(stage.world.pay("paid-0").await);
     stage.publish(&[orders, paid].concat(), Says::Nothing).await;
-    stage.held_for_an_hour(51).await;
-    stage.world.until_closed(52).await;
-    assert_eq!((stage.count("looks").await, stage.count("calls").await), (51, 51));
-    assert_eq!(stage.count(EARLY).await, 0);
-    let looked = stage.count("(SELECT DISTINCT statement FROM looks) statements").await;
-    assert!(looked < 51, "{looked} statements");
+    stage.held_for_an_hour(50).await;
+    stage.world.until_closed(51).await;
+    assert_eq!((stage.count("calls").await, stage.count(EARLY).await), (101, 51));
     let counts = stage.worker.stop().await;
     assert_eq!((counts.already_final, counts.put_back), (1, 0), "{counts:?}");
     stage.world.assert_invariants().await;
-}
-
-const BROKEN: &str =
-    "SELECT id, due_at FROM orders WHERE id = ANY ($1) AND 1 / (length(id) - length(id)) = 0";
-
-/// Without `due_sql`, or with one that fails, the effect itself is asked, and says how long is left.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_due_sql_the_effect_itself_is_asked() {
-    let without = |due_sql| async move {
-        let world = World::clocked().await;
-        let worker = world.worker_of(Effect { due_sql, ..Effect::close() }, hold_long());
-        world.publish("100ms", &world.orders("first", 1, 0).await).await;
-        world.until_closed(1).await;
-        let orders = world.orders("o", 20, HOUR_MS).await;
-        publish(&world, &orders, Says::Nothing).await;
-        held_for_an_hour(&world, &worker, 20).await;
-        world.until_closed(21).await;
-        let counts = worker.stop().await;
-        assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
-        world.assert_invariants().await;
-    };
-    tokio::join!(without(None), without(Some(BROKEN.to_owned())));
 }
 
 /// A body that is wrong by a day costs its own order nothing: what is far away is looked up, what is over is tried.

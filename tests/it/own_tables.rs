@@ -114,8 +114,6 @@ pub(super) async fn shop(key: &str) -> (World, Effect) {
             to_key(example("expire_overdue.sql")).replace(&format!("$2::{key}"), "$2::bigint"),
         ),
         overdue_file: "expire_overdue.sql".to_owned(),
-        due_sql: None,
-        due_file: String::new(),
     };
     world.store.check_effect(&effect).await.unwrap();
     (world, effect)

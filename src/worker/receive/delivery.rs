@@ -1,7 +1,5 @@
 //! A delivery and what was read in it.
 
-use std::time::Instant;
-
 use crate::{
     decisions::disposition::{Disposition, Tries, Waits, decide},
     order::{OrderId, Outcome},
@@ -12,17 +10,6 @@ use crate::{
         kept_bytes::{KeptBytes, Part},
     },
 };
-
-/// When a delivery may be due, by what it says itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guess {
-    /// Now.
-    Due,
-    /// At an instant that is worth waiting for with the message in hand.
-    Soon(Instant),
-    /// It does not say, or nothing that is worth waiting for.
-    Unknown,
-}
 
 /// A delivery that has to be settled.
 #[must_use]

@@ -1,9 +1,6 @@
 //! What follows a commit: ack, hold, put back or park, as `decisions/disposition` decides.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -41,13 +38,8 @@ impl Consumer {
         let now = Instant::now();
         self.add_to_log(&batch, &outcomes);
         self.report(now);
-        let worker = Arc::clone(&self.context.worker);
         let routes = self.context.levels.routes();
         for (delivery, outcome) in batch.into_iter().zip(outcomes) {
-            if let Some(Outcome::NotDue { remaining }) = &outcome {
-                let is_early = !remaining.is_zero() && *remaining <= worker.longest_hold();
-                self.ask_deadlines.pays |= is_early;
-            }
             self.settle_one(delivery, outcome.as_ref(), &routes, now).await?;
         }
         Ok(())
@@ -69,7 +61,7 @@ impl Consumer {
         }
     }
 
-    pub(super) async fn settle_one(
+    async fn settle_one(
         &mut self,
         mut delivery: Delivery,
         outcome: Option<&Outcome>,

@@ -1,4 +1,8 @@
-//! Takes deliveries from the channels: what may have killed a worker is taken alone.
+//! Takes deliveries from the channels: what may have killed a worker is taken alone, and what says that it is early is held
+//! until its instant by the database's clock. That is a guess which decides when the database is asked, and no more: it
+//! closes nothing that it does not find overdue.
+
+use std::time::Instant;
 
 use futures_util::FutureExt;
 
@@ -9,6 +13,7 @@ use crate::{
     wire::Received,
     worker::{
         channels::{Bodies, Source},
+        counters::count,
         session::SessionEnd,
     },
 };
@@ -54,6 +59,24 @@ impl Consumer {
             self.arrived(Delivery::read(source, received, &self.kept));
         }
         if step == Step::Take { Ok(()) } else { self.replace_channel().await }
+    }
+
+    /// A delivery of which nothing is known but what it says itself.
+    fn arrived(&mut self, delivery: Delivery) {
+        let Some(at) = self.early_until(&delivery) else { return self.add(delivery) };
+        count(&self.context.worker.counters.held, 1);
+        self.hold(delivery, at);
+    }
+
+    /// A far date is asked for: a wrong one is not to cost its order more than what is waited for in hand.
+    fn early_until(&self, delivery: &Delivery) -> Option<Instant> {
+        // What was tried before is usually overdue; what may have killed workers is closed alone.
+        if delivery.order_id().is_none() || delivery.was_tried() || self.quarantine.is_alone() {
+            return None;
+        }
+        let now = Instant::now();
+        let at = self.context.worker.clock.surely(delivery.due_at()?)?;
+        (at > now && at - now <= self.longest_hold()).then_some(at)
     }
 
     /// Goes on receiving on another channel.

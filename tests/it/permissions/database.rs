@@ -177,7 +177,7 @@ fn work(role: usize) -> Vec<(String, String)> {
 }
 
 fn is_done_by(role: usize, statement: &str) -> bool {
-    let effect = ["close", "close_contended", "deadlines", "overdue_ids", "blocker", "now"];
+    let effect = ["close", "close_contended", "overdue_ids", "blocker", "now"];
     if effect.contains(&statement) {
         return true;
     }
