@@ -108,8 +108,9 @@ async fn an_order_is_the_same_in_every_spelling() {
     world.publish("100ms", &orders.map(|(_, asked)| asked.to_owned())).await;
     let counts = worker.until("each is closed", |counts| counts.closed >= 4).await;
     assert_eq!((counts.retried, counts.parked), (0, 0), "{counts:?}");
-    // Twice, in two spellings.
+    // Twice, in two spellings, one after the other: of two in one batch the second is asked for again.
     world.publish("100ms", &orders.map(|(_, asked)| asked.to_owned())).await;
+    worker.until("each is final", |counts| counts.already_final >= 4).await;
     world.publish("100ms", &orders.map(|(id, _)| id.to_owned())).await;
     world.until_empty("orders.unpaid").await;
     let counts = worker.stop().await;
