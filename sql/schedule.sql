@@ -10,17 +10,16 @@ CREATE TABLE IF NOT EXISTS scheduled_notices (
 COMMENT ON TABLE scheduled_notices IS 'Due notices to publish; a row goes when the broker has confirmed it. Written by schedule() and schedule_at().';
 
 CREATE TABLE IF NOT EXISTS scheduled_notices_refused (
-    refused_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    id              bigint NOT NULL,
-    order_id        text,
-    timeout         text,
-    due_at          timestamptz,
-    scheduled_at    timestamptz,
-    refused_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    reason          text NOT NULL,
-    unknown_timeout boolean NOT NULL
+    refused_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id           bigint NOT NULL,
+    order_id     text,
+    timeout      text,
+    due_at       timestamptz,
+    scheduled_at timestamptz,
+    refused_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    reason       text NOT NULL
 );
-COMMENT ON TABLE scheduled_notices_refused IS 'Notices that cannot be published, and why. With unknown_timeout they come back when a worker knows the timeout.';
+COMMENT ON TABLE scheduled_notices_refused IS 'Notices that cannot be published, and why.';
 
 CREATE TABLE IF NOT EXISTS schedule_timeouts (
     name       text NOT NULL,
@@ -90,13 +89,6 @@ BEGIN
                   HINT = 'Write one of these. A new one is known when `overdue database init` has run where the topology file is, or a worker has started with it.';
     END IF;
     INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES (order_id, timeout, due_at);
-    -- A worker that is idle holds this lock alone; one that looks every few milliseconds does not. A transaction that has
-    -- it holds it until its row can be seen, and until then no worker becomes idle. So nearly no commit notifies while
-    -- there are many: those that do wait for one another.
-    IF NOT pg_try_advisory_xact_lock_shared(1870100848, 'scheduled_notices'::regclass::oid::int)
-       AND current_setting('overdue.notify', true) IS DISTINCT FROM 'off' THEN
-        PERFORM pg_notify('overdue_scheduled_' || 'scheduled_notices'::regclass::oid, '');
-    END IF;
     RETURN due_at;
 END
 $$;

@@ -3,9 +3,8 @@
 SELECT CASE WHEN found IS NULL THEN 'there is no table ' || name || ' along database.search_path'
             ELSE 'the user lacks ' || string_agg(privilege, ', ' ORDER BY privilege) || ' on ' || name END AS lacks
 FROM (VALUES ('schedule_timeouts', 'SELECT', true), ('schedule_timeouts', 'INSERT', true),
-             ('scheduled_notices', 'SELECT', false), ('scheduled_notices', 'INSERT', true), ('scheduled_notices', 'DELETE', true),
-             ('scheduled_notices_refused', 'SELECT', false), ('scheduled_notices_refused', 'INSERT', true),
-             ('scheduled_notices_refused', 'DELETE', true))
+             ('scheduled_notices', 'SELECT', false), ('scheduled_notices', 'DELETE', true),
+             ('scheduled_notices_refused', 'SELECT', false), ('scheduled_notices_refused', 'INSERT', true))
          AS used (name, privilege, to_publish),
      LATERAL (SELECT to_regclass(name)::oid AS found) AS looked_up
 WHERE ($1 OR NOT to_publish) AND (found IS NULL OR NOT has_table_privilege(found, privilege))

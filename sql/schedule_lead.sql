@@ -1,2 +1,4 @@
--- schedule_lead: whether this session is the one that publishes, from now on until it ends. -> boolean
-SELECT pg_try_advisory_lock(1870100847, 'scheduled_notices'::regclass::oid::int)
+-- schedule_lead: of these timeouts, those whose notices this session publishes from now on until it ends: no other session does.
+-- $1 text[] timeouts -> timeout text
+SELECT timeout FROM pg_catalog.unnest($1::text[]) AS asked (timeout)
+WHERE pg_try_advisory_lock('scheduled_notices'::regclass::oid::int, hashtext(timeout))

@@ -9,6 +9,7 @@ pub(crate) mod database_time;
 pub(crate) mod dropped;
 pub(crate) mod effect;
 pub(crate) mod failure;
+pub(crate) mod forget;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod init;

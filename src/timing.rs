@@ -74,7 +74,7 @@ pub struct Timing {
     pub event_alone_connect: Duration,
     /// For the confirm of an event that is tried alone.
     pub event_alone_confirm: Duration,
-    /// Until published events are tried again whose rows cannot be deleted.
+    /// Until rows of what is published are tried again that could not be deleted.
     pub undeleted_again: Duration,
     /// How often everything in the outbox is looked at: rows below those that were published long ago, which nobody expects.
     pub outbox_floor_every: Duration,

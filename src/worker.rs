@@ -37,6 +37,7 @@ pub(crate) mod receive;
 pub(crate) mod relay;
 mod session;
 pub(crate) mod sweep;
+mod undeleted;
 mod unpublished;
 pub(crate) mod watch;
 

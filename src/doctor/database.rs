@@ -378,7 +378,7 @@ pub(crate) fn notices(facts: &Facts) -> Draft {
 
 /// Without the tables nobody schedules anything.
 pub fn judge_scheduled(scheduled: &Scheduled) -> Draft {
-    let Scheduled { lacks, notices, oldest_ms, refused, reason } = scheduled;
+    let Scheduled { lacks, notices, oldest_ms, refused, reason, timeout } = scheduled;
     match lacks {
         Some(lacks) if lacks.starts_with("there is no table") => {
             return Draft::ok(format!("not in use: {lacks}"));
@@ -402,8 +402,11 @@ pub fn judge_scheduled(scheduled: &Scheduled) -> Draft {
     match *notices {
         0 => Draft::ok("nothing waits"),
         _ if condition::is_old(millis(*oldest_ms)) => Draft::warning(
-            format!("{counted} waiting to be published, the oldest for {seconds} s"),
-            "start a worker, or look in its log for `scheduled notices`",
+            format!(
+                "{counted} waiting to be published, the oldest for {seconds} s and timeout `{}`",
+                timeout.as_deref().unwrap_or("NULL")
+            ),
+            "start a worker whose topology file has that timeout, or look in its log for `scheduled notices`",
         ),
         _ => Draft::ok(format!("{counted} waiting, the oldest for {seconds} s")),
     }

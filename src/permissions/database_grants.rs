@@ -61,12 +61,8 @@ const WORKER: &Tables = &[
     ("outbox", &["SELECT", "INSERT", "DELETE"], "write and publish events"),
     ("outbox_refused", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
     ("outbox_retries", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
-    ("scheduled_notices", &["SELECT", "INSERT", "DELETE"], "publish what schedule() writes"),
-    (
-        "scheduled_notices_refused",
-        &["SELECT", "INSERT", "DELETE"],
-        "set aside what cannot be published",
-    ),
+    ("scheduled_notices", &["SELECT", "DELETE"], "publish what schedule() writes"),
+    ("scheduled_notices_refused", &["SELECT", "INSERT"], "set aside what cannot be published"),
     ("schedule_timeouts", &["SELECT", "INSERT"], "register the timeouts"),
 ];
 

@@ -135,6 +135,7 @@ impl Store {
             oldest_ms: row.get(1),
             refused: row.get(2),
             reason: row.get(3),
+            timeout: row.get(4),
         })
     }
 

@@ -48,27 +48,23 @@ pub(crate) struct SetAside {
     /// Its row.
     pub(crate) id: i64,
     pub(crate) reason: String,
-    /// It comes back when a worker knows the timeout.
-    pub(crate) unknown_timeout: bool,
 }
 
-/// What one look found.
+/// A page of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Claimed {
     pub(crate) notices: Vec<ScheduledNotice>,
     pub(crate) faulty: Vec<SetAside>,
-    /// The last row.
-    pub(crate) last: i64,
-    /// Whether there can be more than were asked for.
+    /// Its last row, whether that is to be published or not; none if there are no rows.
+    pub(crate) last: Option<i64>,
+    /// Whether there can be more rows than were asked for.
     pub(crate) is_full: bool,
     /// When the answer came.
     pub(crate) at: Option<Instant>,
-    /// The ends of the snapshot that saw it, as ids of transactions.
-    pub(crate) xmin: i64,
-    pub(crate) xmax: i64,
 }
 
 impl Claimed {
+    /// Whether nothing of it is to be published.
     pub(crate) fn is_empty(&self) -> bool {
         self.notices.is_empty() && self.faulty.is_empty()
     }
@@ -135,33 +131,29 @@ impl Store {
 /// `limit` is how many were asked for.
 fn read(rows: &[Row], limit: i64) -> Claimed {
     let mut claimed = Claimed {
-        last: rows.last().map_or(0, |row| row.get("id")),
-        is_full: i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit),
+        last: rows.first().and_then(|row| row.get("last")),
+        is_full: rows.first().is_some_and(|row| row.get::<_, i64>("found") >= limit),
         at: Some(Instant::now()),
-        xmin: rows.first().map_or(0, |row| row.get("xmin")),
-        xmax: rows.first().map_or(0, |row| row.get("xmax")),
         ..Claimed::default()
     };
     for row in rows {
-        match notice(row) {
+        let Some(id) = row.get("id") else { continue };
+        match notice(id, row) {
             Ok(notice) => claimed.notices.push(notice),
-            Err(reason) => {
-                let id = row.get("id");
-                claimed.faulty.push(SetAside { id, reason, unknown_timeout: false });
-            }
+            Err(reason) => claimed.faulty.push(SetAside { id, reason }),
         }
     }
     claimed
 }
 
-fn notice(row: &Row) -> Result<ScheduledNotice, String> {
+fn notice(id: i64, row: &Row) -> Result<ScheduledNotice, String> {
     if let Some(fault) = row.get("fault") {
         return Err(fault);
     }
     let unreadable = |error: tokio_postgres::Error| crate::text::error_chain(&error);
     let rest_ms: i64 = row.try_get("rest_ms").map_err(unreadable)?;
     Ok(ScheduledNotice {
-        id: row.get("id"),
+        id,
         order_id: OrderId::parse(row.try_get("order_id").map_err(unreadable)?)
             .map_err(|error| error.to_string())?,
         timeout: row.try_get("timeout").map_err(unreadable)?,

@@ -32,12 +32,13 @@ pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &
     );
 }
 
-pub(crate) fn events_undeletable(events: usize, first_id: i64, reason: &str) {
+pub(crate) fn rows_undeletable(table: &str, rows: usize, first_id: i64, reason: &str) {
     warn!(
-        events,
+        table,
+        rows,
         first_id,
         reason,
-        "events are published, but their rows cannot be deleted; they are tried again every 30 s, the others go on"
+        "rows are published and cannot be deleted; it is tried again every 30 s, the others go on"
     );
 }
 
@@ -90,11 +91,5 @@ pub(crate) fn timeouts_removed(timeouts: &[String]) {
         timeouts = timeouts.join(","),
         "these timeouts are recorded as removed by `overdue database init`, so schedule() refuses them: run it with this \
          topology file if they are in use again; otherwise start the worker with the file in use"
-    );
-}
-
-pub(crate) fn notices_left_to_another() {
-    info!(
-        "another worker knows a timeout of notices that were set aside: it publishes from now on"
     );
 }

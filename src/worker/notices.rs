@@ -1,8 +1,7 @@
 //! The way of the notices that order services wrote with their orders: read, publish, forget what was confirmed.
 //!
-//! One worker does so at a time, by a lock of its session with the database. While there is something to publish it looks
-//! every few milliseconds; where there is nothing it waits for a notification. No transaction notifies while it looks: those
-//! that notify wait for one another when they commit.
+//! One worker does so for each timeout, by a lock of its session with the database. It looks several times a second: a
+//! transaction that would notify it waits for others when it commits.
 
 mod doubts;
 mod floor;
@@ -28,15 +27,15 @@ use crate::{
     store::schedule::{Notices, ScheduleSession},
     telemetry,
     text::error_chain,
-    timing::Timing,
 };
 use publish_rows::{Left, Outgoing, Passed};
 
-/// Between two looks while there is something: one look is for the rows of many commits. The levels let go 500 ms early.
+/// Between two looks while there is something: one look is for the rows of many commits. The levels let go 2 s early.
 const PACE: Duration = Duration::from_millis(50);
-/// The longest pause while a transaction that does not notify is open, and before what the broker does not take is tried
-/// again.
-const LONGEST_PACE: Duration = Duration::from_secs(1);
+/// The same while there is nothing, and between two tries to lead what another worker leads: four cheap statements per second.
+const IDLE: Duration = Duration::from_millis(250);
+/// Before what the broker does not take is tried again.
+const LEFT: Duration = Duration::from_secs(1);
 
 /// Publishes what `schedule()` writes until a stop is asked for, where the tables are there.
 ///
@@ -76,131 +75,98 @@ async fn in_one_session(
         telemetry::timeouts_removed(&refused);
     }
     *removed = refused;
-    let poll = worker.timing.backoff_longest;
-    if !leads(&session, &timeouts, poll, stop).await? {
-        return Ok(());
-    }
-    session.take_back(&timeouts).await?;
+    let others = timeouts.iter().map(|timeout| (*timeout).to_owned()).collect();
+    let leads = Leads { session, timeouts: Vec::new(), others, try_at: Instant::now() };
+    // Not that of an earlier session: after a failover ids are given out again, to notices that are not published.
     let outgoing = Outgoing::new(worker);
-    let mut leader = Leader { worker, session, outgoing, stop, timing: &worker.timing, left: None };
-    leader.publish().await?;
-    Ok(leader.session.leave().await?)
+    Publishing { worker, leads, outgoing, stop, left: None }.publish().await
 }
 
-/// Waits until this session is the one that publishes; false where a stop was asked for before.
-///
-/// One that knows the timeout of notices that were set aside goes first: beside a newer worker an older one would set them aside
-/// again and again.
-async fn leads(
-    session: &ScheduleSession,
-    timeouts: &[&str],
-    poll: Duration,
-    stop: &Stop,
-) -> Result<bool, Unpublished> {
-    let mut wants = false;
-    while !stop.is_requested() {
-        if (wants || !session.is_wanted().await?) && session.lead().await? {
-            if wants {
-                session.content().await?;
-            }
-            return Ok(true);
-        }
-        wants = wants || session.want(timeouts).await?;
-        tokio::select! {
-            biased;
-            () = stop.requested() => {}
-            // One that was killed has notified nobody.
-            () = session.rung() => {}
-            () = tokio::time::sleep(if wants { LONGEST_PACE } else { jitter(poll) }) => {}
-        }
-    }
-    Ok(false)
-}
-
-/// The one that publishes.
-struct Leader<'a> {
-    worker: &'a Worker,
+/// The timeouts that this session publishes.
+struct Leads {
     session: ScheduleSession,
+    timeouts: Vec<String>,
+    /// Other workers publish these.
+    others: Vec<String>,
+    try_at: Instant,
+}
+
+impl Leads {
+    /// Leads what no other worker leads any more; whether that is more than before.
+    async fn grow(&mut self) -> Result<bool, Unpublished> {
+        if self.others.is_empty() || Instant::now() < self.try_at {
+            return Ok(false);
+        }
+        self.try_at = Instant::now() + IDLE;
+        let more = self.session.lead(&self.others).await?;
+        self.others.retain(|timeout| !more.contains(timeout));
+        self.timeouts.extend_from_slice(&more);
+        Ok(!more.is_empty())
+    }
+}
+
+/// One session.
+struct Publishing<'a> {
+    worker: &'a Worker,
+    leads: Leads,
     outgoing: Outgoing<'a>,
     stop: &'a Stop,
-    timing: &'a Timing,
     /// Why some were not taken the last time.
     left: Option<String>,
 }
 
-impl Leader<'_> {
-    /// Ends also where another session is to publish.
+impl Publishing<'_> {
     async fn publish(&mut self) -> Result<(), Unpublished> {
-        let (mut backoff, mut quiet) = (Backoff::new(self.timing), PACE);
-        // Also rows that nobody notified of (written past the functions, or with `overdue.notify` off) are found then.
-        let poll = self.timing.backoff_longest;
-        let mut ask_at = Instant::now() + poll;
+        let mut backoff = Backoff::new(&self.worker.timing);
         while !self.stop.is_requested() {
-            if Instant::now() >= ask_at {
-                if self.session.is_wanted().await? {
-                    telemetry::notices_left_to_another();
-                    return Ok(());
-                }
-                ask_at = Instant::now() + poll;
-            }
-            match self.pass().await {
-                Ok(Passed { published: 0, left: None }) => {
-                    if self.waits_idle().await? {
-                        quiet = PACE;
-                    } else {
-                        pause(self.stop, quiet).await;
-                        quiet = (quiet * 2).min(LONGEST_PACE);
-                    }
-                }
-                Ok(Passed { left: Some(_), .. }) => pause(self.stop, LONGEST_PACE).await,
+            let rest = match self.pass().await {
+                Ok(Passed { left: Some(_), .. }) => LEFT,
+                Ok(Passed { published: 0, .. }) => IDLE,
                 Ok(_) => {
-                    (backoff, quiet) = (Backoff::new(self.timing), PACE);
-                    pause(self.stop, PACE).await;
+                    backoff = Backoff::new(&self.worker.timing);
+                    PACE
                 }
                 // Without the database there is no lock.
                 Err(error @ Unpublished::Store(_)) => return Err(error),
                 Err(error) => {
                     failed(self.worker, &error);
-                    pause(self.stop, backoff.pause()).await;
+                    self.outgoing.look_at_everything();
+                    backoff.pause()
                 }
-            }
+            };
+            pause(self.stop, rest).await;
         }
         Ok(())
     }
 
     async fn pass(&mut self) -> Result<Passed, Unpublished> {
-        let passed = self.outgoing.pass(&self.session, self.stop).await?;
-        let why = passed.left.as_ref().map(|left| left.reason.clone());
+        if self.leads.grow().await? {
+            self.outgoing.look_at_everything();
+        }
+        let Leads { session, timeouts, .. } = &self.leads;
+        if timeouts.is_empty() {
+            return Ok(Passed::default());
+        }
+        let passed = self.outgoing.pass(session, timeouts, self.stop).await?;
         let health = &self.worker.health;
         match &passed.left {
             Some(Left { notices, reason }) => {
-                if why != self.left {
+                if self.left.as_ref() != Some(reason) {
                     telemetry::notices_left(*notices, reason);
                 }
                 health.failed(Work::Schedule, "", reason);
+                self.left = Some(reason.clone());
             }
-            None if health.works(Work::Schedule, "") => telemetry::notices_work(),
+            // What is left of older ones is seen by a look at everything.
+            None if passed.is_whole => {
+                if health.works(Work::Schedule, "") {
+                    telemetry::notices_work();
+                }
+                self.left = None;
+            }
             None => {}
         }
-        self.left = why;
         Ok(passed)
-    }
-
-    /// Waits until somebody notifies, or it is time to look; false where some transaction that does not notify is open.
-    async fn waits_idle(&mut self) -> Result<bool, Unpublished> {
-        if !self.session.idle().await? {
-            return Ok(false);
-        }
-        // Rows of transactions that did not notify: they can be seen by now.
-        if matches!(self.pass().await, Ok(Passed { published: 0, left: None })) {
-            tokio::select! {
-                () = self.stop.requested() => {}
-                () = self.session.rung() => {}
-                () = tokio::time::sleep(self.timing.backoff_longest) => {}
-            }
-        }
-        self.session.awake().await?;
-        Ok(true)
     }
 }
 

@@ -10,7 +10,6 @@ mod event_fate;
 mod publish_in_order;
 mod retry;
 mod try_alone;
-mod undeleted;
 mod wait_for_events;
 
 use std::{
@@ -22,7 +21,8 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    backoff::jitter, context::Worker, health::Work, session::SessionEnd, unpublished::Unpublished,
+    backoff::jitter, context::Worker, health::Work, session::SessionEnd, undeleted::Undeleted,
+    unpublished::Unpublished,
 };
 use crate::{
     broker::{PublishError, Publisher},
@@ -30,6 +30,7 @@ use crate::{
     shutdown::Stop,
     store::{
         StoreError,
+        forget::Published,
         outbox::{Event, PassedOver, Refusal, claim::Claim},
     },
     telemetry,
@@ -38,7 +39,6 @@ use crate::{
 use confirm_timeout::Limits;
 use event_fate::{Fate, Refused};
 use try_alone::Left;
-use undeleted::Undeleted;
 
 /// Events of one transaction: its cost is shared by all of them.
 const CLAIM: i64 = 2_000;
@@ -61,7 +61,6 @@ pub(super) async fn relay(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
 /// Publishes events for the first time; `refused` is notified where some were set aside.
 async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
     let exchange = worker.topology.events_exchange();
-    let undeleted = Undeleted::new(worker.timing.undeleted_again);
     let mut relay = Relay {
         worker,
         publisher: None,
@@ -69,7 +68,7 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
         refused,
         patience: worker.timing.events_silence,
         lost: 0,
-        undeleted,
+        undeleted: undeleted(worker),
         floor: Floor::default(),
     };
     let mut polls = false;
@@ -83,7 +82,7 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
                 // After a failover ids are given out again, to events that are not published.
                 if matches!(error, Unpublished::Store(error) if !error.is_answer()) {
                     relay.floor = Floor::default();
-                    relay.undeleted = Undeleted::new(worker.timing.undeleted_again);
+                    relay.undeleted = undeleted(worker);
                 }
             }
             // What cannot be deleted was published, and is passed over.
@@ -102,6 +101,10 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
             () = tokio::time::sleep(jitter(worker.timing.backoff_longest)) => polls = true,
         }
     }
+}
+
+fn undeleted(worker: &Worker) -> Undeleted {
+    Undeleted::new(Published::Events, worker.timing.undeleted_again)
 }
 
 /// What a relay keeps from one look into the outbox to the next.
@@ -208,8 +211,7 @@ impl Relay<'_> {
             Ok(begin) => begin,
             Err(error) => {
                 if error.is_answer() {
-                    let (store, reason) = (&self.worker.store, error_chain(&error));
-                    self.undeleted.add(store, &published, &reason).await?;
+                    self.undeleted.forget(&self.worker.store, &published).await?;
                 }
                 return Err(error.into());
             }

@@ -1,10 +1,11 @@
 //! Notices that are written in SQL, in the transaction of the order.
 
 mod faults;
+mod leading;
+mod left;
 mod page;
 mod refused;
 mod rights;
-mod waking;
 
 use std::{collections::BTreeSet, time::Duration};
 

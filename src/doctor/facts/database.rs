@@ -175,6 +175,8 @@ pub struct Scheduled {
     pub refused: i64,
     /// Why one of them was.
     pub reason: Option<String>,
+    /// The timeout of the oldest notice.
+    pub timeout: Option<String>,
 }
 
 /// How overdue orders are found.

@@ -1,20 +1,11 @@
 //! The outbox in the hands of one relay.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{BEGIN, CLAIM, DONE, Event, HOLD, PassedOver, REFUSE, Refusal, beginning, event};
-use crate::store::{
-    Store, StoreError,
-    run_statement::{Cancellable, Patience},
-};
-
-/// For rows that are forgotten in parts, because one of them cannot be.
-const SHORT: Patience =
-    Patience { lock: Duration::from_millis(100), statement: Some(Duration::from_secs(5)) };
-/// Rows that cannot be forgotten alone, before the others are left as well: each may take the time of a lock.
-const FAILURES: usize = 20;
+use crate::store::{Store, StoreError, run_statement::Cancellable};
 
 /// An event that is not to be published now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,48 +49,6 @@ impl Store {
             Err(error) if error.is_lock_timeout() => Ok(None),
             claimed => claimed,
         }
-    }
-
-    /// Forgets events that the broker has confirmed, in ever smaller parts where one of them cannot be; those that are left.
-    ///
-    /// # Errors
-    /// The database is unavailable; some may be forgotten.
-    pub(crate) async fn forget_one_by_one(&self, rows: &[i64]) -> Result<Vec<i64>, StoreError> {
-        let (mut parts, mut left) = (vec![rows], Vec::new());
-        while let Some(part) = parts.pop() {
-            if part.is_empty() {
-                continue;
-            }
-            if left.len() >= FAILURES {
-                left.extend_from_slice(part);
-                continue;
-            }
-            match self.attended(Box::pin(self.forget(part))).await {
-                Ok(()) => {}
-                Err(error) if !error.is_answer() => return Err(error),
-                Err(_) if part.len() == 1 => left.extend_from_slice(part),
-                Err(_) => parts.extend(<[&[i64]; 2]>::from(part.split_at(part.len() / 2))),
-            }
-        }
-        Ok(left)
-    }
-
-    async fn forget(&self, rows: &[i64]) -> Result<(), StoreError> {
-        let client = self.cancellable().await?;
-        let done = self.named("outbox_done", client.prepare_cached(DONE).await)?;
-        let limits = SHORT.begin();
-        let (begun, forgotten, committed) = tokio::join!(
-            biased;
-            client.batch_execute(&limits),
-            async { client.execute(&done, &[&rows]).await },
-            client.batch_execute("COMMIT"),
-        );
-        let forgotten = begun.and(forgotten).and(committed);
-        let forgotten = self.named("outbox_done", forgotten);
-        if !forgotten.as_ref().is_err_and(|error| !error.is_answer()) {
-            client.done();
-        }
-        forgotten
     }
 
     async fn claim(&self, limit: i64, without: &PassedOver) -> Result<Option<Claim>, StoreError> {

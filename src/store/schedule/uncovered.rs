@@ -8,7 +8,6 @@ use crate::{
 };
 
 const UNCOVERED: &str = include_str!("../../../sql/schedule_uncovered.sql");
-const DONE: &str = include_str!("../../../sql/schedule_done.sql");
 
 /// An order whose notice was never confirmed.
 #[derive(Clone, Debug)]
@@ -41,16 +40,5 @@ impl Store {
             order: row.try_get("order_id").ok().and_then(|id| OrderId::parse(id).ok()),
         });
         Ok(read.collect())
-    }
-
-    /// Nothing is left to be published of these rows.
-    ///
-    /// # Errors
-    /// The statement failed.
-    pub(crate) async fn forget_scheduled(&self, ids: &[i64]) -> Result<(), StoreError> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        self.rows("schedule_done", DONE, &[&ids]).await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Places whose messages the broker does not confirm: a quorum queue without its majority gives neither ack nor nack. The
+//! Places whose messages the broker does not confirm: a full queue gives a nack, a quorum queue without its majority nothing. The
 //! others go on. The caller passes the time in.
 
 use std::{
@@ -49,7 +49,7 @@ impl Doubts {
         self.places.entry(place.to_owned()).or_insert(doubt);
     }
 
-    /// Messages were given up. Those that were on their way together count as one.
+    /// Messages were given up, or refused. Those that were on their way together count as one.
     pub(super) fn failed(&mut self, place: &str, now: Instant) {
         self.waits(place, now);
         let Some(doubt) = self.places.get_mut(place) else { return };
@@ -59,8 +59,8 @@ impl Doubts {
         }
     }
 
-    /// A message was confirmed, or refused: there is an answer.
-    pub(super) fn answered(&mut self, place: &str) {
+    /// A message was confirmed.
+    pub(super) fn confirmed(&mut self, place: &str) {
         self.places.remove(place);
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         doubts.waits("b", now + GIVEN_UP);
         assert!(doubts.may_try("a", now, now + GIVEN_UP));
         assert!(!doubts.may_try("b", now + SECOND, now + GIVEN_UP));
-        doubts.answered("b");
+        doubts.confirmed("b");
         assert!((0..3).all(|_| doubts.may_try("b", now + SECOND, now + GIVEN_UP)));
     }
 

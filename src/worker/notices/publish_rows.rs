@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    floor::{Floor, Snapshot},
+    floor::Floor,
     routes::Routes,
     sending::{Heard, Sending},
 };
@@ -15,10 +15,15 @@ use crate::{
     broker::{PublishError, Publisher},
     decisions::disposition::NOWHERE_TO_WAIT,
     shutdown::Stop,
-    store::schedule::{Claimed, ScheduleSession, ScheduledNotice, SetAside},
+    store::{
+        StoreError,
+        forget::Published,
+        schedule::{Claimed, ScheduleSession, ScheduledNotice, SetAside},
+    },
     telemetry,
+    text::error_chain,
     topology::route::Route,
-    worker::{context::Worker, unpublished::Unpublished},
+    worker::{context::Worker, undeleted::Undeleted, unpublished::Unpublished},
 };
 
 /// Rows of one look: its cost is shared by all of them.
@@ -30,6 +35,8 @@ pub(super) struct Passed {
     pub(super) published: usize,
     /// Notices that the broker does not take for now.
     pub(super) left: Option<Left>,
+    /// It has read every row.
+    pub(super) is_whole: bool,
 }
 
 #[derive(Debug)]
@@ -64,72 +71,144 @@ struct Sorted {
     is_held_up: bool,
 }
 
-/// The way to the broker.
+/// The way of the rows to the broker, and out of the table.
 pub(super) struct Outgoing<'a> {
+    floor: Floor,
+    undeleted: Undeleted,
+    way: Way<'a>,
+}
+
+/// The way to the broker.
+struct Way<'a> {
     worker: &'a Worker,
     /// Empty where it failed, so that the next time begins with a new connection.
     publisher: Option<Publisher>,
     routes: Routes,
-    floor: Floor,
     /// Timeouts that may not be published, until when they are passed over.
     forbidden: BTreeMap<String, Instant>,
     sending: Sending,
 }
 
-impl<'a> Outgoing<'a> {
-    pub(super) fn new(worker: &'a Worker) -> Self {
-        let (routes, floor) = (Routes::default(), Floor::default());
-        let (forbidden, sending) = (BTreeMap::new(), Sending::new(&worker.timing));
-        Self { worker, publisher: None, routes, floor, forbidden, sending }
+/// The rows of the timeouts that are published here.
+struct Rows<'a> {
+    worker: &'a Worker,
+    session: &'a ScheduleSession,
+    timeouts: &'a [String],
+    undeleted: &'a mut Undeleted,
+}
+
+impl Rows<'_> {
+    async fn claim(&self, after: i64) -> Result<Claimed, StoreError> {
+        self.session.claim(after, CLAIM, self.timeouts, &self.undeleted.rows()).await
     }
 
-    /// Publishes what is there, page by page; the next page is read, and what was confirmed forgotten, while one is
-    /// published.
+    /// Forgets what was published, and moves what cannot be out of the way; why that is not so, if it is not.
+    async fn finish(&mut self, sorted: &Sorted) -> Result<Option<Left>, StoreError> {
+        self.undeleted.forget(&self.worker.store, &sorted.published).await?;
+        let Some(first) = sorted.aside.first() else { return Ok(None) };
+        let notices = sorted.aside.len();
+        match self.session.set_aside(&sorted.aside).await {
+            Ok(()) => telemetry::notices_set_aside(notices, first.id, &first.reason),
+            Err(error) if error.is_answer() => {
+                return Ok(Some(Left { notices, reason: error_chain(&error) }));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn new(worker: &'a Worker) -> Self {
+        let (routes, forbidden) = (Routes::default(), BTreeMap::new());
+        let sending = Sending::new(&worker.timing);
+        let undeleted = Undeleted::new(Published::Notices, worker.timing.undeleted_again);
+        let way = Way { worker, publisher: None, routes, forbidden, sending };
+        Self { floor: Floor::default(), undeleted, way }
+    }
+
+    /// The next pass begins with the first row.
+    pub(super) const fn look_at_everything(&mut self) {
+        self.floor.forget();
+    }
+
+    /// Publishes what is there of these timeouts.
     pub(super) async fn pass(
         &mut self,
         session: &ScheduleSession,
+        timeouts: &[String],
         stop: &Stop,
     ) -> Result<Passed, Unpublished> {
-        let (mut passed, mut before) = (Passed::default(), Sorted::default());
-        let mut page = session.claim(self.floor.begin(Instant::now()), CLAIM).await?;
-        let first = snapshot(&page);
-        let (mut behind, mut seen) = (0, first);
-        while !page.is_empty() {
+        let worker = self.way.worker;
+        self.undeleted.try_again(&worker.store).await?;
+        let began = Instant::now();
+        let after = self.floor.begin(began);
+        let mut passed = Passed { is_whole: after == 0, ..Passed::default() };
+        let mut last = Sorted::default();
+        let mut rows = Rows { worker, session, timeouts, undeleted: &mut self.undeleted };
+        let ended = self.way.publish_pages(&mut rows, after, stop, &mut passed, &mut last).await;
+        passed.leave(rows.finish(&last).await?);
+        if let Some(row) = ended? {
+            self.floor.passed(began, row);
+        }
+        if passed.is_whole && passed.left.is_some() {
+            self.floor.left(began, Instant::now());
+        }
+        Ok(passed)
+    }
+}
+
+impl Way<'_> {
+    /// Publishes page by page; the next page is read, and what was confirmed forgotten, while one is published. The last one is in
+    /// `before` in the end, and to be finished. Gives the last row.
+    async fn publish_pages(
+        &mut self,
+        rows: &mut Rows<'_>,
+        after: i64,
+        stop: &Stop,
+        passed: &mut Passed,
+        before: &mut Sorted,
+    ) -> Result<Option<i64>, Unpublished> {
+        let (mut page, mut behind) = (rows.claim(after).await?, None);
+        while let Some(last) = page.last {
+            let more = page.is_full && !stop.is_requested();
+            behind = Some(last);
+            if page.is_empty() {
+                page = if more { rows.claim(last).await? } else { Claimed::default() };
+                continue;
+            }
             let publisher = tokio::select! {
                 biased;
                 // What connects may take long.
-                () = stop.requested() => break,
+                () = stop.requested() => return Ok(None),
                 publisher = self.publisher() => publisher?,
             };
-            let (last, more) = (page.last, page.is_full && !stop.is_requested());
-            (behind, seen) = (last, snapshot(&page));
             let beside = async {
-                session.finish(&before.published, &before.aside).await?;
-                if more { session.claim(last, CLAIM).await } else { Ok(Claimed::default()) }
+                let left = rows.finish(before).await?;
+                let next = if more { rows.claim(last).await? } else { Claimed::default() };
+                Ok::<_, StoreError>((left, next))
             };
-            let (sorted, next) = tokio::join!(self.publish_page(&publisher, page), beside);
-            passed.add(&sorted);
-            before = sorted;
-            for timeout in std::mem::take(&mut before.forbidden) {
-                self.forbidden
-                    .insert(timeout, Instant::now() + self.worker.timing.timeout_forbidden);
+            let (mut sorted, beside) = tokio::join!(self.publish_page(&publisher, page), beside);
+            passed.published += sorted.published.len();
+            passed.leave(sorted.left.take());
+            for timeout in std::mem::take(&mut sorted.forbidden) {
+                let until = Instant::now() + self.worker.timing.timeout_forbidden;
+                self.forbidden.insert(timeout, until);
             }
-            let failure = before.failure.take();
-            if failure.is_none() && !before.is_held_up {
+            let failure = sorted.failure.take();
+            if failure.is_none() && !sorted.is_held_up {
                 self.publisher = Some(publisher);
             }
-            page = next?;
+            *before = sorted;
             if let Some(error) = failure {
                 self.sending.give_up();
-                session.finish(&before.published, &before.aside).await?;
                 return Err(error.into());
             }
+            let (left, next) = beside?;
+            passed.leave(left);
+            page = next;
         }
-        session.finish(&before.published, &before.aside).await?;
-        if passed.left.is_none() && behind > 0 {
-            self.floor.passed(first, seen, behind);
-        }
-        Ok(passed)
+        Ok(behind)
     }
 
     /// A publisher that works, taken out: it is put back when it still does.
@@ -178,11 +257,8 @@ impl<'a> Outgoing<'a> {
     /// Which way it goes; `age` is how long ago its rest was computed.
     fn route(&self, notice: &ScheduledNotice, age: Duration) -> Result<Route, Fate> {
         let topology = &self.worker.topology;
-        let Some(timeout) = topology.timeout(&notice.timeout) else {
-            let reason = format!("the topology file has no timeout `{}`", notice.timeout);
-            let aside = SetAside { id: notice.id, reason, unknown_timeout: true };
-            return Err(Fate::Never(aside));
-        };
+        let unknown = || Fate::Left(format!("there is no timeout `{}`", notice.timeout));
+        let timeout = topology.timeout(&notice.timeout).ok_or_else(unknown)?;
         if self.forbidden.contains_key(&timeout.name) {
             let reason = format!("publishing for timeout `{}` is not permitted", timeout.name);
             return Err(Fate::Left(reason));
@@ -191,10 +267,6 @@ impl<'a> Outgoing<'a> {
         let route = self.routes.known().wait(topology, timeout, rest);
         route.map_err(|_nowhere| Fate::Left(NOWHERE_TO_WAIT.to_owned()))
     }
-}
-
-fn snapshot(page: &Claimed) -> Snapshot {
-    Snapshot { xmin: page.xmin, xmax: page.xmax }
 }
 
 fn fate_of(answer: Result<Result<(), PublishError>, String>, id: i64) -> Fate {
@@ -208,9 +280,7 @@ fn fate_of(answer: Result<Result<(), PublishError>, String>, id: i64) -> Fate {
             Fate::Left(error.to_string())
         }
         PublishError::RoutingKeyNotPermitted { .. } => Fate::Forbidden(error.to_string()),
-        PublishError::Unencodable { reason, .. } => {
-            Fate::Never(SetAside { id, reason, unknown_timeout: false })
-        }
+        PublishError::Unencodable { reason, .. } => Fate::Never(SetAside { id, reason }),
         _ => Fate::Failed(error),
     }
 }
@@ -240,18 +310,12 @@ impl Sorted {
         for (timeout, notices) in &self.by_timeout {
             telemetry::notices_published(timeout, *notices);
         }
-        if let Some(first) = self.aside.first() {
-            telemetry::notices_set_aside(self.aside.len(), first.id, &first.reason);
-        }
     }
 }
 
 impl Passed {
-    fn add(&mut self, sorted: &Sorted) {
-        self.published += sorted.published.len();
-        if let Some(Left { notices, reason }) = &sorted.left {
-            let left = self.left.get_or_insert(Left { notices: 0, reason: reason.clone() });
-            left.notices += notices;
-        }
+    fn leave(&mut self, left: Option<Left>) {
+        let Some(Left { notices, reason }) = left else { return };
+        self.left.get_or_insert(Left { notices: 0, reason }).notices += notices;
     }
 }

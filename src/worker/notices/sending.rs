@@ -125,12 +125,12 @@ impl Sending {
 
     fn judge(&mut self, place: &str, answer: Option<&Result<(), PublishError>>) {
         match answer {
-            Some(Ok(()) | Err(PublishError::Refused { .. } | PublishError::Returned { .. })) => {
-                self.doubts.answered(place);
+            Some(Ok(())) => self.doubts.confirmed(place),
+            Some(Err(PublishError::Refused { .. } | PublishError::Returned { .. })) | None => {
+                self.doubts.failed(place, Instant::now());
             }
             // It is about the connection, or the message.
             Some(Err(_)) => {}
-            None => self.doubts.failed(place, Instant::now()),
         }
     }
 

@@ -7,7 +7,7 @@ use super::{SWEEP_SIZE, Sweep};
 use crate::{
     config::PublishScheduled,
     order::{OrderId, Outcome},
-    store::{StoreError, schedule::Notices},
+    store::{StoreError, forget::Published, schedule::Notices},
 };
 
 /// A notice is published within milliseconds; one that is due at once is on its way.
@@ -40,7 +40,7 @@ impl Sweep<'_> {
             };
             let done = rows.into_iter().zip(&outcomes).filter(|(_, outcome)| is_final(outcome));
             let done: Vec<i64> = done.map(|(row, _)| row).collect();
-            store.forget_scheduled(&done).await?;
+            store.forget(Published::Notices, &done).await?;
         }
         Ok(())
     }

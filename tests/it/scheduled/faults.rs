@@ -118,8 +118,8 @@ async fn a_session_that_ends_is_followed_by_another() {
         world.until_published().await;
         let ended = world
             .number(
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1870100847
-                     AND objid = 'scheduled_notices'::regclass AND granted",
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory'
+                     AND classid = 'scheduled_notices'::regclass AND granted",
             )
             .await;
         assert_eq!(ended, 1);

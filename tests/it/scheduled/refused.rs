@@ -104,46 +104,11 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
         wire.take_many(&along, 3).await.iter().map(super::order_of).collect();
     orders.sort();
     assert_eq!(orders, ["good-1", "good-2", "good-3"]);
-    world.until_published().await;
-    let rows = world
-        .rows("SELECT reason || CASE WHEN unknown_timeout THEN ' (comes back)' ELSE '' END FROM scheduled_notices_refused ORDER BY id")
-        .await;
+    // No worker has these timeouts.
+    until("three wait", async || world.unpublished().await, |rows| *rows == 3).await;
+    let rows = world.rows("SELECT reason FROM scheduled_notices_refused ORDER BY id").await;
     let reasons: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     insta::assert_snapshot!(reasons.join("\n"));
-}
-
-/// An old worker beside a new one does not know its timeouts, and is the one that publishes when the new one comes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_beside_the_old_one() {
-    let world = World::new().await;
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unclaimed')").await;
-    world.sql("SELECT schedule('o', 'unclaimed', '40 minutes')").await;
-    let old = world.worker();
-    let aside = async || {
-        world.number("SELECT count(*) FROM scheduled_notices_refused WHERE unknown_timeout").await
-    };
-    until("set aside", aside, |rows| *rows == 1).await;
-    let newer = std::fs::read_to_string(world.topology_file()).unwrap();
-    let newer = format!("{newer}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n");
-    std::fs::write(world.topology_file(), newer).unwrap();
-    let newer = world.started(|_| {}).await;
-    let wire = world.wire().await;
-    let level = async || wire.ready("orders.delay.30m").await;
-    until("published", level, |ready| *ready == 1).await;
-    world.until_published().await;
-    assert_eq!(aside().await, 0);
-    // From now on the one that knows both publishes both, and none comes aside.
-    for n in 0..5 {
-        world.sql(&format!("SELECT schedule('p-{n}', 'unclaimed', '40 minutes'), schedule('q-{n}', 'unpaid', '40 minutes')")).await;
-        world.until_published().await;
-        assert_eq!(aside().await, 0);
-    }
-    until("each once", level, |ready| *ready == 11).await;
-    // When it is gone the old one publishes what it knows.
-    drop(newer);
-    world.sql("SELECT schedule('last', 'unpaid', '40 minutes')").await;
-    world.until_published().await;
-    assert!(old.is_running());
 }
 
 /// Neither an old worker nor another topology that has it, too, brings it back.

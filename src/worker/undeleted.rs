@@ -1,21 +1,22 @@
-//! Events that are published, and whose rows cannot be deleted: somebody keeps them locked, or a trigger raises. They are not
-//! published again, and hold up no others.
+//! What is published, and whose rows cannot be deleted: somebody keeps them locked, or a trigger raises. It is not published
+//! again, and holds up no others.
 
 use std::collections::BTreeSet;
 
 use tokio::time::{Duration, Instant};
 
 use crate::{
-    store::{Store, StoreError},
+    store::{Store, StoreError, forget::Published},
     telemetry,
 };
 
 /// Remembered at the most: each claim passes over them. What is beyond is published again and again.
 const MOST: usize = 10_000;
 
-/// What one relay has published and not deleted.
+/// What one task has published of a table and not deleted.
 #[derive(Debug)]
 pub(super) struct Undeleted {
+    table: Published,
     again: Duration,
     rows: BTreeSet<i64>,
     next_try: Option<Instant>,
@@ -23,8 +24,8 @@ pub(super) struct Undeleted {
 
 impl Undeleted {
     /// Each is tried again after `again`.
-    pub(super) const fn new(again: Duration) -> Self {
-        Self { again, rows: BTreeSet::new(), next_try: None }
+    pub(super) const fn new(table: Published, again: Duration) -> Self {
+        Self { table, again, rows: BTreeSet::new(), next_try: None }
     }
 
     /// Whether all that is published is deleted.
@@ -37,26 +38,25 @@ impl Undeleted {
         self.rows.iter().copied().collect()
     }
 
-    /// All of these could not be deleted at once, because of `reason`: deletes what can be, and remembers the rest.
+    /// Deletes what is published, and remembers what cannot be deleted.
     ///
     /// # Errors
     /// The database is unavailable.
-    pub(super) async fn add(
+    pub(super) async fn forget(
         &mut self,
         store: &Store,
         published: &[i64],
-        reason: &str,
     ) -> Result<(), StoreError> {
         self.rows.extend(published);
-        let left = store.forget_one_by_one(published).await?;
+        let left = store.forget(self.table, published).await?;
         for row in published {
             self.rows.remove(row);
         }
-        self.rows.extend(left.iter().copied().take(MOST.saturating_sub(self.rows.len())));
+        let Some(first) = left.rows.first() else { return Ok(()) };
+        telemetry::rows_undeletable(self.table.table(), left.rows.len(), *first, &left.reason);
+        let room = MOST.saturating_sub(self.rows.len());
+        self.rows.extend(left.rows.into_iter().take(room));
         self.next_try = Some(Instant::now() + self.again);
-        if let Some(first) = left.first() {
-            telemetry::events_undeletable(left.len(), *first, reason);
-        }
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl Undeleted {
             return Ok(());
         }
         self.next_try = Some(Instant::now() + self.again);
-        self.rows = store.forget_one_by_one(&self.rows()).await?.into_iter().collect();
+        self.rows = store.forget(self.table, &self.rows()).await?.rows.into_iter().collect();
         Ok(())
     }
 }

@@ -1,0 +1,96 @@
+//! Deleting the rows of what was published. One that cannot be deleted (somebody locks it, a trigger raises) keeps no others.
+
+use std::time::Duration;
+
+use super::{Store, StoreError, run_statement::Patience};
+
+/// A row that somebody locks is tried again later.
+const SHORT: Patience =
+    Patience { lock: Duration::from_millis(100), statement: Some(Duration::from_secs(5)) };
+/// Rows that cannot be deleted alone, before the others are left as well: each may take the time of a lock.
+const FAILURES: usize = 20;
+
+/// A table of what is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    Events,
+    Notices,
+}
+
+impl Published {
+    /// Its name.
+    pub(crate) const fn table(self) -> &'static str {
+        match self {
+            Self::Events => "outbox",
+            Self::Notices => "scheduled_notices",
+        }
+    }
+
+    const fn done(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Events => ("outbox_done", include_str!("../../sql/outbox_done.sql")),
+            Self::Notices => ("schedule_done", include_str!("../../sql/schedule_done.sql")),
+        }
+    }
+}
+
+/// Rows that could not be deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Undeletable {
+    pub(crate) rows: Vec<i64>,
+    /// Why the first of them could not be.
+    pub(crate) reason: String,
+}
+
+impl Store {
+    /// Deletes rows, in ever smaller parts if one of them cannot be deleted; those that are left.
+    ///
+    /// # Errors
+    /// The database is unavailable; some may be deleted.
+    pub(crate) async fn forget(
+        &self,
+        table: Published,
+        rows: &[i64],
+    ) -> Result<Undeletable, StoreError> {
+        let (mut parts, mut left) = (vec![rows], Undeletable::default());
+        while let Some(part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            if left.rows.len() >= FAILURES {
+                left.rows.extend_from_slice(part);
+                continue;
+            }
+            match self.attended(Box::pin(self.delete(table, part))).await {
+                Ok(()) => {}
+                Err(error) if !error.is_answer() => return Err(error),
+                Err(error) if part.len() == 1 => {
+                    if left.rows.is_empty() {
+                        left.reason = crate::text::error_chain(&error);
+                    }
+                    left.rows.extend_from_slice(part);
+                }
+                Err(_) => parts.extend(<[&[i64]; 2]>::from(part.split_at(part.len() / 2))),
+            }
+        }
+        Ok(left)
+    }
+
+    async fn delete(&self, table: Published, rows: &[i64]) -> Result<(), StoreError> {
+        let (name, sql) = table.done();
+        let client = self.cancellable().await?;
+        let done = self.named(name, client.prepare_cached(sql).await)?;
+        let limits = SHORT.begin();
+        let (begun, deleted, committed) = tokio::join!(
+            biased;
+            client.batch_execute(&limits),
+            async { client.execute(&done, &[&rows]).await },
+            client.batch_execute("COMMIT"),
+        );
+        let deleted = self.named(name, begun.and(deleted).and(committed).map(drop));
+        if !deleted.as_ref().is_err_and(|error| !error.is_answer()) {
+            client.done();
+        }
+        deleted
+    }
+}

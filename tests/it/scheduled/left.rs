@@ -1,0 +1,74 @@
+//! Rows that stay: they cannot be deleted, or the broker does not take their notices. They are not published again and again, and
+//! hold up no others.
+
+use serde_json::json;
+
+use super::{order_of, published};
+use crate::support::{World, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_locked_or_cannot_be_deleted_are_published_once_and_hold_up_no_others() {
+    let world = World::new().await;
+    world.knows_timeouts().await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.in", "#").await;
+    world
+        .sql(
+            "INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('a b', 'unpaid', now());
+             SELECT schedule('o-' || n, 'unpaid', '40 minutes') FROM generate_series(1, 2500) n;
+             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'never'; END $$;
+             CREATE TRIGGER refuse BEFORE DELETE ON scheduled_notices FOR EACH ROW
+             WHEN (OLD.order_id = 'o-7') EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let mut client = world.store.client().await.unwrap();
+    let held = client.transaction().await.unwrap();
+    let lock = "SELECT FROM scheduled_notices WHERE order_id IN ('a b', 'o-20') FOR UPDATE";
+    assert_eq!(held.execute(lock, &[]).await.unwrap(), 2);
+    let worker = world.worker();
+    let left = async || world.unpublished().await;
+    until("three rows left", left, |left| *left == 3).await;
+    for n in 2_501..2_504 {
+        world.sql(&format!("SELECT schedule('o-{n}', 'unpaid', '40 minutes')")).await;
+        until("three rows left", left, |left| *left == 3).await;
+    }
+    held.rollback().await.unwrap();
+    until("one row left", left, |left| *left == 1).await;
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_notices_refused").await, 1);
+    worker.stop().await;
+    let mut orders: Vec<String> = published(&wire, &along).await.iter().map(order_of).collect();
+    assert_eq!(orders.len(), 2_503, "each once");
+    orders.sort();
+    orders.dedup();
+    assert_eq!(orders.len(), 2_503);
+}
+
+/// Before, all of them were published again each second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
+    const NOTICES: usize = 300;
+    let world = World::new().await;
+    world.knows_timeouts().await;
+    let wire = world.wire().await;
+    world.policy("policies", "full", r"^orders\.delay\.30m$", json!({ "max-length": 5 })).await;
+    world.until_policy("orders.delay.30m", "full").await;
+    let mut process = world.started(|_| {}).await;
+    // The broker refuses nothing before it knows that the queue is full.
+    let many = |count| {
+        format!("SELECT schedule(n, 'unpaid', '40 minutes') FROM generate_series(1, {count}) n")
+    };
+    world.sql(&many(10)).await;
+    world.until_published().await;
+    let along = wire.listen("orders.in", "30m.#").await;
+    world.sql(&many(NOTICES)).await;
+    process.until_logged("scheduled notices are not taken by the broker").await;
+    for n in 0..5 {
+        world.sql(&format!("SELECT schedule('other-{n}', 'unpaid', '3 s')")).await;
+        let other = format!("SELECT count(*) FROM scheduled_notices WHERE order_id = 'other-{n}'");
+        until("the other one published", async || world.number(&other).await, |it| *it == 0).await;
+    }
+    let tried = published(&wire, &along).await.len();
+    assert!((NOTICES..NOTICES + NOTICES / 2).contains(&tried), "{tried}");
+    world.delete("policies", "full").await;
+    world.until_published().await;
+}
