@@ -3,5 +3,5 @@
 -- $1 bigint[] ids that are passed over -> first bigint (NULL: none), writers text[]
 SELECT (SELECT min(id) FROM outbox WHERE id <> ALL ($1)) AS first,
        ARRAY(SELECT virtualtransaction FROM pg_catalog.pg_locks
-             WHERE relation = 'outbox'::regclass AND mode = 'RowExclusiveLock'
+             WHERE relation = 'outbox'::regclass::oid AND mode = 'RowExclusiveLock'
                AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())) AS writers
