@@ -178,8 +178,9 @@ async fn what_waits_in_memory_is_bounded_in_bytes() {
     let all = u64::try_from(early.len()).unwrap();
     let counts = until("all wait", waiting, |counts| counts.held + counts.put_back == all).await;
     assert!(counts.held * 64_000 <= BOUND as u64 / 2, "{counts:?}");
+    // So many at once are a burst: what is due may be closed ahead of its message.
     let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.parked), (100, 0));
+    assert_eq!((counts.closed + counts.ahead + counts.swept, counts.parked), (100, 0));
     world.assert_invariants().await;
 }
 
