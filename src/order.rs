@@ -86,10 +86,17 @@ impl Spelled {
             Key::all(id).for_each(|key| alike.entry(key).or_default().1.push(id));
         }
         let pairs = alike.into_values().filter_map(|(asked, given)| match (&*asked, &*given) {
-            ([asked], [given]) => Some(((*asked).to_owned(), (*given).to_owned())),
+            ([asked], [given]) => Some((*asked, *given)),
             _ => None,
         });
-        Self(pairs.collect())
+        let pairs: HashSet<(&str, &str)> = pairs.collect();
+        // 32 digits can be the answer to a uuid and to a number: then they are nobody's.
+        let mut uses: HashMap<&str, usize> = HashMap::new();
+        for id in pairs.iter().flat_map(|(asked, given)| [asked, given]) {
+            *uses.entry(id).or_default() += 1;
+        }
+        let pairs = pairs.into_iter().filter(|(asked, given)| uses[asked] == 1 && uses[given] == 1);
+        Self(pairs.map(|(asked, given)| (asked.to_owned(), given.to_owned())).collect())
     }
 
     /// The id that was given back for one that was not given back as it is.

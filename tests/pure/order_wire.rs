@@ -135,6 +135,14 @@ fn due_at() -> impl Strategy<Value = Timestamp> {
     ]
 }
 
+#[test]
+fn thirty_two_digits_that_can_be_two_orders_are_neither() {
+    let (uuid, digits) = (spelled(0, 5), "0".repeat(32));
+    let asked = [id(&uuid), id("0")];
+    let spelled = Spelled::new(&asked, [&*digits]);
+    assert_eq!(asked.map(|asked| spelled.of(&asked).map(str::to_owned)), [None, None]);
+}
+
 proptest! {
     /// An id that is given back is the answer to one that was asked for, whatever the type of the keys is.
     #[test]
