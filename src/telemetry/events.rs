@@ -267,7 +267,7 @@ pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duratio
     );
 }
 
-/// `overdue_sql` found rows that are no orders of ours.
+/// `overdue_sql` found rows whose id cannot be an order id.
 pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str) {
     error!(
         effect,

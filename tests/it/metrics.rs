@@ -74,6 +74,19 @@ async fn every_order_that_was_due_and_unpaid_is_counted_once() {
     world.assert_invariants().await;
 }
 
+/// Also one that is held because its body says that it is early, before the database is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_early_message_is_counted_as_held() {
+    let world = World::new().await;
+    let (_process, address) =
+        world.listening(|command| _ = command.env("OVERDUE_WORKER__HOLD", "5m")).await;
+    let ids = world.orders("o", 1, 240_000).await;
+    let due_at: String = world.rows("SELECT to_json(due_at) #>> '{}' FROM orders").await[0].get(0);
+    let body = serde_json::json!({ "order_id": ids[0], "due_at": due_at }).to_string();
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &[body]).await;
+    until_metric(address, "overdue_held_total", &["timeout=\"unpaid\""], 1.0).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_in_database_and_broker_is_shown() {
     let world = World::new().await;

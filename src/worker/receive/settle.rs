@@ -81,8 +81,7 @@ impl Consumer {
             }
             Disposition::Hold { wait } => {
                 if delivery.busy == 0 {
-                    count(&worker.counters.held, 1);
-                    telemetry::message_held(&self.context.timeout.name);
+                    self.count_held();
                 }
                 let again = u32::from(outcome == Some(&Outcome::Busy));
                 delivery.busy = delivery.busy.saturating_add(again);
@@ -93,8 +92,7 @@ impl Consumer {
                     Ok(route)
                         if route.is_too_long(wait) && is_waiting(outcome) && !hold.is_zero() =>
                     {
-                        count(&worker.counters.held, 1);
-                        telemetry::message_held(&self.context.timeout.name);
+                        self.count_held();
                         self.hold(delivery, now + wait);
                     }
                     Ok(route) => self.delay(delivery, outcome, route, tries),
@@ -119,8 +117,7 @@ impl Consumer {
     ) -> Result<(), SessionEnd> {
         match nowhere_to_wait(wait, hold) {
             Disposition::Hold { wait } if is_waiting(outcome) => {
-                count(&self.context.worker.counters.held, 1);
-                telemetry::message_held(&self.context.timeout.name);
+                self.count_held();
                 self.hold(delivery, Instant::now() + wait.max(SHORTEST_HOLD));
                 Ok(())
             }
@@ -155,6 +152,11 @@ impl Consumer {
     pub(super) fn longest_hold(&self) -> Duration {
         let Waits { hold, lead, .. } = self.waits();
         hold.max(lead)
+    }
+
+    pub(super) fn count_held(&self) {
+        count(&self.context.worker.counters.held, 1);
+        telemetry::message_held(&self.context.timeout.name);
     }
 
     pub(super) fn hold(&mut self, delivery: Delivery, until: Instant) {

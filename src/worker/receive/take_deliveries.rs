@@ -13,7 +13,6 @@ use crate::{
     wire::Received,
     worker::{
         channels::{Bodies, Source},
-        counters::count,
         session::SessionEnd,
     },
 };
@@ -64,7 +63,7 @@ impl Consumer {
     /// A delivery of which nothing is known but what it says itself.
     fn arrived(&mut self, delivery: Delivery) {
         let Some(at) = self.early_until(&delivery) else { return self.add(delivery) };
-        count(&self.context.worker.counters.held, 1);
+        self.count_held();
         self.hold(delivery, at);
     }
 
