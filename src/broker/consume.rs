@@ -24,6 +24,7 @@ use super::{
     connect::answered,
     gathering::Gathering,
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, LARGE_TAG},
+    passive,
 };
 use crate::wire::{Properties, Received};
 
@@ -158,6 +159,16 @@ impl Subscription {
             // A cancelled consumer ends without a word.
             None => Err(ConsumeError::Cancelled { queue: self.queue.clone() }),
         }
+    }
+
+    /// Whether the queue says, on the channel of its deliveries, that nothing is ready in it.
+    ///
+    /// # Errors
+    /// The channel is gone; everything unsettled goes back to the queue by itself.
+    pub(crate) async fn is_empty(&self) -> Result<bool, ConsumeError> {
+        let _hurry = self.gathering.hurry();
+        let queue = passive::declared_on(&self.channel, &self.connection, &self.queue).await?;
+        Ok(queue.is_some_and(|queue| queue.message_count() == 0))
     }
 
     /// Whether the channel still stands. Who does not wait for deliveries hears of its end no other way.

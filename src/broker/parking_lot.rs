@@ -20,8 +20,11 @@ use crate::wire::Received;
 /// Messages that one channel holds; then the next one is opened. A body has at most 64 KiB here, so that what has arrived
 /// and is not read yet takes at most 64 MiB.
 const PER_CHANNEL: u16 = 1_000;
-/// Longer than the broker takes for a message that is ready; then it is asked whether there is one.
+/// Longer than the broker takes for a message that is ready, as a rule; then it is asked whether there is one.
 const QUIET: Duration = Duration::from_secs(1);
+/// How often in a row it has to say that there is none, and nothing comes. Its channel passes a question on to the queue,
+/// and answers before it looks at the deliveries that the queue has sent it meanwhile: they come before the next answer.
+const ANSWERS: u8 = 2;
 
 /// Where a message is: its channel, and its tag there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub(crate) struct ParkingLot<'a> {
     /// Unsettled messages of the last channel.
     held: u16,
     left: u64,
+    /// Answers that nothing is ready, since the last message.
+    answers: u8,
 }
 
 impl<'a> ParkingLot<'a> {
@@ -61,6 +66,7 @@ impl<'a> ParkingLot<'a> {
             rest: VecDeque::new(),
             held: 0,
             left: ready,
+            answers: 0,
         };
         Ok(Some((lot, ready)))
     }
@@ -85,12 +91,11 @@ impl<'a> ParkingLot<'a> {
                 Ok(received) => {
                     self.rest.push_back((channel, received?));
                     self.held = self.held.saturating_add(1);
+                    self.answers = 0;
                 }
-                Err(_quiet) => {
-                    if passive::ready(self.link, &self.queue).await? == Some(0) {
-                        self.left = 0;
-                    }
-                }
+                Err(_quiet) if self.answers == ANSWERS => self.left = 0,
+                Err(_quiet) if subscription.is_empty().await? => self.answers += 1,
+                Err(_quiet) => self.answers = 0,
             }
         }
         Ok(None)

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use lapin::{
-    ErrorKind, ExchangeKind,
+    Channel, ConnectionStatus, ErrorKind, ExchangeKind,
     options::{ExchangeDeclareOptions, QueueDeclareOptions},
     protocol::{AMQPErrorKind, AMQPSoftError},
     types::FieldTable,
 };
 
-use super::{Link, consume::ConsumeError};
+use super::{Link, connect::answered, consume::ConsumeError};
 use crate::plan::generation::name_of;
 
 /// Whether `queue` exists.
@@ -44,12 +44,21 @@ pub(crate) async fn consumers(link: &Link, queue: &str) -> Result<Option<u32>, C
 }
 
 async fn declared(link: &Link, queue: &str) -> Result<Option<lapin::Queue>, ConsumeError> {
-    let options =
-        QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let _hurry = link.gathering().hurry();
     let channel = link.channel().await.map_err(|source| failed(queue, source))?;
+    declared_on(&channel, &link.status(), queue).await
+}
+
+/// What the broker says of `queue` on a channel, behind everything that it had sent there before.
+pub(super) async fn declared_on(
+    channel: &Channel,
+    connection: &ConnectionStatus,
+    queue: &str,
+) -> Result<Option<lapin::Queue>, ConsumeError> {
+    let options =
+        QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let asking = channel.queue_declare(queue.into(), options, FieldTable::default());
-    answer(queue, link.answered(asking).await)
+    answer(queue, answered(connection, asking).await)
 }
 
 /// Generations asked for one by one.

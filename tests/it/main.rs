@@ -51,6 +51,7 @@ mod outcomes;
 mod own_tables;
 mod ownership;
 mod parked;
+mod parked_late;
 mod parked_replay;
 mod permissions;
 mod publisher;
