@@ -258,10 +258,7 @@ pub mod worker {
         pub use crate::decisions::batch::{Batch, BatchLimits};
     }
     pub mod row_locks {
-        pub use crate::decisions::row_locks::{
-            BusyOrders, Contention, Held, LONG_LOCK_LASTS, LONGEST_WAIT, Manner, NAMED,
-            REPORT_AFTER, SUSPICION, patience,
-        };
+        pub use crate::decisions::row_locks::{BusyOrders, Held, NAMED, REPORT_AFTER};
     }
     pub mod blame {
         pub use crate::decisions::blame::{Blame, MANY};

@@ -15,7 +15,6 @@ pub(crate) mod history;
 pub(crate) mod init;
 mod lately;
 mod obstacle;
-mod oldest_writer;
 pub(crate) mod open;
 pub(crate) mod orders;
 pub(crate) mod outbox;

@@ -1,21 +1,17 @@
 //! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
 //!
-//! Nobody waits for what somebody else holds: after a short lock time-out a statement takes what is free, and the rest is
-//! busy. Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any order as
+//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any order as
 //! well. Everything else is, whatever its SQLSTATE: a trigger may raise any.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use crate::{
     decisions::{
         blame::{Blame, MANY},
-        row_locks::{BusyOrders, Contention, Held, LONGEST_WAIT, Manner, patience},
+        row_locks::{BusyOrders, Held},
         splitting::Splitting,
     },
     order::{OrderId, Outcome},
@@ -33,9 +29,15 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Orders that fail alone, each after the statement time-out, before others are looked for that do not.
 const SLOW: usize = 3;
-/// For each lock, of a statement that closes ahead of the messages. No message waits for it, and others like it hold the
-/// stock of many orders until they commit.
-const AHEAD: Duration = Duration::from_millis(300);
+/// For each lock: payments and other batches hold the stock of an order for milliseconds. A batch that waits longer makes
+/// all of its orders late.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
+/// The same of a statement that closes ahead of the messages: no message waits for it, and others like it hold the stock of
+/// many orders until they commit.
+const AHEAD_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
+/// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
+/// stock that is kept locked.
+const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
 /// SQLSTATE of a statement that was cancelled, as the statement time-out does.
 const CANCELLED: &str = "57014";
 
@@ -45,14 +47,11 @@ pub(crate) struct Closer {
     store: Store,
     effect: Effect,
     blame: Mutex<Blame>,
-    contention: Mutex<Contention>,
-    /// Of what is closed ahead: it waits longer, also where the messages' batches have waited for it in vain.
-    contention_ahead: Mutex<Contention>,
     busy: Mutex<BusyOrders>,
-    /// Statements that close ahead at this moment.
-    ahead: AtomicUsize,
-    /// And those of the others.
-    beside: AtomicUsize,
+    skip_locked: SkipLocked,
+    /// A burst's own statements keep stock longer than the batches of messages wait for it, so neither says anything of the
+    /// other.
+    skip_locked_ahead: SkipLocked,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
 }
@@ -63,11 +62,9 @@ impl Closer {
             store,
             effect,
             blame: Mutex::default(),
-            contention: Mutex::default(),
-            contention_ahead: Mutex::default(),
             busy: Mutex::default(),
-            ahead: AtomicUsize::default(),
-            beside: AtomicUsize::default(),
+            skip_locked: SkipLocked::default(),
+            skip_locked_ahead: SkipLocked::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
         }
     }
@@ -197,69 +194,45 @@ impl Closer {
         }
     }
 
-    /// Waits for locks as long as nobody holds one for long; passes over what is locked after that.
+    /// Waits for locks up to the time-out; after one that has passed it takes what is free.
     async fn once(
         &self,
         ids: &[OrderId],
         path: ClosingPath,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let counted = if path == ClosingPath::Ahead { &self.ahead } else { &self.beside };
-        let others = self.beside.load(Ordering::Relaxed);
-        let _counted = Counted::new(counted);
-        // What closes ahead of a message has the stock of many orders for an instant, and says nothing of others.
-        let beside_ahead = path != ClosingPath::Ahead && self.ahead.load(Ordering::Relaxed) > 0;
-        let (contention, lock_patience) = match path {
-            ClosingPath::Ahead => (&self.contention_ahead, AHEAD),
-            _ if beside_ahead => (&self.contention, AHEAD),
-            // Probably one of ours has the stock, and commits in a moment.
-            _ if others > 0 => (&self.contention, LONGEST_WAIT),
-            ClosingPath::Message | ClosingPath::Sweep => (&self.contention, patience(ids.len())),
+        let (skip_locked, lock) = match path {
+            ClosingPath::Ahead => (&self.skip_locked_ahead, AHEAD_LOCK_TIMEOUT),
+            ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, LOCK_TIMEOUT),
         };
-        let patience = Patience { lock: lock_patience, statement };
+        let patience = Patience { lock, statement };
         let run = |sql| self.store.run_patiently(&self.effect, sql, ids, path, patience);
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
         };
-        let manner = self.manner(contention).await;
-        if manner != Manner::PassOver {
+        if !skip_locked.lasts(Instant::now()) {
             let result = run(&self.effect.sql).await;
             if !result.as_ref().is_err_and(StoreError::is_lock_timeout) {
-                lock(contention).got_through(manner);
                 return result;
             }
-            if !beside_ahead {
-                let oldest = self.store.oldest_writer().await;
-                lock(contention).waited_in_vain(Instant::now(), manner, oldest);
-            }
+            skip_locked.begin(Instant::now());
         }
         let _alone = self.one_at_a_time.lock().await;
         run(contended_sql).await
     }
-
-    async fn manner(&self, contention: &Mutex<Contention>) -> Manner {
-        let manner = lock(contention).manner(Instant::now());
-        if manner != Manner::Look {
-            return manner;
-        }
-        let oldest = self.store.oldest_writer().await;
-        lock(contention).looked(Instant::now(), oldest)
-    }
 }
 
-/// One more, as long as it is there.
-struct Counted<'a>(&'a AtomicUsize);
+/// Until when locked rows are passed over.
+#[derive(Debug, Default)]
+struct SkipLocked(Mutex<Option<Instant>>);
 
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
+impl SkipLocked {
+    fn lasts(&self, now: Instant) -> bool {
+        lock(&self.0).is_some_and(|until| now < until)
     }
-}
 
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    fn begin(&self, now: Instant) {
+        *lock(&self.0) = Some(now + SKIP_LOCKED_FOR);
     }
 }
 

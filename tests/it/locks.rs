@@ -1,10 +1,16 @@
 //! Rows that somebody keeps locked: the others go on, and the locked ones are tried again until they are free.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
 use deadpool_postgres::Transaction;
 use overdue::internals::{
     config::WorkerSettings,
     store::{Connection, orders::Effect},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{
     RunningWorker, World, hold, ids, until,
@@ -175,6 +181,59 @@ async fn a_stop_does_not_wait_for_a_lock() {
     held.rollback().await.unwrap();
     let _next = world.worker();
     world.until_closed(100).await;
+    world.assert_invariants().await;
+}
+
+/// Turns of others at the stock that an order needs, one after the other and each for an instant, until the order is closed
+/// after a batch has waited for it without success.
+async fn turns_before(world: &World, worker: &RunningWorker, order: &str) -> u32 {
+    let id = world.orders(order, 1, 0).await.remove(0);
+    let busy = worker.counts().held + 1;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold_stock(&mut client, "sku-1").await;
+    let turn =
+        "SELECT pg_sleep(0.005) FROM (SELECT FROM stock WHERE sku = 'sku-1' FOR UPDATE) AS held";
+    let (is_over, turns) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
+    // One of two waits while the other has it: whoever passes over what is locked hardly ever finds it free.
+    let others = [(), ()].map(|()| {
+        let (store, is_over, turns) = (world.store.clone(), is_over.clone(), Arc::clone(&turns));
+        tokio::spawn(async move {
+            let client = store.client().await.unwrap();
+            while !is_over.is_cancelled() {
+                client.batch_execute(turn).await.unwrap();
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    });
+    world.until_somebody_waits().await;
+    let message = std::slice::from_ref(&id);
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", message).await;
+    worker.until("waited without success", |counts| counts.held >= busy).await;
+    held.rollback().await.unwrap();
+    until("closed", async || world.status(&id).await, |status| status == "closed").await;
+    is_over.cancel();
+    for other in others {
+        other.await.unwrap();
+    }
+    turns.load(Ordering::Relaxed)
+}
+
+/// Somebody writes elsewhere in the cluster for hours: a batch job, CREATE INDEX, another database. Rows were passed over for 5 s
+/// then, which are 700 turns; the turns are the clock of this test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_elsewhere_does_not_keep_orders_from_stock_that_is_locked_for_instants() {
+    let world = World::new().await;
+    let worker = world.worker();
+    let mut client = world.store.client().await.unwrap();
+    let writer = client.transaction().await.unwrap();
+    writer.batch_execute("CREATE TABLE elsewhere ()").await.unwrap();
+    let mut turns = Vec::new();
+    for order in ["first", "second", "third"] {
+        turns.push(turns_before(&world, &worker, order).await);
+    }
+    assert!(turns.iter().any(|turns| *turns < 400), "{turns:?}");
+    writer.rollback().await.unwrap();
+    worker.stop().await;
     world.assert_invariants().await;
 }
 

@@ -13,7 +13,6 @@ mod broker_model;
 mod busy;
 mod check;
 mod compat;
-mod contention;
 mod delivery_tags;
 mod doctor;
 mod documents;

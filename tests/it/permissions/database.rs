@@ -181,7 +181,7 @@ fn is_done_by(role: usize, statement: &str) -> bool {
     if effect.contains(&statement) {
         return true;
     }
-    let of_worker = ["history_", "outbox_", "schedule_", "watch_", "oldest_", "table_", "ahead_"];
+    let of_worker = ["history_", "outbox_", "schedule_", "watch_", "table_", "ahead_"];
     let scripts =
         ["outbox_begin", "outbox_hold", "schedule_known", "schedule_timeouts", "schedule_triggers"];
     if role == WORKER {
