@@ -7,7 +7,7 @@ pub(crate) mod disposition;
 pub(crate) mod floor;
 pub(crate) mod quarantine;
 pub(crate) mod readiness;
-pub(crate) mod recent_orders;
+pub(crate) mod recently_closed;
 pub(crate) mod row_locks;
 pub(crate) mod splitting;
 pub(crate) mod timer_queue;

@@ -280,8 +280,8 @@ pub mod worker {
     pub mod quarantine {
         pub use crate::decisions::quarantine::{Quarantine, Step};
     }
-    pub mod remembered {
-        pub use crate::decisions::recent_orders::{BOUND, REMEMBERED_FOR, Remembered};
+    pub mod recently_closed {
+        pub use crate::decisions::recently_closed::{HALF, RecentlyClosed};
     }
     pub mod progress {
         pub use crate::decisions::readiness::{Progress, Suspect};

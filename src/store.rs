@@ -1,8 +1,8 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
 mod accounting;
-pub(crate) mod ahead;
 pub(crate) mod blocker;
+pub(crate) mod burst_lock;
 pub(crate) mod clock_estimate;
 pub(crate) mod database_clock;
 pub(crate) mod database_time;
@@ -40,6 +40,7 @@ use std::{
 
 use deadpool::managed::{Pool, PoolError, QueueMode};
 use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
+use tokio::sync::Semaphore;
 use tokio_postgres::{config::Host, error::SqlState, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -85,6 +86,7 @@ pub struct Store {
     config: Arc<tokio_postgres::Config>,
     timing: Arc<Timing>,
     closed_schemas: ClosedSchemas,
+    burst_locks: Arc<Semaphore>,
 }
 
 /// What can make TLS of a connection, or leaves it in plain text.
@@ -180,8 +182,8 @@ impl Store {
             .build()
             .map_err(|error| StoreError::Address(error.to_string()))?;
         let (address, config) = (address.into(), Arc::new(config));
-        let timing = Arc::default();
-        Ok(Self { pool, address, tls, encryption, config, timing, closed_schemas })
+        let (timing, burst_locks) = (Arc::default(), burst_lock::permits(connections));
+        Ok(Self { pool, address, tls, encryption, config, timing, closed_schemas, burst_locks })
     }
 
     /// The same database, waited for by other time-outs.

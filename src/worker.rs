@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! session ─▶ consumers ─▶ receive (one per queue) ─▶ batch ─▶ closing ─▶ disposition ─▶ settle ─▶ ack | held | copies
-//!         ├▶ ahead   closes by the index where more is due than a batch holds
+//!         ├▶ burst   closes by the index if more is due than a batch holds
 //!         ├▶ history  deletes what is older than it is kept
 //!         ├▶ relay   publishes the outbox
 //!         ├▶ notices publishes what order services wrote with schedule()
@@ -14,9 +14,8 @@
 //! sweep     finds in the database what no message came for, also while the broker is unavailable
 //! ```
 
-mod ahead;
-mod ahead_state;
 pub(crate) mod backoff;
+mod burst;
 mod channels;
 mod clock_watch;
 pub(crate) mod closing;
@@ -32,6 +31,7 @@ mod level_watch;
 mod limits;
 pub(crate) mod log_lines;
 mod notices;
+mod pager;
 pub(crate) mod queues;
 pub(crate) mod receive;
 pub(crate) mod relay;

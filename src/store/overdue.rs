@@ -102,23 +102,10 @@ impl Store {
         limit: i64,
         grace: Duration,
     ) -> Result<OverduePage, StoreError> {
-        let client = self.cancellable().await?;
-        let page = self.page_on(&client, effect, sql, after, limit, grace).await?;
-        client.done();
-        Ok(page)
-    }
-
-    pub(super) async fn page_on(
-        &self,
-        client: &Connection,
-        effect: &Effect,
-        sql: &str,
-        after: &OverdueKey,
-        limit: i64,
-        grace: Duration,
-    ) -> Result<OverduePage, StoreError> {
         let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
-        let (rows, next) = self.rows_on(client, effect, sql, after, limit, grace_ms).await?;
+        let client = self.cancellable().await?;
+        let (rows, next) = self.rows_on(&client, effect, sql, after, limit, grace_ms).await?;
+        client.done();
         Ok(page(&rows, next))
     }
 

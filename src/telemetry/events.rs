@@ -278,11 +278,11 @@ pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str
     );
 }
 
-pub(crate) fn closed_ahead(effect: &str, closed: usize, took: Duration) {
+pub(crate) fn burst_closed(effect: &str, closed: usize, took: Duration) {
     debug!(effect, closed, took_ms = millis(took), "orders were closed ahead of their messages");
 }
 
-pub(crate) fn ahead_failed(effect: &str, reason: &str) {
+pub(crate) fn burst_failed(effect: &str, reason: &str) {
     debug!(effect, reason, "orders could not be closed ahead of their messages");
 }
 

@@ -37,14 +37,6 @@ pub(super) struct Source {
     tag: u64,
 }
 
-#[cfg(test)]
-impl Source {
-    /// On the first channel.
-    pub(super) const fn of(tag: u64) -> Self {
-        Self { channel: 0, tag }
-    }
-}
-
 struct Channel {
     subscription: Subscription,
     tags: Tags,

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    ahead_state::Ahead, closing::Closer, copy_publisher::CopyPublisher, counters::Counters,
+    burst::Burst, closing::Closer, copy_publisher::CopyPublisher, counters::Counters,
     health::Health, level_watch::LevelWatch,
 };
 use crate::{
@@ -39,8 +39,8 @@ pub struct Worker {
     pub(crate) closers: BTreeMap<String, Closer>,
     /// The database's clock, by which early notices are held.
     pub(crate) clock: DatabaseClock,
-    /// Ask for what they close ahead of the messages, one per effect.
-    pub(super) ahead: BTreeMap<String, Arc<Ahead>>,
+    /// One per effect.
+    pub(super) bursts: BTreeMap<String, Arc<Burst>>,
     /// Batches, time-outs, sweep.
     pub settings: WorkerSettings,
     /// Whether and how the outbox is published.
@@ -74,7 +74,7 @@ impl Worker {
         let timing = Arc::clone(&address.timing);
         let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone());
         let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
-        let ahead = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
+        let bursts = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
         let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();
         // What was published for an exchange that was taken over may have any headers; a due notice has few.
         let others = topology.compat.is_some();
@@ -88,7 +88,7 @@ impl Worker {
             effects,
             closers,
             clock: DatabaseClock::default(),
-            ahead,
+            bursts,
             settings,
             events_settings: EventsSettings::default(),
             schedule: ScheduleSettings::default(),

@@ -114,5 +114,5 @@ impl Walk {
 
 /// Whether a burst is being closed.
 fn is_busy(worker: &Worker) -> bool {
-    worker.ahead.values().any(|ahead| ahead.closes(Instant::now()))
+    worker.bursts.values().any(|burst| burst.awaited(Instant::now()).is_some())
 }

@@ -1,7 +1,6 @@
 //! One queue's loop: receive, close, settle. What waits, for whatever, is kept beside it.
 
 mod batch_outcome;
-mod closed_ahead;
 mod confirmed_copies;
 mod copies;
 mod delivery;
@@ -20,6 +19,7 @@ use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::{
     backoff::Backoff,
+    burst::{Burst, Changes, Running},
     channels::Channels,
     context::ConsumerContext,
     counters::count,
@@ -34,7 +34,6 @@ use crate::{
     shutdown::Stop,
 };
 use batch_outcome::Closed;
-use closed_ahead::ClosedAhead;
 use copies::Copies;
 use delivery::Delivery;
 use outage::Outage;
@@ -56,10 +55,10 @@ struct Consumer {
     channels: Channels,
     batch: Batch<Delivery>,
     closing: FuturesUnordered<JoinHandle<Closed>>,
-    /// What the sweep-ahead probably closes.
-    closed_ahead: ClosedAhead,
-    /// Looked up again at an instant.
+    /// Looked up again at an instant; in a burst not before it has passed over their orders.
     held: TimerQueue<Delivery>,
+    burst: Arc<Burst>,
+    burst_changes: Changes,
     copies: Copies,
     outage: Outage,
     parked: Parked,
@@ -89,14 +88,15 @@ pub(super) async fn receive(
     let batch = Batch::new(limits::batch(&context.worker.settings));
     let delivery_limit = context.worker.topology.delivery_limit;
     let quarantine = Quarantine::new(delivery_limit, u32::from(context.prefetch));
-    let closed_ahead = ClosedAhead::new(Arc::clone(&context.worker.ahead[&context.timeout.effect]));
+    let burst = Arc::clone(&context.worker.bursts[&context.timeout.effect]);
     let mut consumer = Consumer {
         context: Arc::new(context),
         channels,
         batch,
         closing: FuturesUnordered::new(),
-        closed_ahead,
         held: TimerQueue::default(),
+        burst_changes: burst.changes(),
+        burst,
         copies,
         outage,
         parked: Parked::default(),
@@ -120,15 +120,12 @@ pub(super) async fn receive(
 
 impl Consumer {
     async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
-        let batch_size = self.context.worker.settings.batch_size;
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (room, receiving) = (self.has_room(), self.may_receive());
             let (flush_at, look_up_at) = (self.batch.deadline(), self.held_until());
             let send_at = self.copies.next_try();
-            let (is_behind, ask_at) =
-                (self.closed_ahead.has(1), self.closed_ahead.next(Instant::now()));
             let acks_from = self.channels.ack_at();
             tokio::select! {
                 biased;
@@ -138,8 +135,7 @@ impl Consumer {
                     self.copied(arrived, failure.as_ref());
                 }
                 () = sleep_until(send_at) => self.send_again(Instant::now()),
-                () = self.closed_ahead.changed(), if is_behind => {}
-                () = sleep_until(ask_at), if room => self.look_behind(batch_size),
+                () = self.burst_changes.next() => {}
                 () = sleep_until(look_up_at), if room => {
                     self.look_up_held();
                     self.receive_ready().await?;
@@ -203,27 +199,45 @@ impl Consumer {
         may_take && !copies_wait && !others_in_hand && !self.is_behind()
     }
 
-    /// Whether so many wait for the sweep-ahead that the others may wait where they are.
+    /// Whether so many wait for a burst that the others may wait where they are: the database is to have the machine to itself.
     fn is_behind(&self) -> bool {
-        self.closed_ahead.has(self.context.worker.settings.batch_size)
+        let now = Instant::now();
+        self.awaited_burst(now).is_some()
+            && self.held.are_due(self.context.worker.settings.batch_size, now)
+    }
+
+    /// The burst that what is due waits for. What may have killed workers is closed alone.
+    fn awaited_burst(&self, now: Instant) -> Option<Running> {
+        self.burst.awaited(now).filter(|_| !self.quarantine.is_alone())
     }
 
     fn held_until(&self) -> Option<Instant> {
-        if self.is_behind() {
-            return None;
-        }
         let next = self.held.next()?;
-        Some(self.outage.until().map_or(next, |until| until.max(next)))
+        let at = match self.awaited_burst(Instant::now()) {
+            Some(burst) if burst.passed < Some(next) => next.max(burst.given_up_at()),
+            _ => next,
+        };
+        Some(self.outage.until().map_or(at, |until| until.max(at)))
     }
 
+    /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
+    /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
     fn look_up_held(&mut self) {
-        let size = self.context.worker.settings.batch_size;
-        if self.held.are_due(MANY, Instant::now()) {
-            self.closed_ahead.want();
+        let (now, size) = (Instant::now(), self.context.worker.settings.batch_size);
+        if self.held.are_due(MANY, now) && !self.quarantine.is_alone() {
+            self.burst.want(now);
         }
-        for delivery in self.held.take_due(Instant::now(), size) {
+        let until = self.awaited_burst(now).map_or(Some(now), |burst| burst.passed);
+        let Some(until) = until else { return };
+        for delivery in self.held.take_due(until, size) {
             self.channels.waits(delivery.source, false);
-            self.add(delivery);
+            if delivery.order_id().is_some_and(|id| self.burst.has_closed(id, delivery.received_at))
+            {
+                count(&self.context.worker.counters.already_final, 1);
+                self.channels.finish(delivery.source);
+            } else {
+                self.ask(delivery, now);
+            }
         }
         // It is their instant: nothing that may still come is worth waiting for.
         if self.closing.is_empty() {
@@ -233,10 +247,8 @@ impl Consumer {
 
     fn add(&mut self, delivery: Delivery) {
         let now = Instant::now();
-        if self.closed_ahead.is_closed(&delivery, now) {
-            self.was_closed_ahead(&delivery);
-        } else if self.closed_ahead.may_wait(&delivery, now) && !self.quarantine.is_alone() {
-            self.closed_ahead.add(delivery);
+        if delivery.order_id().is_some() && self.awaited_burst(now).is_some() {
+            self.hold(delivery, now);
         } else {
             self.ask(delivery, now);
         }
@@ -244,36 +256,18 @@ impl Consumer {
 
     fn ask(&mut self, delivery: Delivery, now: Instant) {
         let Some(full) = self.batch.push(delivery, now) else { return };
-        if full.len() * (self.closing.len() + 1) < MANY || self.quarantine.is_alone() {
-            self.close(full);
-            return;
+        let many = full.len() * (self.closing.len() + 1) >= MANY && !self.quarantine.is_alone();
+        if !(many && self.burst.want(now)) {
+            return self.close(full);
         }
-        self.closed_ahead.want();
         let (waiting, open): (Vec<Delivery>, Vec<Delivery>) =
-            full.into_iter().partition(|delivery| self.closed_ahead.may_wait(delivery, now));
+            full.into_iter().partition(|delivery| delivery.order_id().is_some());
         for delivery in waiting {
-            self.closed_ahead.add(delivery);
+            self.hold(delivery, now);
         }
         if !open.is_empty() {
             self.close(open);
         }
-    }
-
-    /// The sweep-ahead has got further, or somebody has waited long enough for it: at most `room` of those are asked for.
-    fn look_behind(&mut self, room: usize) {
-        let now = Instant::now();
-        let (closed, open) = self.closed_ahead.take(now, room);
-        for delivery in closed {
-            self.was_closed_ahead(&delivery);
-        }
-        for delivery in open {
-            self.ask(delivery, now);
-        }
-    }
-
-    fn was_closed_ahead(&mut self, delivery: &Delivery) {
-        count(&self.context.worker.counters.already_final, 1);
-        self.channels.finish(delivery.source);
     }
 
     fn flush(&mut self) {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    ahead, clock_watch, compat::rebind, consumers, context::Worker, history, limits, notices, relay,
+    burst, clock_watch, compat::rebind, consumers, context::Worker, history, limits, notices, relay,
 };
 use crate::{
     broker::{ConnectError, Link, consume::ConsumeError},
@@ -34,7 +34,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     let mut tasks = Tasks::new();
     tasks.spawn(consumers::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
     tasks.spawn(clock_watch::watch(Arc::clone(worker), session.clone()));
-    tasks.spawn(ahead::ahead(Arc::clone(worker), session.clone()));
+    tasks.spawn(burst::bursts(Arc::clone(worker), session.clone()));
     tasks.spawn(history::history(Arc::clone(worker), session.clone()));
     tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
     tasks.spawn(notices::publish(Arc::clone(worker), session.clone()));

@@ -2,43 +2,45 @@
 //!
 //! Every worker sweeps; the effect's guard makes it harmless that two find the same order.
 
-mod uncovered;
-
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
 use super::{
     backoff::jitter,
-    closing::Closer,
     context::Worker,
-    counters::count,
     health::{Task, Work},
+    pager::{Asked, Pager, Paging, close},
     session::SessionEnd,
 };
 use crate::{
+    config::PublishScheduled,
     order::{FinalStates, OrderId, Outcome},
     shutdown::Stop,
     store::{
         StoreError,
+        forget::Published,
         orders::{ClosingPath, Effect},
         overdue::OverdueKey,
+        schedule::Notices,
     },
     telemetry,
     text::error_chain,
 };
 
-/// Orders closed in one transaction by the sweep.
-const SWEEP_SIZE: i64 = 500;
+/// Small pages, one after the other: messages go first.
+const PAGING: Paging =
+    Paging { path: ClosingPath::Sweep, orders: 500, at_once: 1, pages: usize::MAX };
+
+/// The grace of an order whose notice was never confirmed: it is known that no message is on its way for it. A notice is
+/// published within milliseconds; one that is due at once is on its way.
+const UNCOVERED_GRACE: Duration = Duration::from_secs(5);
 
 /// What runs when a stop is asked for may end in this time: what it closes is counted, and its events go out.
 const LAST_PAGE: Duration = Duration::from_secs(5);
 
 /// A page of orders that all fail alone takes minutes.
-const ALIVE_WITHIN: Duration = Duration::from_mins(30);
+pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(30);
 
 /// Looks at once and then after every interval, until a stop is asked for: what runs then has five seconds to end.
 ///
@@ -50,24 +52,25 @@ pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
         sweeps.spawn(keep_sweeping(Arc::clone(&worker), effect.clone(), stop.clone()));
     }
     while let Some(ended) = sweeps.join_next().await {
-        ended.map_err(|panic| SessionEnd::Panicked(panic.to_string()))?;
+        ended.map_err(|panic| SessionEnd::Panicked(panic.to_string()))??;
     }
     Ok(())
 }
 
-async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
+async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), SessionEnd> {
     let interval = worker.settings.sweep_every.as_duration();
     let alive = worker.health.task("sweep", &effect, interval + ALIVE_WITHIN);
     loop {
         alive.moved();
-        let mut sweep = Sweep::new(&worker, &worker.closers[&effect], &alive, &stop);
+        let mut sweep = Sweep::new(&worker, &effect, &alive, &stop);
         // A statement that takes longer is dropped, and so cancelled.
         let last_page = LAST_PAGE.min(worker.settings.drain.as_duration() / 2);
         let swept = stop.within(last_page, || {}, sweep.run()).await.unwrap_or(Ok(()));
         sweep.report();
-        match &swept {
+        match swept {
+            Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
             Err(error) => {
-                let reason = error_chain(error);
+                let reason = error_chain(&error);
                 telemetry::sweep_failed(&effect, &reason);
                 worker.health.failed(Work::Sweep, &effect, &reason);
             }
@@ -76,7 +79,7 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
         }
         tokio::select! {
             biased;
-            () = stop.requested() => return,
+            () = stop.requested() => return Ok(()),
             () = tokio::time::sleep(jitter(interval)) => {}
         }
     }
@@ -84,8 +87,8 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) {
 
 /// One look at everything that is overdue.
 struct Sweep<'a> {
-    worker: &'a Worker,
-    closer: &'a Closer,
+    worker: &'a Arc<Worker>,
+    effect: &'a str,
     alive: &'a Task,
     stop: &'a Stop,
     /// Whether the last page was given up.
@@ -100,80 +103,85 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(worker: &'a Worker, closer: &'a Closer, alive: &'a Task, stop: &'a Stop) -> Self {
+    fn new(worker: &'a Arc<Worker>, effect: &'a str, alive: &'a Task, stop: &'a Stop) -> Self {
         let states = FinalStates::default();
         let (gave_up, swept, unpublished, refused, example) = (false, 0, 0, 0, None);
-        Self { worker, closer, alive, stop, gave_up, swept, unpublished, states, refused, example }
+        Self { worker, effect, alive, stop, gave_up, swept, unpublished, states, refused, example }
     }
 
-    /// Page by page: what cannot be closed is passed over, and hides nothing behind it.
-    async fn run(&mut self) -> Result<(), StoreError> {
+    async fn run(&mut self) -> Result<(), SessionEnd> {
         if let Err(error) = self.close_uncovered().await {
             // These tables are not what the others are found in.
-            telemetry::uncovered_failed(&self.closer.effect().name, &error_chain(&error));
+            telemetry::uncovered_failed(self.effect, &error_chain(&error));
         }
         self.unpublished = self.swept;
-        let (effect, grace) = (self.closer.effect(), self.worker.settings.sweep_grace);
-        let mut key = OverdueKey::first();
-        while !self.stop.is_requested() {
-            self.alive.moved();
-            let (store, grace) = (&self.worker.store, grace.as_duration());
-            let page = store.overdue_page(effect, &key, SWEEP_SIZE, grace).await?;
-            let Some(page) = page else { return Ok(()) };
-            self.example = self.example.take().or_else(|| page.refused.first().cloned());
-            self.refused += page.refused.len();
-            self.ask(&page.ids).await?;
-            let is_last = i64::try_from(page.rows).is_ok_and(|rows| rows < SWEEP_SIZE);
-            let is_further = page.next != key;
-            key = page.next;
-            if is_last || !is_further {
-                break;
-            }
+        let grace = self.worker.settings.sweep_grace.as_duration();
+        let (key, task) = (OverdueKey::first(), (self.alive, self.stop));
+        let mut pager = Pager::new(self.worker, self.effect, PAGING, grace, key, task);
+        while let Some(asked) = pager.next().await? {
+            self.answered(asked)?;
         }
         Ok(())
     }
 
-    /// What became of each; `None` where the page was given up, and the next one may do.
+    /// Closes orders whose notice was never confirmed, page by page, and forgets the notices of those that are final: they
+    /// would be published for nothing.
+    async fn close_uncovered(&mut self) -> Result<(), StoreError> {
+        let store = &self.worker.store;
+        if self.worker.schedule.publish == PublishScheduled::Off
+            || store.schedule_lacks(Notices::Published).await?.is_some()
+        {
+            return Ok(());
+        }
+        let of_effect = self.worker.topology.timeouts.iter().filter(|it| it.effect == self.effect);
+        let timeouts: Vec<&str> = of_effect.map(|timeout| timeout.name.as_str()).collect();
+        let grace = UNCOVERED_GRACE.min(self.worker.settings.sweep_grace.as_duration());
+        let mut after = 0;
+        while !self.stop.is_requested() {
+            self.alive.moved();
+            let page = store.uncovered(&timeouts, grace, after, PAGING.orders).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.id;
+            let asked = page.into_iter().filter_map(|notice| Some((notice.id, notice.order?)));
+            let (rows, ids): (Vec<i64>, Vec<OrderId>) = asked.unzip();
+            let (worker, effect) = (Arc::clone(self.worker), self.effect.to_owned());
+            let asked = close(worker, effect, PAGING.path, ids, Vec::new()).await;
+            let Some(outcomes) = self.answered(asked)? else { continue };
+            let is_final = |outcome: &Outcome| {
+                matches!(outcome, Outcome::Closed { .. } | Outcome::AlreadyFinal)
+            };
+            let done = rows.into_iter().zip(&outcomes).filter(|(_, outcome)| is_final(outcome));
+            let done: Vec<i64> = done.map(|(row, _)| row).collect();
+            store.forget(Published::Notices, &done).await?;
+        }
+        Ok(())
+    }
+
+    /// What became of each; `None` if the page was given up, and the next one may do.
     ///
     /// # Errors
     /// The database does not answer, or it is the second page after each other that it does not close.
-    async fn ask(&mut self, ids: &[OrderId]) -> Result<Option<Vec<Outcome>>, StoreError> {
-        match self.close_page(ids).await {
+    fn answered(&mut self, asked: Asked) -> Result<Option<Vec<Outcome>>, StoreError> {
+        self.refused += asked.refused.len();
+        self.example = self.example.take().or_else(|| asked.refused.into_iter().next());
+        let outcomes = match asked.outcomes {
             Err(error) if error.is_answer() && !self.gave_up => {
                 self.gave_up = true;
-                let effect = &self.closer.effect().name;
-                telemetry::sweep_passed_over(effect, ids.len(), &error_chain(&error));
-                Ok(None)
+                let reason = error_chain(&error);
+                telemetry::sweep_passed_over(self.effect, asked.ids.len(), &reason);
+                return Ok(None);
             }
-            outcomes => {
-                self.gave_up = false;
-                outcomes.map(Some)
-            }
-        }
-    }
-
-    async fn close_page(&mut self, ids: &[OrderId]) -> Result<Vec<Outcome>, StoreError> {
-        let began = Instant::now();
-        let outcomes = self.closer.outcomes(ids, ClosingPath::Sweep).await?;
-        let (effect, path) = (&self.closer.effect().name, ClosingPath::Sweep.as_str());
-        if !ids.is_empty() {
-            let timeouts = self.worker.timeouts_of(effect);
-            telemetry::batch_closed(&timeouts, path, &outcomes, began.elapsed());
-        }
+            outcomes => outcomes?,
+        };
+        self.gave_up = false;
         let is_closed = |outcome: &&Outcome| matches!(outcome, Outcome::Closed { .. });
-        let closed = outcomes.iter().filter(is_closed).count();
-        if closed > 0 {
-            self.swept += closed;
-            self.states.add(outcomes.iter().filter_map(Outcome::final_state));
-            count(&self.worker.counters.swept, closed);
-            self.worker.events.notify_one();
-            self.worker.health.closed(effect);
-        }
-        Ok(outcomes)
+        self.swept += outcomes.iter().filter(is_closed).count();
+        self.states.add(outcomes.iter().filter_map(Outcome::final_state));
+        Ok(Some(outcomes))
     }
 
     fn report(&self) {
-        let Effect { name, overdue_file, .. } = self.closer.effect();
+        let Effect { name, overdue_file, .. } = self.worker.closers[self.effect].effect();
         telemetry::observed::sweep_refused(name, self.refused);
         if self.swept > 0 {
             telemetry::swept(name, self.swept, self.unpublished, &self.states);

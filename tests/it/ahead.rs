@@ -12,12 +12,12 @@ use crate::support::{
 };
 
 /// Batches that are closed when they are full, as long as the database has something to do.
-fn full_batches() -> WorkerSettings {
+pub(super) fn full_batches() -> WorkerSettings {
     WorkerSettings { batch_age: millis("1m"), ..settings() }
 }
 
 /// The database has something to do: an order that stalls its statement.
-async fn begin<'a>(
+pub(super) async fn begin<'a>(
     world: &World,
     client: &'a mut Connection,
     settings: WorkerSettings,
@@ -35,12 +35,12 @@ async fn begin<'a>(
 
 /// Of orders without stock: a statement that waits too long for what another one holds leaves its orders to their messages,
 /// and most of them have none.
-async fn until_ahead(worker: &RunningWorker, orders: u64) {
+pub(super) async fn until_ahead(worker: &RunningWorker, orders: u64) {
     let counts = async || worker.counts();
     until("closed ahead", counts, |c| c.ahead >= orders).await;
 }
 
-async fn until_settled(world: &World, worker: &RunningWorker, messages: u64) -> Counts {
+pub(super) async fn until_settled(world: &World, worker: &RunningWorker, messages: u64) -> Counts {
     let counts = async || worker.counts();
     until("settled", counts, |c| c.closed + c.already_final >= messages).await;
     world.until_empty("orders.unpaid").await;
@@ -48,7 +48,7 @@ async fn until_settled(world: &World, worker: &RunningWorker, messages: u64) -> 
 }
 
 /// An order is counted when its statement was answered; by then its message may be settled.
-async fn until_counted(world: &World, worker: &RunningWorker, orders: u64) -> Counts {
+pub(super) async fn until_counted(world: &World, worker: &RunningWorker, orders: u64) -> Counts {
     until_settled(world, worker, orders).await;
     worker.until("each order counted", |c| c.closed + c.ahead >= orders).await
 }
@@ -157,11 +157,13 @@ async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
     assert_eq!((counts.retried, counts.parked), (3, 1));
 }
 
-/// Orders that the effect guards are the oldest in the index for as long as that lasts.
+/// Orders that the effect guards are the oldest in the index for as long as that lasts, and more than a pass reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_orders_that_cannot_be_closed_hide_nothing() {
     let world = World::new().await;
-    world.orders("guarded", 3_000, -60_000).await;
+    let guarded = "INSERT INTO orders (id, due_at)
+                   SELECT 'guarded-' || n, now() - interval '1 min' FROM generate_series(1, 60000) n";
+    world.sql(guarded).await;
     let close = Effect::close();
     let sql = close.sql.replace(
         "asked.due_at <= now()",

@@ -14,6 +14,7 @@ mod alerts;
 mod bad_input;
 mod bad_rows;
 mod batches;
+mod burst_faults;
 mod changes;
 mod compat;
 mod connection_ends;

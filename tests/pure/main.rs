@@ -46,7 +46,7 @@ mod plan_waiting;
 mod printable;
 mod quarantine;
 mod readiness;
-mod remembered;
+mod recently_closed;
 #[allow(unreachable_pub, dead_code, reason = "shared with the other tiers")]
 #[path = "../support/samples.rs"]
 mod samples;

@@ -1,5 +1,7 @@
 //! A delivery and what was read in it.
 
+use std::time::Instant;
+
 use crate::{
     decisions::disposition::{Disposition, Tries, Waits, decide},
     order::{OrderId, Outcome},
@@ -23,8 +25,7 @@ pub(super) struct Delivery {
     tries: Tries,
     /// Times in a row that its order was locked by somebody else.
     pub(super) busy: u32,
-    /// Whether it has waited for the sweep-ahead.
-    pub(super) has_waited: bool,
+    pub(super) received_at: Instant,
     /// Counts it while it is in memory.
     pub(super) part: Part,
 }
@@ -41,7 +42,16 @@ impl Delivery {
         // Thousands are held at once, and in memory the broker's headers are many times the rest.
         let received = received.without_needless_headers();
         let part = kept.keep(received.bytes());
-        Self { received, source, notice, is_canary, tries, busy: 0, has_waited: false, part }
+        Self {
+            received,
+            source,
+            notice,
+            is_canary,
+            tries,
+            busy: 0,
+            received_at: Instant::now(),
+            part,
+        }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.

@@ -75,7 +75,6 @@ impl Consumer {
             Disposition::Ack => {
                 if outcome == Some(&Outcome::AlreadyFinal) {
                     count(&worker.counters.already_final, 1);
-                    self.closed_ahead.forget(&delivery, now);
                 }
                 self.channels.finish(delivery.source);
             }

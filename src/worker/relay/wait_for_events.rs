@@ -20,16 +20,16 @@ pub(super) async fn gather(worker: &Worker, stop: &Stop) {
             () = stop.requested() => return,
             () = tokio::time::sleep(linger) => {}
         }
-        let burst = closes_ahead(worker) || is_burst(closed(worker) - before, linger);
+        let burst = in_young_burst(worker) || is_burst(closed(worker) - before, linger);
         if !burst || began.elapsed() >= LONGEST {
             return;
         }
     }
 }
 
-fn closes_ahead(worker: &Worker) -> bool {
+fn in_young_burst(worker: &Worker) -> bool {
     let now = Instant::now();
-    worker.ahead.values().any(|ahead| ahead.closes_since(LONGEST, now))
+    worker.bursts.values().any(|burst| burst.is_young(LONGEST, now))
 }
 
 fn closed(worker: &Worker) -> u64 {

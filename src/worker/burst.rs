@@ -1,0 +1,311 @@
+//! A burst: if more orders are due at an instant than a batch holds, they are closed in the order of the index, ahead of their
+//! messages. The messages say that many are due; the database knows which.
+//!
+//! A message that was in hand before its order was asked for in a burst is acked without a question once that has closed
+//! the order. One that came later may be about a deadline that the order was given since, so it is asked for.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
+
+use super::{
+    context::Worker,
+    health::Task,
+    pager::{Asked, Pager, Paging},
+    session::SessionEnd,
+    sweep,
+};
+use crate::{
+    decisions::recently_closed::RecentlyClosed,
+    order::{OrderId, Outcome},
+    shutdown::Stop,
+    store::{
+        StoreError,
+        burst_lock::{BurstLock, Locked},
+        orders::ClosingPath,
+        overdue::OverdueKey,
+    },
+    telemetry,
+    text::error_chain,
+};
+
+/// 25 pages are about a second's work: for that long messages wait.
+const PAGING: Paging = Paging { path: ClosingPath::Ahead, orders: 2_000, at_once: 2, pages: 25 };
+/// A pass with fewer orders is the last one: as many come by their messages as quickly.
+const FEW: usize = 50;
+/// The messages do not wait for a burst that has closed nothing for this long.
+const WAITED_FOR: Duration = Duration::from_millis(500);
+/// Pause between two attempts to take the lock from a worker whose burst goes on…
+const TRY_AGAIN: Duration = Duration::from_millis(25);
+/// … and for how long: then the messages are asked for. Until then they wait: asking for what the other worker is closing would
+/// take the locks and the CPU that it needs.
+const ANOTHERS: Duration = Duration::from_secs(3);
+/// After a burst that has closed nothing the next one waits this many times longer than it took…
+const REST: u32 = 10;
+/// … at most this long.
+const LONGEST_REST: Duration = Duration::from_millis(250);
+/// A burst goes on behind the last one, since what that has passed over is left to its messages; after this long it begins with
+/// the oldest order again.
+const START_OVER: Duration = Duration::from_mins(1);
+/// Without a burst for this long, what the last one has closed is forgotten.
+const FORGET: Duration = Duration::from_secs(30);
+
+/// What is going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No task would begin one.
+    Off,
+    /// One can be asked for, from an instant on.
+    Idle(Option<Instant>),
+    /// One was asked for, or runs.
+    Runs(Running),
+}
+
+/// How far a burst is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Running {
+    /// When it was asked for.
+    asked_for: Instant,
+    /// When it has closed something last; at first when it was asked for.
+    moved: Instant,
+    /// When its last pass began that has ended: what was due then is closed, or left to its message.
+    pub(super) passed: Option<Instant>,
+}
+
+impl Running {
+    /// When it will be waited for no longer, if it closes nothing until then.
+    pub(super) fn given_up_at(self) -> Instant {
+        self.moved + WAITED_FOR
+    }
+}
+
+/// The bursts of one effect, as their task and the consumers of its queues share them.
+#[derive(Debug)]
+pub(crate) struct Burst {
+    wanted: Notify,
+    state: watch::Sender<State>,
+    closed: Mutex<RecentlyClosed>,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        let state = watch::Sender::new(State::Off);
+        Self { wanted: Notify::new(), state, closed: Mutex::default() }
+    }
+}
+
+/// Says when a burst has begun, has ended a pass, or is over.
+pub(super) struct Changes(watch::Receiver<State>);
+
+impl Changes {
+    pub(super) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Burst {
+    /// Asks for a burst, since more is due than a batch holds. Whether one begins.
+    pub(super) fn want(&self, now: Instant) -> bool {
+        let begins = self.state.send_if_modified(|state| {
+            let begins = matches!(*state, State::Idle(from) if from <= Some(now));
+            if begins {
+                *state = State::Runs(Running { asked_for: now, moved: now, passed: None });
+            }
+            begins
+        });
+        if begins {
+            self.wanted.notify_one();
+        }
+        begins
+    }
+
+    pub(super) fn changes(&self) -> Changes {
+        Changes(self.state.subscribe())
+    }
+
+    /// The burst that messages wait for: one that runs, and has closed something of late.
+    pub(super) fn awaited(&self, now: Instant) -> Option<Running> {
+        match *self.state.borrow() {
+            State::Runs(running) if now < running.given_up_at() => Some(running),
+            _ => None,
+        }
+    }
+
+    /// Whether there is one that was asked for no longer ago than `span`: one that goes on and on is a steady load.
+    pub(super) fn is_young(&self, span: Duration, now: Instant) -> bool {
+        self.awaited(now).is_some_and(|it| now.saturating_duration_since(it.asked_for) < span)
+    }
+
+    /// Whether an order was closed in a burst after a message about it was received.
+    pub(super) fn has_closed(&self, id: &OrderId, received: Instant) -> bool {
+        self.closed().has_since(id, received)
+    }
+
+    /// It goes on. No consumer is woken: what is closed is acked many at a time.
+    fn moved(&self, now: Instant) {
+        self.state.send_if_modified(|state| {
+            if let State::Runs(running) = state {
+                running.moved = now;
+            }
+            false
+        });
+    }
+
+    fn passed(&self, began: Instant) {
+        self.state.send_modify(|state| {
+            if let State::Runs(running) = state {
+                running.passed = Some(began);
+            }
+        });
+    }
+
+    /// How many orders were closed.
+    fn answered(&self, ids: &[OrderId], outcomes: &[Outcome], asked: Instant) -> usize {
+        let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
+        let closed = ids.iter().zip(outcomes).filter(|(_, outcome)| is_closed(outcome));
+        let count = self.closed().add(closed.map(|(id, _)| id.clone()), asked);
+        if count > 0 {
+            self.moved(Instant::now());
+        }
+        count
+    }
+
+    fn closed(&self) -> MutexGuard<'_, RecentlyClosed> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes a burst whenever a consumer asks for it, until a stop is asked for. One that fails is no more than over: the
+/// messages are asked for one batch after the other, and say what is wrong.
+pub(super) async fn bursts(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
+    let mut tasks = JoinSet::new();
+    for (name, closer) in &worker.closers {
+        if closer.effect().overdue_sql.is_some() {
+            tasks.spawn(serve(Arc::clone(&worker), name.clone(), stop.clone()));
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|panic| SessionEnd::Panicked(panic.to_string()))??;
+    }
+    Ok(())
+}
+
+async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), SessionEnd> {
+    let burst = &worker.bursts[&effect];
+    let _serving = Serving::begin(burst);
+    let alive = worker.health.task("burst", &effect, sweep::ALIVE_WITHIN);
+    let (mut key, mut from_oldest) = (OverdueKey::first(), Instant::now());
+    loop {
+        alive.moved();
+        tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            () = burst.wanted.notified() => {}
+            () = tokio::time::sleep(FORGET) => {
+                *burst.closed() = RecentlyClosed::default();
+                continue;
+            }
+        }
+        let began = Instant::now();
+        if began - from_oldest >= START_OVER {
+            (key, from_oldest) = (OverdueKey::first(), began);
+        }
+        let run = Run { worker: &worker, effect: &effect, burst, task: (&alive, &stop) };
+        // A statement that runs when the stop comes is dropped, and so cancelled.
+        let done = tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            done = run.run(&mut key) => done,
+        };
+        let took = began.elapsed();
+        let closed = match done {
+            Ok(closed) => {
+                telemetry::burst_closed(&effect, closed, took);
+                closed
+            }
+            Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
+            Err(error) => {
+                telemetry::burst_failed(&effect, &error_chain(&error));
+                key = OverdueKey::first();
+                0
+            }
+        };
+        let rest = if closed > 0 { Duration::ZERO } else { took * REST };
+        let from = Instant::now() + rest.min(LONGEST_REST);
+        burst.state.send_replace(State::Idle(Some(from)));
+    }
+}
+
+/// As long as it is there, bursts can be asked for.
+struct Serving<'a>(&'a Burst);
+
+impl<'a> Serving<'a> {
+    fn begin(burst: &'a Burst) -> Self {
+        burst.state.send_replace(State::Idle(None));
+        Self(burst)
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.state.send_replace(State::Off);
+    }
+}
+
+/// Pass after pass, until few orders become due meanwhile.
+struct Run<'a> {
+    worker: &'a Arc<Worker>,
+    effect: &'a str,
+    burst: &'a Burst,
+    task: (&'a Task, &'a Stop),
+}
+
+impl Run<'_> {
+    /// How many orders it closed; `key` is where it begins, and where it has ended.
+    async fn run(&self, key: &mut OverdueKey) -> Result<usize, SessionEnd> {
+        let Some(lock) = self.lock().await? else { return Ok(0) };
+        let mut closed = 0;
+        loop {
+            let (worker, grace, began) = (self.worker, Duration::ZERO, Instant::now());
+            let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
+            while let Some(Asked { ids, outcomes, at, .. }) = pager.next().await? {
+                let of_page = self.burst.answered(&ids, &outcomes?, at);
+                closed += of_page;
+                if of_page > 0 {
+                    lock.moved().await?;
+                }
+            }
+            let (rows, reached) = pager.end();
+            *key = reached;
+            self.burst.passed(began);
+            if rows < FEW {
+                break;
+            }
+        }
+        lock.release().await?;
+        Ok(closed)
+    }
+
+    /// Workers share a burst: one closes it, and what the others wait for without success they close by their messages.
+    async fn lock(&self) -> Result<Option<Box<BurstLock<'_>>>, StoreError> {
+        let last = Instant::now() + ANOTHERS;
+        loop {
+            match self.worker.store.lock_burst(self.effect).await? {
+                Locked::Taken(lock) => return Ok(Some(lock)),
+                Locked::ByAnother { moves } if moves && Instant::now() < last => {
+                    self.burst.moved(Instant::now());
+                }
+                Locked::ByAnother { .. } => return Ok(None),
+            }
+            tokio::time::sleep(TRY_AGAIN).await;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Overdue orders in the order of the index, page by page: what the sweep and a burst have in common.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinSet;
+
+use super::{context::Worker, counters::count, health::Task, session::SessionEnd};
+use crate::{
+    order::{OrderId, Outcome},
+    shutdown::Stop,
+    store::{
+        StoreError,
+        orders::ClosingPath,
+        overdue::{OverdueKey, OverduePage},
+    },
+    telemetry,
+};
+
+/// How overdue orders are read and closed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paging {
+    pub(super) path: ClosingPath,
+    /// Orders in one statement.
+    pub(super) orders: i64,
+    /// Statements at the same time.
+    pub(super) at_once: usize,
+    /// Pages at most.
+    pub(super) pages: usize,
+}
+
+/// Closes the overdue orders of an effect. Orders that cannot be closed are passed over, and hide nothing behind them.
+pub(super) struct Pager<'a> {
+    pub(super) worker: &'a Arc<Worker>,
+    pub(super) effect: &'a str,
+    pub(super) paging: Paging,
+    /// Orders that have been overdue for less are left alone.
+    pub(super) grace: Duration,
+    /// The order behind which it goes on.
+    pub(super) key: OverdueKey,
+    pub(super) alive: &'a Task,
+    /// After a request no further page is read.
+    pub(super) stop: &'a Stop,
+    /// Rows that were read.
+    rows: usize,
+    pages: usize,
+    is_at_end: bool,
+    page: Option<OverduePage>,
+    closing: JoinSet<Asked>,
+}
+
+/// What became of a page.
+pub(super) struct Asked {
+    pub(super) ids: Vec<OrderId>,
+    /// Of each of `ids`.
+    pub(super) outcomes: Result<Vec<Outcome>, StoreError>,
+    /// Before the statement was sent.
+    pub(super) at: Instant,
+    /// Rows whose id is none that a message could carry, and why.
+    pub(super) refused: Vec<String>,
+}
+
+impl<'a> Pager<'a> {
+    pub(super) fn new(
+        worker: &'a Arc<Worker>,
+        effect: &'a str,
+        paging: Paging,
+        grace: Duration,
+        key: OverdueKey,
+        (alive, stop): (&'a Task, &'a Stop),
+    ) -> Self {
+        let (rows, pages, is_at_end, page, closing) = (0, 0, false, None, JoinSet::new());
+        Self {
+            worker,
+            effect,
+            paging,
+            grace,
+            key,
+            alive,
+            stop,
+            rows,
+            pages,
+            is_at_end,
+            page,
+            closing,
+        }
+    }
+
+    /// Rows that were read, and the order behind which the next pager goes on.
+    pub(super) fn end(self) -> (usize, OverdueKey) {
+        (self.rows, self.key)
+    }
+
+    /// What became of the next page; none after the last one. The page after those that are being closed is read meanwhile.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub(super) async fn next(&mut self) -> Result<Option<Asked>, SessionEnd> {
+        loop {
+            self.alive.moved();
+            if self.page.is_none() {
+                self.page = self.read().await?;
+            }
+            if self.closing.len() < self.paging.at_once
+                && let Some(page) = self.page.take()
+            {
+                let (worker, effect) = (Arc::clone(self.worker), self.effect.to_owned());
+                self.closing.spawn(close(worker, effect, self.paging.path, page.ids, page.refused));
+                continue;
+            }
+            return match self.closing.join_next().await {
+                Some(Ok(asked)) => Ok(Some(asked)),
+                Some(Err(panic)) => Err(SessionEnd::Panicked(panic.to_string())),
+                None => Ok(None),
+            };
+        }
+    }
+
+    async fn read(&mut self) -> Result<Option<OverduePage>, StoreError> {
+        if self.is_at_end || self.pages >= self.paging.pages || self.stop.is_requested() {
+            return Ok(None);
+        }
+        let (store, effect) = (&self.worker.store, self.worker.closers[self.effect].effect());
+        let page = store.overdue_page(effect, &self.key, self.paging.orders, self.grace).await?;
+        let Some(page) = page else { return Ok(None) };
+        // Rows that are no orders have no key behind which it could go on.
+        let is_last = i64::try_from(page.rows).is_ok_and(|rows| rows < self.paging.orders);
+        self.is_at_end = is_last || page.next == self.key;
+        self.key = page.next.clone();
+        self.rows += page.rows;
+        self.pages += 1;
+        Ok(Some(page))
+    }
+}
+
+/// Asks for orders that nobody waits for, and counts what is closed.
+pub(super) async fn close(
+    worker: Arc<Worker>,
+    effect: String,
+    path: ClosingPath,
+    ids: Vec<OrderId>,
+    refused: Vec<String>,
+) -> Asked {
+    let at = Instant::now();
+    let outcomes = worker.closers[&effect].outcomes(&ids, path).await;
+    if let Ok(outcomes) = &outcomes
+        && !ids.is_empty()
+    {
+        telemetry::batch_closed(
+            &worker.timeouts_of(&effect),
+            path.as_str(),
+            outcomes,
+            at.elapsed(),
+        );
+        let is_closed = |outcome: &&Outcome| matches!(outcome, Outcome::Closed { .. });
+        let closed = outcomes.iter().filter(is_closed).count();
+        if closed > 0 {
+            let is_burst = path == ClosingPath::Ahead;
+            let counters = &worker.counters;
+            count(if is_burst { &counters.ahead } else { &counters.swept }, closed);
+            worker.events.notify_one();
+            worker.health.closed(&effect);
+        }
+    }
+    Asked { ids, outcomes, at, refused }
+}

@@ -1,0 +1,130 @@
+//! What a burst must not do: wait for a worker that does not go on, take the connections that close, or ack a message that
+//! came after its order was closed.
+
+use super::ahead::{begin, full_batches, until_ahead, until_settled};
+use crate::support::{World, until};
+
+/// Most of the orders have a message.
+const BURST: usize = 1_000;
+const SENT: usize = 700;
+
+/// Counts how often a lock that only bursts take is asked for, and what it answers.
+const COUNTED: &str = "
+    CREATE SEQUENCE asked;
+    CREATE FUNCTION pg_try_advisory_xact_lock(key bigint) RETURNS boolean VOLATILE LANGUAGE sql
+        AS 'SELECT nextval(''asked'') > 0 AND pg_catalog.pg_try_advisory_xact_lock(key)'";
+const ASKED: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM asked";
+const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
+    hashtextextended(current_setting('search_path') || ' overdue burst close', 0))";
+
+/// A worker that was paused, or cut off, in the middle of a burst: its transaction is there, and idle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
+    let world = World::clocked().await;
+    world.sql(COUNTED).await;
+    let mut other = world.store.client().await.unwrap();
+    let lock = other.transaction().await.unwrap();
+    assert!(lock.query_one(LOCK, &[]).await.unwrap().get::<_, bool>(0));
+    let idle = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%overdue burst close%'
+                AND state = 'idle in transaction' AND state_change < pg_catalog.clock_timestamp() - interval '1 s'";
+    until("idle for a second", async || world.number(idle).await, |idle| *idle > 0).await;
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders_without_stock("o", SENT).await;
+    world.publish("100ms", &orders).await;
+    // What does not fill a batch waits for what is stalled.
+    let filled = orders.len() / 500 * 500;
+    world.until_closed(1 + filled).await;
+    let asked = world.number(ASKED).await;
+    assert!((1..10).contains(&asked), "asked {asked} times for the lock of one that does not move");
+    held.commit().await.unwrap();
+    let counts = until_settled(&world, &worker, 2 + SENT as u64).await;
+    assert_eq!((counts.closed, counts.ahead), (2 + SENT as u64, 0));
+    lock.rollback().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_goes_on_with_a_burst_is_waited_for() {
+    let world = World::clocked().await;
+    world.sql(COUNTED).await;
+    let mut other = world.store.client().await.unwrap();
+    let lock = other.transaction().await.unwrap();
+    assert!(lock.query_one(LOCK, &[]).await.unwrap().get::<_, bool>(0));
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders_without_stock("o", BURST).await;
+    world.publish("100ms", &orders[..SENT]).await;
+    let again_and_again = async || {
+        lock.batch_execute("SELECT").await.unwrap();
+        world.number(ASKED).await
+    };
+    until("asked again and again", again_and_again, |asked| *asked >= 10).await;
+    lock.rollback().await.unwrap();
+    until_ahead(&worker, (BURST - SENT) as u64).await;
+    held.commit().await.unwrap();
+    until_settled(&world, &worker, 2 + SENT as u64).await;
+    world.until_closed(2 + BURST).await;
+}
+
+/// Its first message went to another worker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_came_after_its_order_was_closed_ahead_is_asked_for() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders_without_stock("o", BURST).await;
+    world.publish("100ms", &orders[..SENT]).await;
+    until_ahead(&worker, (BURST - SENT) as u64).await;
+    held.commit().await.unwrap();
+    until_settled(&world, &worker, 2 + SENT as u64).await;
+    world
+        .sql(
+            "ALTER TABLE orders DISABLE TRIGGER orders_transition;
+             DELETE FROM closures WHERE order_id LIKE 'o-99_';
+             UPDATE orders SET status = 'unpaid', closed_at = NULL, due_at = clock_timestamp() WHERE id LIKE 'o-99_'",
+        )
+        .await;
+    world.publish("100ms", &orders[990..]).await;
+    let reopened = "SELECT count(*) FROM closures WHERE order_id LIKE 'o-99_' AND path = 'message'";
+    until("closed again", async || world.number(reopened).await, |closed| *closed == 10).await;
+    assert_eq!(worker.stop().await.parked, 0);
+}
+
+/// Each of two effects has a burst, and there are as many connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bursts_leave_connections_to_what_closes() {
+    let topology = r#"
+name = "orders"
+[delay]
+levels = ["1s"]
+[[timeout]]
+name = "unpaid"
+after = "1s"
+[[timeout]]
+name = "unshipped"
+after = "1s"
+effect = "cancel"
+"#;
+    let world = World::of(topology).await;
+    let unpaid = world.orders_without_stock("unpaid", 5_000).await;
+    let paid = world.orders_without_stock("paid", 5_000).await;
+    world
+        .sql("UPDATE orders SET status = 'paid', paid_at = now(), ship_by = now() WHERE id LIKE 'paid-%'")
+        .await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.dlx", "1s.unpaid", &unpaid).await;
+    wire.publish_all("orders.dlx", "1s.unshipped", &paid).await;
+    let process = world.started(|command| {
+        command.env("OVERDUE_WORKER__BATCH_AGE", "1s");
+        command.env("OVERDUE_DATABASE__CONNECTIONS", "2");
+        command.env("OVERDUE_LOG__FILTER", "info,overdue=debug");
+    });
+    let process = process.await;
+    world.until_closed(5_000).await;
+    let cancelled = async || world.statuses().await.get("cancelled").copied();
+    until("cancelled", cancelled, |cancelled| *cancelled == Some(5_000)).await;
+    for failure in ["orders cannot be closed", "orders could not be closed ahead"] {
+        assert_eq!(process.logged(failure), 0, "{}", process.log());
+    }
+    world.assert_invariants().await;
+}
