@@ -184,7 +184,7 @@ pub mod status {
 pub mod store {
     pub use crate::store::{FailureKind, Store, session::Connection};
     pub mod clock_estimate {
-        pub use crate::store::clock_estimate::ClockEstimate;
+        pub use crate::store::clock_estimate::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap};
     }
     pub mod failure {
         pub use crate::store::failure::{FailureKind, kind_of};

@@ -34,11 +34,17 @@ impl ClockEstimate {
         }
     }
 
-    /// How far the other clock was set forward before another reading; none where the two agree.
+    /// By how many microseconds the other clock was set before another reading, forward or back; 0 if the two agree.
     #[must_use]
-    pub fn set_forward(self, newer: Self) -> Option<Duration> {
-        let is_ahead = self.expected_us(newer) < newer.there_us;
-        (is_ahead && self.contradicts(newer)).then(|| self.apart(newer))
+    pub fn step_us(self, newer: Self) -> i64 {
+        let step = newer.there_us.saturating_sub(self.expected_us(newer));
+        if self.contradicts(newer) { step } else { 0 }
+    }
+
+    /// Whether this is a reading from before another one.
+    #[must_use]
+    pub fn is_older(self, other: Self) -> bool {
+        self.here < other.here
     }
 
     fn contradicts(self, newer: Self) -> bool {
@@ -71,5 +77,41 @@ impl ClockEstimate {
 
     fn error_at(self, now: Instant) -> Duration {
         self.error + now.saturating_duration_since(self.here) / DRIFT
+    }
+}
+
+/// Smaller steps are what a machine does to keep its clock right.
+const LEAST_LEAP: Duration = Duration::from_secs(1);
+/// A leap is believed after this long, if the clock was not set back: a person who was paged has looked at the clock by then. If
+/// the clock is right now, orders that no message came for are closed by as much as it was wrong later until then.
+pub const LEAP_BELIEVED_AFTER: Duration = Duration::from_hours(1);
+
+/// How far a clock was set forward that is not believed yet: this machine's clock, which nobody sets, contradicts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leap {
+    by: Duration,
+    since: Option<Instant>,
+}
+
+impl Leap {
+    /// The clock was set by so many microseconds, forward or back. Whether that is a leap forward.
+    pub fn step(&mut self, step_us: i64, now: Instant) -> bool {
+        let (step, before) = (Duration::from_micros(step_us.unsigned_abs()), self.at(now));
+        if step < LEAST_LEAP {
+            return false;
+        }
+        let is_forward = step_us > 0;
+        self.by = if is_forward { before + step } else { before.saturating_sub(step) };
+        if is_forward {
+            self.since = Some(now);
+        }
+        is_forward
+    }
+
+    /// How far the clock is ahead of what is believed.
+    #[must_use]
+    pub fn at(&self, now: Instant) -> Duration {
+        let is_new = |since| now.saturating_duration_since(since) < LEAP_BELIEVED_AFTER;
+        if self.since.is_some_and(is_new) { self.by } else { Duration::ZERO }
     }
 }

@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Store, StoreError, clock_estimate::ClockEstimate, database_time::DatabaseTime};
+use super::{
+    Store, StoreError,
+    clock_estimate::{ClockEstimate, Leap},
+    database_time::DatabaseTime,
+};
 
 const SQL: &str = "SELECT clock_timestamp()";
 
@@ -16,37 +20,48 @@ pub(crate) struct DatabaseClock {
     estimate: Mutex<Option<ClockEstimate>>,
     /// By how much it was set forward so far, in all.
     set_forward: Mutex<Duration>,
+    leap: Mutex<Leap>,
 }
 
 impl DatabaseClock {
     /// The first instant here at which it surely is `time` in the database; none where the clock was not read, or where
     /// that is out of reach.
     pub(crate) fn surely(&self, time: DatabaseTime) -> Option<Instant> {
-        self.lock().as_ref()?.surely(time.as_micros())
+        lock(&self.estimate).as_ref()?.surely(time.as_micros())
     }
 
-    /// Reads it.
+    /// Reads it. How far it is ahead of what is believed, if it has just leapt forward.
     ///
     /// # Errors
     /// The database does not answer; what was known stays.
-    pub(crate) async fn read(&self, store: &Store) -> Result<(), StoreError> {
+    pub(crate) async fn read(&self, store: &Store) -> Result<Option<Duration>, StoreError> {
         let reading = store.read_clock().await?;
-        let mut estimate = self.lock();
-        if let Some(by) = estimate.and_then(|known| known.set_forward(reading)) {
-            *self.set_forward.lock().unwrap_or_else(PoisonError::into_inner) += by;
+        let mut estimate = lock(&self.estimate);
+        let known = estimate.unwrap_or(reading);
+        // Two tasks read it at the same time.
+        if reading.is_older(known) {
+            return Ok(None);
         }
-        *estimate = Some(estimate.map_or(reading, |known| known.and(reading)));
-        Ok(())
+        *estimate = Some(known.and(reading));
+        let (step_us, now) = (known.step_us(reading), Instant::now());
+        *lock(&self.set_forward) += Duration::from_micros(u64::try_from(step_us).unwrap_or(0));
+        Ok(lock(&self.leap).step(step_us, now).then(|| self.leap(now)))
     }
 
     /// By how much it was set forward since it was read for the first time, in all.
     pub(crate) fn set_forward(&self) -> Duration {
-        *self.set_forward.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.set_forward)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<ClockEstimate>> {
-        self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How far it is ahead of what is believed: for so long after their deadline by it orders are left to their messages, whose
+    /// delays are the broker's.
+    pub(crate) fn leap(&self, now: Instant) -> Duration {
+        lock(&self.leap).at(now)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store {

@@ -278,6 +278,16 @@ pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str
     );
 }
 
+/// The database's clock was set forward; `leap`: how far it is ahead of what is believed in all.
+pub(crate) fn clock_leapt(leap: Duration, believed_after: Duration) {
+    error!(
+        leap_s = leap.as_secs(),
+        believed_after_min = believed_after.as_secs() / 60,
+        "the database's clock has leapt forward: if that is wrong, set it back; until it is believed, sweep and bursts leave orders \
+         alone for as much longer after their deadline"
+    );
+}
+
 pub(crate) fn burst_closed(effect: &str, closed: usize, took: Duration) {
     debug!(effect, closed, took_ms = millis(took), "orders were closed ahead of their messages");
 }

@@ -117,6 +117,11 @@ pub(crate) fn consumed(queues: usize) {
     METRICS.consumed_queues.set([], number(queues));
 }
 
+/// How far the database's clock is ahead of what is believed.
+pub(crate) fn clock_leap(leap: Duration) {
+    METRICS.clock_leap.set([], leap.as_secs_f64());
+}
+
 /// Levels that the broker does not route to.
 pub(crate) fn levels_missing(levels: usize) {
     METRICS.levels_missing.set([], number(levels));

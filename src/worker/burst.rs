@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::{
+    clock_watch,
     context::Worker,
     health::Task,
     pager::{Asked, Pager, Paging},
@@ -271,10 +272,12 @@ struct Run<'a> {
 impl Run<'_> {
     /// How many orders it closed; `key` is where it begins, and where it has ended.
     async fn run(&self, key: &mut OverdueKey) -> Result<usize, SessionEnd> {
-        let Some(lock) = self.lock().await? else { return Ok(0) };
+        let (lock, ()) = tokio::try_join!(self.lock(), clock_watch::read(self.worker))?;
+        let Some(lock) = lock else { return Ok(0) };
         let mut closed = 0;
         loop {
-            let (worker, grace, began) = (self.worker, Duration::ZERO, Instant::now());
+            let (worker, began) = (self.worker, Instant::now());
+            let grace = worker.clock.leap(began);
             let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
             while let Some(Asked { ids, outcomes, at, .. }) = pager.next().await? {
                 let of_page = self.burst.answered(&ids, &outcomes?, at);
@@ -307,5 +310,60 @@ impl Run<'_> {
             }
             tokio::time::sleep(TRY_AGAIN).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::FinalState;
+
+    /// A burst that was asked for at `now`.
+    fn running(now: Instant) -> Burst {
+        let burst = Burst::default();
+        assert!(!burst.want(now) && burst.awaited(now).is_none(), "no task would begin one");
+        burst.state.send_replace(State::Idle(None));
+        assert!(burst.want(now) && !burst.want(now), "it is asked for once");
+        burst
+    }
+
+    #[test]
+    fn a_burst_is_awaited_as_long_as_it_closes_orders() {
+        let now = Instant::now();
+        let burst = running(now);
+        let given_up = burst.awaited(now).expect("it has just begun").given_up_at();
+        assert!(given_up > now && burst.awaited(given_up).is_none());
+        burst.moved(given_up);
+        let again = burst.awaited(given_up).expect("it has moved").given_up_at();
+        assert!(again > given_up);
+        assert!(burst.is_young(again - now, given_up) && !burst.is_young(given_up - now, given_up));
+        burst.state.send_replace(State::Idle(Some(again)));
+        assert!(burst.awaited(given_up).is_none(), "it is over");
+        assert!(!burst.want(given_up) && burst.want(again), "it rests");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_woken_by_the_end_of_a_pass_and_not_by_each_page() {
+        let now = Instant::now();
+        let burst = running(now);
+        let mut changes = burst.changes();
+        burst.moved(now);
+        assert!(!changes.0.has_changed().unwrap());
+        burst.passed(now);
+        changes.next().await;
+        assert_eq!(burst.awaited(now).unwrap().passed, Some(now));
+    }
+
+    #[test]
+    fn only_closed_orders_are_remembered() {
+        let received = Instant::now();
+        let (burst, asked) = (running(received), received + TRY_AGAIN);
+        let ids = ["o-1", "o-2", "o-3"].map(|id| OrderId::parse(id).unwrap());
+        let state = FinalState::of_outcome("closed").unwrap();
+        let closed = Outcome::Closed { late: Duration::ZERO, state };
+        let outcomes = [closed, Outcome::AlreadyFinal, Outcome::Busy];
+        assert_eq!(burst.answered(&ids, &outcomes, asked), 1);
+        assert_eq!(ids.map(|id| burst.has_closed(&id, received)), [true, false, false]);
+        assert!(!burst.has_closed(&OrderId::parse("o-1").unwrap(), asked));
     }
 }

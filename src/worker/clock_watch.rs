@@ -1,15 +1,19 @@
 //! Reads the database's clock again and again: clocks run apart, and people and machines set them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use super::{backoff::jitter, context::Worker, session::SessionEnd};
-use crate::shutdown::Stop;
+use crate::{
+    shutdown::Stop,
+    store::{StoreError, clock_estimate::LEAP_BELIEVED_AFTER},
+    telemetry,
+};
 
 /// Reads it until a stop is asked for. A database that does not answer is others' concern: what was read stays.
 pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     loop {
         let pause = async {
-            let _unread = worker.clock.read(&worker.store).await;
+            let _unread = read(&worker).await;
             tokio::time::sleep(jitter(worker.timing.clock_every)).await;
         };
         tokio::select! {
@@ -18,4 +22,17 @@ pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
             () = pause => {}
         }
     }
+}
+
+/// Reads it once. A leap forward is not believed for a while: after a failover to a machine whose clock is wrong, the sweep
+/// and bursts would close orders before their deadline.
+///
+/// # Errors
+/// The database does not answer.
+pub(super) async fn read(worker: &Worker) -> Result<(), StoreError> {
+    if let Some(leap) = worker.clock.read(&worker.store).await? {
+        telemetry::clock_leapt(leap, LEAP_BELIEVED_AFTER);
+    }
+    telemetry::observed::clock_leap(worker.clock.leap(Instant::now()));
+    Ok(())
 }

@@ -39,7 +39,7 @@ pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
-                () = walk.go_on(&worker, keep) => {}
+                () = walk.go_on(&worker, keep + worker.clock.leap(Instant::now())) => {}
             }
         }
         tokio::select! {

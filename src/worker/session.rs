@@ -26,7 +26,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     let connecting = worker.health.task("connect", "", ALIVE_WITHIN);
     // The database first: without it there is no point in taking messages. Its clock is known before a message is held: if
     // it is set forward later, this reading shows by how much.
-    worker.clock.read(&worker.store).await?;
+    clock_watch::read(worker).await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: consuming").await?);
     link.gather_deliveries(limits::gathering(&worker.topology));
     drop(connecting);

@@ -2,12 +2,16 @@
 //!
 //! Every worker sweeps; the effect's guard makes it harmless that two find the same order.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinSet;
 
 use super::{
     backoff::jitter,
+    clock_watch,
     context::Worker,
     health::{Task, Work},
     pager::{Asked, Pager, Paging, close},
@@ -110,18 +114,25 @@ impl<'a> Sweep<'a> {
     }
 
     async fn run(&mut self) -> Result<(), SessionEnd> {
+        // It does not need the session whose task reads it, and there may have been a failover since the last sweep.
+        clock_watch::read(self.worker).await?;
         if let Err(error) = self.close_uncovered().await {
             // These tables are not what the others are found in.
             telemetry::uncovered_failed(self.effect, &error_chain(&error));
         }
         self.unpublished = self.swept;
-        let grace = self.worker.settings.sweep_grace.as_duration();
+        let grace = self.worker.settings.sweep_grace.as_duration() + self.leap();
         let (key, task) = (OverdueKey::first(), (self.alive, self.stop));
         let mut pager = Pager::new(self.worker, self.effect, PAGING, grace, key, task);
         while let Some(asked) = pager.next().await? {
             self.answered(asked)?;
         }
         Ok(())
+    }
+
+    /// How far the database's clock is ahead of what is believed.
+    fn leap(&self) -> Duration {
+        self.worker.clock.leap(Instant::now())
     }
 
     /// Closes orders whose notice was never confirmed, page by page, and forgets the notices of those that are final: they
@@ -135,7 +146,8 @@ impl<'a> Sweep<'a> {
         }
         let of_effect = self.worker.topology.timeouts.iter().filter(|it| it.effect == self.effect);
         let timeouts: Vec<&str> = of_effect.map(|timeout| timeout.name.as_str()).collect();
-        let grace = UNCOVERED_GRACE.min(self.worker.settings.sweep_grace.as_duration());
+        let grace =
+            UNCOVERED_GRACE.min(self.worker.settings.sweep_grace.as_duration()) + self.leap();
         let mut after = 0;
         while !self.stop.is_requested() {
             self.alive.moved();

@@ -16,6 +16,7 @@ mod bad_rows;
 mod batches;
 mod burst_faults;
 mod changes;
+mod clock_leaps;
 mod compat;
 mod connection_ends;
 mod delayed;

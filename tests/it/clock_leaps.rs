@@ -1,0 +1,56 @@
+//! The database's clock leaps forward while a worker runs, as after a failover to a machine whose clock is wrong: what is overdue
+//! by that clock alone is left to its message.
+
+use super::ahead::{begin, by_path, full_batches, until_ahead, until_settled};
+use crate::support::{World, pages::metrics, until};
+
+const EARLY: &str = "INSERT INTO orders (id, due_at)
+                     SELECT 'early-' || n, now() - interval '5 min' FROM generate_series(1, 1000) n";
+const DUE: &str = "INSERT INTO orders (id, due_at)
+                   SELECT 'due-' || n, now() - interval '11 min' FROM generate_series(0, 999) n";
+const EARLY_CLOSED: &str =
+    "SELECT count(*) FROM orders WHERE id LIKE 'early-%' AND status <> 'unpaid'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweep_closes_nothing_before_its_time() {
+    let world = World::clocked().await;
+    let (process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_WORKER__SWEEP_EVERY", "100ms");
+            command.env("OVERDUE_WORKER__SWEEP_GRACE", "1s");
+        })
+        .await;
+    world.orders("lost", 1, -10_000).await;
+    world.until_closed(1).await;
+    world.clock().advance("10 min").await;
+    world.sql(EARLY).await;
+    // By the clock as it was before this one is overdue, too.
+    world.orders("late", 1, -11 * 60_000).await;
+    world.until_closed(2).await;
+    assert_eq!(world.number(EARLY_CLOSED).await, 0);
+    let leap = async || metrics(address).await["overdue_database_clock_leap_seconds"];
+    assert!((590.0..610.0).contains(&leap().await), "{}", leap().await);
+    assert_eq!(process.logged("the database's clock has leapt forward"), 1, "{}", process.log());
+
+    world.publish("100ms", &["early-1".to_owned()]).await;
+    world.until_closed(3).await;
+    assert_eq!(by_path(&world, "message").await, 1);
+    world.clock().advance("-10 min").await;
+    until("set back", leap, |leap| *leap < 10.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_closes_nothing_before_its_time() {
+    let world = World::clocked().await;
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    world.clock().advance("10 min").await;
+    world.sql(EARLY).await;
+    world.sql(DUE).await;
+    let due: Vec<String> = (0..700).map(|n| format!("due-{n}")).collect();
+    world.publish("100ms", &due).await;
+    until_ahead(&worker, 300).await;
+    held.commit().await.unwrap();
+    until_settled(&world, &worker, 702).await;
+    assert_eq!(world.number(EARLY_CLOSED).await, 0);
+}
