@@ -1,7 +1,7 @@
 -- service_outcome: what became of the orders whose ids begin with a prefix. An order is final with the commit of its closure if
 -- the server keeps commit times (track_commit_timestamp), otherwise when the closure was written.
 -- $1 text prefix
--- -> orders, paid, paid_late (after the deadline), paid_late_us (the last of these), closed, by_message, by_ahead, by_sweep,
+-- -> orders, paid, paid_late (after the deadline), paid_late_us (the last of these), closed, by_message, by_burst, by_sweep,
 --    unpaid, p50_us, p99_us, max_us (from deadline to final), closing_us (from the first final to the last) bigint,
 --    commit_times boolean
 WITH settings AS MATERIALIZED (
@@ -19,7 +19,7 @@ SELECT count(*) AS orders, count(*) FILTER (WHERE status = 'paid') AS paid,
        pg_catalog.count(paid_late_us) AS paid_late, coalesce(max(paid_late_us), 0) AS paid_late_us,
        count(*) FILTER (WHERE status = 'closed') AS closed,
        count(*) FILTER (WHERE path = 'message') AS by_message,
-       count(*) FILTER (WHERE path = 'ahead') AS by_ahead,
+       count(*) FILTER (WHERE path = 'burst') AS by_burst,
        count(*) FILTER (WHERE path = 'sweep') AS by_sweep,
        count(*) FILTER (WHERE status = 'unpaid') AS unpaid,
        pg_catalog.percentile_disc(0.5) WITHIN GROUP (ORDER BY us) AS p50_us,

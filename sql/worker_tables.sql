@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS closures (
 -- By time, for `overdue status`: a row adds nothing to it, and its pages are found by it.
 CREATE INDEX IF NOT EXISTS closures_closed_at ON closures USING brin (closed_at) WITH (autosummarize = on);
 COMMENT ON COLUMN closures.outcome IS 'What the effect calls the state that it brought the order to.';
-COMMENT ON TABLE closures IS 'One row per effect that overdue carried out; path says what made it: message, ahead (of its message, in a burst) or sweep.';
+COMMENT ON TABLE closures IS 'One row per effect that overdue carried out; path says what made it: message, burst (ahead of its message) or sweep.';
 
 CREATE TABLE IF NOT EXISTS outbox (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

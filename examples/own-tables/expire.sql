@@ -1,5 +1,5 @@
 -- expire: purchases that nobody paid in time become expired, and their pieces go back to the article.
--- $1 text[] purchase numbers, $2 text what made them due: message, ahead or sweep
+-- $1 text[] purchase numbers, $2 text what made them due: message, burst or sweep
 WITH asked AS MATERIALIZED (
     -- Order ids are text on the wire. The cast stands at the parameter, so that the primary key's index is used. In the order
     -- of the key, so that two of these do not deadlock; what somebody else has locked is passed over.

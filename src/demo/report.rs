@@ -64,10 +64,10 @@ impl Display for DemoReport {
         row(f, "paid", outcome.paid, if outcome.paid_late > 0 { &late } else { "" })?;
         row(f, "payments refused", self.payments_refused, "")?;
         let paths = format!(
-            "at {}/s; by message {}, ahead of it {}, by sweep {}",
+            "at {}/s; by message {}, in a burst {}, by sweep {}",
             outcome.closed_per_s,
             outcome.closed_by_message,
-            outcome.closed_ahead,
+            outcome.closed_in_burst,
             outcome.closed_by_sweep
         );
         row(f, "closed", outcome.closed, &paths)?;

@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
     pub paid_late_max_ms: f64,
     pub closed: u64,
     pub closed_by_message: u64,
-    pub closed_ahead: u64,
+    pub closed_in_burst: u64,
     pub closed_by_sweep: u64,
     /// From the first to the last.
     pub closed_per_s: f64,
@@ -116,7 +116,7 @@ impl Outcome {
             paid_late_max_ms: ms(row.get("paid_late_us")),
             closed,
             closed_by_message: number(row, "by_message"),
-            closed_ahead: number(row, "by_ahead"),
+            closed_in_burst: number(row, "by_burst"),
             closed_by_sweep: number(row, "by_sweep"),
             closed_per_s: per_second(closed, closing),
             still_unpaid: number(row, "unpaid"),

@@ -99,8 +99,8 @@ pub struct Closings {
     pub max_s: f64,
     /// Closed because their message came.
     pub by_message: u64,
-    /// Closed ahead of their message, in a burst.
-    pub ahead: u64,
+    /// Closed in a burst, ahead of their message.
+    pub by_burst: u64,
     /// Found by the sweep: no message came for them.
     pub by_sweep: u64,
     /// The most that were closed within one second, among the newest.

@@ -82,8 +82,8 @@ fn lateness(f: &mut fmt::Formatter<'_>, closings: &Closings) -> fmt::Result {
     }
     let [p50, p99, max] = [closings.p50_s, closings.p99_s, closings.max_s].map(length);
     writeln!(f, "lateness    p50 {p50}   p99 {p99}   max {max}   of the last {window}")?;
-    let Closings { closed, by_message, ahead, by_sweep, .. } = closings;
-    writeln!(f, "closed      {closed}: message {by_message}, ahead {ahead}, sweep {by_sweep}")
+    let Closings { closed, by_message, by_burst, by_sweep, .. } = closings;
+    writeln!(f, "closed      {closed}: message {by_message}, burst {by_burst}, sweep {by_sweep}")
 }
 
 fn due_lines(f: &mut fmt::Formatter<'_>, due: &Due, closings: &Closings) -> fmt::Result {

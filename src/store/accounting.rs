@@ -11,7 +11,7 @@ const WITHIN: Duration = Duration::from_mins(1);
 /// Where counting those that nobody has closed ends.
 const MOST_ORDERS: i64 = 1_000;
 
-/// Orders by what closed them: message, ahead, sweep, nobody. Together they came due and were not paid.
+/// Orders by what closed them: message, burst, sweep, nobody. Together they came due and were not paid.
 pub(crate) type Accounting = [usize; 4];
 
 impl Store {
@@ -37,6 +37,6 @@ impl Store {
             let row = rows.iter().find(|row| row.get::<_, &str>("path") == path);
             row.map_or(0, |row| usize::try_from(row.get::<_, i64>("orders")).unwrap_or(0))
         };
-        Ok(Some([by("message"), by("ahead"), by("sweep"), page.rows]))
+        Ok(Some([by("message"), by("burst"), by("sweep"), page.rows]))
     }
 }

@@ -92,8 +92,8 @@ impl Effect {
 pub enum ClosingPath {
     /// A message came.
     Message,
-    /// Many were due at once, and it was closed ahead of its message.
-    Ahead,
+    /// Many were due at once: it was closed ahead of its message.
+    Burst,
     /// The sweep found it: no message came.
     Sweep,
 }
@@ -102,7 +102,7 @@ impl ClosingPath {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
-            Self::Ahead => "ahead",
+            Self::Burst => "burst",
             Self::Sweep => "sweep",
         }
     }

@@ -70,7 +70,7 @@ impl Store {
                 p99_s: row.get(6),
                 max_s: row.get(7),
                 by_message: count(8),
-                ahead: count(9),
+                by_burst: count(9),
                 by_sweep: count(10),
                 best_per_s: count(11),
                 last_s: row.get(13),

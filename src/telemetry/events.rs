@@ -289,11 +289,11 @@ pub(crate) fn clock_leapt(leap: Duration, believed_after: Duration) {
 }
 
 pub(crate) fn burst_closed(effect: &str, closed: usize, took: Duration) {
-    debug!(effect, closed, took_ms = millis(took), "orders were closed ahead of their messages");
+    debug!(effect, closed, took_ms = millis(took), "a burst was closed");
 }
 
 pub(crate) fn burst_failed(effect: &str, reason: &str) {
-    debug!(effect, reason, "orders could not be closed ahead of their messages");
+    debug!(effect, reason, "a burst could not be closed; its messages are asked for");
 }
 
 /// The sweep closed orders that no message had come for, because the notices of some were `unpublished`; `states`: what the

@@ -4,9 +4,9 @@ use super::metrics::METRICS;
 use crate::order::Outcome;
 
 /// `path`: what made an order due, as in `closures.path`.
-pub(super) const PATHS: &[&str] = &["message", "ahead", "sweep"];
+pub(super) const PATHS: &[&str] = &["message", "burst", "sweep"];
 /// `closed_by`: the paths, and what is open.
-pub(super) const CLOSED_BY: &[&str; 4] = &["message", "ahead", "sweep", "nobody"];
+pub(super) const CLOSED_BY: &[&str; 4] = &["message", "burst", "sweep", "nobody"];
 /// `outcome`
 pub(super) const OUTCOMES: &[&str] =
     &["closed", "already_final", "not_due", "guarded", "unknown", "busy", "failed", "postponed"];

@@ -23,7 +23,7 @@ use crate::{
 pub struct Counts {
     /// Orders this worker brought to their final state because of a message.
     pub closed: u64,
-    /// Messages whose order was settled already, ahead of them or otherwise.
+    /// Messages whose order was settled already, in a burst or otherwise.
     pub already_final: u64,
     /// Messages kept unacked for a short while: early by less than `worker.hold`, or their order was locked.
     pub held: u64,
@@ -35,8 +35,8 @@ pub struct Counts {
     pub retried: u64,
     /// Messages in the parking lot, with those that were confirmed for a level that was gone at the next look.
     pub parked: u64,
-    /// Orders that were closed ahead of their messages, because many were due at once.
-    pub ahead: u64,
+    /// Orders that were closed in a burst, ahead of their messages.
+    pub burst: u64,
     /// Orders the sweep closed: no message came for them.
     pub swept: u64,
 }

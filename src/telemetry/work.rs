@@ -29,10 +29,10 @@ pub(crate) fn closing_again(timeout: &str) {
 /// Until it stopped.
 pub(crate) fn stopped(work: Counts) {
     let Counts { closed, already_final, held, guarded, put_back, .. } = work;
-    let Counts { retried, parked, ahead, swept, .. } = work;
+    let Counts { retried, parked, burst, swept, .. } = work;
     info!(
         closed,
-        already_final, held, guarded, put_back, retried, parked, ahead, swept, "worker stopped"
+        already_final, held, guarded, put_back, retried, parked, burst, swept, "worker stopped"
     );
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn worked(before: Counts, now: Counts, latest: Duration) {
         put_back = more(|it| it.put_back),
         retried = more(|it| it.retried),
         parked = more(|it| it.parked),
-        ahead = more(|it| it.ahead),
+        burst = more(|it| it.burst),
         swept = more(|it| it.swept),
         latest_ms = Some(millis(latest)).filter(|latest| *latest > 0),
         "worked"

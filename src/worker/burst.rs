@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// 25 pages are about a second's work: for that long messages wait.
-const PAGING: Paging = Paging { path: ClosingPath::Ahead, orders: 2_000, at_once: 2, pages: 25 };
+const PAGING: Paging = Paging { path: ClosingPath::Burst, orders: 2_000, at_once: 2, pages: 25 };
 /// A pass with fewer orders is the last one: as many come by their messages as quickly.
 const FEW: usize = 50;
 /// The messages do not wait for a burst that has closed nothing for this long.

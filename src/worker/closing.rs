@@ -32,9 +32,9 @@ const SLOW: usize = 3;
 /// For each lock: payments and other batches hold the stock of an order for milliseconds. A batch that waits longer makes
 /// all of its orders late.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
-/// The same of a statement that closes ahead of the messages: no message waits for it, and others like it hold the stock of
+/// The same of a statement of a burst: no message waits for it, and others like it hold the stock of
 /// many orders until they commit.
-const AHEAD_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
+const BURST_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 /// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
 /// stock that is kept locked.
 const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ pub(crate) struct Closer {
     skip_locked: SkipLocked,
     /// A burst's own statements keep stock longer than the batches of messages wait for it, so neither says anything of the
     /// other.
-    skip_locked_ahead: SkipLocked,
+    skip_locked_in_burst: SkipLocked,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
 }
@@ -64,7 +64,7 @@ impl Closer {
             blame: Mutex::default(),
             busy: Mutex::default(),
             skip_locked: SkipLocked::default(),
-            skip_locked_ahead: SkipLocked::default(),
+            skip_locked_in_burst: SkipLocked::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
         }
     }
@@ -202,7 +202,7 @@ impl Closer {
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (skip_locked, lock) = match path {
-            ClosingPath::Ahead => (&self.skip_locked_ahead, AHEAD_LOCK_TIMEOUT),
+            ClosingPath::Burst => (&self.skip_locked_in_burst, BURST_LOCK_TIMEOUT),
             ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, LOCK_TIMEOUT),
         };
         let patience = Patience { lock, statement };

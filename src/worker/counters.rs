@@ -14,7 +14,7 @@ pub struct Counters {
     pub(super) guarded: AtomicU64,
     pub(super) retried: AtomicU64,
     pub(super) parked: AtomicU64,
-    pub(super) ahead: AtomicU64,
+    pub(super) burst: AtomicU64,
     pub(super) swept: AtomicU64,
 }
 
@@ -31,7 +31,7 @@ impl Counters {
             guarded: get(&self.guarded),
             retried: get(&self.retried),
             parked: get(&self.parked),
-            ahead: get(&self.ahead),
+            burst: get(&self.burst),
             swept: get(&self.swept),
         }
     }

@@ -157,9 +157,9 @@ pub(super) async fn close(
         let is_closed = |outcome: &&Outcome| matches!(outcome, Outcome::Closed { .. });
         let closed = outcomes.iter().filter(is_closed).count();
         if closed > 0 {
-            let is_burst = path == ClosingPath::Ahead;
+            let is_burst = path == ClosingPath::Burst;
             let counters = &worker.counters;
-            count(if is_burst { &counters.ahead } else { &counters.swept }, closed);
+            count(if is_burst { &counters.burst } else { &counters.swept }, closed);
             worker.events.notify_one();
             worker.health.closed(&effect);
         }

@@ -71,10 +71,10 @@ async fn a_row_that_raises_any_sqlstate_is_parked_with_it_and_the_others_are_clo
         assert!(reason.contains(&format!("SQLSTATE {code}")), "{reason}");
     }
     let others = ORDERS as u64 - 6;
-    let all = |c: &Counts| c.closed + c.ahead >= others && c.retried >= 18 && c.parked >= 6;
+    let all = |c: &Counts| c.closed + c.burst >= others && c.retried >= 18 && c.parked >= 6;
     worker.until("all counted", all).await;
     let counts = worker.stop().await;
-    let closed = counts.closed + counts.ahead;
+    let closed = counts.closed + counts.burst;
     assert_eq!((closed, counts.retried, counts.parked), (others, 18, 6));
     world.assert_invariants().await;
 }

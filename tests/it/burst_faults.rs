@@ -1,7 +1,7 @@
 //! What a burst must not do: wait for a worker that does not go on, take the connections that close, or ack a message that
 //! came after its order was closed.
 
-use super::ahead::{begin, full_batches, until_ahead, until_settled};
+use super::bursts::{begin, full_batches, until_in_burst, until_settled};
 use crate::support::{World, until};
 
 /// Most of the orders have a message.
@@ -39,7 +39,7 @@ async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
     assert!((1..10).contains(&asked), "asked {asked} times for the lock of one that does not move");
     held.commit().await.unwrap();
     let counts = until_settled(&world, &worker, 2 + SENT as u64).await;
-    assert_eq!((counts.closed, counts.ahead), (2 + SENT as u64, 0));
+    assert_eq!((counts.closed, counts.burst), (2 + SENT as u64, 0));
     lock.rollback().await.unwrap();
 }
 
@@ -60,7 +60,7 @@ async fn a_worker_that_goes_on_with_a_burst_is_waited_for() {
     };
     until("asked again and again", again_and_again, |asked| *asked >= 10).await;
     lock.rollback().await.unwrap();
-    until_ahead(&worker, (BURST - SENT) as u64).await;
+    until_in_burst(&worker, (BURST - SENT) as u64).await;
     held.commit().await.unwrap();
     until_settled(&world, &worker, 2 + SENT as u64).await;
     world.until_closed(2 + BURST).await;
@@ -74,7 +74,7 @@ async fn a_message_that_came_after_its_order_was_closed_ahead_is_asked_for() {
     let (worker, held) = begin(&world, &mut client, full_batches()).await;
     let orders = world.orders_without_stock("o", BURST).await;
     world.publish("100ms", &orders[..SENT]).await;
-    until_ahead(&worker, (BURST - SENT) as u64).await;
+    until_in_burst(&worker, (BURST - SENT) as u64).await;
     held.commit().await.unwrap();
     until_settled(&world, &worker, 2 + SENT as u64).await;
     world
@@ -123,7 +123,7 @@ effect = "cancel"
     world.until_closed(5_000).await;
     let cancelled = async || world.statuses().await.get("cancelled").copied();
     until("cancelled", cancelled, |cancelled| *cancelled == Some(5_000)).await;
-    for failure in ["orders cannot be closed", "orders could not be closed ahead"] {
+    for failure in ["orders cannot be closed", "a burst could not be closed"] {
         assert_eq!(process.logged(failure), 0, "{}", process.log());
     }
     world.assert_invariants().await;

@@ -1,7 +1,7 @@
 //! The database's clock leaps forward while a worker runs, as after a failover to a machine whose clock is wrong: what is overdue
 //! by that clock alone is left to its message.
 
-use super::ahead::{begin, by_path, full_batches, until_ahead, until_settled};
+use super::bursts::{begin, by_path, full_batches, until_in_burst, until_settled};
 use crate::support::{World, pages::metrics, until};
 
 const EARLY: &str = "INSERT INTO orders (id, due_at)
@@ -49,7 +49,7 @@ async fn a_burst_closes_nothing_before_its_time() {
     world.sql(DUE).await;
     let due: Vec<String> = (0..700).map(|n| format!("due-{n}")).collect();
     world.publish("100ms", &due).await;
-    until_ahead(&worker, 300).await;
+    until_in_burst(&worker, 300).await;
     held.commit().await.unwrap();
     until_settled(&world, &worker, 702).await;
     assert_eq!(world.number(EARLY_CLOSED).await, 0);

@@ -35,11 +35,11 @@ async fn due(world: &World, count: usize) {
 /// Each was closed once. It is counted a moment after it was committed, and not where the worker is stopped meanwhile.
 async fn all_closed_without_a_retry(world: &World, worker: RunningWorker, orders: usize) {
     world.until_closed(orders).await;
-    let counted = async || worker.counts().closed + worker.counts().ahead;
+    let counted = async || worker.counts().closed + worker.counts().burst;
     let all = u64::try_from(orders).unwrap();
     until("all counted", counted, |closed| *closed >= all).await;
     let counts = worker.stop().await;
-    assert_eq!((counts.closed + counts.ahead, counts.retried, counts.parked), (all, 0, 0));
+    assert_eq!((counts.closed + counts.burst, counts.retried, counts.parked), (all, 0, 0));
     world.assert_invariants().await;
 }
 

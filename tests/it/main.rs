@@ -7,14 +7,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod ahead;
-mod ahead_runs;
 mod alert_mail;
 mod alerts;
 mod bad_input;
 mod bad_rows;
 mod batches;
 mod burst_faults;
+mod burst_passes;
+mod bursts;
 mod changes;
 mod clock_leaps;
 mod compat;

@@ -57,7 +57,7 @@ async fn every_order_that_was_due_and_unpaid_is_counted_once() {
     let closed = ["outcome=\"closed\""];
     until_metric(address, "overdue_outcomes_total", &closed, 150.0).await;
     let seen = metrics(address).await;
-    for path in ["message", "sweep", "ahead"] {
+    for path in ["message", "sweep", "burst"] {
         let of_path = format!("path=\"{path}\"");
         let sql = format!("SELECT count(*) FROM closures WHERE path = '{path}'");
         #[expect(clippy::cast_precision_loss, reason = "a count of this test")]

@@ -73,7 +73,7 @@ async fn orders_are_closed_at_their_deadline_by_messages_that_sql_scheduled() {
     world.schedule_all("unpaid").await;
     world.until_closed(200).await;
     world.until_published().await;
-    let messages = "SELECT count(*) FROM closures WHERE path IN ('message', 'ahead')";
+    let messages = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')";
     assert_eq!(world.number(messages).await, 200);
     world.assert_invariants().await;
     let counts = worker.stop().await;
@@ -137,7 +137,7 @@ async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     world.schedule_all("unpaid").await;
     world.until_closed(50).await;
     world.until_published().await;
-    let messages = "SELECT count(*) FROM closures WHERE path IN ('message', 'ahead')";
+    let messages = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')";
     assert_eq!(world.number(messages).await, 50);
     world.assert_invariants().await;
     let counts = worker.stop().await;
@@ -269,7 +269,7 @@ async fn what_waits_is_a_metric() {
     until("30 published, one set aside", seen, enough).await;
 }
 
-/// Closed by message, ahead of it, by the sweep, or not yet: together the orders that came due and were not paid.
+/// Closed by message, in a burst, by the sweep, or not yet: together the orders that came due and were not paid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_orders_that_came_due_are_accounted_for() {
     use crate::support::pages::{metrics, sum};
@@ -298,7 +298,7 @@ async fn the_orders_that_came_due_are_accounted_for() {
     assert_eq!(world.number(unpaid).await, 81);
     let accounting = async || {
         let seen = metrics(address).await;
-        let paths = ["message", "ahead", "sweep", "nobody"];
+        let paths = ["message", "burst", "sweep", "nobody"];
         paths.map(|path| {
             sum(
                 &seen,
@@ -312,7 +312,7 @@ async fn the_orders_that_came_due_are_accounted_for() {
     };
     let seen = until("81 orders", accounting, all).await;
     assert!(seen[2] > 19.0, "{seen:?}");
-    for (path, seen) in ["message", "ahead", "sweep"].iter().zip(seen) {
+    for (path, seen) in ["message", "burst", "sweep"].iter().zip(seen) {
         let rows =
             world.number(&format!("SELECT count(*) FROM closures WHERE path = '{path}'")).await;
         #[expect(clippy::cast_precision_loss, reason = "a count of this test")]

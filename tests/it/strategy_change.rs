@@ -109,7 +109,7 @@ async fn levels_to_a_ladder_and_back_with_a_live_publisher() {
     world.until_closed(published).await;
     world.assert_invariants().await;
     // Where many came due while somebody stood still, they say so, and are closed ahead.
-    let by_message = "SELECT count(*) FROM closures WHERE path IN ('message', 'ahead')";
+    let by_message = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')";
     assert_eq!(world.number(by_message).await, i64::try_from(published).unwrap());
     world.parked(0).await;
     let run = world.overdue_with(&["apply", "--yes", "--wait"], &[LATE_COUNTS]);

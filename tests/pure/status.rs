@@ -40,7 +40,7 @@ fn well() -> Reading {
         p99_s: 0.34,
         max_s: 2.14,
         by_message: 3_021,
-        ahead: 0,
+        by_burst: 0,
         by_sweep: 0,
         best_per_s: 310,
         last_s: Some(0.1),

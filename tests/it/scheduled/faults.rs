@@ -69,7 +69,7 @@ async fn the_broker_is_unavailable_while_orders_are_written() {
     world.until_closed(100).await;
     world.until_published().await;
     // What is published late waits for the time that is left, and no longer: a whole level would be 30 min.
-    let in_time = "SELECT count(*) FROM closures WHERE path IN ('message', 'ahead')
+    let in_time = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')
                    AND closed_at BETWEEN due_at AND due_at + interval '3 min'";
     assert_eq!(world.number(in_time).await, 100);
     world.assert_invariants().await;

@@ -1,8 +1,8 @@
-//! A run of the sweep-ahead that is held up in the middle: what comes due meanwhile, and what it passes over.
+//! A burst that is held up in the middle: what comes due meanwhile, and what it passes over.
 
 use overdue::internals::store::Connection;
 
-use super::ahead::by_path;
+use super::bursts::by_path;
 use crate::support::{WorkerProcess, World, hold, until};
 
 /// Orders of a burst, and how many of them have a message.
@@ -42,7 +42,7 @@ async fn stalled_run<'a>(
 /// No message comes for them, and the sweep does not look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_becomes_due_during_a_run_is_closed_before_its_end() {
-    const ENDED: &str = "orders were closed ahead of their messages";
+    const ENDED: &str = "a burst was closed";
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
     let (mut process, held) = stalled_run(&world, &mut client).await;
@@ -51,8 +51,8 @@ async fn what_becomes_due_during_a_run_is_closed_before_its_end() {
     held.commit().await.unwrap();
     world.until_closed(BURST + 502).await;
     process.until_logged(ENDED).await;
-    let ahead = by_path(&world, "ahead").await;
-    let in_one_run = format!("closed={ahead} ");
+    let in_burst = by_path(&world, "burst").await;
+    let in_one_run = format!("closed={in_burst} ");
     assert!(process.log().contains(&in_one_run), "{in_one_run}: {}", process.log());
     world.until_empty("orders.unpaid").await;
     world.assert_invariants().await;

@@ -35,9 +35,9 @@ pub(super) async fn begin<'a>(
 
 /// Of orders without stock: a statement that waits too long for what another one holds leaves its orders to their messages,
 /// and most of them have none.
-pub(super) async fn until_ahead(worker: &RunningWorker, orders: u64) {
+pub(super) async fn until_in_burst(worker: &RunningWorker, orders: u64) {
     let counts = async || worker.counts();
-    until("closed ahead", counts, |c| c.ahead >= orders).await;
+    until("closed in a burst", counts, |c| c.burst >= orders).await;
 }
 
 pub(super) async fn until_settled(world: &World, worker: &RunningWorker, messages: u64) -> Counts {
@@ -50,7 +50,7 @@ pub(super) async fn until_settled(world: &World, worker: &RunningWorker, message
 /// An order is counted when its statement was answered; by then its message may be settled.
 pub(super) async fn until_counted(world: &World, worker: &RunningWorker, orders: u64) -> Counts {
     until_settled(world, worker, orders).await;
-    worker.until("each order counted", |c| c.closed + c.ahead >= orders).await
+    worker.until("each order counted", |c| c.closed + c.burst >= orders).await
 }
 
 pub(super) async fn by_path(world: &World, path: &str) -> u64 {
@@ -67,14 +67,14 @@ async fn a_burst_is_closed_ahead_of_its_messages() {
     let orders = world.orders_without_stock("o", 5_000).await;
     let later = world.orders("later", 5, 3_600_000).await;
     world.publish("100ms", &orders[..700]).await;
-    until_ahead(&worker, 4_300).await;
+    until_in_burst(&worker, 4_300).await;
     held.commit().await.unwrap();
     world.publish("100ms", &orders[700..]).await;
     let counts = until_counted(&world, &worker, 5_002).await;
-    assert_eq!(counts.closed + counts.ahead, 5_002);
-    assert!(counts.ahead >= 4_300, "{counts:?}");
+    assert_eq!(counts.closed + counts.burst, 5_002);
+    assert!(counts.burst >= 4_300, "{counts:?}");
     assert_eq!((counts.retried, counts.parked, counts.swept), (0, 0, 0));
-    assert_eq!(by_path(&world, "ahead").await, counts.ahead);
+    assert_eq!(by_path(&world, "burst").await, counts.burst);
     assert_eq!(by_path(&world, "message").await, counts.closed);
     for id in later {
         assert_eq!(world.status(&id).await, "unpaid");
@@ -95,7 +95,7 @@ async fn few_orders_are_closed_by_their_messages() {
     held.commit().await.unwrap();
     world.until_closed(501).await;
     let counts = until_settled(&world, &worker, 501).await;
-    assert_eq!((counts.closed, counts.ahead), (501, 0));
+    assert_eq!((counts.closed, counts.burst), (501, 0));
 }
 
 /// A message whose order was closed ahead of it is acked without a question; the next one about that order is not.
@@ -106,7 +106,7 @@ async fn an_order_that_was_opened_again_is_closed_again() {
     let (worker, held) = begin(&world, &mut client, full_batches()).await;
     let orders = world.orders_without_stock("o", 1_000).await;
     world.publish("100ms", &orders[..700]).await;
-    until_ahead(&worker, 300).await;
+    until_in_burst(&worker, 300).await;
     held.commit().await.unwrap();
     world.publish("100ms", &orders[700..]).await;
     until_settled(&world, &worker, 1_002).await;
@@ -152,7 +152,7 @@ async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
     world.until_closed(3_001).await;
     until_settled(&world, &worker, 3_001).await;
     let counts = worker.until("parked", |c| c.retried >= 3 && c.parked >= 1).await;
-    assert!(counts.ahead > 0, "{counts:?}");
+    assert!(counts.burst > 0, "{counts:?}");
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked), (3, 1));
 }
@@ -180,11 +180,11 @@ async fn old_orders_that_cannot_be_closed_hide_nothing() {
     world.until_stalled().await;
     let orders = world.orders_without_stock("o", 3_000).await;
     world.publish("100ms", &orders[..700]).await;
-    until_ahead(&worker, 2_000).await;
+    until_in_burst(&worker, 2_000).await;
     held.commit().await.unwrap();
     world.publish("100ms", &orders[700..]).await;
     let counts = until_counted(&world, &worker, 3_002).await;
-    assert_eq!(counts.closed + counts.ahead, 3_002);
+    assert_eq!(counts.closed + counts.burst, 3_002);
     assert_eq!(counts.parked, 0);
 }
 
@@ -199,7 +199,7 @@ async fn an_effect_without_overdue_sql_closes_by_messages() {
     let worker = world.worker_of(effect, WorkerSettings { batch_age: millis("1s"), ..settings() });
     world.until_closed(2_000).await;
     let counts = until_settled(&world, &worker, 2_000).await;
-    assert_eq!((counts.closed, counts.ahead), (2_000, 0));
+    assert_eq!((counts.closed, counts.burst), (2_000, 0));
     world.assert_invariants().await;
 }
 
@@ -217,13 +217,13 @@ async fn three_workers_share_a_burst() {
     };
     until("every message settled", settled, |settled| *settled >= 6_000).await;
     let counted =
-        async || workers.iter().map(RunningWorker::counts).map(|c| c.closed + c.ahead).sum::<u64>();
+        async || workers.iter().map(RunningWorker::counts).map(|c| c.closed + c.burst).sum::<u64>();
     until("every order counted", counted, |counted| *counted >= 6_000).await;
     world.assert_invariants().await;
     let (mut closed, mut wrong) = (0, 0);
     for worker in workers {
         let counts = worker.stop().await;
-        closed += counts.closed + counts.ahead;
+        closed += counts.closed + counts.burst;
         wrong += counts.retried + counts.parked + counts.swept;
     }
     assert_eq!((closed, wrong), (6_000, 0));
@@ -244,7 +244,7 @@ async fn killed_in_the_middle_of_a_burst() {
         command.env("OVERDUE_WORKER__BATCH_AGE", "1s");
     };
     let mut process = world.started(change).await;
-    until("ahead", async || by_path(&world, "ahead").await, |ahead| *ahead > 0).await;
+    until("burst", async || by_path(&world, "burst").await, |closed| *closed > 0).await;
     process.kill();
     assert!(world.closed().await < 12_000, "killed too late");
     held.commit().await.unwrap();
@@ -268,7 +268,7 @@ async fn the_database_is_gone_in_the_middle_of_a_burst() {
     let held = world.stall(&mut client, "o-11999").await;
     let settings = WorkerSettings { batch_age: millis("1s"), ..settings() };
     let worker = world.worker_at(world.address(), &url, settings);
-    until("ahead", async || by_path(&world, "ahead").await, |ahead| *ahead > 0).await;
+    until("burst", async || by_path(&world, "burst").await, |closed| *closed > 0).await;
     database.cut();
     database.refuse();
     let attempts = database.attempts();
