@@ -75,6 +75,7 @@ pub const CHECKS: &[Check] = &[
     check(DATABASE, "version", database::version),
     check(DATABASE, "writable", database::writable),
     check(DATABASE, "connections", database::connections),
+    check(DATABASE, "lock-timeout", database::lock_timeout),
     check(DATABASE, "clock", machine::database_clock),
     check(DATABASE, "clocks-agree", machine::clocks_agree),
     check(DATABASE, "commit-timestamps", database::commit_timestamps),

@@ -69,8 +69,8 @@ pub mod doctor {
     }
     pub mod database {
         pub use crate::doctor::database::{
-            judge_connections, judge_effects, judge_outbox, judge_scheduled, judge_search_path,
-            judge_sweeps, judge_tables, judge_version,
+            judge_connections, judge_effects, judge_lock_timeout, judge_outbox, judge_scheduled,
+            judge_search_path, judge_sweeps, judge_tables, judge_version,
         };
     }
     pub mod machine {
@@ -182,7 +182,7 @@ pub mod status {
     };
 }
 pub mod store {
-    pub use crate::store::{FailureKind, Store, session::Connection};
+    pub use crate::store::{FailureKind, Store, pool::Connection};
     pub mod clock_estimate {
         pub use crate::store::clock_estimate::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap};
     }

@@ -7,6 +7,7 @@ pub(crate) mod clock_estimate;
 pub(crate) mod database_clock;
 pub(crate) mod database_time;
 pub(crate) mod dropped;
+pub(crate) mod dry_run;
 pub(crate) mod effect;
 pub(crate) mod failure;
 pub(crate) mod forget;
@@ -19,14 +20,11 @@ pub(crate) mod open;
 pub(crate) mod orders;
 pub(crate) mod outbox;
 pub(crate) mod overdue;
-mod rehearsal;
+pub(crate) mod pool;
 pub(crate) mod remove;
 mod row;
-pub(crate) mod run_statement;
 pub(crate) mod schedule;
-pub(crate) mod session;
 mod shape;
-pub(crate) mod standing;
 mod tls_parameters;
 pub(crate) mod watched;
 
@@ -38,14 +36,12 @@ use std::{
     time::Duration,
 };
 
-use deadpool::managed::{Pool, PoolError, QueueMode};
-use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
 use tokio::sync::Semaphore;
 use tokio_postgres::{config::Host, error::SqlState, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use failure::{FailureKind, StoreError};
-use session::{ClosedSchemas, Connection, MARK, Sessions};
+use pool::{ClosedSchemas, Pools};
 use tls_parameters::TlsParameters;
 
 use crate::{
@@ -76,7 +72,7 @@ const KEEPALIVE: Duration = Duration::from_secs(3);
 /// The database of the orders.
 #[derive(Clone)]
 pub struct Store {
-    pool: Pool<Sessions>,
+    pools: Pools,
     address: Arc<str>,
     /// For what needs a connection of its own; none where connections are in plain text.
     tls: Option<MakeRustlsConnect>,
@@ -109,7 +105,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// A pool of at most `connections` for `url` (`postgres://user:password@host/database`).
+    /// At most `connections`, and at least two, for `url` (`postgres://user:password@host/database`).
     ///
     /// Unqualified names are looked up along `search_path`, a comma-separated list of schemas; the first
     /// one holds what is ours. Connects with the first statement.
@@ -144,7 +140,7 @@ impl Store {
                 StoreError::Address(crate::text::error_chain(&error))
             })?;
         let options = format!(
-            "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} {MARK} {PLANNER}{more}",
+            "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} {PLANNER}{more}",
             search_path.replace(' ', "")
         );
         // Of two, PostgreSQL takes the last: what the URL says beats what is set here.
@@ -169,21 +165,11 @@ impl Store {
             })?)),
             None => None,
         };
-        let manager = manager(config.clone(), tls.clone());
         let closed_schemas = ClosedSchemas::default();
-        let sessions = Sessions { manager, closed_schemas: Arc::clone(&closed_schemas) };
-        let pool = Pool::builder(sessions)
-            .max_size(connections)
-            // What was used last is in the caches of the processor, and has its statements prepared.
-            .queue_mode(QueueMode::Lifo)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(Duration::from_secs(30)))
-            .create_timeout(Some(CREATE_TIMEOUT))
-            .build()
-            .map_err(|error| StoreError::Address(error.to_string()))?;
+        let pools = Pools::new(&config, tls.as_ref(), connections, &closed_schemas)?;
         let (address, config) = (address.into(), Arc::new(config));
-        let (timing, burst_locks) = (Arc::default(), burst_lock::permits(connections));
-        Ok(Self { pool, address, tls, encryption, config, timing, closed_schemas, burst_locks })
+        let (timing, burst_locks) = (Arc::default(), burst_lock::permits(connections / 2));
+        Ok(Self { pools, address, tls, encryption, config, timing, closed_schemas, burst_locks })
     }
 
     /// The same database, waited for by other time-outs.
@@ -201,28 +187,6 @@ impl Store {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
-    }
-
-    /// A connection from the pool.
-    ///
-    /// # Errors
-    /// The server cannot be reached, refuses the login, or has no such database.
-    pub async fn client(&self) -> Result<Connection, StoreError> {
-        let client = self.any_client().await?;
-        self.named("RESET lock_timeout", client.unlimited().await)?;
-        Ok(client)
-    }
-
-    /// A connection that waits for locks as long as whoever had it before.
-    async fn any_client(&self) -> Result<Connection, StoreError> {
-        let address = || self.address.to_string();
-        self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(source) => match refusal(&source) {
-                Some(reason) => StoreError::Tls { address: address(), reason },
-                None => StoreError::Connect { address: address(), source },
-            },
-            other => StoreError::Pool { address: address(), reason: other.to_string() },
-        })
     }
 
     /// Whether the database answers and can be written to.
@@ -252,7 +216,7 @@ impl Store {
 
     /// Forgets every idle connection: after a failover they lead to the old primary.
     pub fn drop_connections(&self) {
-        self.pool.retain(|_, _| false);
+        self.pools.drop_connections();
     }
 
     /// Runs a script of several statements in one transaction.
@@ -316,15 +280,6 @@ fn refusal(error: &tokio_postgres::Error) -> Option<String> {
         );
     }
     tls::refusal(error, tls::POSTGRESQL)
-}
-
-fn manager(config: tokio_postgres::Config, tls: Option<MakeRustlsConnect>) -> Manager {
-    // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
-    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    match tls {
-        Some(tls) => Manager::from_config(config, tls, recycling),
-        None => Manager::from_config(config, tokio_postgres::NoTls, recycling),
-    }
 }
 
 fn address_of(config: &tokio_postgres::Config) -> String {

@@ -210,7 +210,8 @@ impl DemoArgs {
         let queue = known.map(|timeout| topology.business_queue(timeout)).unwrap_or_default();
         let payment_connections = usize::from(self.payers);
         let payments =
-            Store::new(database.url.expose(), &database.search_path, payment_connections)?;
+            // Payments have none of the half that closes.
+            Store::new(database.url.expose(), &database.search_path, 2 * payment_connections)?;
         Ok(Demo {
             seed,
             script,

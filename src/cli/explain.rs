@@ -18,7 +18,7 @@ use super::{
 use crate::{
     config::Settings,
     order::{OrderId, Outcome},
-    store::{database_time::DatabaseTime, standing::Standing},
+    store::{database_time::DatabaseTime, dry_run::Standing},
     text::{counted, length},
     topology::{
         Timeout, Topology,

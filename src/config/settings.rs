@@ -105,8 +105,8 @@ pub struct DatabaseSettings {
     /// Schemas, comma-separated: the first holds the objects of `overdue`, the order tables are found along it.
     #[schemars(example = &"overdue,public")]
     pub search_path: String,
-    /// Most connections.
-    #[schemars(range(min = 2, max = 1_000), example = 16)]
+    /// Most connections: half of them close orders.
+    #[schemars(range(min = 6, max = 1_000), example = 16)]
     pub connections: usize,
 }
 

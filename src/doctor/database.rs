@@ -106,6 +106,29 @@ pub fn judge_connections(server: &Server, per_worker: usize) -> Draft {
     }
 }
 
+/// Does a connection that closes orders have the lock time-out that it was opened with?
+pub(crate) fn lock_timeout(facts: &Facts) -> Draft {
+    server(facts, |server| judge_lock_timeout(server.lock_timeout_ms))
+}
+
+/// A role may have a shorter or a slightly longer one of its own.
+const MOST_LOCK_TIMEOUT_MS: i64 = 300;
+
+/// A pooler in transaction mode passes on nothing of what a connection is opened with.
+pub fn judge_lock_timeout(ms: i64) -> Draft {
+    let finding = match ms {
+        1..=MOST_LOCK_TIMEOUT_MS => {
+            return Draft::ok(format!("statements that close orders wait for a lock for {ms} ms"));
+        }
+        0 => "statements that close orders wait for a lock until it is free".to_owned(),
+        _ => format!("statements that close orders wait for a lock for {ms} ms"),
+    };
+    Draft::warning(
+        format!("{finding}, and so do all orders of their batch"),
+        "a pooler passes on no start-up options: ALTER ROLE ... SET lock_timeout = '50ms' (docs/settings.md)",
+    )
+}
+
 const FEWER: &str = "lower database.connections, raise max_connections, or put a pooler between";
 
 /// A note: with it on, PostgreSQL says when an order was closed, independently of what the row says.

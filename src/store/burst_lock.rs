@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Store, StoreError, run_statement::Cancellable};
+use super::{Store, StoreError, pool::Cancellable};
 
 const LOCK: &str = include_str!("../../sql/burst_lock.sql");
 /// A worker that was paused or cut off loses the lock.
 const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '20s'";
-/// Connections that locks leave to others: one to close, and one for a relay, which keeps it while it publishes.
+/// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
 const LEFT: usize = 2;
 
 /// What came of asking for the lock.
@@ -30,7 +30,7 @@ pub(crate) struct BurstLock<'a> {
     _permit: OwnedSemaphorePermit,
 }
 
-/// As many locks as the pool has connections to spare.
+/// As many locks as the pool that does not close has connections to spare.
 pub(super) fn permits(connections: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(connections.saturating_sub(LEFT)))
 }

@@ -1,8 +1,9 @@
 //! The SQL of an effect, and the shape it has to have.
 
+use serde_json::Value;
 use tokio_postgres::{SimpleQueryMessage, Statement, types::Type};
 
-use super::{Store, StoreError, session::Connection, shape};
+use super::{Store, StoreError, pool::Connection, shape};
 use crate::doctor::effect_plan::EffectPlan;
 
 const CLOSE: &str = include_str!("../../sql/close.sql");
@@ -139,14 +140,8 @@ impl Store {
     /// As [`Store::check_effect`].
     pub(crate) async fn effect_plan(&self, effect: &Effect) -> Result<EffectPlan, StoreError> {
         self.check_effect(effect).await?;
-        let plan = self.generic_plan(&effect.sql, "('{}', 'message')").await;
-        let plan =
-            plan.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, &effect.sql))?;
-        let plan = serde_json::from_str(&plan).map_err(|error| StoreError::Effect {
-            effect: effect.name.clone(),
-            file: effect.sql_file.clone(),
-            reason: format!("its plan cannot be read: {error}"),
-        })?;
+        let file = &effect.sql_file;
+        let plan = self.generic_plan(effect, file, &effect.sql, "('{}', 'message')").await?;
         let mut plan = EffectPlan::read(&plan);
         for scan in &mut plan.scans {
             scan.rows = self.rows_of(&scan.table).await?;
@@ -154,9 +149,25 @@ impl Store {
         Ok(plan)
     }
 
-    /// The plan for any parameters, with scans forbidden where there is another way: on a small table PostgreSQL scans
-    /// although there is an index.
-    async fn generic_plan(&self, sql: &str, arguments: &str) -> Result<String, StoreError> {
+    /// The plan of a statement of an effect for any parameters, with scans forbidden where there is another way: on a small
+    /// table PostgreSQL scans although there is an index.
+    pub(super) async fn generic_plan(
+        &self,
+        effect: &Effect,
+        file: &str,
+        sql: &str,
+        arguments: &str,
+    ) -> Result<Value, StoreError> {
+        let plan = self.planned(sql, arguments).await;
+        let plan = plan.map_err(|error| error.in_effect(&effect.name, file, sql))?;
+        serde_json::from_str(&plan).map_err(|error| StoreError::Effect {
+            effect: effect.name.clone(),
+            file: file.to_owned(),
+            reason: format!("its plan cannot be read: {error}"),
+        })
+    }
+
+    async fn planned(&self, sql: &str, arguments: &str) -> Result<String, StoreError> {
         // Taken out of the pool: what is prepared here outlives even a roll-back.
         let mut client = Connection::take(self.client().await?);
         let transaction = self.named(NAME, client.transaction().await)?;
@@ -178,8 +189,7 @@ impl Store {
     /// By the latest statistics; none where the table was never analysed.
     async fn rows_of(&self, table: &str) -> Result<Option<i64>, StoreError> {
         const SQL: &str = include_str!("../../sql/table_rows.sql");
-        let client = self.client().await?;
-        let row = self.named(NAME, client.query_opt(SQL, &[&table]).await)?;
-        Ok(row.map(|row| row.get::<_, i64>(0)).filter(|rows| *rows >= 0))
+        let rows = self.rows(NAME, SQL, &[&table]).await?;
+        Ok(rows.first().map(|row| row.get::<_, i64>(0)).filter(|rows| *rows >= 0))
     }
 }

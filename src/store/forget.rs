@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Store, StoreError, run_statement::Patience};
+use super::{
+    Store, StoreError,
+    pool::{End, For, Limits, Question},
+};
 
 /// A row that somebody locks is tried again later.
-const SHORT: Patience =
-    Patience { lock: Duration::from_millis(100), statement: Some(Duration::from_secs(5)) };
+const SHORT: Limits =
+    Limits { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(5)) };
 /// Rows that cannot be deleted alone, before the others are left as well: each may take the time of a lock.
 const FAILURES: usize = 20;
 
@@ -61,7 +64,7 @@ impl Store {
                 left.rows.extend_from_slice(part);
                 continue;
             }
-            match self.attended(Box::pin(self.delete(table, part))).await {
+            match self.delete(table, part).await {
                 Ok(()) => {}
                 Err(error) if !error.is_answer() => return Err(error),
                 Err(error) if part.len() == 1 => {
@@ -78,19 +81,7 @@ impl Store {
 
     async fn delete(&self, table: Published, rows: &[i64]) -> Result<(), StoreError> {
         let (name, sql) = table.done();
-        let client = self.cancellable().await?;
-        let done = self.named(name, client.prepare_cached(sql).await)?;
-        let limits = SHORT.begin();
-        let (begun, deleted, committed) = tokio::join!(
-            biased;
-            client.batch_execute(&limits),
-            async { client.execute(&done, &[&rows]).await },
-            client.batch_execute("COMMIT"),
-        );
-        let deleted = self.named(name, begun.and(deleted).and(committed).map(drop));
-        if !deleted.as_ref().is_err_and(|error| !error.is_answer()) {
-            client.done();
-        }
-        deleted
+        let question = Question { name, sql, parameters: &[&rows], check: &|_| Ok(()) };
+        self.in_transaction(For::Anything, SHORT, question, End::Commit).await.map(drop)
     }
 }

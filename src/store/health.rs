@@ -2,13 +2,15 @@
 
 use std::future::Future;
 
-use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio_postgres::{Row, SimpleQueryMessage};
+use tokio_postgres::Row;
 
 use super::{
-    FailureKind, Store, StoreError, orders::Effect, schedule::Notices, session::Connection,
+    FailureKind, Store, StoreError,
+    orders::Effect,
+    pool::{For, Question},
+    schedule::Notices,
 };
 use crate::doctor::facts::{
     Asked, DatabaseFacts, Encryption, Gap, Outbox, RefusedName, Scheduled, Schema, Server, Session,
@@ -37,7 +39,7 @@ impl Store {
                 obstacles.push((name.clone(), tried));
             }
             checked.push((name.clone(), fits));
-            sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan_of(effect)).await));
+            sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan(effect)).await));
         }
         let tables = asked(self.tables().await);
         let reads = tables.as_ref().is_ok_and(|tables| Table::only_read(tables));
@@ -73,7 +75,15 @@ impl Store {
 
     async fn server(&self) -> Result<Server, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_server.sql");
+        const LOCK_TIMEOUT: &str = include_str!("../../sql/doctor_lock_timeout.sql");
         let row = self.one("doctor_server", SQL).await?;
+        let question = Question {
+            name: "doctor_lock_timeout",
+            sql: LOCK_TIMEOUT,
+            parameters: &[],
+            check: &|_| Ok(()),
+        };
+        let limit = self.ask(For::Closing, question).await?;
         Ok(Server {
             version_num: row.get(0),
             tls: if row.get(1) { self.encryption } else { Encryption::None },
@@ -83,22 +93,21 @@ impl Store {
             reserved: row.get(5),
             used: row.get(6),
             commit_timestamps: row.get(7),
+            lock_timeout_ms: limit.first().map_or(0, |row| row.get(0)),
             user: if row.get(9) { User::Super(row.get(8)) } else { User::Other(row.get(8)) },
         })
     }
 
     async fn tables(&self) -> Result<Vec<Table>, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_tables.sql");
-        let client = self.client().await?;
-        let rows = self.named("doctor_tables", client.query(SQL, &[]).await)?;
+        let rows = self.rows("doctor_tables", SQL, &[]).await?;
         let table = |row: &Row| Table { name: row.get(0), exists: row.get(1), lacks: row.get(2) };
         Ok(rows.iter().map(table).collect())
     }
 
     async fn schemas(&self) -> Result<Vec<Schema>, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_schemas.sql");
-        let client = self.client().await?;
-        let rows = self.named("doctor_schemas", client.query(SQL, &[]).await)?;
+        let rows = self.rows("doctor_schemas", SQL, &[]).await?;
         let schema =
             |row: &Row| Schema { name: row.get(0), may_use: row.get(1), creators: row.get(2) };
         Ok(rows.iter().map(schema).collect())
@@ -155,58 +164,21 @@ impl Store {
         })
     }
 
-    async fn sweep_plan_of(&self, effect: &Effect) -> Result<Sweep, StoreError> {
-        let sql = effect.overdue_sql.as_deref().unwrap_or_default();
-        let plan = self.sweep_plan(effect).await;
-        plan.map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))
-    }
-
-    /// The plan for any limit and grace, with scans forbidden where there is another way: on a small table
-    /// PostgreSQL scans although there is an index.
+    /// What a page of the sweep scans.
     async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(Sweep::None) };
-        // Taken out of the pool: what is prepared here outlives even a roll-back.
-        let mut client = Connection::take(self.client().await?);
-        let name = "doctor_sweep";
-        let transaction = self.named(name, client.transaction().await)?;
-        let prepare = format!(
-            "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;\n\
-             PREPARE doctor_sweep AS {}",
-            sql.trim().trim_end_matches(';')
-        );
-        self.named(name, transaction.batch_execute(&prepare).await)?;
-        let explain = if self.named(name, parameters(&transaction).await)? > 2 {
-            "EXPLAIN (FORMAT json) EXECUTE doctor_sweep (500, 60000, '-infinity', '')"
-        } else {
-            "EXPLAIN (FORMAT json) EXECUTE doctor_sweep (500, 60000)"
-        };
-        let answer = self.named(name, transaction.simple_query(explain).await)?;
-        self.named(name, transaction.rollback().await)?;
-        let rows = answer.iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0),
-            _ => None,
-        });
-        let plan: String = rows.collect();
-        let plan: Value = serde_json::from_str(&plan).map_err(|error| StoreError::Effect {
-            effect: effect.name.clone(),
-            file: effect.overdue_file.clone(),
-            reason: format!("its plan cannot be read: {error}"),
-        })?;
+        let page = "(500, 60000, '-infinity', '')";
+        let plan = self.generic_plan(effect, &effect.overdue_file, sql, page).await?;
         let mut scans = Vec::new();
         collect_scans(&plan, &mut scans);
         Ok(Sweep::Planned { scans })
     }
 
     async fn one(&self, name: &'static str, sql: &str) -> Result<Row, StoreError> {
-        let client = self.client().await?;
-        self.named(name, client.query_one(sql, &[]).await)
+        let rows = self.rows(name, sql, &[]).await?;
+        let silent = || StoreError::Silent { address: self.address.to_string() };
+        rows.into_iter().next().ok_or_else(silent)
     }
-}
-
-/// How many parameters the prepared statement takes: its types follow from their use.
-async fn parameters(transaction: &Transaction<'_>) -> Result<i64, tokio_postgres::Error> {
-    const SQL: &str = "SELECT pg_catalog.cardinality(parameter_types)::bigint FROM pg_prepared_statements WHERE name = 'doctor_sweep'";
-    transaction.query_one(SQL, &[]).await?.try_get(0)
 }
 
 /// Every table that a plan scans, at whatever depth.

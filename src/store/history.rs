@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::{Store, StoreError, run_statement::Patience};
+use super::{
+    Store, StoreError,
+    pool::{End, For, Limits, Question},
+};
 
 /// A statement that waits for somebody, or takes long, gives up: nobody waits for it.
-const PATIENCE: Patience =
-    Patience { lock: Duration::from_millis(100), statement: Some(Duration::from_secs(2)) };
+const LIMITS: Limits =
+    Limits { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(2)) };
 /// Blocks of 8 KiB that are read at once: some thousand rows.
 pub(crate) const BLOCKS: u64 = 32;
 
@@ -58,39 +61,17 @@ impl Store {
         from: u64,
         keep: Duration,
     ) -> Result<Option<LookedThrough>, StoreError> {
-        self.attended(Box::pin(self.delete_once(table, from, keep))).await
-    }
-
-    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
-    async fn delete_once(
-        &self,
-        table: HistoryTable,
-        from: u64,
-        keep: Duration,
-    ) -> Result<Option<LookedThrough>, StoreError> {
-        const NAME: &str = "history";
-        let client = self.cancellable().await?;
-        let statement = self.named(NAME, client.prepare_cached(table.sql()).await);
-        let result = match statement {
-            Err(error) => Err(error),
-            Ok(statement) => {
-                let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
-                let (from, blocks) = (number(from), number(BLOCKS));
-                let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
-                let limited = PATIENCE.begin();
-                let (begun, row, committed) = tokio::join!(
-                    biased;
-                    client.batch_execute(&limited),
-                    async { client.query_one(&statement, &[&from, &blocks, &keep_ms]).await },
-                    client.batch_execute("COMMIT"),
-                );
-                self.named(NAME, begun.and(row).and_then(|row| committed.map(|()| row)))
-            }
+        let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+        let (from, blocks) = (number(from), number(BLOCKS));
+        let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+        let question = Question {
+            name: "history",
+            sql: table.sql(),
+            parameters: &[&from, &blocks, &keep_ms],
+            check: &|_| Ok(()),
         };
-        if !result.as_ref().is_err_and(StoreError::is_stale) {
-            client.done();
-        }
-        Ok(looked(&result?))
+        let rows = self.in_transaction(For::Anything, LIMITS, question, End::Commit).await?;
+        Ok(rows.first().and_then(looked))
     }
 }
 

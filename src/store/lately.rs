@@ -1,6 +1,6 @@
 //! What was closed lately, and what comes due: for `overdue status`.
 
-use super::{Store, StoreError, database_time::DatabaseTime, effect::Effect, overdue};
+use super::{Store, StoreError, database_time::DatabaseTime, effect::Effect};
 use crate::{
     status::{Closings, DatabaseReading, Due, Known, MINUTES, WaitingEvents, WaitingNotices},
     text::error_chain,
@@ -98,19 +98,9 @@ impl Store {
         let Some(sql) = &effect.overdue_sql else {
             return Ok(Known::Unknown(format!("effect `{}` has no overdue_sql", effect.name)));
         };
-        self.attended(Box::pin(self.counted(effect, sql))).await
-    }
-
-    async fn counted(&self, effect: &Effect, sql: &str) -> Result<Known<Due>, StoreError> {
-        let client = self.cancellable().await?;
-        let inner = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-        overdue::check_shape(effect, &inner)?;
-        let sql = by_minute(sql);
-        let statement = self.named("status_due", client.prepare_cached(&sql).await)?;
-        let first = DatabaseTime::FIRST;
-        let rows = client.query(&statement, &[&MOST_DUE, &AHEAD_MS, &first, &""]).await;
-        let rows = self.named("status_due", rows)?;
-        client.done();
+        self.check_overdue_shape(effect, sql).await?;
+        let (sql, first) = (by_minute(sql), DatabaseTime::FIRST);
+        let rows = self.rows("status_due", &sql, &[&MOST_DUE, &AHEAD_MS, &first, &""]).await?;
         let mut due = Due::default();
         let mut counted = 0;
         for row in rows {

@@ -11,7 +11,6 @@ use super::{
     effect::Effect,
     overdue::{self, OverdueKey},
     row::cell,
-    session::Connection,
 };
 use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 
@@ -70,31 +69,23 @@ impl Store {
         sql: &str,
         after: &OverdueKey,
     ) -> Result<OpenOrders, StoreError> {
-        let counting = async {
-            let client = self.cancellable().await?;
-            let counted = self.count_on(&client, effect, sql, after).await?;
-            client.done();
-            Ok(counted)
-        };
-        let counted = self.attended(Box::pin(counting)).await;
+        let counted = self.count(effect, sql, after).await;
         counted.map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))
     }
 
-    async fn count_on(
+    async fn count(
         &self,
-        client: &Connection,
         effect: &Effect,
         sql: &str,
         after: &OverdueKey,
     ) -> Result<OpenOrders, StoreError> {
-        let inner = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-        overdue::check_shape(effect, &inner)?;
-        let statement = self.named("open_orders", client.prepare_cached(&counted(sql)).await)?;
+        self.check_overdue_shape(effect, sql).await?;
         let (due_at, order_id) = after.parts();
         let parameters: [&(dyn ToSql + Sync); 4] =
             [&MOST_COUNTED, &COUNTED_AHEAD_MS, due_at, order_id];
-        let row = client.query_one(&statement, &parameters).await;
-        let row = self.named("open_orders", row)?;
+        let rows = self.rows("open_orders", &counted(sql), &parameters).await?;
+        let silent = || StoreError::Silent { address: self.address.to_string() };
+        let row = rows.first().ok_or_else(silent)?;
         let count = |column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
         let due = |column: usize| row.get::<_, Option<DatabaseTime>>(column);
         Ok(OpenOrders {

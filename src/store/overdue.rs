@@ -8,8 +8,8 @@ use super::{
     Store, StoreError,
     database_time::DatabaseTime,
     effect::Effect,
+    pool::Connection,
     row::{cell, excerpt},
-    session::Connection,
     shape::{self, Misfit},
 };
 use crate::order::OrderId;

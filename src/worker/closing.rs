@@ -18,7 +18,7 @@ use crate::{
     store::{
         FailureKind, Store, StoreError,
         orders::{ClosingPath, Effect},
-        run_statement::Patience,
+        pool::Limits,
     },
     telemetry,
 };
@@ -29,11 +29,8 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Orders that fail alone, each after the statement time-out, before others are looked for that do not.
 const SLOW: usize = 3;
-/// For each lock: payments and other batches hold the stock of an order for milliseconds. A batch that waits longer makes
-/// all of its orders late.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
-/// The same of a statement of a burst: no message waits for it, and others like it hold the stock of
-/// many orders until they commit.
+/// For each lock, of a statement of a burst instead of the 50 ms of all others: no message waits for
+/// it, and others like it hold the stock of many orders until they commit.
 const BURST_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 /// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
 /// stock that is kept locked.
@@ -202,11 +199,11 @@ impl Closer {
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (skip_locked, lock) = match path {
-            ClosingPath::Burst => (&self.skip_locked_in_burst, BURST_LOCK_TIMEOUT),
-            ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, LOCK_TIMEOUT),
+            ClosingPath::Burst => (&self.skip_locked_in_burst, Some(BURST_LOCK_TIMEOUT)),
+            ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, None),
         };
-        let patience = Patience { lock, statement };
-        let run = |sql| self.store.run_patiently(&self.effect, sql, ids, path, patience);
+        let limits = Limits { lock, statement };
+        let run = |sql| self.store.run_limited(&self.effect, sql, ids, path, limits);
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
         };

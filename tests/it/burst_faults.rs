@@ -90,7 +90,7 @@ async fn a_message_that_came_after_its_order_was_closed_ahead_is_asked_for() {
     assert_eq!(worker.stop().await.parked, 0);
 }
 
-/// Each of two effects has a burst, and there are as many connections.
+/// Each of two effects has a burst, and there are as few connections as can be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bursts_leave_connections_to_what_closes() {
     let topology = r#"
@@ -116,7 +116,7 @@ effect = "cancel"
     wire.publish_all("orders.dlx", "1s.unshipped", &paid).await;
     let process = world.started(|command| {
         command.env("OVERDUE_WORKER__BATCH_AGE", "1s");
-        command.env("OVERDUE_DATABASE__CONNECTIONS", "2");
+        command.env("OVERDUE_DATABASE__CONNECTIONS", "6");
         command.env("OVERDUE_LOG__FILTER", "info,overdue=debug");
     });
     let process = process.await;

@@ -192,11 +192,11 @@ async fn a_database_that_falls_silent_is_given_up() {
     let proxy = Proxy::to(&world.services.database_socket()).await;
     let url = world.services.database_url(Some(proxy.port()));
     let store = Store::new(&url, &world.schema, 2).unwrap();
-    // Both connections: one that is begun later has not fallen silent, it has never answered.
-    let (first, second) = tokio::join!(store.ping(), store.ping());
-    first.and(second).unwrap();
-    proxy.freeze_to_program();
+    // A connection of each pool: one that is begun later has not fallen silent, it has never answered.
     let close = Effect::close();
+    store.ping().await.unwrap();
+    store.run_effect(&close, &[], ClosingPath::Message).await.unwrap();
+    proxy.freeze_to_program();
     let effect = store.run_effect(&close, &[], ClosingPath::Message);
     let (ping, effect) = tokio::join!(store.ping(), effect);
     for silent in [ping.unwrap_err(), effect.unwrap_err()] {

@@ -146,7 +146,7 @@ fn the_hosts_of_a_cluster_are_shown_without_the_password() {
 /// A default does not pass through what is shown.
 #[test]
 fn a_default_url_keeps_its_password() {
-    let file = "[broker]\nstatistics_interval = \"7s\"\n[database]\nconnections = 3\n";
+    let file = "[broker]\nstatistics_interval = \"7s\"\n[database]\nconnections = 7\n";
     let settings: Settings = toml::from_str(file).unwrap();
     assert_eq!(settings.broker.url.expose(), "amqp://guest:guest@127.0.0.1:5672/%2f");
 }

@@ -175,7 +175,8 @@ fn patient_store(services: &Services, search_path: &str) -> Store {
     let url = services.database_url(None);
     let more = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{more}options=-c%20lock_timeout%3D0%20-c%20statement_timeout%3D0");
-    Store::new(&url, search_path, 6).unwrap()
+    // Half of them are for closing.
+    Store::new(&url, search_path, 12).unwrap()
 }
 
 struct Teardown {

@@ -95,6 +95,8 @@ pub struct Server {
     pub used: i64,
     /// `track_commit_timestamp`
     pub commit_timestamps: bool,
+    /// `lock_timeout` of a connection that closes orders; zero where it waits without end.
+    pub lock_timeout_ms: i64,
 }
 
 /// A table of ours.

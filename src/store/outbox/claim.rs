@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{BEGIN, CLAIM, DONE, Event, HOLD, PassedOver, REFUSE, Refusal, beginning, event};
-use crate::store::{Store, StoreError, run_statement::Cancellable};
+use crate::store::{Store, StoreError, pool::Cancellable};
 
 /// An event that is not to be published now.
 #[derive(Clone, Debug, PartialEq, Eq)]

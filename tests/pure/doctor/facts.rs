@@ -116,6 +116,7 @@ pub(crate) fn server() -> Server {
         reserved: 3,
         used: 17,
         commit_timestamps: false,
+        lock_timeout_ms: 50,
     }
 }
 

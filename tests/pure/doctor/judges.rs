@@ -307,6 +307,13 @@ fn connections_for_one_worker_more() {
 }
 
 #[test]
+fn what_closes_orders_waits_shortly_for_a_lock() {
+    let judged = |ms| database::judge_lock_timeout(ms).severity.unwrap();
+    assert_eq!([1, 50, 300].map(judged), [Fine; 3]);
+    assert_eq!([0, 301, 5_000].map(judged), [Warning; 3]);
+}
+
+#[test]
 fn scheduled_notices() {
     use overdue::internals::doctor::{Scheduled, database::judge_scheduled};
     let judged = |scheduled: Scheduled| judge_scheduled(&scheduled).severity.unwrap();

@@ -1,4 +1,4 @@
-//! What an effect would do to orders now, changing nothing.
+//! What an effect would do to orders now: run in a transaction that is rolled back.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,9 +6,10 @@ use tokio_postgres::Row;
 
 use super::{
     FailureKind, Store, StoreError,
+    database_time::DatabaseTime,
     effect::{self, ClosingPath, Effect},
-    orders::{answer, prepare_impatiently},
-    run_statement::Patience,
+    orders::answer,
+    pool::{End, For, Limits, Question},
 };
 use crate::order::{OrderId, Outcome};
 
@@ -94,42 +95,56 @@ impl Store {
         ids: &[OrderId],
         limit: Duration,
     ) -> Result<Vec<Row>, StoreError> {
-        let patience = Patience { lock: LOCK, statement: Some(limit) };
-        let mut rows = self.attended(Box::pin(self.rolled_back(effect, ids, patience))).await;
+        let limits = Limits { lock: Some(LOCK), statement: Some(limit) };
+        let mut rows = self.rolled_back(effect, ids, limits).await;
         if rows.as_ref().is_err_and(StoreError::is_stale) {
             // Prepared before the tables were changed, as a rule.
-            rows = self.attended(Box::pin(self.rolled_back(effect, ids, patience))).await;
+            rows = self.rolled_back(effect, ids, limits).await;
         }
-        rows.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, &effect.sql))
+        rows
     }
 
-    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
     async fn rolled_back(
         &self,
         effect: &Effect,
         ids: &[OrderId],
-        patience: Patience,
+        limits: Limits,
     ) -> Result<Vec<Row>, StoreError> {
-        let client = self.any_cancellable().await?;
-        let statement = prepare_impatiently(&client, &effect.sql, patience).await;
-        let statement = self.named("rehearse", statement)?;
-        effect::check_shape(effect, &statement)?;
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        let (limits, path) = (patience.begin(), ClosingPath::Message.as_str());
-        let (begun, rows, ended) = tokio::join!(
-            biased;
-            client.batch_execute(&limits),
-            async { client.query(&statement, &[&texts, &path]).await },
-            client.batch_execute("ROLLBACK"),
-        );
-        let rows = self.named("rehearse", begun.and(rows).and_then(|rows| ended.map(|()| rows)));
-        if rows.as_ref().is_err_and(StoreError::is_stale) {
-            // Otherwise the next attempt prepares anew, on another connection.
-            return rows;
-        }
-        client.done();
-        rows
+        let question = Question {
+            name: "dry_run",
+            sql: &effect.sql,
+            parameters: &[&texts, &ClosingPath::Message.as_str()],
+            check: &|statement| effect::check_shape(effect, statement),
+        };
+        let rows = self.in_transaction(For::Closing, limits, question, End::Rollback).await;
+        rows.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, &effect.sql))
     }
+
+    /// Runs the effect on one order likewise.
+    ///
+    /// # Errors
+    /// The statement failed, or is not as agreed.
+    pub(crate) async fn standing(
+        &self,
+        effect: &Effect,
+        id: &OrderId,
+    ) -> Result<Standing, StoreError> {
+        let id = std::slice::from_ref(id);
+        let rows = self.rolled_back(effect, id, Limits::NONE).await?;
+        let due_at = rows.first().and_then(|row| row.try_get(2).ok());
+        let outcome = answer::outcomes(effect, &rows, id).remove(0);
+        Ok(Standing { outcome, due_at })
+    }
+}
+
+/// An order at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// What the effect would have done. [`Outcome::Closed`] says that the order is overdue: it was rolled back.
+    pub outcome: Outcome,
+    /// Its deadline, where the database knows the order.
+    pub due_at: Option<DatabaseTime>,
 }
 
 fn failed(error: &StoreError) -> Outcome {

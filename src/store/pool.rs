@@ -1,0 +1,360 @@
+//! The connections: two pools, and statements that are cancelled when nothing waits for them any more, and given up when the
+//! server has stopped answering without closing its connections.
+//!
+//! What closes orders has a pool of its own. So it waits for no connection that a relay or the reader of a burst keeps, and how
+//! long it waits for locks is fixed when a connection is opened: a limit of one transaction costs two statements more (`BEGIN;
+//! SET LOCAL`, `COMMIT`), and a small batch little more than that.
+
+use std::{
+    ops::Deref,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode,
+    RecyclingMethod, Runtime,
+};
+use tokio::{runtime::Handle, time::timeout};
+use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, Statement, types::ToSql};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::{CREATE_TIMEOUT, Store, StoreError, TlsConnect, refusal};
+
+/// A connection that goes back to its pool.
+pub type Connection = Object;
+
+/// For each lock, of a statement that closes orders: payments and other batches hold the stock of an order for milliseconds, and a
+/// batch that waits longer makes all of its orders late.
+pub(crate) const CLOSING_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
+/// Longer than any statement takes; then it is not the pool that is short.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The user, and the schemas of the search path that it may not use, as of the newest connection: their tables are as if they
+/// were not there.
+pub(super) type ClosedSchemas = Arc<Mutex<Option<(String, String)>>>;
+
+const OPENED: &str = include_str!("../../sql/session_opened.sql");
+
+/// Which connections a statement is run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    Closing,
+    Anything,
+}
+
+/// Both pools.
+#[derive(Clone)]
+pub(super) struct Pools {
+    closing: Pool,
+    anything: Pool,
+}
+
+impl Pools {
+    /// At most `connections` together, and at least one each; the larger half closes orders.
+    pub(super) fn new(
+        config: &Config,
+        tls: Option<&MakeRustlsConnect>,
+        connections: usize,
+        closed_schemas: &ClosedSchemas,
+    ) -> Result<Self, StoreError> {
+        let pool = |config, connections: usize| {
+            let closed_schemas = Arc::clone(closed_schemas);
+            let built = Pool::builder(manager(config, tls))
+                .max_size(connections.max(1))
+                // What was used last is in the caches of the processor, and has its statements prepared.
+                .queue_mode(QueueMode::Lifo)
+                .runtime(Runtime::Tokio1)
+                .wait_timeout(Some(WAIT_TIMEOUT))
+                .create_timeout(Some(CREATE_TIMEOUT))
+                .post_create(Hook::async_fn(move |client, _| {
+                    let closed_schemas = Arc::clone(&closed_schemas);
+                    Box::pin(async move { opened(client, &closed_schemas).await })
+                }))
+                .build();
+            built.map_err(|error| StoreError::Address(error.to_string()))
+        };
+        // Of two, PostgreSQL takes the last: what the URL says of locks is for the others.
+        let mut limited = config.clone();
+        let options = config.get_options().unwrap_or_default();
+        limited.options(format!("{options} -c lock_timeout={}", CLOSING_LOCK_TIMEOUT.as_millis()));
+        Ok(Self {
+            closing: pool(limited, connections.div_ceil(2))?,
+            anything: pool(config.clone(), connections / 2)?,
+        })
+    }
+
+    const fn of(&self, purpose: For) -> &Pool {
+        match purpose {
+            For::Closing => &self.closing,
+            For::Anything => &self.anything,
+        }
+    }
+
+    /// Forgets every idle connection.
+    pub(super) fn drop_connections(&self) {
+        self.closing.retain(|_, _| false);
+        self.anything.retain(|_, _| false);
+    }
+}
+
+fn manager(config: Config, tls: Option<&MakeRustlsConnect>) -> Manager {
+    // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    match tls {
+        Some(tls) => Manager::from_config(config, tls.clone(), recycling),
+        None => Manager::from_config(config, NoTls, recycling),
+    }
+}
+
+/// Of each new connection.
+async fn opened(client: &ClientWrapper, closed_schemas: &ClosedSchemas) -> Result<(), HookError> {
+    let asked = timeout(CREATE_TIMEOUT, client.simple_query(OPENED)).await;
+    let answer = asked.map_err(|_elapsed| HookError::message("it does not answer"))?;
+    let answer = answer.map_err(HookError::Backend)?;
+    let row = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let text = |column: usize| row.and_then(|row| row.get(column)).map(str::to_owned);
+    *closed_schemas.lock().unwrap_or_else(PoisonError::into_inner) = text(0).zip(text(1));
+    Ok(())
+}
+
+/// How a transaction of one statement ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Commit,
+    Rollback,
+}
+
+impl End {
+    const fn sql(self) -> &'static str {
+        match self {
+            Self::Commit => "COMMIT",
+            Self::Rollback => "ROLLBACK",
+        }
+    }
+}
+
+/// The limits of one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// For each lock that somebody else holds; none where that of the connection is enough.
+    pub(crate) lock: Option<Duration>,
+    /// For its statement; none likewise.
+    pub(crate) statement: Option<Duration>,
+}
+
+impl Limits {
+    /// Those of the connection.
+    pub(crate) const NONE: Self = Self { lock: None, statement: None };
+
+    /// Begins a transaction with them.
+    fn begin(self) -> String {
+        let set = |name, limit: Option<Duration>| {
+            limit.map_or_else(String::new, |limit| {
+                format!("; SET LOCAL {name} = {}", limit.as_millis())
+            })
+        };
+        let (lock, statement) =
+            (set("lock_timeout", self.lock), set("statement_timeout", self.statement));
+        format!("BEGIN{lock}{statement}")
+    }
+}
+
+/// A statement, its parameters, and what has to hold of both.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) name: &'static str,
+    pub(super) sql: &'a str,
+    pub(super) parameters: &'a [&'a (dyn ToSql + Sync)],
+    /// Before it is run.
+    pub(super) check: &'a (dyn Fn(&Statement) -> Result<(), StoreError> + Sync),
+}
+
+impl Store {
+    /// Runs a prepared statement of ours.
+    pub(super) async fn rows(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.ask(For::Anything, Question { name, sql, parameters, check: &|_| Ok(()) }).await
+    }
+
+    /// Runs a prepared statement, which is its own transaction.
+    pub(super) async fn ask(
+        &self,
+        purpose: For,
+        question: Question<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.attended(Box::pin(self.run(purpose, question, None))).await
+    }
+
+    /// Runs a prepared statement in a transaction with limits of its own.
+    pub(super) async fn in_transaction(
+        &self,
+        purpose: For,
+        limits: Limits,
+        question: Question<'_>,
+        end: End,
+    ) -> Result<Vec<Row>, StoreError> {
+        let around = (limits.begin(), end.sql());
+        self.attended(Box::pin(self.run(purpose, question, Some(around)))).await
+    }
+
+    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
+    async fn run(
+        &self,
+        purpose: For,
+        Question { name, sql, parameters, check }: Question<'_>,
+        around: Option<(String, &str)>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let client = self.cancellable_of(purpose).await?;
+        let asking = async {
+            let statement = self.named(name, client.prepare_cached(sql).await)?;
+            check(&statement)?;
+            let rows = match around {
+                None => client.query(&statement, parameters).await,
+                Some((before, after)) => {
+                    let (begun, rows, ended) = tokio::join!(
+                        biased;
+                        client.batch_execute(&before),
+                        async { client.query(&statement, parameters).await },
+                        client.batch_execute(after),
+                    );
+                    begun.and(rows).and_then(|rows| ended.map(|()| rows))
+                }
+            };
+            self.named(name, rows)
+        };
+        let rows = asking.await;
+        if !rows.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
+            // Otherwise the next attempt prepares it again, on another connection.
+            client.done();
+        }
+        rows
+    }
+
+    /// A connection of the pool that is for everything but closing.
+    ///
+    /// # Errors
+    /// The server cannot be reached, refuses the login, or has no such database.
+    pub async fn client(&self) -> Result<Connection, StoreError> {
+        self.connection(For::Anything).await
+    }
+
+    async fn connection(&self, purpose: For) -> Result<Connection, StoreError> {
+        let address = || self.address.to_string();
+        self.pools.of(purpose).get().await.map_err(|error| match error {
+            PoolError::Backend(source) | PoolError::PostCreateHook(HookError::Backend(source)) => {
+                match refusal(&source) {
+                    Some(reason) => StoreError::Tls { address: address(), reason },
+                    None => StoreError::Connect { address: address(), source },
+                }
+            }
+            other => StoreError::Pool { address: address(), reason: other.to_string() },
+        })
+    }
+
+    /// A connection like [`Store::client`]'s, whose statement is cancelled when nothing waits for it any more.
+    pub(super) async fn cancellable(&self) -> Result<Cancellable, StoreError> {
+        self.cancellable_of(For::Anything).await
+    }
+
+    async fn cancellable_of(&self, purpose: For) -> Result<Cancellable, StoreError> {
+        let client = self.connection(purpose).await?;
+        Ok(Cancellable { client: Some(client), tls: self.tls.clone(), is_done: false })
+    }
+
+    /// Waits for `work` as long as the server answers to others: a slow statement ends by its own time-out, a silent
+    /// server is given up. Work that is dropped must not leave its connection to the pool.
+    pub(super) async fn attended<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut work = pin!(work);
+        loop {
+            if let Ok(result) = timeout(self.timing.database_silence, &mut work).await {
+                return result;
+            }
+            tokio::select! {
+                biased;
+                result = &mut work => return result,
+                // Seldom needed, and large.
+                answers = Box::pin(self.answers()) => if !answers {
+                    return Err(StoreError::Silent { address: self.address.to_string() });
+                },
+            }
+        }
+    }
+
+    /// Whether the server, or the machine it was on, says anything to a new connection: that it has too many, or that
+    /// it takes none, is an answer as well.
+    async fn answers(&self) -> bool {
+        let asking = async {
+            match &self.tls {
+                Some(tls) => say_hello(&self.config, tls.clone()).await,
+                None => say_hello(&self.config, NoTls).await,
+            }
+        };
+        timeout(self.timing.database_probe, asking).await.is_ok()
+    }
+}
+
+async fn say_hello<T: TlsConnect>(config: &Config, tls: T) -> Result<(), tokio_postgres::Error> {
+    let (client, connection) = config.connect(tls).await?;
+    let asking = async {
+        let asked = client.simple_query("").await;
+        // The connection ends with its client.
+        drop(client);
+        asked
+    };
+    let (asked, _ended) = tokio::join!(asking, connection);
+    asked.map(drop)
+}
+
+/// Dropped before [`Cancellable::done`], it cancels what runs and leaves the pool: the statement would otherwise go on,
+/// and the next user of the connection would wait for it.
+pub(super) struct Cancellable {
+    /// Empty only while it is dropped.
+    client: Option<Connection>,
+    tls: Option<MakeRustlsConnect>,
+    is_done: bool,
+}
+
+impl Cancellable {
+    /// The connection goes back to the pool.
+    pub(super) fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Deref for Cancellable {
+    type Target = Connection;
+
+    #[expect(clippy::expect_used, reason = "only Drop takes it")]
+    fn deref(&self) -> &Connection {
+        self.client.as_ref().expect("a connection until it is dropped")
+    }
+}
+
+impl Drop for Cancellable {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take().filter(|_| !self.is_done) else { return };
+        let (token, tls) = (client.cancel_token(), self.tls.take());
+        let client = Connection::take(client);
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(async move {
+            // Where it does not arrive, the statement time-out ends the statement.
+            let _cancelled = match tls {
+                Some(tls) => token.cancel_query(tls).await,
+                None => token.cancel_query(NoTls).await,
+            };
+            drop(client);
+        });
+    }
+}
