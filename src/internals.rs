@@ -257,14 +257,8 @@ pub mod worker {
     pub mod batch {
         pub use crate::decisions::batch::{Batch, BatchLimits};
     }
-    pub mod row_locks {
-        pub use crate::decisions::row_locks::{BusyOrders, Held, NAMED, REPORT_AFTER};
-    }
-    pub mod blame {
-        pub use crate::decisions::blame::{Blame, MANY};
-    }
-    pub mod splitting {
-        pub use crate::decisions::splitting::{ELSEWHERE, Splitting};
+    pub mod verdict {
+        pub use crate::decisions::verdict::{Failure, Isolation, MANY, Suspect, Verdict};
     }
     pub mod disposition {
         pub use crate::decisions::disposition::{

@@ -1,6 +1,6 @@
 //! What an effect would do to orders now: run in a transaction that is rolled back.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use tokio_postgres::Row;
 
@@ -11,16 +11,16 @@ use super::{
     orders::answer,
     pool::{End, For, Limits, Question},
 };
-use crate::order::{OrderId, Outcome};
+use crate::{
+    decisions::verdict::{Failure, Isolation, Suspect},
+    order::{OrderId, Outcome},
+};
 
 /// A lock that is held for longer than this makes an order [`Outcome::Busy`]. What the trial locks itself is not to wait for
 /// a slow effect until the session's own limit.
 const LOCK: Duration = Duration::from_millis(200);
-/// A statement that fails because of one order is tried again in so many parts: one bad order among 200 costs 25
-/// statements, 200 bad ones cost 240.
-const PARTS: usize = 8;
-/// So many orders may be too slow alone, and none be answered for, before it is the effect that is slow.
-const SLOW: usize = 3;
+/// Parts that are tried elsewhere once three orders are too slow alone: those that are not may be there.
+const ELSEWHERE: usize = 2;
 
 impl Store {
     /// Runs the effect on orders in a transaction that is rolled back, so that it works for any tables, and says what
@@ -38,18 +38,14 @@ impl Store {
         effect: &Effect,
         ids: &[OrderId],
     ) -> Result<Vec<Outcome>, StoreError> {
-        let mut outcomes = vec![Outcome::Busy; ids.len()];
-        let mut parts = VecDeque::new();
-        parts.extend((!ids.is_empty()).then_some(0..ids.len()));
+        let mut trial = Isolation::new(ids.len(), Outcome::Busy, ELSEWHERE);
         let mut limit = self.timing.trial;
-        let (mut works_without_orders, mut is_answered, mut slow) = (false, false, 0);
-        // At the other end after each that is slow: those that are not may be there.
-        while let Some(part) = if slow % 2 == 0 { parts.pop_front() } else { parts.pop_back() } {
+        let mut works_without_orders = false;
+        while let Some(part) = trial.next_part() {
             let error = match self.tried(effect, &ids[part.clone()], limit).await {
                 Ok(rows) => {
                     let answer = answer::outcomes(effect, &rows, &ids[part.clone()]);
-                    outcomes.splice(part, answer);
-                    is_answered = true;
+                    trial.answered(part, answer, true);
                     continue;
                 }
                 Err(error) if error.is_answer() => error,
@@ -63,22 +59,19 @@ impl Store {
                 }
                 works_without_orders = true;
             }
-            let is_slow = error.kind() == FailureKind::Overloaded;
-            if is_slow {
+            let Failure { suspect, cause, reason } = error.alone();
+            if suspect == Suspect::Slow {
                 limit = self.timing.trial / 3;
             }
-            if part.len() > 1 {
-                let length = part.len().div_ceil(PARTS);
-                parts.extend(part.clone().step_by(length).map(|at| at..part.end.min(at + length)));
-                continue;
-            }
-            slow += usize::from(is_slow);
-            if slow == SLOW && !is_answered {
+            let alone = match suspect {
+                Suspect::Lock => Outcome::Busy,
+                _ => Outcome::Failed { cause, reason },
+            };
+            if !trial.failed(part, suspect, alone) {
                 return Err(error);
             }
-            outcomes[part.start] = failed(&error);
         }
-        Ok(outcomes)
+        Ok(trial.into_outcomes())
     }
 
     /// The same without any order: what fails is nobody's fault.
@@ -117,6 +110,7 @@ impl Store {
             parameters: &[&texts, &ClosingPath::Message.as_str()],
             check: &|statement| effect::check_shape(effect, statement),
         };
+        // Preparing it needs a lock on the tables, too, and this happens when something is locked.
         let rows = self.in_transaction(For::Closing, limits, question, End::Rollback).await;
         rows.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, &effect.sql))
     }
@@ -145,12 +139,4 @@ pub(crate) struct Standing {
     pub outcome: Outcome,
     /// Its deadline, where the database knows the order.
     pub due_at: Option<DatabaseTime>,
-}
-
-fn failed(error: &StoreError) -> Outcome {
-    if error.kind() == FailureKind::Contention {
-        return Outcome::Busy;
-    }
-    let cause = error.code().map_or("none", |code| code.code()).to_owned();
-    Outcome::Failed { cause, reason: error.answer() }
 }

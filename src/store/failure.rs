@@ -3,6 +3,10 @@
 use tokio_postgres::error::{ErrorPosition, Severity, SqlState};
 
 use super::shape::Misfit;
+use crate::decisions::verdict::{Failure, Suspect};
+
+/// SQLSTATE of a statement that was cancelled, as the statement time-out does.
+pub(crate) const CANCELLED: &str = "57014";
 
 /// What is to be done about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +35,7 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
     match code {
         "40001" | "40P01" | "55P03" => FailureKind::Contention,
         "25P03" | "25006" | "26000" | "0A000" => FailureKind::Unavailable,
-        "57014" => FailureKind::Overloaded,
+        CANCELLED => FailureKind::Overloaded,
         _ if code.starts_with("57P0") => FailureKind::Unavailable,
         _ => match code.get(..2).unwrap_or_default() {
             "08" => FailureKind::Unavailable,
@@ -250,6 +254,18 @@ impl StoreError {
         let Some(source) = self.answered() else { return crate::text::error_chain(self) };
         let code = source.code().map_or("none", SqlState::code);
         format!("SQLSTATE {code}: {}", crate::text::error_chain(source))
+    }
+
+    /// What it says about the only order that was asked for.
+    pub(crate) fn alone(&self) -> Failure {
+        let cause = self.code().map_or("none", SqlState::code).to_owned();
+        let suspect = match self.kind() {
+            FailureKind::Contention => Suspect::Lock,
+            FailureKind::Row | FailureKind::Configuration => Suspect::Order,
+            FailureKind::Overloaded if cause == CANCELLED => Suspect::Slow,
+            FailureKind::Overloaded | FailureKind::Unavailable => Suspect::Server,
+        };
+        Failure { suspect, cause, reason: self.answer() }
     }
 
     /// Whether a lock was not available within `lock_timeout`.

@@ -6,6 +6,7 @@ use super::{
     Store, StoreError,
     pool::{End, For, Limits, Question},
 };
+use crate::decisions::verdict::{Isolation, Suspect};
 
 /// A row that somebody locks is tried again later.
 const SHORT: Limits =
@@ -55,28 +56,26 @@ impl Store {
         table: Published,
         rows: &[i64],
     ) -> Result<Undeletable, StoreError> {
-        let (mut parts, mut left) = (vec![rows], Undeletable::default());
-        while let Some(part) = parts.pop() {
-            if part.is_empty() {
-                continue;
+        let (mut parts, mut reason) = (Isolation::new(rows.len(), false, 0), String::new());
+        while let Some(part) = parts.next_part() {
+            if parts.failures() >= FAILURES {
+                parts.give_up(part, &true);
+                break;
             }
-            if left.rows.len() >= FAILURES {
-                left.rows.extend_from_slice(part);
-                continue;
-            }
-            match self.delete(table, part).await {
-                Ok(()) => {}
+            match self.delete(table, &rows[part.clone()]).await {
+                Ok(()) => parts.answered(part, [], true),
                 Err(error) if !error.is_answer() => return Err(error),
-                Err(error) if part.len() == 1 => {
-                    if left.rows.is_empty() {
-                        left.reason = crate::text::error_chain(&error);
+                Err(error) => {
+                    if part.len() == 1 && reason.is_empty() {
+                        reason = crate::text::error_chain(&error);
                     }
-                    left.rows.extend_from_slice(part);
+                    let _goes_on = parts.failed(part, Suspect::Order, true);
                 }
-                Err(_) => parts.extend(<[&[i64]; 2]>::from(part.split_at(part.len() / 2))),
             }
         }
-        Ok(left)
+        let is_left = parts.into_outcomes();
+        let left = rows.iter().zip(is_left).filter_map(|(row, is_left)| is_left.then_some(*row));
+        Ok(Undeletable { rows: left.collect(), reason })
     }
 
     async fn delete(&self, table: Published, rows: &[i64]) -> Result<(), StoreError> {

@@ -256,11 +256,11 @@ pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_re
     );
 }
 
-pub(crate) fn held(effect: &str, orders: usize, named: &[&str], longest: Duration, lock: &str) {
+pub(crate) fn held(effect: &str, orders: usize, locked: &str, longest: Duration, lock: &str) {
     warn!(
         effect,
         orders,
-        locked = named.join(","),
+        locked,
         longest_ms = millis(longest),
         lock,
         "orders wait for a lock of somebody else: they are tried again until it is free"

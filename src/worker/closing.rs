@@ -1,7 +1,8 @@
 //! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
 //!
-//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any order as
-//! well. Everything else is, whatever its SQLSTATE: a trigger may raise any.
+//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. Nothing
+//! is split where no row can be at fault: the connection has ended, or the effect fails without any order as well. Everything
+//! else is, whatever its SQLSTATE: a trigger may raise any.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -9,14 +10,11 @@ use std::{
 };
 
 use crate::{
-    decisions::{
-        blame::{Blame, MANY},
-        row_locks::{BusyOrders, Held},
-        splitting::Splitting,
-    },
+    decisions::verdict::{Isolation, Suspect, Verdict, acquit, any_closed},
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,
+        failure::CANCELLED,
         orders::{ClosingPath, Effect},
         pool::Limits,
     },
@@ -27,24 +25,22 @@ use crate::{
 const ATTEMPTS: u32 = 3;
 /// Longest random wait between them.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Orders that fail alone, each after the statement time-out, before others are looked for that do not.
-const SLOW: usize = 3;
+/// Parts that are asked for elsewhere once as many orders have failed as can be borne. Halving down to a single order of 4,000
+/// takes half of them.
+const ELSEWHERE: usize = 24;
 /// For each lock, of a statement of a burst instead of the 50 ms of all others: no message waits for
 /// it, and others like it hold the stock of many orders until they commit.
 const BURST_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 /// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
 /// stock that is kept locked.
 const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
-/// SQLSTATE of a statement that was cancelled, as the statement time-out does.
-const CANCELLED: &str = "57014";
 
 /// Closes batches with one effect, and remembers what happened to those before.
 #[derive(Debug)]
 pub(crate) struct Closer {
     store: Store,
     effect: Effect,
-    blame: Mutex<Blame>,
-    busy: Mutex<BusyOrders>,
+    verdict: Mutex<Verdict>,
     skip_locked: SkipLocked,
     /// A burst's own statements keep stock longer than the batches of messages wait for it, so neither says anything of the
     /// other.
@@ -58,8 +54,7 @@ impl Closer {
         Self {
             store,
             effect,
-            blame: Mutex::default(),
-            busy: Mutex::default(),
+            verdict: Mutex::default(),
             skip_locked: SkipLocked::default(),
             skip_locked_in_burst: SkipLocked::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
@@ -80,13 +75,14 @@ impl Closer {
         ids: &[OrderId],
         path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let mut splitting = Splitting::new(ids.len());
+        let mut batch = Isolation::new(ids.len(), Outcome::Unknown, ELSEWHERE);
         let mut works_without_orders = false;
         let mut limit = None;
-        while let Some(part) = splitting.next_part() {
+        while let Some(part) = batch.next_part() {
             let error = match self.attempt(&ids[part.clone()], path, limit).await {
                 Ok(outcomes) => {
-                    splitting.answered(part, outcomes);
+                    let works = any_closed(&outcomes);
+                    batch.answered(part, outcomes, works);
                     continue;
                 }
                 Err(error) => error,
@@ -100,26 +96,23 @@ impl Closer {
                         return Err(whole);
                     }
                     // A whole table is locked: none of them can be closed now.
-                    splitting.give_up(part, &Outcome::Busy);
+                    batch.give_up(part, &Outcome::Busy);
                     continue;
                 }
                 works_without_orders = true;
             }
-            if is_cancelled(&error) {
+            let alone = error.alone();
+            if alone.suspect == Suspect::Slow {
                 limit = Some(self.store.timing().slow_part);
             }
-            let alone = of_one(&error);
             if part.len() == 1 && path == ClosingPath::Message {
-                lock(&self.blame).failed(&ids[part.start], &alone);
+                lock(&self.verdict).failed(&ids[part.start], &alone);
             }
-            splitting.failed(part, alone);
-            if !splitting.goes_on(bearable(&error)) {
+            if !batch.failed(part, alone.suspect, alone.outcome()) {
                 return Err(error);
             }
         }
-        let outcomes = self.judged(ids, splitting, path);
-        self.report_held(ids, &outcomes).await;
-        Ok(outcomes)
+        Ok(self.judged(ids, batch.into_outcomes(), path))
     }
 
     /// # Errors
@@ -136,30 +129,22 @@ impl Closer {
     }
 
     /// Which failures are the orders' own.
-    fn judged(&self, ids: &[OrderId], splitting: Splitting, path: ClosingPath) -> Vec<Outcome> {
-        let others_closed = splitting.has_closed();
-        let mut outcomes = splitting.into_outcomes();
-        if !others_closed {
+    fn judged(
+        &self,
+        ids: &[OrderId],
+        mut outcomes: Vec<Outcome>,
+        path: ClosingPath,
+    ) -> Vec<Outcome> {
+        if !any_closed(&outcomes) {
             // Where nothing else works either it can be the database that is slow.
-            for outcome in &mut outcomes {
-                postpone_cancelled(outcome);
-            }
+            acquit(&mut outcomes, CANCELLED);
         }
         // What the sweep finds was often parked long ago: it says nothing about the orders of today.
         if path == ClosingPath::Message {
-            lock(&self.blame).judge(ids, &mut outcomes);
+            lock(&self.verdict).judge(ids, &mut outcomes);
         }
         self.report_postponed(ids, &outcomes);
         outcomes
-    }
-
-    /// Who holds orders for long.
-    async fn report_held(&self, ids: &[OrderId], outcomes: &[Outcome]) {
-        let held = lock(&self.busy).observe(ids, outcomes, Instant::now());
-        let Some(Held { orders, named, since }) = held else { return };
-        let lock = self.store.lock_of(&self.effect, named.get(..1).unwrap_or_default()).await;
-        let named: Vec<&str> = named.iter().map(OrderId::as_str).collect();
-        telemetry::held(&self.effect.name, orders, &named, since, &lock.to_string());
     }
 
     fn report_postponed(&self, ids: &[OrderId], outcomes: &[Outcome]) {
@@ -235,38 +220,6 @@ impl SkipLocked {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a failure says about the only order that was asked for.
-fn of_one(error: &StoreError) -> Outcome {
-    let (reason, cause) = (error.answer(), error.code().map_or("", |code| code.code()).to_owned());
-    match error.kind() {
-        FailureKind::Contention => Outcome::Busy,
-        FailureKind::Row | FailureKind::Configuration => Outcome::Failed { cause, reason },
-        FailureKind::Overloaded if cause == CANCELLED => Outcome::Failed { cause, reason },
-        FailureKind::Overloaded | FailureKind::Unavailable => Outcome::Postponed { reason },
-    }
-}
-
-fn is_cancelled(error: &StoreError) -> bool {
-    error.code().is_some_and(|code| code.code() == CANCELLED)
-}
-
-fn postpone_cancelled(outcome: &mut Outcome) {
-    if let Outcome::Failed { cause, reason } = outcome
-        && cause == CANCELLED
-    {
-        *outcome = Outcome::Postponed { reason: std::mem::take(reason) };
-    }
-}
-
-/// So many orders may fail alone like this, and none be closed, before it can be the database that fails: disk, memory, time.
-fn bearable(error: &StoreError) -> usize {
-    match error.kind() {
-        FailureKind::Overloaded if is_cancelled(error) => SLOW,
-        FailureKind::Overloaded | FailureKind::Unavailable => MANY,
-        FailureKind::Contention | FailureKind::Row | FailureKind::Configuration => usize::MAX,
-    }
 }
 
 /// A deadlock is over when it is reported, and what was prepared on a stale connection is gone with it. A lock that

@@ -15,7 +15,10 @@ use std::{
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{task::JoinHandle, time::MissedTickBehavior};
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::MissedTickBehavior,
+};
 
 use super::{
     backoff::Backoff,
@@ -65,6 +68,9 @@ struct Consumer {
     /// Not in the log yet.
     guarded: Seldom<String>,
     failing: Seldom<(String, String)>,
+    /// When locked orders were named last, and the task that does so.
+    locked_reported: Option<Instant>,
+    naming: JoinSet<()>,
     quarantine: Quarantine,
     kept: KeptBytes,
     /// By how much the database's clock was set forward before what is held was added.
@@ -102,6 +108,8 @@ pub(super) async fn receive(
         parked: Parked::default(),
         guarded: Seldom::default(),
         failing: Seldom::default(),
+        locked_reported: None,
+        naming: JoinSet::new(),
         quarantine,
         kept: KeptBytes::default(),
         set_forward,
@@ -299,6 +307,8 @@ impl Consumer {
         self.alive.moved();
         self.follow_clock();
         self.report(Instant::now());
+        while self.naming.try_join_next().is_some() {}
+        self.report_locked(Instant::now());
         Ok(self.channels.check()?)
     }
 }

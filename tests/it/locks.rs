@@ -76,6 +76,22 @@ async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_ot
     all_closed_without_a_retry(&world, worker, 2_000).await;
 }
 
+/// Batches that pass over what is locked would pass over each other's stock as well, so they take turns. Without `overdue_sql`
+/// nothing is closed ahead of the messages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_that_need_no_locked_stock_are_closed_at_the_first_try() {
+    let world = World::new().await;
+    due(&world, 2_000).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = hold_stock(&mut client, "sku-0").await;
+    let worker = world.worker_of(Effect { overdue_sql: None, ..Effect::close() }, settings());
+    world.until_closed(1_200).await;
+    let counts = worker.until("the others wait", |counts| counts.held >= 800).await;
+    assert!(counts.held < 900, "{counts:?}");
+    held.rollback().await.unwrap();
+    all_closed_without_a_retry(&world, worker, 2_000).await;
+}
+
 /// Another effect knows nothing of `busy`: its statement waits for a short while, and is split.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_that_waits_for_locks_is_split_around_them() {

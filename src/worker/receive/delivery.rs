@@ -23,8 +23,10 @@ pub(super) struct Delivery {
     is_canary: bool,
     /// How often it was tried before this delivery.
     tries: Tries,
-    /// Times in a row that its order was locked by somebody else.
+    /// Times that its order was locked by somebody else.
     pub(super) busy: u32,
+    /// When it was found locked first, and last, without another answer between.
+    pub(super) locked: Option<(Instant, Instant)>,
     pub(super) received_at: Instant,
     /// Counts it while it is in memory.
     pub(super) part: Part,
@@ -42,16 +44,8 @@ impl Delivery {
         // Thousands are held at once, and in memory the broker's headers are many times the rest.
         let received = received.without_needless_headers();
         let part = kept.keep(received.bytes());
-        Self {
-            received,
-            source,
-            notice,
-            is_canary,
-            tries,
-            busy: 0,
-            received_at: Instant::now(),
-            part,
-        }
+        let (busy, locked, received_at) = (0, None, Instant::now());
+        Self { received, source, notice, is_canary, tries, busy, locked, received_at, part }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.

@@ -1,6 +1,9 @@
 //! What follows a commit: ack, hold, put back or park, as `decisions/disposition` decides.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 
@@ -17,6 +20,11 @@ use crate::{
 
 /// Below a timer's precision.
 const SHORTEST_HOLD: Duration = Duration::from_millis(1);
+
+/// An order is locked for this long before a person hears of it, and hears of it again.
+const REPORT_LOCKED_AFTER: Duration = Duration::from_secs(10);
+/// Orders that are named at most: a line of the log is to be readable.
+const NAMED: usize = 20;
 
 impl Consumer {
     /// Settles a batch, or keeps it where the database did not close it.
@@ -82,8 +90,10 @@ impl Consumer {
                 if delivery.busy == 0 {
                     self.count_held();
                 }
-                let again = u32::from(outcome == Some(&Outcome::Busy));
-                delivery.busy = delivery.busy.saturating_add(again);
+                let is_locked = outcome == Some(&Outcome::Busy);
+                delivery.busy = delivery.busy.saturating_add(u32::from(is_locked));
+                let since = delivery.locked.map_or(now, |(first, _)| first);
+                delivery.locked = is_locked.then_some((since, now));
                 self.hold(delivery, now + wait.max(SHORTEST_HOLD));
             }
             Disposition::Delay { wait, tries } => {
@@ -212,6 +222,33 @@ impl Consumer {
             }
         }
         count(&self.context.worker.counters.guarded, guarded);
+    }
+
+    /// Names the orders that others keep locked, those that are locked for longest first, and who holds the first one.
+    pub(super) fn report_locked(&mut self, now: Instant) {
+        let is_new = |at: Instant| now.saturating_duration_since(at) < REPORT_LOCKED_AFTER;
+        if self.locked_reported.is_some_and(is_new) || !self.naming.is_empty() {
+            return;
+        }
+        let locked = self.held.iter().filter_map(|delivery| {
+            let (first, last) = delivery.locked?;
+            Some((last.saturating_duration_since(first), delivery.order_id()?))
+        });
+        let mut locked: Vec<_> =
+            locked.filter(|(since, _)| *since >= REPORT_LOCKED_AFTER).collect();
+        locked.sort_unstable_by(|(a, x), (b, y)| b.cmp(a).then(x.cmp(y)));
+        let Some((longest, first)) = locked.first().map(|(since, id)| (*since, (*id).clone()))
+        else {
+            return;
+        };
+        self.locked_reported = Some(now);
+        let (context, orders) = (Arc::clone(&self.context), locked.len());
+        let named: Vec<String> = locked.iter().take(NAMED).map(|(_, id)| id.to_string()).collect();
+        self.naming.spawn(async move {
+            let effect = &context.worker.effects[&context.timeout.effect];
+            let lock = context.worker.store.lock_of(effect, &[first]).await;
+            telemetry::held(&effect.name, orders, &named.join(","), longest, &lock.to_string());
+        });
     }
 
     pub(super) fn report(&mut self, now: Instant) {

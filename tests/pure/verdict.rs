@@ -4,10 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
-    worker::{
-        blame::{Blame, MANY},
-        splitting::{ELSEWHERE, Splitting},
-    },
+    worker::verdict::{Isolation, MANY, Suspect, Verdict},
 };
 use proptest::prelude::*;
 
@@ -17,50 +14,50 @@ fn failed(cause: &str) -> Outcome {
     Outcome::Failed { cause: cause.to_owned(), reason: "refused".to_owned() }
 }
 
+/// Parts that are asked for elsewhere.
+const ELSEWHERE: usize = 24;
+
+/// So many may fail alone.
+fn bearable(suspect: Suspect) -> usize {
+    if suspect == Suspect::Slow { 3 } else { MANY }
+}
+
+fn suspect() -> impl Strategy<Value = Suspect> {
+    prop_oneof![Just(Suspect::Slow), Just(Suspect::Server)]
+}
+
 /// A database in which a part with a bad order in it fails. The outcomes, and the statements that it took.
 fn close(len: usize, bad: &BTreeSet<usize>) -> (Vec<Outcome>, usize) {
-    let mut splitting = Splitting::new(len);
-    let mut statements = 0;
-    while let Some(part) = splitting.next_part() {
-        assert!(!part.is_empty());
-        statements += 1;
-        if part.clone().any(|order| bad.contains(&order)) {
-            splitting.failed(part, failed("OS001"));
-        } else {
-            let outcomes = vec![CLOSED; part.len()];
-            splitting.answered(part, outcomes);
-        }
-    }
-    assert_eq!(splitting.has_closed(), bad.len() < len);
-    assert_eq!(splitting.failures(), bad.len());
-    (splitting.into_outcomes(), statements)
+    let (outcomes, statements) = close_bearing(len, bad, Suspect::Order);
+    (outcomes.expect("it is borne"), statements)
 }
 
 /// As the worker does it: so many may fail alone before it looks elsewhere. None where it has given up.
 fn close_bearing(
     len: usize,
     bad: &BTreeSet<usize>,
-    bearable: usize,
+    suspect: Suspect,
 ) -> (Option<Vec<Outcome>>, usize) {
-    let mut splitting = Splitting::new(len);
+    let mut splitting = Isolation::new(len, Outcome::Unknown, ELSEWHERE);
     let mut statements = 0;
     while let Some(part) = splitting.next_part() {
+        assert!(!part.is_empty());
         statements += 1;
         if part.clone().any(|order| bad.contains(&order)) {
-            splitting.failed(part, failed("57014"));
-            if !splitting.goes_on(bearable) {
+            if !splitting.failed(part, suspect, failed("57014")) {
                 return (None, statements);
             }
         } else {
             let outcomes = vec![CLOSED; part.len()];
-            splitting.answered(part, outcomes);
+            splitting.answered(part, outcomes, true);
         }
     }
+    assert_eq!(splitting.failures(), bad.len());
     (Some(splitting.into_outcomes()), statements)
 }
 
-fn assert_others_closed(len: usize, bad: &BTreeSet<usize>, bearable: usize) {
-    let (outcomes, _) = close_bearing(len, bad, bearable);
+fn assert_others_closed(len: usize, bad: &BTreeSet<usize>, suspect: Suspect) {
+    let (outcomes, _) = close_bearing(len, bad, suspect);
     let outcomes = outcomes.unwrap_or_else(|| panic!("given up: {len} {bad:?}"));
     for (order, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome == &CLOSED, !bad.contains(&order), "{order}");
@@ -75,37 +72,37 @@ fn depth(len: usize) -> usize {
 #[test]
 fn the_last_order_is_closed_however_many_before_it_fail() {
     for len in [4, 5, 22, 23, 500, 4_000] {
-        assert_others_closed(len, &(0..len - 1).collect(), 3);
-        assert_others_closed(len, &(0..len - 1).collect(), MANY);
+        assert_others_closed(len, &(0..len - 1).collect(), Suspect::Slow);
+        assert_others_closed(len, &(0..len - 1).collect(), Suspect::Server);
     }
 }
 
 proptest! {
     #[test]
     fn the_others_are_closed_whatever_stands_before_the_last_order(
-        len in 1_usize..600, seed in prop::collection::btree_set(0_usize..600, 0..600), bearable in 1_usize..24,
+        len in 1_usize..600, seed in prop::collection::btree_set(0_usize..600, 0..600), suspect in suspect(),
     ) {
         let bad = seed.into_iter().filter(|order| order + 1 < len).collect();
-        assert_others_closed(len, &bad, bearable);
+        assert_others_closed(len, &bad, suspect);
     }
 
     /// The oldest and the newest, as after a change of the orders' service.
     #[test]
     fn the_others_are_closed_where_they_are_half_of_the_batch(
-        len in 1_usize..600, first in 0.0..0.5, bearable in 1_usize..24,
+        len in 1_usize..600, first in 0.0..0.5, suspect in suspect(),
     ) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of `len`")]
         let first = (first * len as f64) as usize;
         let last = (len / 2 + first).max(first);
-        assert_others_closed(len, &(0..first).chain(last..len).collect(), bearable);
+        assert_others_closed(len, &(0..first).chain(last..len).collect(), suspect);
     }
 
     #[test]
-    fn a_database_that_closes_nothing_is_not_asked_for_long(len in 1_usize..4_000, bearable in 1_usize..24) {
-        let (outcomes, statements) = close_bearing(len, &(0..len).collect(), bearable);
-        prop_assert!(statements <= depth(len) + 2 * bearable + ELSEWHERE, "{} statements", statements);
+    fn a_database_that_closes_nothing_is_not_asked_for_long(len in 1_usize..4_000, suspect in suspect()) {
+        let (outcomes, statements) = close_bearing(len, &(0..len).collect(), suspect);
+        prop_assert!(statements <= depth(len) + 2 * bearable(suspect) + ELSEWHERE, "{} statements", statements);
         // What was looked at to the last order says of each what it is.
-        prop_assert!(outcomes.is_some() || len > bearable);
+        prop_assert!(outcomes.is_some() || len > bearable(suspect));
     }
 
     #[test]
@@ -121,13 +118,13 @@ proptest! {
     /// However the failures are spread over batches: few are the orders' own, many are not.
     #[test]
     fn many_orders_that_fail_alike_and_none_that_works_are_not_at_fault(sizes in prop::collection::vec(1_usize..9, 1..12)) {
-        let mut blame = Blame::new();
+        let mut verdict = Verdict::default();
         let mut seen = 0;
         for size in sizes {
             let ids: Vec<OrderId> = (seen..seen + size).map(id).collect();
             seen += size;
             let mut outcomes = vec![failed("42P01"); size];
-            blame.judge(&ids, &mut outcomes);
+            verdict.judge(&ids, &mut outcomes);
             let postponed = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Postponed { .. }));
             prop_assert_eq!(postponed, seen >= MANY);
         }
@@ -138,39 +135,39 @@ fn id(n: usize) -> OrderId {
     OrderId::parse(&format!("o-{n}")).unwrap()
 }
 
-fn judged(blame: &mut Blame, first: usize, outcomes: &[Outcome]) -> Vec<Outcome> {
+fn judged(verdict: &mut Verdict, first: usize, outcomes: &[Outcome]) -> Vec<Outcome> {
     let ids: Vec<OrderId> = (first..first + outcomes.len()).map(id).collect();
     let mut outcomes = outcomes.to_vec();
-    blame.judge(&ids, &mut outcomes);
+    verdict.judge(&ids, &mut outcomes);
     outcomes
 }
 
 #[test]
 fn one_that_is_closed_shows_that_the_others_are_at_fault() {
-    let mut blame = Blame::new();
+    let mut verdict = Verdict::default();
     let mut batch = vec![failed("OS001"); 3 * MANY];
     batch.push(CLOSED);
-    assert_eq!(judged(&mut blame, 0, &batch), batch);
+    assert_eq!(judged(&mut verdict, 0, &batch), batch);
     // And what failed before counts no more.
     let few = vec![failed("OS001"); MANY - 1];
-    assert_eq!(judged(&mut blame, 0, &few), few);
-    assert_eq!(judged(&mut blame, 900, &[CLOSED]), [CLOSED]);
-    assert_eq!(judged(&mut blame, 100, &few), few);
+    assert_eq!(judged(&mut verdict, 0, &few), few);
+    assert_eq!(judged(&mut verdict, 900, &[CLOSED]), [CLOSED]);
+    assert_eq!(judged(&mut verdict, 100, &few), few);
 }
 
 #[test]
 fn the_same_order_again_and_again_is_one() {
-    let mut blame = Blame::new();
+    let mut verdict = Verdict::default();
     for _ in 0..3 * MANY {
-        assert_eq!(judged(&mut blame, 0, &[failed("OS001")]), [failed("OS001")]);
+        assert_eq!(judged(&mut verdict, 0, &[failed("OS001")]), [failed("OS001")]);
     }
 }
 
 #[test]
 fn orders_that_fail_in_different_ways_are_at_fault() {
-    let mut blame = Blame::new();
+    let mut verdict = Verdict::default();
     for n in 0..3 * MANY {
         let cause = if n % 2 == 0 { "OS001" } else { "OS002" };
-        assert_eq!(judged(&mut blame, n, &[failed(cause)]), [failed(cause)]);
+        assert_eq!(judged(&mut verdict, n, &[failed(cause)]), [failed(cause)]);
     }
 }
