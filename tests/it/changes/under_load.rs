@@ -173,6 +173,10 @@ impl UnderLoad {
             seen.objects
         };
         let kept = objects(observed) == objects(before);
+        if leaves.get() {
+            // The level is counted as it was when they passed through it: then nothing goes either, and it is taken back.
+            Self::carry_out(management, &self.scenario.before, |_| {}, |_| {}).await.unwrap();
+        }
         *self.held.lock().unwrap() = None;
         // A count that is not there yet may still come, after the messages have gone.
         let settle = management.statistics_interval().counts_settle();
@@ -184,7 +188,6 @@ impl UnderLoad {
             free_since.elapsed()
         };
         until("the removal of the timeout allowed", free, |free| *free >= settle).await;
-        // If the level is counted as it was when they passed through it, the timeout leaves instead: nothing goes either.
         refused && kept || leaves.get()
     }
 
