@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    condition::{Condition, Facts, Judgement},
+    condition::{Condition, Facts, Judgement, Wrong},
     config::AlertSettings,
     shutdown::Stop,
     telemetry,
@@ -163,8 +163,9 @@ struct Episode {
     began: Instant,
     seen: Instant,
     is_over: bool,
-    sent: Option<Instant>,
-    text: String,
+    /// When it was reported last, and what.
+    sent: Option<(Instant, Wrong)>,
+    wrong: Wrong,
 }
 
 impl Episodes {
@@ -178,11 +179,11 @@ impl Episodes {
     pub fn observe(&mut self, now: Instant, facts: &Facts) {
         for condition in &self.rule.on {
             match facts.judge(*condition) {
-                Judgement::Wrong(text) => {
-                    let (is_over, sent) = (false, None);
-                    let new = Episode { began: now, seen: now, is_over, sent, text: String::new() };
+                Judgement::Wrong(wrong) => {
+                    let (began, seen, is_over) = (now, now, false);
+                    let new = Episode { began, seen, is_over, sent: None, wrong: Wrong::default() };
                     let episode = self.open.entry(*condition).or_insert(new);
-                    (episode.seen, episode.is_over, episode.text) = (now, false, text);
+                    (episode.seen, episode.is_over, episode.wrong) = (now, false, wrong);
                 }
                 Judgement::Right => {
                     let Some(episode) = self.open.get_mut(condition) else { continue };
@@ -201,18 +202,19 @@ impl Episodes {
     /// The message that is due now; it stays due until [`Episodes::sent`].
     #[must_use]
     pub fn due(&self, now: Instant) -> Option<Message> {
-        let is_due = |(condition, episode): &(&Condition, &Episode)| match episode.sent {
+        let is_due = |(condition, episode): &(&Condition, &Episode)| match &episode.sent {
             None => self.rule.is_long_enough(**condition, episode),
-            Some(sent) => {
-                let since = now.saturating_duration_since(sent);
-                episode.is_over || since >= self.rule.again_after
+            Some((sent, reported)) => {
+                let since = now.saturating_duration_since(*sent);
+                let is_news = episode.wrong.is_news_after(reported);
+                episode.is_over || since >= self.rule.again_after || is_news
             }
         };
         let (condition, episode) = self.open.iter().find(is_due)?;
         Some(Message {
             condition: Some(*condition),
             is_over: episode.is_over,
-            text: episode.text.clone(),
+            text: episode.wrong.text.clone(),
             lasted: now.saturating_duration_since(episode.began),
         })
     }
@@ -225,7 +227,18 @@ impl Episodes {
             (true, true) => _ = self.open.remove(&condition),
             // It came again while its end was sent.
             (true, false) => episode.sent = None,
-            (false, _) => episode.sent = Some(now),
+            (false, _) => {
+                let wrong = episode.wrong.clone();
+                let known = match &episode.sent {
+                    Some((sent, reported))
+                        if now.saturating_duration_since(*sent) < self.rule.again_after =>
+                    {
+                        wrong.after(reported)
+                    }
+                    _ => wrong,
+                };
+                episode.sent = Some((now, known));
+            }
         }
     }
 }

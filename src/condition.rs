@@ -3,7 +3,7 @@
 
 pub(crate) mod obstacle;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,8 @@ use crate::text::{about, counted, duration};
 /// An event or a notice that has waited for longer is not being published: a worker needs milliseconds. A burst takes seconds,
 /// and no message of an alert is worth that.
 const UNPUBLISHED_AFTER: Duration = Duration::from_mins(1);
+/// So many times as many orders or messages are news: one bad order, which stays, must not hide that later none is closed.
+const MUCH_WORSE: u64 = 10;
 /// Who looks sees it earlier.
 pub(crate) const ON_ITS_WAY_OUT: Duration = Duration::from_secs(10);
 
@@ -221,8 +223,8 @@ fn because(wrong: String, cause: Option<&String>) -> String {
 /// What a worker knows at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The first condition of `/readyz` that does not hold, with its reason.
-    pub not_ready: Option<String>,
+    /// The conditions of `/readyz` that do not hold, with their reasons.
+    pub not_ready: Vec<(&'static str, String)>,
     /// The longest from a deadline to its closing, of the orders closed since the last reading.
     pub closed_late: Duration,
     /// Open orders past their deadline, and how long the oldest has been; `None` if the database does not say.
@@ -250,23 +252,58 @@ pub enum Judgement {
     Unknown,
     /// As it should be.
     Right,
-    /// What is wrong, in one line.
-    Wrong(String),
+    /// It is not.
+    Wrong(Wrong),
+}
+
+/// What is wrong, and what is new in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wrong {
+    /// In one line.
+    pub text: String,
+    /// What it is about, where a condition has several causes: something new among them is news.
+    pub subjects: BTreeSet<&'static str>,
+    /// How many orders or messages, where they are counted: ten times as many is news.
+    pub number: u64,
+}
+
+impl Wrong {
+    /// Whether somebody who was reported `before` has to be reported this.
+    #[must_use]
+    pub fn is_news_after(&self, before: &Self) -> bool {
+        !self.subjects.is_subset(&before.subjects)
+            || self.number >= before.number.max(1).saturating_mul(MUCH_WORSE)
+    }
+
+    /// `self` reported after `before`: what was known then stays known.
+    pub(crate) fn after(mut self, before: &Self) -> Self {
+        self.subjects.extend(&before.subjects);
+        self.number = self.number.max(before.number);
+        self
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
 }
 
 impl Facts {
     /// What they come to for one condition.
     #[must_use]
     pub fn judge(&self, condition: Condition) -> Judgement {
-        let known = |wrong: Option<String>| wrong.map_or(Judgement::Right, Judgement::Wrong);
+        let judged = |wrong: Option<Wrong>| wrong.map_or(Judgement::Right, Judgement::Wrong);
+        let known = |wrong: Option<String>| judged(wrong.map(Wrong::from));
         let asked = |asked: Option<Option<String>>| asked.map_or(Judgement::Unknown, known);
         match condition {
-            Condition::NotReady => known(self.not_ready.clone()),
+            Condition::NotReady => judged(self.unready()),
             Condition::Late => self.late(),
-            Condition::Parked => asked(self.parked.map(|messages| {
+            Condition::Parked => self.parked.map_or(Judgement::Unknown, |number| {
                 let last = self.why.parked.as_ref().map(|last| format!("; {last}"));
-                Some(parked(messages)? + &last.unwrap_or_default())
-            })),
+                let text = parked(number).map(|parked| parked + &last.unwrap_or_default());
+                judged(text.map(|text| Wrong { text, number, ..Wrong::default() }))
+            }),
             Condition::Outbox => asked(self.outbox.map(|it| {
                 let wrong = it.of_outbox(UNPUBLISHED_AFTER)?;
                 Some(because(wrong, self.why.outbox.as_ref()))
@@ -289,22 +326,31 @@ impl Facts {
         }
     }
 
+    fn unready(&self) -> Option<Wrong> {
+        let lines = self.not_ready.iter().map(|(name, reason)| format!("{name}: {reason}"));
+        let text = lines.collect::<Vec<_>>().join("; ");
+        let subjects = self.not_ready.iter().map(|(name, _)| *name).collect();
+        (!self.not_ready.is_empty()).then_some(Wrong { text, subjects, number: 0 })
+    }
+
     fn late(&self) -> Judgement {
+        let is_late = self.closed_late > self.late_after;
+        let closed = is_late.then(|| {
+            format!("orders were closed up to {} after their deadline", about(self.closed_late))
+        });
+        let (number, oldest) = self.overdue.unwrap_or_default();
         // What is still open comes before what was closed late.
-        let is_open =
-            self.overdue.is_some_and(|(orders, oldest)| orders > 0 && oldest > self.late_after);
-        if self.closed_late > self.late_after && !is_open {
-            let late = about(self.closed_late);
-            return Judgement::Wrong(format!(
-                "orders were closed up to {late} after their deadline"
-            ));
-        }
-        match self.overdue {
-            None => Judgement::Unknown,
-            Some((orders, oldest)) => match overdue(orders, oldest, self.late_after) {
-                Some(wrong) => Judgement::Wrong(because(wrong, self.why.late.as_ref())),
-                None => Judgement::Right,
-            },
-        }
+        let open = overdue(number, oldest, self.late_after)
+            .map(|wrong| because(wrong, self.why.late.as_ref()));
+        let subjects = [open.as_ref().map(|_| "open"), closed.as_ref().map(|_| "closed")];
+        let subjects: BTreeSet<_> = subjects.into_iter().flatten().collect();
+        let text = match (open, closed) {
+            (Some(open), Some(closed)) => format!("{open}; {closed}"),
+            (Some(text), None) | (None, Some(text)) => text,
+            (None, None) if self.overdue.is_none() => return Judgement::Unknown,
+            (None, None) => return Judgement::Right,
+        };
+        let number = if subjects.contains("open") { number } else { 0 };
+        Judgement::Wrong(Wrong { text, subjects, number })
     }
 }

@@ -84,8 +84,7 @@ fn alerts(settings: &[AlertSettings], topology: &str) -> Result<Vec<Alert>, Fail
 /// What alerts are decided by.
 fn facts(worker: &Worker) -> Facts {
     let conditions = worker.health.conditions(Instant::now(), silent(worker));
-    let mut failed = conditions.into_iter().filter_map(|it| Some((it.name, it.failure?)));
-    let failed = failed.next().map(|(name, failure)| format!("{name}: {failure}"));
+    let failed = conditions.into_iter().filter_map(|it| Some((it.name, it.failure?))).collect();
     let late_after = condition::late_after(worker.settings.sweep_grace.as_duration());
     observed::facts(failed, late_after, why(&worker.health))
 }

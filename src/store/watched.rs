@@ -8,12 +8,15 @@ use super::{
     Store, StoreError, database_time::DatabaseTime, effect::Effect, outbox::PassedOver,
     overdue::OverdueKey,
 };
+use crate::order::Outcome;
 
 const OUTBOX: &str = include_str!("../../sql/watch_outbox.sql");
 /// Where counting events ends: what is counted is read.
 const MOST_EVENTS: i64 = 100_000;
 /// Where counting overdue orders ends.
 const MOST_ORDERS: i64 = 1_000;
+/// So many of the orders that were not closed are tried, to see whether one could have been.
+const TRIED: i64 = 5;
 
 /// The outbox at this moment.
 #[derive(Clone, Copy, Debug)]
@@ -87,12 +90,13 @@ impl Store {
         Ok(Some(Overdue { orders, oldest }))
     }
 
-    /// For how long an order has been overdue, at least `bound`, whose deadline came after the last closing, `closed_ago`
-    /// before `now`; without one, after any.
+    /// For how long orders that could be closed have been overdue, at least `bound`, if their deadlines came after the last
+    /// closing, `closed_ago` before `now`; without one, any. One that the effect fails for or refuses says nothing of who
+    /// closes.
     ///
     /// # Errors
     /// The statement failed, or is not as agreed.
-    pub(crate) async fn overdue_since(
+    pub(crate) async fn stuck_for(
         &self,
         effect: &Effect,
         now: DatabaseTime,
@@ -101,7 +105,17 @@ impl Store {
     ) -> Result<Option<Duration>, StoreError> {
         let after =
             closed_ago.map_or_else(OverdueKey::first, |ago| OverdueKey::at(now.before(ago)));
-        let page = self.overdue_page(effect, &after, 1, bound).await?;
-        Ok(page.filter(|page| page.rows > 0).map(|page| page.next.overdue_at(now)))
+        let page = self.overdue_page(effect, &after, TRIED, bound).await?;
+        let Some(page) = page.filter(|page| !page.ids.is_empty()) else { return Ok(None) };
+        let could_be_closed = match self.rehearse_without_orders(effect).await {
+            Ok(()) => {
+                let outcomes = self.rehearse(effect, &page.ids).await?;
+                outcomes.iter().any(|outcome| matches!(outcome, Outcome::Closed { .. }))
+            }
+            // It fails whatever the order, or its tables are locked.
+            Err(error) if error.is_answer() || error.is_misfit() => true,
+            Err(error) => return Err(error),
+        };
+        Ok(could_be_closed.then(|| page.next.overdue_at(now)))
     }
 }

@@ -169,7 +169,11 @@ pub(crate) fn last_parked(now: Instant) -> Option<String> {
 }
 
 /// What alerts are decided by. What is since the last one is taken with it, so there is one reader in a process.
-pub(crate) fn facts(not_ready: Option<String>, late_after: Duration, why: Why) -> Facts {
+pub(crate) fn facts(
+    not_ready: Vec<(&'static str, String)>,
+    late_after: Duration,
+    why: Why,
+) -> Facts {
     let sum = |values: Vec<f64>| (!values.is_empty()).then(|| whole(values.iter().sum()));
     let seconds =
         |values: Vec<f64>| Duration::from_secs_f64(values.into_iter().fold(0.0, f64::max));
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn facts_are_what_was_counted_and_what_is_new() {
         let s = Duration::from_secs;
-        let before = facts(None, s(60), Why::default());
+        let before = facts(Vec::new(), s(60), Why::default());
         assert_eq!(before, Facts { late_after: s(60), ..Facts::default() });
         let closed = |late| Outcome::Closed { late, state: FinalState::CLOSED };
         batch_closed("unpaid", "message", &[closed(s(3)), Outcome::Unknown], s(1));
@@ -241,9 +245,10 @@ mod tests {
         scheduled(Some((4, s(8), 1)));
         drift(&[("error", 1), ("warning", 2), ("note", 50)], 0.0);
         let unpublished = |waiting, oldest, refused| Some(Unpublished { waiting, oldest, refused });
-        let first = facts(Some("broker: x".to_owned()), s(60), Why::default());
+        let not_ready = vec![("broker", "x".to_owned())];
+        let first = facts(not_ready.clone(), s(60), Why::default());
         let all = Facts {
-            not_ready: Some("broker: x".to_owned()),
+            not_ready,
             closed_late: s(70),
             overdue: Some((3, s(90))),
             late_after: s(60),
@@ -257,9 +262,9 @@ mod tests {
         assert_eq!(first, all);
         overdue("mine", None);
         scheduled(None);
-        let second = facts(None, s(60), Why::default());
+        let second = facts(Vec::new(), s(60), Why::default());
         let overdue = Some((2, s(90)));
-        let (swept, closed_late, not_ready) = ((0, 3), Duration::ZERO, None);
+        let (swept, closed_late, not_ready) = ((0, 3), Duration::ZERO, Vec::new());
         let later = Facts { overdue, scheduled: None, swept, closed_late, not_ready, ..all };
         assert_eq!(second, later);
     }

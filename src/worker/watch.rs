@@ -106,8 +106,8 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
     let bound = worker.settings.stuck_after.as_duration();
     let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
         Suspect::None => None,
-        Suspect::All => worker.store.overdue_since(effect, now, None, bound).await?,
-        Suspect::Since(ago) => worker.store.overdue_since(effect, now, Some(ago), bound).await?,
+        Suspect::All => worker.store.stuck_for(effect, now, None, bound).await?,
+        Suspect::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
     };
     worker.health.stuck(&effect.name, stuck);
     Ok(())

@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 
-use crate::support::{
-    Proxy, World,
-    pages::{Page, get},
-    until,
+use crate::{
+    bad_rows::refuse,
+    support::{
+        Proxy, World,
+        pages::{Page, get, metrics, sum},
+        until,
+    },
 };
 
 pub(super) async fn until_ready(address: SocketAddr) -> Page {
@@ -73,7 +76,7 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     world
         .sql(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
-             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION refuse()",
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH STATEMENT EXECUTE FUNCTION refuse()",
         )
         .await;
     let later = world.orders("later", 3, 100).await;
@@ -82,6 +85,29 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     world.sql("DROP TRIGGER refuse ON orders").await;
     world.publish("100ms", &[lost, later].concat()).await;
     until_ready(address).await;
+}
+
+/// Roll-outs would stand still for as long as it stays, in hours in which no other order comes due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_cannot_be_closed_makes_no_worker_unready() {
+    let world = World::new().await;
+    world.orders("o", 1, -60_000).await;
+    refuse(&world, &["23514"]).await;
+    let (_process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_WORKER__STUCK_AFTER", "1s");
+            command.env("OVERDUE_WORKER__SWEEP_GRACE", "24h");
+        })
+        .await;
+    until_ready(address).await;
+    let overdue = async || sum(&metrics(address).await, "overdue_oldest_overdue_seconds", &[]);
+    // Each look at the database shows a later time, and is over when the next one shows its own.
+    for _ in 0..3 {
+        let before = overdue().await;
+        until("another look", overdue, |now| *now > before.max(63.0)).await;
+    }
+    let page = get(address, "/readyz").await;
+    assert_eq!(page.status, 200, "{}", page.body);
 }
 
 /// A trial may last for seconds, and says nothing about whether the database answers.

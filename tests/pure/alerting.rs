@@ -68,6 +68,12 @@ fn parked(messages: u64) -> Facts {
     Facts { parked: Some(messages), ..right() }
 }
 
+/// With these conditions of `/readyz`.
+fn unready(names: &[&'static str]) -> Facts {
+    let not_ready = names.iter().map(|name| (*name, "not connected: refused".to_owned()));
+    Facts { not_ready: not_ready.collect(), ..right() }
+}
+
 #[test]
 fn a_condition_is_told_once_then_again_after_a_while_and_then_its_end() {
     let mut world = World::new();
@@ -117,8 +123,7 @@ fn a_message_that_is_not_taken_is_made_again_from_what_is_known_then() {
 #[test]
 fn not_ready_is_told_after_a_while_and_not_of_a_moment() {
     let mut world = World::new();
-    let not_ready =
-        Facts { not_ready: Some("broker: not connected: refused".to_owned()), ..right() };
+    let not_ready = unready(&["broker"]);
     assert_eq!(world.due(0, &not_ready), None);
     assert_eq!(world.due(59, &not_ready), None);
     assert_eq!(world.due(61, &right()), None);
@@ -126,6 +131,36 @@ fn not_ready_is_told_after_a_while_and_not_of_a_moment() {
     assert_eq!(world.due(1_000, &right()), None, "it was over before it was worth a message");
     assert_eq!(world.due(2_000, &not_ready), None);
     assert_eq!(world.due(2_060, &not_ready).unwrap().condition, Some(Condition::NotReady));
+}
+
+/// One bad order, or one condition, which stays, hides nothing that comes later.
+#[test]
+fn something_else_and_much_more_are_news() {
+    let minute = Duration::from_mins(1);
+    let open =
+        |orders| Facts { overdue: Some((orders, 2 * minute)), late_after: minute, ..right() };
+    let mut world = World::new();
+    assert_eq!(world.sent(0, &open(1)).len(), 1);
+    assert_eq!(world.sent(5, &open(9)).len(), 0);
+    assert_eq!(world.sent(10, &open(10)).len(), 1);
+    for orders in [10, 99, 1, 10, 99] {
+        assert_eq!(world.sent(15, &open(orders)).len(), 0, "{orders}");
+    }
+    let late = Facts { closed_late: 2 * minute, ..open(10) };
+    let lines = world.sent(20, &late);
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.contains("10 orders are overdue, by up to 2m; orders were closed up to 2m after"));
+    assert_eq!(world.sent(25, &late).len() + world.sent(30, &open(10)).len(), 0);
+    assert_eq!(world.sent(35, &late).len(), 0, "it was told");
+    assert_eq!(world.sent(40, &Facts { parked: Some(1), ..late.clone() }).len(), 1);
+    assert_eq!(world.sent(45, &Facts { parked: Some(12), ..late }).len(), 1);
+
+    let mut world = World::new();
+    assert_eq!(world.sent(0, &unready(&["closing"])).len(), 0);
+    assert_eq!(world.sent(60, &unready(&["closing"])).len(), 1);
+    assert_eq!(world.sent(65, &unready(&["broker", "closing"])).len(), 1);
+    assert_eq!(world.sent(70, &unready(&["broker"])).len(), 0);
+    assert_eq!(world.sent(75, &unready(&["database", "broker"])).len(), 1);
 }
 
 /// What a worker fails at is why.
@@ -139,7 +174,7 @@ fn the_reason_is_in_the_message() {
         scheduled: Some("no confirm for `30m`".to_owned()),
         parked: Some("this worker parked the last one 5s ago, o-7: SQLSTATE P0001: no".to_owned()),
     };
-    // What was closed late a moment ago is not what is wrong now.
+    // What is open comes before what was closed late.
     let facts = Facts {
         overdue: Some((2, minute)),
         closed_late: minute,
