@@ -45,7 +45,8 @@ impl DatabaseClock {
         *estimate = Some(known.and(reading));
         let (step_us, now) = (known.step_us(reading), Instant::now());
         *lock(&self.set_forward) += Duration::from_micros(u64::try_from(step_us).unwrap_or(0));
-        Ok(lock(&self.leap).step(step_us, now).then(|| self.leap(now)))
+        let mut leap = lock(&self.leap);
+        Ok(leap.step(step_us, now).then(|| leap.at(now)))
     }
 
     /// By how much it was set forward since it was read for the first time, in all.
