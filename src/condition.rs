@@ -84,7 +84,8 @@ impl Condition {
             Self::NotReady => "OverdueWorkerNotReady",
             Self::Late => "OverdueClosedLate",
             Self::Parked => "OverdueParked",
-            Self::Outbox | Self::Scheduled => "OverdueOutboxOld",
+            Self::Outbox => "OverdueOutboxOld",
+            Self::Scheduled => "OverdueScheduledOld",
             Self::Sweep => "OverdueSweepFinds",
             Self::Drift => "OverdueDrift",
         };
@@ -268,7 +269,7 @@ pub struct Wrong {
 }
 
 impl Wrong {
-    /// Whether somebody who was reported `before` has to be reported this.
+    /// Whether it has to be reported after `before` was.
     #[must_use]
     pub fn is_news_after(&self, before: &Self) -> bool {
         !self.subjects.is_subset(&before.subjects)

@@ -17,7 +17,7 @@ use std::{
 use super::{
     backoff::{Backoff, jitter},
     context::Worker,
-    health::Work,
+    health::{Task, Work},
     session::SessionEnd,
     unpublished::Unpublished,
 };
@@ -36,6 +36,8 @@ const PACE: Duration = Duration::from_millis(50);
 const IDLE: Duration = Duration::from_millis(250);
 /// Before what the broker does not take is tried again.
 const LEFT: Duration = Duration::from_secs(1);
+/// A page takes less than a minute, also without a confirm, and each moves.
+const ALIVE_WITHIN: Duration = Duration::from_mins(10);
 
 /// Publishes what `schedule()` writes until a stop is asked for, where the tables are there.
 ///
@@ -45,8 +47,9 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
         return Ok(());
     }
     let mut removed = Vec::new();
+    let alive = worker.health.task("schedule", "", ALIVE_WITHIN);
     while !stop.is_requested() {
-        if let Err(error) = in_one_session(&worker, &mut removed, &stop).await {
+        if let Err(error) = in_one_session(&worker, &alive, &mut removed, &stop).await {
             failed(&worker, &error);
         }
         pause(&stop, jitter(worker.timing.backoff_longest)).await;
@@ -57,9 +60,11 @@ pub(super) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
 /// Ends where the tables are missing, or a stop was asked for. `removed`: the timeouts of which it was said that they are.
 async fn in_one_session(
     worker: &Worker,
+    alive: &Task,
     removed: &mut Vec<String>,
     stop: &Stop,
 ) -> Result<(), Unpublished> {
+    alive.moved();
     if let Some(lacks) = worker.store.schedule_lacks(Notices::Published).await? {
         if worker.health.works(Work::Schedule, "") {
             // It has failed for that reason, and does so as long as it is there.
@@ -78,8 +83,8 @@ async fn in_one_session(
     let others = timeouts.iter().map(|timeout| (*timeout).to_owned()).collect();
     let leads = Leads { session, timeouts: Vec::new(), others, try_at: Instant::now() };
     // Not that of an earlier session: after a failover ids are given out again, to notices that are not published.
-    let outgoing = Outgoing::new(worker);
-    Publishing { worker, leads, outgoing, stop, left: None }.publish().await
+    let outgoing = Outgoing::new(worker, alive);
+    Publishing { worker, alive, leads, outgoing, stop, left: None }.publish().await
 }
 
 /// The timeouts that this session publishes.
@@ -108,6 +113,7 @@ impl Leads {
 /// One session.
 struct Publishing<'a> {
     worker: &'a Worker,
+    alive: &'a Task,
     leads: Leads,
     outgoing: Outgoing<'a>,
     stop: &'a Stop,
@@ -119,6 +125,7 @@ impl Publishing<'_> {
     async fn publish(&mut self) -> Result<(), Unpublished> {
         let mut backoff = Backoff::new(&self.worker.timing);
         while !self.stop.is_requested() {
+            self.alive.moved();
             let rest = match self.pass().await {
                 Ok(Passed { left: Some(_), .. }) => LEFT,
                 Ok(Passed { published: 0, .. }) => IDLE,

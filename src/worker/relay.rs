@@ -21,7 +21,11 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    backoff::jitter, context::Worker, health::Work, session::SessionEnd, undeleted::Undeleted,
+    backoff::jitter,
+    context::Worker,
+    health::{Task, Work},
+    session::SessionEnd,
+    undeleted::Undeleted,
     unpublished::Unpublished,
 };
 use crate::{
@@ -42,6 +46,9 @@ use try_alone::Left;
 
 /// Events of one transaction: its cost is shared by all of them.
 const CLAIM: i64 = 2_000;
+
+/// Each transaction has a limit of less than a minute; a full outbox takes many of them, and each moves.
+const ALIVE_WITHIN: Duration = Duration::from_mins(10);
 
 /// A broker that restarts ends some channels in a row.
 const MOST_LOST: u32 = 2;
@@ -65,6 +72,7 @@ async fn publish(worker: &Worker, stop: &Stop, refused: &Notify) {
         worker,
         publisher: None,
         exchange,
+        alive: worker.health.task("relay", "", ALIVE_WITHIN),
         refused,
         patience: worker.timing.events_silence,
         lost: 0,
@@ -113,6 +121,7 @@ struct Relay<'a> {
     /// Empty where it failed, so that the next time begins with a new connection.
     publisher: Option<Publisher>,
     exchange: String,
+    alive: Task,
     refused: &'a Notify,
     /// How long no confirm may come. Each time that the broker was only slow makes it longer: what was given up is published
     /// once more.
@@ -127,6 +136,7 @@ impl Relay<'_> {
     /// Publishes until the outbox is empty. With `polls` nobody has said that there is anything in it.
     async fn relay_all(&mut self, stop: &Stop, mut polls: bool) -> Result<(), Unpublished> {
         while !stop.is_requested() {
+            self.alive.moved();
             let without = self.passed_over().await?;
             if mem::take(&mut polls) && !self.worker.store.has_events(&without).await? {
                 break;

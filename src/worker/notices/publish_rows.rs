@@ -23,7 +23,7 @@ use crate::{
     telemetry,
     text::error_chain,
     topology::route::Route,
-    worker::{context::Worker, undeleted::Undeleted, unpublished::Unpublished},
+    worker::{context::Worker, health::Task, undeleted::Undeleted, unpublished::Unpublished},
 };
 
 /// Rows of one look: its cost is shared by all of them.
@@ -81,6 +81,7 @@ pub(super) struct Outgoing<'a> {
 /// The way to the broker.
 struct Way<'a> {
     worker: &'a Worker,
+    alive: &'a Task,
     /// Empty where it failed, so that the next time begins with a new connection.
     publisher: Option<Publisher>,
     routes: Routes,
@@ -119,11 +120,11 @@ impl Rows<'_> {
 }
 
 impl<'a> Outgoing<'a> {
-    pub(super) fn new(worker: &'a Worker) -> Self {
+    pub(super) fn new(worker: &'a Worker, alive: &'a Task) -> Self {
         let (routes, forbidden) = (Routes::default(), BTreeMap::new());
         let sending = Sending::new(&worker.timing);
         let undeleted = Undeleted::new(Published::Notices, worker.timing.undeleted_again);
-        let way = Way { worker, publisher: None, routes, forbidden, sending };
+        let way = Way { worker, alive, publisher: None, routes, forbidden, sending };
         Self { floor: Floor::default(), undeleted, way }
     }
 
@@ -171,6 +172,7 @@ impl Way<'_> {
     ) -> Result<Option<i64>, Unpublished> {
         let (mut page, mut behind) = (rows.claim(after).await?, None);
         while let Some(last) = page.last {
+            self.alive.moved();
             let more = page.is_full && !stop.is_requested();
             behind = Some(last);
             if page.is_empty() {
