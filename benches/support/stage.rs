@@ -3,10 +3,8 @@
 use std::fmt;
 
 use overdue::{BrokerAddress, Management, Store, Topology, TopologyChange};
-use rabbitmq_http_client::{
-    api::{Client, ClientBuilder},
-    requests::VirtualHostParams,
-};
+use reqwest::{Client, Method};
+use serde_json::json;
 use tempfile::TempDir;
 use url::Url;
 
@@ -28,7 +26,7 @@ pub struct Stage {
     pub environment: Vec<(&'static str, String)>,
     /// Of both virtual host and schema.
     pub name: String,
-    api: Client<String, String, String>,
+    vhost: Url,
 }
 
 impl Stage {
@@ -38,14 +36,12 @@ impl Stage {
         let mut broker = Url::parse(&options.broker_url)?;
         broker.set_path(&format!("/{name}"));
         let address = BrokerAddress::parse(broker.as_str(), Some(&options.management_url))?;
-        let url = Url::parse(&options.management_url)?;
-        let endpoint = format!("{}/api", url.origin().ascii_serialization());
-        let password = url.password().unwrap_or_default().to_owned();
-        let api = ClientBuilder::new().with_endpoint(endpoint);
-        let api = api.with_basic_auth_credentials(url.username().to_owned(), password).build()?;
+        let mut vhost = Url::parse(&options.management_url)?;
+        vhost.set_path(&format!("/api/vhosts/{name}"));
+        vhost.set_query(None);
         let store = Store::new(&options.database_url, &name, CONNECTIONS)?;
         let server = Server::read(&store).await?;
-        api.create_vhost(&VirtualHostParams::named(&name)).await?;
+        call(Method::PUT, &vhost).await?;
         let environment = vec![
             ("OVERDUE_BROKER__URL", broker.to_string()),
             ("OVERDUE_BROKER__MANAGEMENT_URL", options.management_url.clone()),
@@ -64,7 +60,7 @@ impl Stage {
             folder: tempfile::tempdir()?,
             environment,
             name,
-            api,
+            vhost,
         };
         say(&format!("in the virtual host and the schema {}", stage.name));
         if let Err(error) = stage.store.init(&stage.name, true).await {
@@ -78,7 +74,7 @@ impl Stage {
     pub async fn close(&self) -> Result<()> {
         let drop = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name);
         let dropped = self.store.run_script("drop_schema", &drop).await;
-        self.api.delete_vhost(&self.name, true).await?;
+        call(Method::DELETE, &self.vhost).await?;
         Ok(dropped?)
     }
 
@@ -90,6 +86,12 @@ impl Stage {
         std::fs::write(&file, text)?;
         Ok((topology, file.display().to_string()))
     }
+}
+
+/// A call of the management API.
+async fn call(how: Method, url: &Url) -> Result<()> {
+    Client::new().request(how, url.clone()).json(&json!({})).send().await?.error_for_status()?;
+    Ok(())
 }
 
 /// Cores, versions and settings that the numbers depend on.

@@ -1,5 +1,8 @@
 //! What time it is by the broker: whoever applies next may have another clock.
 
+use jiff::{Timestamp, fmt::rfc2822};
+use reqwest::{Method, header::DATE};
+
 use super::{Management, ManagementError};
 
 impl Management {
@@ -8,15 +11,23 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub(super) async fn now_s(&self) -> Result<u64, ManagementError> {
-        let response = self.respond(&["whoami"], &[]).await?;
-        let failed = |error: reqwest::Error| self.explain("read the broker's clock", error.into());
-        let response = response.error_for_status().map_err(failed)?;
-        let date = response.headers().get(reqwest::header::DATE);
-        let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
-        let seconds = date.and_then(|date| u64::try_from(date.timestamp().as_second()).ok());
-        seconds.ok_or_else(|| ManagementError::Refused {
+        let now = self.now().await?;
+        Ok(u64::try_from(now.as_second()).unwrap_or_default())
+    }
+
+    /// The clock of the broker, by the `Date` of a small answer: whole seconds.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(super) async fn now(&self) -> Result<Timestamp, ManagementError> {
+        let step = "read the broker's clock";
+        let response = self.nodes.send(Method::GET, &["whoami"], &[], None).await;
+        let response = response.map_err(|error| self.explain(step, error))?;
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| rfc2822::parse(date).ok());
+        date.map(|date| date.timestamp()).ok_or_else(|| ManagementError::Refused {
             address: self.displayed().to_owned(),
-            step: "say what time it is".to_owned(),
+            step: step.to_owned(),
             reason: "its answer has no date".to_owned(),
         })
     }

@@ -1,8 +1,6 @@
 //! Bindings to the old name of an exchange that was taken over: what is bound there gets messages before their delay.
 
-use rabbitmq_http_client::error::Error as ApiError;
-
-use super::{Management, ManagementError, objects::binding_of};
+use super::{Management, ManagementError, objects::BindingInfo};
 use crate::{objects::Binding, plan::Change, topology::Topology};
 
 impl Management {
@@ -15,20 +13,10 @@ impl Management {
         topology: &Topology,
     ) -> Result<Vec<Binding>, ManagementError> {
         let Some(compat) = &topology.compat else { return Ok(Vec::new()) };
-        let vhost = self.virtual_host();
-        let bindings = self
-            .call(|client| {
-                Box::pin(client.list_exchange_bindings_with_source(vhost, &compat.exchange))
-            })
-            .await;
-        match bindings {
-            Ok(bindings) => {
-                let bindings = bindings.into_iter().map(binding_of);
-                Ok(bindings.filter(|it| topology.is_early(it)).collect())
-            }
-            Err(ApiError::NotFound) => Ok(Vec::new()),
-            Err(error) => Err(self.explain("list the bindings of the old exchange", error)),
-        }
+        let path = ["exchanges", self.virtual_host(), &compat.exchange, "bindings", "source"];
+        let bindings: Option<Vec<BindingInfo>> = self.find(&path, &[]).await?;
+        let bindings = bindings.into_iter().flatten().map(Binding::from);
+        Ok(bindings.filter(|it| topology.is_early(it)).collect())
     }
 
     /// Makes a binding where messages come out, and takes it away at the old name.

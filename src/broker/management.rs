@@ -11,41 +11,42 @@ mod nodes;
 
 use std::{fmt, time::Duration};
 
-use futures_util::future::BoxFuture;
-use rabbitmq_http_client::error::Error as ApiError;
-use serde::de::DeserializeOwned;
+use reqwest::Method;
+use serde::{Deserialize, de::DeserializeOwned};
 
 pub(crate) use each::DelayedOnNode;
+pub(super) use error::ApiFailure;
+use error::Caller;
 pub use error::ManagementError;
-use error::{ApiFailure, Caller};
-use nodes::{ApiClient, Nodes, http_client, is_unreached};
+use nodes::{Nodes, http_client};
 
 use super::{
     BrokerAddress, ConnectError, Link,
     host_list::percent_decode,
-    objects::{binding_of, exchange_of, queue_of},
+    objects::{BindingInfo, ExchangeInfo, QueueInfo},
 };
 use crate::{
-    objects::{Exchange, Objects},
+    objects::{Binding, Exchange, Objects, Queue},
     plan::{counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
-    secret::Secret,
 };
+
+#[derive(Deserialize)]
+struct Cluster {
+    name: String,
+}
 
 /// A client of the management API for one virtual host.
 pub struct Management {
     pub(super) nodes: Nodes,
-    http: reqwest::Client,
-    password: Secret,
     pub(super) address: BrokerAddress,
     display: String,
-    user: String,
     vhost: String,
     statistics_interval: StatisticsInterval,
 }
 
 impl fmt::Debug for Management {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { display, user, vhost, .. } = self;
+        let (Self { display, vhost, .. }, user) = (self, self.user());
         write!(f, "Management({display} virtual host `{vhost}` as `{user}`)")
     }
 }
@@ -68,31 +69,14 @@ impl Management {
         let credentials = urls.first().map(|url| (url.username(), url.password()));
         let (user, password) = credentials.unwrap_or_default();
         let (user, password) = (percent_decode(user), percent_decode(password.unwrap_or_default()));
-        let nodes = Nodes::new(urls, (&user, &password), &http).map_err(unbuilt)?;
+        let nodes = Nodes::new(urls, (&user, &password), http).map_err(unbuilt)?;
         Ok(Self {
             nodes,
-            http,
-            password: Secret::new(password),
             address: address.clone(),
             display,
-            user,
             vhost: address.virtual_host().to_owned(),
             statistics_interval: StatisticsInterval::default(),
         })
-    }
-
-    /// Makes a call, on another node where the first does not listen.
-    pub(super) async fn call<'a, T>(
-        &'a self,
-        call: impl Fn(&'a ApiClient) -> BoxFuture<'a, Result<T, ApiFailure>>,
-    ) -> Result<T, ApiFailure> {
-        let mut round = self.nodes.round();
-        loop {
-            let answer = call(round.client()).await;
-            if !round.goes_on(answer.as_ref().is_err_and(is_unreached)) {
-                return answer;
-            }
-        }
     }
 
     /// The same client for a broker that takes its statistics at another interval than every five seconds.
@@ -134,21 +118,17 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn identity(&self) -> Result<BrokerIdentity, ManagementError> {
-        let identity = self.call(|client| Box::pin(client.get_cluster_name())).await;
-        let identity = identity.map_err(|error| self.explain("read the cluster's name", error))?;
-        Ok(BrokerIdentity { cluster: identity.name, virtual_host: self.vhost.clone() })
+        let Cluster { name } = self.get(&["cluster-name"], &[]).await?;
+        Ok(BrokerIdentity { cluster: name, virtual_host: self.vhost.clone() })
     }
 
-    /// A GET that `rabbitmq_http_client` has no call for; `path` is below `/api`, unescaped.
+    /// A GET; `path` is below `/api`, unescaped.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, ManagementError> {
-        let failed = |error: reqwest::Error| self.explain(&reading(path), error.into());
-        let response = self.respond(path, query).await?;
-        let response = response.error_for_status().map_err(failed)?;
-        response.json().await.map_err(failed)
+        self.ask(path, query).await.map_err(|error| self.explain(&reading(path), error))
     }
 
     /// `None` where there is no such object.
@@ -157,56 +137,25 @@ impl Management {
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<Option<T>, ManagementError> {
-        let failed = |error: reqwest::Error| self.explain(&reading(path), error.into());
-        let response = self.respond(path, query).await?;
-        if response.status() == reqwest::StatusCode::NOT_FOUND {
-            return Ok(None);
+        match self.ask(path, query).await {
+            Err(error) if error.is(404) => Ok(None),
+            answer => answer.map(Some).map_err(|error| self.explain(&reading(path), error)),
         }
-        let response = response.error_for_status().map_err(failed)?;
-        response.json().await.map(Some).map_err(failed)
     }
 
-    /// The whole response to a GET, whatever its status.
-    pub(super) async fn respond(
+    /// A GET, for who takes some failures for an answer.
+    pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
-    ) -> Result<reqwest::Response, ManagementError> {
-        let sent = self.send(reqwest::Method::GET, path, query).await;
-        sent.map_err(|error| self.explain(&reading(path), error.into()))
-    }
-
-    async fn send(
-        &self,
-        method: reqwest::Method,
-        path: &[&str],
-        query: &[(&str, &str)],
-    ) -> Result<reqwest::Response, reqwest::Error> {
-        let mut round = self.nodes.round();
-        let mut may_repeat = method == reqwest::Method::GET;
-        loop {
-            let mut url = round.node().endpoint.clone();
-            if let Ok(mut segments) = url.path_segments_mut() {
-                segments.pop_if_empty().push("api").extend(path);
-            }
-            url.query_pairs_mut().extend_pairs(query);
-            let request = self.http.request(method.clone(), url);
-            let sent = request.basic_auth(&self.user, Some(self.password.expose())).send().await;
-            // A connection that was idle may be closed while a question is on its way: a new one has the answer.
-            if may_repeat && sent.as_ref().is_err_and(was_cut) {
-                may_repeat = false;
-                continue;
-            }
-            if !round.goes_on(sent.as_ref().is_err_and(reqwest::Error::is_connect)) {
-                return sent;
-            }
-        }
+    ) -> Result<T, ApiFailure> {
+        self.nodes.ask(path, query).await
     }
 
     /// The user that reads and changes the broker through this API.
     #[must_use]
     pub fn user(&self) -> &str {
-        &self.user
+        self.nodes.user()
     }
 
     /// Every exchange, queue and binding of the virtual host, and what waits; changes nothing.
@@ -214,34 +163,27 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
-        let exchanges =
-            match self.call(|client| Box::pin(client.list_exchanges_in(&self.vhost))).await {
-                Ok(exchanges) => exchanges,
-                Err(error) => return Err(self.explain_first(error).await),
-            };
-        let queues = self.call(|client| Box::pin(client.list_queues_in(&self.vhost))).await;
-        let queues = queues.map_err(|error| self.explain("list the queues", error))?;
-        let bindings = self.call(|client| Box::pin(client.list_bindings_in(&self.vhost))).await;
-        let bindings = bindings.map_err(|error| self.explain("list the bindings", error))?;
+        let exchanges: Vec<ExchangeInfo> = match self.ask(&["exchanges", &self.vhost], &[]).await {
+            Ok(exchanges) => exchanges,
+            Err(error) => return Err(self.explain_first(error).await),
+        };
+        let exchanges: Vec<Exchange> = exchanges.into_iter().map(Exchange::from).collect();
+        let queues: Vec<QueueInfo> = self.get(&["queues", &self.vhost], &[]).await?;
+        let queues = queues.into_iter().map(Queue::from);
+        let bindings: Vec<BindingInfo> = self.get(&["bindings", &self.vhost], &[]).await?;
         let stats = self.queue_stats().await?;
         let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
         let consumed = used.map(|queue| queue.name.clone()).collect();
         let stats = stats.into_values();
         let messages = stats.filter_map(|queue| Some((queue.name, queue.messages?))).collect();
-        let mut exchanges: Vec<Exchange> = exchanges.into_iter().map(exchange_of).collect();
-        let internal = self.internal_exchanges().await?;
-        for exchange in &mut exchanges {
-            exchange.internal = internal.contains(&exchange.name);
-        }
         let delayed = self.delayed(&exchanges).await?;
-        let queues = queues.into_iter().map(queue_of);
         let objects = Objects {
             exchanges: exchanges
                 .into_iter()
                 .map(|exchange| (exchange.name.clone(), exchange))
                 .collect(),
             queues: queues.map(|queue| (queue.name.clone(), queue)).collect(),
-            bindings: bindings.into_iter().map(binding_of).collect(),
+            bindings: bindings.into_iter().map(Binding::from).collect(),
         };
         let virtual_host = self.vhost.clone();
         Ok(Snapshot { virtual_host, objects, messages, delayed, consumed, ..Snapshot::default() })
@@ -261,7 +203,7 @@ impl Management {
         match self.link("overdue: looking for the virtual host").await {
             Err(error @ ConnectError::NotAllowed { .. }) => ManagementError::NotPermitted {
                 address: self.display.clone(),
-                user: self.user.clone(),
+                user: self.user().to_owned(),
                 step: step.to_owned(),
                 reason: error.to_string(),
             },
@@ -274,15 +216,10 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub(super) async fn is_bound(&self, queue: &str) -> Result<bool, ManagementError> {
-        match self.call(|client| Box::pin(client.list_queue_bindings(&self.vhost, queue))).await {
-            Ok(bindings) => {
-                let mut bindings = bindings.into_iter().map(binding_of);
-                Ok(bindings
-                    .any(|binding| !binding.source.is_empty() && binding.mark_of().is_none()))
-            }
-            Err(ApiError::NotFound) => Ok(false),
-            Err(error) => Err(self.explain(&format!("list the bindings of {queue}"), error)),
-        }
+        let path = ["queues", &self.vhost, queue, "bindings"];
+        let bindings: Option<Vec<BindingInfo>> = self.find(&path, &[]).await?;
+        let mut bindings = bindings.into_iter().flatten().map(Binding::from);
+        Ok(bindings.any(|binding| !binding.source.is_empty() && binding.mark_of().is_none()))
     }
 
     /// Deletes a classic queue, only if nothing is ready in it: the broker looks and deletes in one step.
@@ -292,20 +229,18 @@ impl Management {
     /// See [`ManagementError`].
     pub(super) async fn delete_if_empty(&self, queue: &str) -> Result<bool, ManagementError> {
         let path = ["queues", &self.vhost, queue];
-        let failed =
-            |error: reqwest::Error| self.explain(&format!("delete queue {queue}"), error.into());
-        let sent = self.send(reqwest::Method::DELETE, &path, &[("if-empty", "true")]).await;
-        let response = sent.map_err(failed)?;
-        match response.status().as_u16() {
-            404 => Ok(true),
-            400 => Ok(false),
-            _ => response.error_for_status().map(|_| true).map_err(failed),
+        match self.nodes.send(Method::DELETE, &path, &[("if-empty", "true")], None).await {
+            Err(error) if error.is(400) => Ok(false),
+            Err(error) if !error.is(404) => {
+                Err(self.explain(&format!("delete queue {queue}"), error))
+            }
+            _deleted => Ok(true),
         }
     }
 
     /// What a failure of the HTTP client means, in `step`.
     pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
-        let caller = Caller { address: &self.display, user: &self.user, vhost: &self.vhost };
+        let caller = Caller { address: &self.display, user: self.user(), vhost: &self.vhost };
         caller.explain(step, error)
     }
 
@@ -317,9 +252,4 @@ impl Management {
 
 fn reading(path: &[&str]) -> String {
     format!("read {}", path.join("/"))
-}
-
-/// Whether the connection ended before an answer came, and the time was not over.
-fn was_cut(error: &reqwest::Error) -> bool {
-    error.is_request() && !error.is_connect() && !error.is_timeout()
 }

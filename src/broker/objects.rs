@@ -1,45 +1,74 @@
-//! Objects as `rabbitmq_http_client` has them, and as this program has them.
+//! Objects as the management API has them, and as this program has them.
 
-use rabbitmq_http_client::{commons::BindingDestinationType, responses};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::objects::{Arguments, Binding, Exchange, Queue};
 
-fn arguments_of(arguments: responses::XArguments) -> Arguments {
-    arguments.0.into_iter().map(|(key, value)| (key, value.into())).collect()
+#[derive(Deserialize)]
+pub(super) struct ExchangeInfo {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    durable: bool,
+    auto_delete: bool,
+    internal: bool,
+    arguments: Map<String, Value>,
 }
 
-pub(super) fn exchange_of(info: responses::ExchangeInfo) -> Exchange {
-    Exchange {
-        name: info.name,
-        kind: info.exchange_type,
-        durable: info.durable,
-        auto_delete: info.auto_delete,
-        // The library leaves it out: where it matters it is asked for.
-        internal: false,
-        arguments: arguments_of(info.arguments),
+#[derive(Deserialize)]
+pub(super) struct QueueInfo {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    durable: bool,
+    auto_delete: bool,
+    exclusive: bool,
+    arguments: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct BindingInfo {
+    pub(super) source: String,
+    destination: String,
+    destination_type: String,
+    pub(super) routing_key: String,
+    pub(super) arguments: Map<String, Value>,
+    /// Names it among those between the same two.
+    #[serde(default)]
+    pub(super) properties_key: Option<String>,
+}
+
+fn arguments_of(arguments: Map<String, Value>) -> Arguments {
+    arguments.into_iter().map(|(key, value)| (key, value.into())).collect()
+}
+
+impl From<ExchangeInfo> for Exchange {
+    fn from(info: ExchangeInfo) -> Self {
+        let ExchangeInfo { name, kind, durable, auto_delete, internal, arguments } = info;
+        let arguments = arguments_of(arguments);
+        Self { name, kind, durable, auto_delete, internal, arguments }
     }
 }
 
-pub(super) fn queue_of(info: responses::QueueInfo) -> Queue {
-    let mut arguments = arguments_of(info.arguments);
-    // The type is a property of its own; whether it was also written as an argument makes no difference.
-    arguments.remove("x-queue-type");
-    Queue {
-        name: info.name,
-        kind: info.queue_type,
-        durable: info.durable,
-        auto_delete: info.auto_delete,
-        exclusive: info.exclusive,
-        arguments,
+impl From<QueueInfo> for Queue {
+    fn from(info: QueueInfo) -> Self {
+        let QueueInfo { name, kind, durable, auto_delete, exclusive, arguments } = info;
+        let mut arguments = arguments_of(arguments);
+        // The type is a property of its own; whether it was also written as an argument makes no difference.
+        arguments.remove("x-queue-type");
+        Self { name, kind, durable, auto_delete, exclusive, arguments }
     }
 }
 
-pub(super) fn binding_of(info: responses::BindingInfo) -> Binding {
-    Binding {
-        source: info.source,
-        destination: info.destination,
-        to_queue: matches!(info.destination_type, BindingDestinationType::Queue),
-        routing_key: info.routing_key,
-        arguments: arguments_of(info.arguments),
+impl From<BindingInfo> for Binding {
+    fn from(info: BindingInfo) -> Self {
+        Self {
+            source: info.source,
+            destination: info.destination,
+            to_queue: info.destination_type == "queue",
+            routing_key: info.routing_key,
+            arguments: arguments_of(info.arguments),
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rabbitmq_http_client::{commons::PolicyTarget, requests::PolicyParams};
+use reqwest::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::{Management, ManagementError, stats::QueueStats};
 use crate::{
@@ -82,7 +82,6 @@ impl Management {
         // Without statistics the answer is made from the broker's tables.
         let query = [
             ("disable_stats", "true"),
-            ("enable_queue_totals", "true"),
             ("columns", "name,policy,operator_policy,effective_policy_definition"),
         ];
         let applied: Vec<Applied> = self.get(&["queues", self.virtual_host()], &query).await?;
@@ -116,21 +115,16 @@ impl Management {
         definition: &BTreeMap<String, Value>,
         priority: i32,
     ) -> Result<(), ManagementError> {
-        let pattern = format!("^{}$", escape(queue));
-        let definition: Map<String, Value> = definition.clone().into_iter().collect();
-        let params = PolicyParams {
-            vhost: self.virtual_host(),
-            name: policy,
-            pattern: &pattern,
-            apply_to: PolicyTarget::Queues,
-            priority,
-            definition,
-        };
-        let set = self.call(|client| Box::pin(client.declare_policy(&params))).await;
+        let path = ["policies", self.virtual_host(), policy];
+        let body = json!({
+            "pattern": format!("^{}$", escape(queue)),
+            "apply-to": "queues",
+            "priority": priority,
+            "definition": definition,
+        });
+        let set = self.create(Method::PUT, &path, &body).await;
         // Also after a failure: a request that timed out may have been carried out.
-        let cleared = self
-            .call(|client| Box::pin(client.delete_policy(self.virtual_host(), policy, true)))
-            .await;
+        let cleared = self.delete(&path).await;
         set.map_err(|error| self.explain(&format!("set policy {policy}"), error))?;
         cleared.map_err(|error| self.explain(&format!("clear policy {policy}"), error))
     }

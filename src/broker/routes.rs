@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::try_join_all;
-use rabbitmq_http_client::error::Error as ApiError;
+use serde::de::IgnoredAny;
 
 use super::{
     Link, Management, ManagementError,
-    objects::{binding_of, exchange_of},
+    objects::{BindingInfo, ExchangeInfo},
     passive,
 };
 use crate::{
@@ -50,9 +50,8 @@ impl Management {
 
     /// For a user without permissions in it, RabbitMQ 4.3 answers as if it had no objects.
     async fn has_virtual_host(&self) -> Result<(), ManagementError> {
-        let (vhost, step) = (self.virtual_host(), format!("read exchange {EVERYWHERE}"));
-        let found = self.call(|client| Box::pin(client.get_exchange_info(vhost, EVERYWHERE))).await;
-        found.map(drop).map_err(|error| self.explain(&step, error))
+        let path = ["exchanges", self.virtual_host(), EVERYWHERE];
+        self.get::<IgnoredAny>(&path, &[]).await.map(drop)
     }
 
     /// An exchange and what is bound to it; none where it is not there.
@@ -60,21 +59,14 @@ impl Management {
         &self,
         name: &str,
     ) -> Result<Option<(Exchange, Vec<Binding>)>, ManagementError> {
-        let vhost = self.virtual_host();
-        let (exchange, bindings) = tokio::join!(
-            self.call(|client| Box::pin(client.get_exchange_info(vhost, name))),
-            self.call(|client| Box::pin(client.list_exchange_bindings_with_source(vhost, name))),
-        );
-        match (exchange, bindings) {
-            (Ok(exchange), Ok(bindings)) => {
-                let bindings = bindings.into_iter().map(binding_of).collect();
-                Ok(Some((exchange_of(exchange), bindings)))
-            }
-            (Err(ApiError::NotFound), _) | (Ok(_), Err(ApiError::NotFound)) => Ok(None),
-            (Err(error), _) | (Ok(_), Err(error)) => {
-                Err(self.explain(&format!("read exchange {name}"), error))
-            }
-        }
+        let path = ["exchanges", self.virtual_host(), name, "bindings", "source"];
+        let (exchange, bindings) = tokio::try_join!(
+            self.find::<ExchangeInfo>(&path[..3], &[]),
+            self.find::<Vec<BindingInfo>>(&path, &[]),
+        )?;
+        Ok(exchange.zip(bindings).map(|(exchange, bindings)| {
+            (exchange.into(), bindings.into_iter().map(Binding::from).collect())
+        }))
     }
 }
 

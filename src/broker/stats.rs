@@ -1,4 +1,4 @@
-//! What waits in the queues, and what policies make of them: fields that `rabbitmq_http_client` leaves out.
+//! What waits in the queues, and what policies make of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,12 +54,6 @@ struct Reported {
 }
 
 #[derive(Deserialize)]
-struct Internal {
-    name: String,
-    internal: bool,
-}
-
-#[derive(Deserialize)]
 struct Delayed {
     name: String,
     /// Only the delayed message plugin has it.
@@ -102,14 +96,6 @@ impl Management {
         let exchanges: Vec<Delayed> = self.get(&["exchanges", self.virtual_host()], &query).await?;
         let counted = exchanges.into_iter().filter_map(|it| Some((it.name, it.messages_delayed?)));
         Ok(counted.collect())
-    }
-
-    /// Exchanges that refuse publishers.
-    pub(super) async fn internal_exchanges(&self) -> Result<BTreeSet<String>, ManagementError> {
-        let query = [("columns", "name,internal")];
-        let exchanges: Vec<Internal> =
-            self.get(&["exchanges", self.virtual_host()], &query).await?;
-        Ok(exchanges.into_iter().filter(|it| it.internal).map(|it| it.name).collect())
     }
 
     /// The names of the queues below the prefix of `topology`, without asking for any statistics; changes nothing.

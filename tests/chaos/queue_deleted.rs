@@ -20,7 +20,7 @@ async fn a_worker_consumes_again_when_its_queue_is_back() {
 
     let queue = world.topology.business_queue(&world.topology.timeouts[0]);
     world.until_empty(&queue).await;
-    world.services.api().delete_queue(&world.vhost, &queue, false).await.unwrap();
+    world.delete("queues", &queue).await;
     until_logged(&worker, "this queue is not consumed", 1).await;
     let applied = world.overdue(&["apply", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");

@@ -144,8 +144,9 @@ async fn exit_plugin_guides_the_switch() {
     wire.queue("mails", &[]).await;
     wire.bind("mails", "reminders", "welcome").await;
     world.exchange("events", "topic", serde_json::json!({})).await;
-    let feed = world.services.api();
-    feed.bind_exchange(&world.vhost, "reminders", "events", Some("#"), None).await.unwrap();
+    let feed = ["e", "events", "e", "reminders"];
+    let all = serde_json::json!({ "routing_key": "#" });
+    world.call(reqwest::Method::POST, "bindings", &feed, all).await;
     let delay = table(&[("x-delay", AMQPValue::LongInt(600_000))]);
     wire.publish("reminders", "welcome", BasicProperties::default().with_headers(delay), b"1")
         .await;
@@ -183,7 +184,7 @@ async fn exit_plugin_guides_the_switch() {
     // While the plugin's exchange is there, nothing is changed in its place.
     let run = world.overdue(&["apply", "--yes"]);
     assert_ne!(run.code, Some(0), "{run}");
-    world.services.api().delete_exchange(&world.vhost, "reminders", false).await.unwrap();
+    world.delete("exchanges", "reminders").await;
     let run = world.overdue(&["apply", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     let run = world.overdue(&["exit-plugin", "reminders"]);

@@ -7,7 +7,6 @@ use std::{
 
 use lapin::types::AMQPValue;
 use overdue::internals::config::{EventsSettings, WorkerSettings};
-use rabbitmq_http_client::requests::TopicPermissions;
 
 use crate::support::{
     Parked, Wire, World, text, until,
@@ -239,16 +238,7 @@ async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
     let subscriber = wire.listen("orders.events", "#").await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
-    let allow = async |write: &str| {
-        let permissions = TopicPermissions {
-            user: &user,
-            vhost: &world.vhost,
-            exchange: "orders.events",
-            write,
-            read: ".*",
-        };
-        world.services.api().declare_topic_permissions(&permissions).await.unwrap();
-    };
+    let allow = async |write: &str| world.permit_keys(&user, "orders.events", write).await;
     allow(r"^order\.").await;
     let secret = format!("secret.{}", "s".repeat(240));
     for n in 0..30 {
@@ -299,16 +289,7 @@ async fn an_event_whose_refusal_names_nobody_does_not_stop_the_others() {
     let subscriber = wire.listen("orders.events", "#").await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
-    let allow = async |write: &str| {
-        let permissions = TopicPermissions {
-            user: &user,
-            vhost: &world.vhost,
-            exchange: "orders.events",
-            write,
-            read: ".*",
-        };
-        world.services.api().declare_topic_permissions(&permissions).await.unwrap();
-    };
+    let allow = async |write: &str| world.permit_keys(&user, "orders.events", write).await;
     allow(r"^order\.closed$").await;
     for n in 0..20 {
         let event = match n {

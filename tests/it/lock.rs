@@ -16,6 +16,7 @@ use overdue::internals::{
     plan::{Change, Plan, Step},
     topology::Topology,
 };
+use serde_json::Value;
 use tokio::{runtime::Handle, sync::oneshot, task::block_in_place};
 
 use crate::support::{World, until, world::TOPOLOGY};
@@ -23,15 +24,12 @@ use crate::support::{World, until, world::TOPOLOGY};
 impl World {
     /// Closes the connection that holds the lock, as an administrator does in the management UI.
     async fn close_lock(&self) {
-        let api = self.services.api();
         let look = async || {
-            let connections = api.list_connections_in(&self.vhost).await.unwrap_or_default();
-            let holds = |name: &str| name == lock::PURPOSE;
-            let mut connections = connections.into_iter();
-            connections.find(|c| holds(&c.client_properties.connection_name)).map(|c| c.name)
+            let holds = |it: &Value| it["client_properties"]["connection_name"] == lock::PURPOSE;
+            self.connections().await.into_iter().find(holds)
         };
-        let name = until("the connection that holds the lock", look, Option::is_some).await;
-        api.close_connection(&name.unwrap(), Some("closed by a test"), false).await.unwrap();
+        let holder = until("the connection that holds the lock", look, Option::is_some).await;
+        self.close(&holder.unwrap()).await;
     }
 
     /// What is still to be done.

@@ -1,7 +1,5 @@
 //! The client of the management API and the connections that it keeps.
 
-use std::collections::BTreeMap;
-
 use overdue::internals::{
     broker::{BrokerAddress, Management},
     objects::Binding,
@@ -49,9 +47,8 @@ async fn an_idle_connection_is_closed_by_the_client() {
     drop(management);
 }
 
-/// A change is a POST, which would become a GET of the same URL, and be answered 200.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redirect_is_no_answer() {
+/// A client of somebody who redirects every change, with this header.
+async fn redirected(header: &'static str) -> Management {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://admin:s3cret@{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -59,28 +56,37 @@ async fn a_redirect_is_no_answer() {
             let mut stream = BufReader::new(listener.accept().await.unwrap().0);
             let mut line = String::new();
             stream.read_line(&mut line).await.unwrap();
-            let is_post = line.starts_with("POST");
-            let path = line.split(' ').nth(1).unwrap().to_owned();
             read_request(&mut stream).await;
             let moved = format!(
-                "HTTP/1.1 301 Moved Permanently\r\nlocation: {path}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                "HTTP/1.1 302 Found\r\n{header}content-length: 0\r\nconnection: close\r\n\r\n"
             );
-            let answer = if is_post { moved.as_bytes() } else { NOTHING };
+            let answer = if line.starts_with("GET") { NOTHING } else { moved.as_bytes() };
             stream.get_mut().write_all(answer).await.unwrap();
         }
     });
     let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
-    let management = Management::new(&address).unwrap();
-    let binding = Binding {
-        source: "one".to_owned(),
-        destination: "two".to_owned(),
-        to_queue: true,
-        routing_key: String::new(),
-        arguments: BTreeMap::new(),
-    };
-    let refused = management.apply(&Change::Bind(binding)).await.unwrap_err().to_string();
-    assert!(refused.contains("it redirects to http://127.0.0.1:"), "{refused}");
-    assert!(!refused.contains("s3cret"), "{refused}");
+    Management::new(&address).unwrap()
+}
+
+/// A change is a POST, which would become a GET of another URL, and be answered 200. One that names no other URL has
+/// changed nothing either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redirect_is_no_answer() {
+    let binding = Binding { source: "one".to_owned(), to_queue: true, ..Binding::default() };
+    let binding = Binding { destination: "two".to_owned(), ..binding };
+    let changes = [Change::Bind(binding), Change::DeleteExchange { exchange: "one".to_owned() }];
+    for (header, said) in [
+        ("location: /elsewhere\r\n", "(it redirects to http://127.0.0.1:"),
+        ("", "(it redirects (302 Found) and does not say to where: write"),
+    ] {
+        let management = redirected(header).await;
+        for change in &changes {
+            let refused = management.apply(change).await.unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+            assert!(refused.contains("into broker.management_url"), "{refused}");
+            assert!(!refused.contains("s3cret"), "{refused}");
+        }
+    }
 }
 
 /// Where the environment names one for other programs.

@@ -84,7 +84,7 @@ impl Users {
         let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'");
         let look = async || world.number(&sessions).await;
         until("no session of the old role", look, |sessions| *sessions == 0).await;
-        world.services.api().delete_user(&self.old_user, false).await.unwrap();
+        world.services.forget("users", &self.old_user).await.unwrap();
         world.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     }
 }

@@ -282,8 +282,7 @@ async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
 async fn a_business_queue_that_is_deleted_and_declared_again_is_consumed_again() {
     let world = World::new().await;
     let mut process = world.started(|_| {}).await;
-    let api = world.services.api();
-    api.delete_queue(&world.vhost, "orders.unpaid", false).await.unwrap();
+    world.delete("queues", "orders.unpaid").await;
     process.until_logged("this queue is not consumed").await;
     let applied = world.overdue(&["apply", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");

@@ -179,11 +179,9 @@ async fn a_connection_that_the_operator_closes_is_told_to_every_publish() {
 
 /// Closes every connection of the virtual host through the management API, which lists them a little later.
 async fn close_connections(world: &World) {
-    let api = world.services.api();
-    let look = async || api.list_connections_in(&world.vhost).await.unwrap_or_default();
-    let connections = until("connections listed", look, |seen| !seen.is_empty()).await;
-    for connection in connections {
-        api.close_connection(&connection.name, Some("a test"), true).await.unwrap();
+    let look = async || world.connections().await;
+    for connection in until("connections listed", look, |seen| !seen.is_empty()).await {
+        world.close(&connection).await;
     }
 }
 
@@ -246,8 +244,7 @@ async fn a_confirm_that_never_comes_is_unknown_after_a_time_out() {
 async fn a_publisher_that_nobody_holds_closes_its_connection() {
     let world = World::new().await;
     let publisher = world.publisher().await;
-    let api = world.services.api();
-    let look = async || api.list_connections_in(&world.vhost).await.unwrap_or_default().len();
+    let look = async || world.connections().await.len();
     until("one connection", look, |count| *count == 1).await;
     drop(publisher);
     until("no connection", look, |count| *count == 0).await;

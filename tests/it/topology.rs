@@ -85,7 +85,7 @@ async fn a_queue_with_other_arguments_gets_a_new_generation_with_every_differenc
     let world = World::new().await;
     let wire = world.wire().await;
     let name = "orders.delay.500ms";
-    world.services.api().delete_queue(&world.vhost, name, false).await.unwrap();
+    world.delete("queues", name).await;
     let arguments = [
         ("x-queue-type", AMQPValue::LongString("quorum".into())),
         ("x-message-ttl", AMQPValue::LongInt(60_000)),
@@ -155,8 +155,7 @@ async fn objects_and_messages_of_others_are_left_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_somebody_deleted_comes_back_and_the_others_stay() {
     let world = World::new().await;
-    let api = world.services.api();
-    api.delete_queue(&world.vhost, "orders.delay.300ms", false).await.unwrap();
+    world.delete("queues", "orders.delay.300ms").await;
     let wire = world.wire().await;
     let unbound = wire.channel.queue_unbind(
         "orders.unpaid".into(),

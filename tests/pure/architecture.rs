@@ -7,13 +7,12 @@ use std::{
 };
 
 /// What core rooms have nothing of: I/O, clocks, chance.
-const IMPURE: [&str; 14] = [
+const IMPURE: [&str; 13] = [
     "tokio",
     "lapin",
     "deadpool",
     "reqwest",
     "hyper",
-    "rabbitmq_http_client",
     "rand::",
     "std::env",
     "std::fs",

@@ -35,6 +35,14 @@ impl Services {
         Ok(serde_json::from_str(&text).unwrap_or_default())
     }
 
+    /// Deletes an object, e.g. `users` `<name>`, unless it is gone.
+    pub async fn forget(&self, kind: &str, name: &str) -> Result<(), String> {
+        match self.call(None, Method::DELETE, &[kind, name], Value::Null).await {
+            Err(error) if !error.starts_with("404") => Err(error),
+            _gone => Ok(()),
+        }
+    }
+
     /// The version of the broker.
     pub async fn broker_version(&self) -> BrokerVersion {
         let overview = self.call(None, Method::GET, &["overview"], Value::Null).await.unwrap();
@@ -113,6 +121,18 @@ impl World {
     ) -> Result<(), String> {
         let body = json!({ "pattern": pattern, "definition": definition, "apply-to": "queues" });
         self.try_call(Method::PUT, kind, &[name], body).await.map(drop)
+    }
+
+    /// The AMQP connections of the virtual host, as late as the statistics are.
+    pub async fn connections(&self) -> Vec<Value> {
+        let path = ["vhosts", &self.vhost, "connections"];
+        let listed = self.services.call(None, Method::GET, &path, Value::Null).await;
+        listed.ok().and_then(|listed| listed.as_array().cloned()).unwrap_or_default()
+    }
+
+    /// Closes one of them, as an administrator does in the management UI, unless it is gone.
+    pub async fn close(&self, connection: &Value) {
+        self.services.forget("connections", connection["name"].as_str().unwrap()).await.unwrap();
     }
 
     /// The policies of the virtual host: name and definition.

@@ -9,7 +9,6 @@ use overdue::internals::{
     timing::Timing,
     topology::level::Interval,
 };
-use rabbitmq_http_client::api::{Client, ClientBuilder};
 use url::Url;
 
 use super::wait::PATIENCE;
@@ -36,9 +35,6 @@ pub struct Services {
 /// Of the brokers that `docker/services.sh` starts.
 const STATISTICS_INTERVAL: &str = "1s";
 const DEAD_LETTER_SLOTS: &str = "1000";
-
-/// A client of the management API.
-pub type Api = Client<String, String, String>;
 
 impl Services {
     /// The services that all tests share.
@@ -205,24 +201,6 @@ impl Services {
     /// `host:port` of the database.
     pub fn database_socket(&self) -> String {
         socket(&self.database, 5432)
-    }
-
-    /// The management API, as administrator.
-    pub fn api(&self) -> Api {
-        let url = &self.management;
-        let endpoint = format!(
-            "{}://{}:{}/api",
-            url.scheme(),
-            url.host_str().unwrap_or("localhost"),
-            url.port().unwrap_or(15672)
-        );
-        let password = url.password().unwrap_or_default().to_owned();
-        ClientBuilder::new()
-            .with_endpoint(endpoint)
-            .with_basic_auth_credentials(url.username().to_owned(), password)
-            .with_client(http_client())
-            .build()
-            .unwrap()
     }
 
     /// How a test fails that lacks its services.

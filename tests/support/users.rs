@@ -1,10 +1,8 @@
 //! Users of the broker and of the database, with the rights that a test gives them.
 
 use overdue::internals::broker::{BrokerAddress, Management};
-use rabbitmq_http_client::{
-    password_hashing::{base64_encoded_salted_password_hash_sha256, salt},
-    requests::{Permissions, UserParams},
-};
+use reqwest::Method;
+use serde_json::json;
 use url::Url;
 
 use super::World;
@@ -23,16 +21,21 @@ impl World {
 
     /// Creates a user of the broker, or sets the password and tags of one that is there. It goes with the world.
     pub async fn user_named(&self, name: &str, tags: &str) {
-        let hash = base64_encoded_salted_password_hash_sha256(&salt(), PASSWORD);
-        let user = UserParams::new(name, &hash, tags);
-        self.services.api().create_user(&user).await.unwrap();
+        let user = json!({ "password": PASSWORD, "tags": tags });
+        self.services.call(None, Method::PUT, &["users", name], user).await.unwrap();
         self.deletes_user(name);
     }
 
     /// Gives a user permissions (configure, write, read) in this virtual host.
     pub async fn permit(&self, user: &str, [configure, write, read]: [&str; 3]) {
-        let permissions = Permissions { user, vhost: &self.vhost, configure, write, read };
-        self.services.api().declare_permissions(&permissions).await.unwrap();
+        let rights = json!({ "configure": configure, "write": write, "read": read });
+        self.call(Method::PUT, "permissions", &[user], rights).await;
+    }
+
+    /// Lets a user publish to a topic exchange with those routing keys only that the pattern `write` matches.
+    pub async fn permit_keys(&self, user: &str, exchange: &str, write: &str) {
+        let rights = json!({ "exchange": exchange, "write": write, "read": ".*" });
+        self.call(Method::PUT, "topic-permissions", &[user], rights).await;
     }
 
     /// A new user, called `<virtual host>-user`; its AMQP URI, and the URL of the management API with its credentials.

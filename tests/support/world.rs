@@ -8,7 +8,8 @@ use overdue::internals::{
     store::Store,
     topology::Topology,
 };
-use rabbitmq_http_client::requests::VirtualHostParams;
+use reqwest::Method;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -90,8 +91,10 @@ impl World {
         let name = format!("test_{:016x}", rand::random::<u64>());
         let users = Mutex::default();
         let teardown = Teardown { services: services.clone(), name: name.clone(), users };
-        let created = services.api().create_vhost(&VirtualHostParams::named(&name)).await;
-        created.unwrap_or_else(|error| services.missing("RabbitMQ's management API", &error));
+        let created = services.call(None, Method::PUT, &["vhosts", &name], json!({})).await;
+        if let Err(error) = created {
+            services.missing("RabbitMQ's management API", &error);
+        }
         let store = patient_store(&services, &name);
         if let Err(error) = store.run_script("schema", &format!("CREATE SCHEMA {name}")).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -211,9 +214,9 @@ async fn delete(
     users: &BTreeSet<String>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     for user in users {
-        services.api().delete_user(user, true).await.map_err(|e| e.to_string())?;
+        services.forget("users", user).await?;
     }
-    services.api().delete_vhost(name, true).await.map_err(|e| e.to_string())?;
+    services.forget("vhosts", name).await?;
     let (client, connection) = tokio_postgres::connect(&services.database_url(None), NoTls).await?;
     let connection = tokio::spawn(connection);
     // What still writes there (a worker that was killed) does not hold this up for ever.

@@ -1,6 +1,6 @@
 //! What the management API says about the broker. Each answer takes its own right; none stops the others.
 
-use jiff::{Timestamp, fmt::rfc2822};
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::super::{Management, ManagementError};
@@ -164,14 +164,9 @@ async fn alarms(management: &Management) -> Result<Vec<Alarm>, ManagementError> 
         node: String,
         resource: String,
     }
-    let path = ["health", "checks", "alarms"];
-    let response = management.respond(&path, &[]).await?;
-    let failed = |error: reqwest::Error| management.explain("read the alarms", error.into());
-    let response = match response.status().as_u16() {
-        503 => response,
-        _ => response.error_for_status().map_err(failed)?,
-    };
-    let wire: Wire = response.json().await.map_err(failed)?;
+    let answer = management.ask(&["health", "checks", "alarms"], &[]).await;
+    let wire: Result<Wire, _> = answer.or_else(|failure| failure.read(503));
+    let wire = wire.map_err(|failure| management.explain("read the alarms", failure))?;
     let alarms = wire.alarms.into_iter();
     Ok(alarms.map(|alarm| Alarm { node: alarm.node, resource: alarm.resource }).collect())
 }
@@ -229,15 +224,8 @@ async fn replicas(management: &Management) -> Result<Vec<Replicas>, ManagementEr
 /// The `Date` header of a small response, against the middle of its round trip.
 async fn clock(management: &Management, now: fn() -> Timestamp) -> Result<Skew, ManagementError> {
     let sent = now();
-    let response = management.respond(&["whoami"], &[]).await?;
+    let broker = management.now().await?;
     let received = now();
-    let date = response.headers().get(reqwest::header::DATE).and_then(|date| date.to_str().ok());
-    let parsed = date.and_then(|date| rfc2822::parse(date).ok()).map(|zoned| zoned.timestamp());
-    let broker = parsed.ok_or_else(|| ManagementError::Refused {
-        address: management.virtual_host().to_owned(),
-        step: "read the clock".to_owned(),
-        reason: "the response has no readable Date header".to_owned(),
-    })?;
     let round_trip_ms = received.as_millisecond().saturating_sub(sent.as_millisecond());
     let middle_ms = sent.as_millisecond().saturating_add(round_trip_ms / 2);
     Ok(Skew {

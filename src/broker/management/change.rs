@@ -1,100 +1,112 @@
 //! One call of the management API per change of a plan.
 
-use futures_util::future::BoxFuture;
-use rabbitmq_http_client::{
-    commons::{BindingDestinationType, ExchangeType, QueueType},
-    error::Error as ApiError,
-    requests::{BindingDeletionParams, ExchangeParams, QueueParams},
-};
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use super::{Management, ManagementError, error::ApiFailure};
 use crate::{
+    broker::objects::BindingInfo,
     objects::{Binding, arguments_json, mark::Leaving},
     plan::Change,
 };
-
-type Done<'a> = BoxFuture<'a, Result<(), ApiFailure>>;
 
 impl Management {
     /// Carries out one change. Each of them can be repeated without effect.
     ///
     /// # Errors
-    /// See [`ManagementError`]; a change that failed has changed nothing.
+    /// See [`ManagementError`]; a change that failed has changed nothing, but one that was not answered may have.
     pub async fn apply(&self, change: &Change) -> Result<(), ManagementError> {
+        let vhost = self.vhost.as_str();
         let done = match change {
             Change::CreateExchange(exchange) => {
-                let kind = ExchangeType::from(exchange.kind.as_str());
-                let arguments = Some(arguments_json(&exchange.arguments));
-                let params = ExchangeParams::durable(&exchange.name, kind, arguments);
-                self.call(|client| Box::pin(client.declare_exchange(&self.vhost, &params))).await
+                let body = json!({
+                    "type": exchange.kind,
+                    "durable": true,
+                    "auto_delete": false,
+                    "arguments": arguments_json(&exchange.arguments),
+                });
+                self.create(Method::PUT, &["exchanges", vhost, &exchange.name], &body).await
             }
             Change::CreateQueue(queue) => {
-                let kind = QueueType::from(queue.kind.as_str());
-                let arguments = Some(arguments_json(&queue.arguments));
-                let params = QueueParams::new(
-                    &queue.name,
-                    kind,
-                    queue.durable,
-                    queue.auto_delete,
-                    arguments,
-                );
-                self.call(|client| Box::pin(client.declare_queue(&self.vhost, &params))).await
+                let mut arguments = arguments_json(&queue.arguments);
+                arguments.insert("x-queue-type".to_owned(), queue.kind.as_str().into());
+                let body = json!({
+                    "durable": queue.durable,
+                    "auto_delete": queue.auto_delete,
+                    "arguments": arguments,
+                });
+                self.create(Method::PUT, &["queues", vhost, &queue.name], &body).await
             }
-            Change::Bind(binding) => self.bind(binding).await,
+            Change::Bind(binding) => {
+                let arguments = arguments_json(&binding.arguments);
+                let body = json!({ "routing_key": binding.routing_key, "arguments": arguments });
+                self.create(Method::POST, &self.between(binding), &body).await
+            }
             Change::Leave(mark) => {
                 let acked = self.acked(&mark.destination).await?;
                 let leaving = Leaving { since_s: self.now_s().await?, acked };
                 return Box::pin(self.apply(&Change::Bind(mark.leaving(leaving)))).await;
             }
-            Change::Unbind(binding) => {
-                let params = BindingDeletionParams {
-                    virtual_host: &self.vhost,
-                    source: &binding.source,
-                    destination: &binding.destination,
-                    destination_type: if binding.to_queue {
-                        BindingDestinationType::Queue
-                    } else {
-                        BindingDestinationType::Exchange
-                    },
-                    routing_key: &binding.routing_key,
-                    arguments: Some(arguments_json(&binding.arguments)),
-                };
-                self.call(|client| Box::pin(client.delete_binding(&params, true))).await
-            }
+            Change::Unbind(binding) => self.unbind(binding).await,
             Change::DeleteExchange { exchange } => {
-                self.call(|client| Box::pin(client.delete_exchange(&self.vhost, exchange, true)))
-                    .await
+                self.delete(&["exchanges", vhost, exchange]).await
             }
-            Change::DeleteQueue { queue, .. } => {
-                self.call(|client| Box::pin(client.delete_queue(&self.vhost, queue, true))).await
-            }
+            Change::DeleteQueue { queue, .. } => self.delete(&["queues", vhost, queue]).await,
         };
-        done.map_err(|error| match error {
+        done.map_err(|error| {
             // The virtual host is there, or nothing would have been planned.
-            ApiError::NotFound => ManagementError::Refused {
-                address: self.display.clone(),
-                step: step_of(change),
-                reason: "it, or what it is to be bound to, is not there: somebody else is changing this topology"
-                    .to_owned(),
-            },
-            error => self.explain(&step_of(change), error),
+            if error.is(404) {
+                return ManagementError::Refused {
+                    address: self.display.clone(),
+                    step: step_of(change),
+                    reason: "it, or what it is to be bound to, is not there: somebody else is changing this topology"
+                        .to_owned(),
+                };
+            }
+            self.explain(&step_of(change), error)
         })
     }
 
-    async fn bind(&self, binding: &Binding) -> Result<(), ApiFailure> {
+    /// Creates an object; done where it is there already.
+    pub(in crate::broker) async fn create(
+        &self,
+        how: Method,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<(), ApiFailure> {
+        self.nodes.send(how, path, &[], Some(body)).await.map(drop)
+    }
+
+    /// Deletes an object; done where it is not there.
+    pub(in crate::broker) async fn delete(&self, path: &[&str]) -> Result<(), ApiFailure> {
+        match self.nodes.send(Method::DELETE, path, &[], None).await {
+            Err(error) if !error.is(404) => Err(error),
+            _done => Ok(()),
+        }
+    }
+
+    /// Where the bindings between two objects are.
+    fn between<'a>(&'a self, binding: &'a Binding) -> [&'a str; 6] {
+        let kind = if binding.to_queue { "q" } else { "e" };
+        ["bindings", &self.vhost, "e", &binding.source, kind, &binding.destination]
+    }
+
+    /// A binding is deleted by a key that the broker gives it.
+    async fn unbind(&self, binding: &Binding) -> Result<(), ApiFailure> {
         let Binding { source, destination, to_queue, routing_key, arguments } = binding;
-        let (vhost, key) = (&self.vhost, Some(routing_key.as_str()));
-        let arguments = (!arguments.is_empty()).then(|| arguments_json(arguments));
-        self.call(|client| {
-            let arguments = arguments.clone();
-            let done: Done<'_> = if *to_queue {
-                Box::pin(client.bind_queue(vhost, destination, source, key, arguments))
-            } else {
-                Box::pin(client.bind_exchange(vhost, destination, source, key, arguments))
-            };
-            done
-        })
-        .await
+        let bound: Vec<BindingInfo> = if *to_queue {
+            self.nodes.ask(&["queues", &self.vhost, destination, "bindings"], &[]).await?
+        } else {
+            let path = ["exchanges", &self.vhost, destination, "bindings", "destination"];
+            self.nodes.ask(&path, &[]).await?
+        };
+        let arguments = arguments_json(arguments);
+        let is_it = |it: &BindingInfo| {
+            it.source == *source && it.routing_key == *routing_key && it.arguments == arguments
+        };
+        let key = bound.into_iter().find(is_it).and_then(|it| it.properties_key);
+        let Some(key) = key else { return Ok(()) };
+        self.delete(&[&self.between(binding)[..], &[&key]].concat()).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Management;
+use super::{Management, nodes::Nodes};
 use crate::broker::ManagementError;
 
 /// What the plugin holds for one exchange on one node.
@@ -43,8 +43,8 @@ impl Management {
     ) -> Result<Vec<DelayedOnNode>, ManagementError> {
         let nodes: Vec<Name> = self.get(&["nodes"], &[("columns", "name")]).await?;
         let mut counted = Vec::new();
-        for index in 0..self.nodes.len() {
-            counted.extend(self.held_by(index, exchange).await);
+        for node in self.nodes.each() {
+            counted.extend(self.held_by(&node, exchange).await);
         }
         let on_node = |Name { name: node }| {
             let messages = counted.iter().find(|(name, _)| *name == node);
@@ -54,21 +54,9 @@ impl Management {
     }
 
     /// The name of a node and what it holds; none where it does not answer.
-    async fn held_by(&self, index: usize, exchange: &str) -> Option<(String, Option<u64>)> {
-        let Overview { node } = self.ask_one(index, &["overview"]).await?;
-        let held: Option<Held> = self.ask_one(index, &["exchanges", &self.vhost, exchange]).await;
-        Some((node, held.and_then(|held| held.messages_delayed)))
-    }
-
-    async fn ask_one<T: serde::de::DeserializeOwned>(
-        &self,
-        index: usize,
-        path: &[&str],
-    ) -> Option<T> {
-        let mut url = self.nodes.endpoint(index)?.clone();
-        url.path_segments_mut().ok()?.pop_if_empty().push("api").extend(path);
-        let request = self.http.get(url);
-        let sent = request.basic_auth(&self.user, Some(self.password.expose())).send().await;
-        sent.ok()?.error_for_status().ok()?.json().await.ok()
+    async fn held_by(&self, node: &Nodes, exchange: &str) -> Option<(String, Option<u64>)> {
+        let Overview { node: name } = node.ask(&["overview"], &[]).await.ok()?;
+        let held: Option<Held> = node.ask(&["exchanges", &self.vhost, exchange], &[]).await.ok();
+        Some((name, held.and_then(|held| held.messages_delayed)))
     }
 }

@@ -1,10 +1,9 @@
 //! What the management API says when it does not do what was asked, in this program's words.
 
-use rabbitmq_http_client::error::Error as ApiError;
+use reqwest::{Response, StatusCode, header::LOCATION};
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{text::quote, tls};
-
-pub(in crate::broker) type ApiFailure = rabbitmq_http_client::api::HttpClientError;
 
 /// Why the management API did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +77,76 @@ pub enum ManagementError {
     },
 }
 
+/// Why a call has no answer that can be used.
+#[derive(Debug)]
+pub(in crate::broker) enum ApiFailure {
+    /// Nobody answers, or something that cannot be read.
+    Request(reqwest::Error),
+    /// It is elsewhere, or that is said: nothing was done.
+    Redirect(String),
+    /// The answer is no.
+    Status { status: StatusCode, body: String },
+}
+
+impl From<reqwest::Error> for ApiFailure {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl ApiFailure {
+    /// A response with any other status than 2xx is one.
+    pub(super) async fn unless_done(response: Response) -> Result<Response, Self> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        if status.is_client_error() || status.is_server_error() {
+            let body = response.text().await?;
+            return Err(Self::Status { status, body });
+        }
+        let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+        Err(Self::Redirect(match to.and_then(|to| response.url().join(to).ok()) {
+            Some(to) => format!(
+                "it redirects to {}: write where it is in truth into broker.management_url",
+                to.origin().ascii_serialization()
+            ),
+            None => format!(
+                "it redirects ({status}) and does not say to where: write where it is in truth into broker.management_url"
+            ),
+        }))
+    }
+
+    /// What was answered with `status`, where that is an answer as well.
+    pub(in crate::broker) fn read<T: DeserializeOwned>(self, status: u16) -> Result<T, Self> {
+        match &self {
+            Self::Status { status: it, body } if it.as_u16() == status => {
+                serde_json::from_str(body).map_err(|_not_ours| self)
+            }
+            _ => Err(self),
+        }
+    }
+
+    /// Whether the answer is no, with this status.
+    pub(in crate::broker) fn is(&self, status: u16) -> bool {
+        matches!(self, Self::Status { status: it, .. } if it.as_u16() == status)
+    }
+}
+
+/// The body of a refusal.
+#[derive(Deserialize)]
+struct Refusal {
+    error: Option<String>,
+    reason: Option<String>,
+}
+
+/// What a refusal says; its status where it says nothing.
+fn reason(status: StatusCode, body: String) -> String {
+    let refusal = serde_json::from_str(&body).ok();
+    let said = refusal.and_then(|Refusal { error, reason }| reason.or(error)).unwrap_or(body);
+    if said.is_empty() { status.to_string() } else { said }
+}
+
 /// Whose call failed: what every error of this API names.
 pub(super) struct Caller<'a> {
     pub(super) address: &'a str,
@@ -90,32 +159,25 @@ impl Caller<'_> {
     pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
         let address = self.address.to_owned();
         let user = self.user.to_owned();
-        let vhost = || self.vhost.to_owned();
         let step = step.to_owned();
-        match error {
-            ApiError::NotFound => ManagementError::NoVirtualHost { address, vhost: vhost(), user },
-            ApiError::ClientErrorResponse { status_code, body, error_details, .. } => {
-                let details =
-                    error_details.as_ref().and_then(|details| details.reason().map(str::to_owned));
-                let reason = details.or(body).unwrap_or_else(|| status_code.to_string());
-                let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
-                match status_code.as_u16() {
-                    404 => ManagementError::NoVirtualHost { address, vhost: vhost(), user },
-                    401 | 403 => ManagementError::NotPermitted { address, user, step, reason },
-                    _ if refused => ManagementError::NotPermitted { address, user, step, reason },
-                    _ => ManagementError::Refused { address, step, reason },
-                }
+        let (status, body) = match error {
+            ApiFailure::Status { status, body } => (status, body),
+            ApiFailure::Redirect(reason) => {
+                return ManagementError::Unreachable { address, step, reason };
             }
-            ApiError::ServerErrorResponse { status_code, body, .. } => {
-                let reason = body.unwrap_or_else(|| status_code.to_string());
-                ManagementError::Refused { address, step, reason }
-            }
-            ApiError::RequestError { error, .. } => {
+            ApiFailure::Request(error) => {
                 let reason = tls::refusal(&error, tls::RABBITMQ);
                 let reason = reason.unwrap_or_else(|| causes(&error));
-                ManagementError::Unreachable { address, step, reason }
+                return ManagementError::Unreachable { address, step, reason };
             }
-            other => ManagementError::Unreachable { address, step, reason: other.to_string() },
+        };
+        let reason = reason(status, body);
+        let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
+        match status.as_u16() {
+            404 => ManagementError::NoVirtualHost { address, vhost: self.vhost.to_owned(), user },
+            401 | 403 => ManagementError::NotPermitted { address, user, step, reason },
+            400..500 if refused => ManagementError::NotPermitted { address, user, step, reason },
+            _ => ManagementError::Refused { address, step, reason },
         }
     }
 }

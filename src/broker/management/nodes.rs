@@ -5,15 +5,13 @@ use std::{
     time::Duration,
 };
 
-use rabbitmq_http_client::{
-    api::{Client, ClientBuilder},
-    error::Error as ApiError,
-};
-use reqwest::redirect;
+use reqwest::{Client, Method, RequestBuilder, Response, redirect};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use url::Url;
 
 use super::error::ApiFailure;
-use crate::{timing::Timing, tls::Tls};
+use crate::{secret::Secret, timing::Timing, tls::Tls};
 
 /// RabbitMQ closes a connection that was idle for five seconds (Cowboy's `request_timeout`), and with it a request
 /// that comes at this moment. So none is used again that was idle for nearly as long.
@@ -21,124 +19,130 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two keepalive probes.
 const KEEPALIVE: Duration = Duration::from_secs(3);
 
-pub(in crate::broker) type ApiClient = Client<String, String, String>;
-
-/// One node of a cluster.
-pub(super) struct Node {
-    client: ApiClient,
-    pub(super) endpoint: Url,
-}
-
-impl Node {
-    fn new(
-        url: &Url,
-        (user, password): (&str, &str),
-        http: &reqwest::Client,
-    ) -> Result<Self, String> {
-        let mut endpoint = url.clone();
-        // A URL with a host takes both; `BrokerAddress::parse` lets only http(s) through.
-        let _cleared = endpoint.set_username("").and_then(|()| endpoint.set_password(None));
-        let client = ClientBuilder::new()
-            .with_endpoint(format!("{}/api", endpoint.as_str().trim_end_matches('/')))
-            .with_basic_auth_credentials(user.to_owned(), password.to_owned())
-            .with_client(http.clone())
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(Self { client, endpoint })
-    }
-}
-
-/// At least one node.
+/// At least one node, and whom they are asked by.
 pub(in crate::broker) struct Nodes {
-    nodes: Vec<Node>,
+    /// Without user and password.
+    urls: Vec<Url>,
     /// The node that answered last.
     current: AtomicUsize,
+    http: Client,
+    user: String,
+    password: Secret,
 }
 
 impl Nodes {
     pub(super) fn new(
         urls: &[Url],
-        credentials: (&str, &str),
-        http: &reqwest::Client,
+        (user, password): (&str, &str),
+        http: Client,
     ) -> Result<Self, String> {
-        let nodes = urls.iter().map(|url| Node::new(url, credentials, http));
-        let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
-        if nodes.is_empty() {
+        let mut urls = urls.to_vec();
+        for url in &mut urls {
+            // A URL with a host takes both; `BrokerAddress::parse` lets only http(s) through.
+            let _cleared = url.set_username("").and_then(|()| url.set_password(None));
+        }
+        if urls.is_empty() {
             return Err("the URL has no host".to_owned());
         }
-        Ok(Self { nodes, current: AtomicUsize::new(0) })
+        let (user, password) = (user.to_owned(), Secret::new(password.to_owned()));
+        Ok(Self { urls, current: AtomicUsize::new(0), http, user, password })
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
+    /// Who asks.
+    pub(super) fn user(&self) -> &str {
+        &self.user
     }
 
-    /// Where the management API of one of them is.
-    pub(super) fn endpoint(&self, index: usize) -> Option<&Url> {
-        self.nodes.get(index).map(|node| &node.endpoint)
+    /// Each of them alone.
+    pub(super) fn each(&self) -> impl Iterator<Item = Self> {
+        self.urls.iter().map(|url| Self {
+            urls: vec![url.clone()],
+            current: AtomicUsize::new(0),
+            http: self.http.clone(),
+            user: self.user.clone(),
+            password: self.password.clone(),
+        })
     }
 
-    /// Begins with the node that answered last.
-    pub(super) fn round(&self) -> Round<'_> {
-        let index = self.current.load(Ordering::Relaxed);
-        Round { nodes: self, index, others: self.nodes.len() - 1 }
-    }
-}
-
-/// One request's way through the nodes.
-pub(super) struct Round<'a> {
-    nodes: &'a Nodes,
-    index: usize,
-    others: usize,
-}
-
-impl<'a> Round<'a> {
-    /// The node to ask now.
-    pub(super) fn node(&self) -> &'a Node {
-        &self.nodes.nodes[self.index]
+    /// A GET, and its answer.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, ApiFailure> {
+        let response = self.send(Method::GET, path, query, None).await?;
+        Ok(Box::pin(response.json()).await?)
     }
 
-    /// The client of that node.
-    pub(super) fn client(&self) -> &'a ApiClient {
-        &self.node().client
-    }
-
-    /// Whether another node is to be asked, because this one was not reached.
-    pub(super) fn goes_on(&mut self, unreached: bool) -> bool {
-        if !unreached || self.others == 0 {
-            self.nodes.current.store(self.index, Ordering::Relaxed);
-            return false;
+    /// The one way to call the API: at the node that answered last, and at another one where it does not listen. `path` is
+    /// below `/api`, unescaped.
+    ///
+    /// # Errors
+    /// Nobody answers, or with a status that is not 2xx.
+    pub(in crate::broker) async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Response, ApiFailure> {
+        let mut index = self.current.load(Ordering::Relaxed);
+        let mut others = self.urls.len() - 1;
+        let mut may_repeat = method == Method::GET;
+        loop {
+            let request = self.request(&self.urls[index], method.clone(), path, query);
+            let request = match body {
+                Some(body) => request.json(body),
+                None => request,
+            };
+            let sent = Box::pin(request.send()).await;
+            // A connection that was idle may be closed while a question is on its way: a new one has the answer.
+            if may_repeat && sent.as_ref().is_err_and(was_cut) {
+                may_repeat = false;
+                continue;
+            }
+            if others == 0 || !sent.as_ref().is_err_and(reqwest::Error::is_connect) {
+                self.current.store(index, Ordering::Relaxed);
+                return Box::pin(ApiFailure::unless_done(sent?)).await;
+            }
+            others -= 1;
+            index = (index + 1) % self.urls.len();
         }
-        self.others -= 1;
-        self.index = (self.index + 1) % self.nodes.nodes.len();
-        true
+    }
+
+    fn request(
+        &self,
+        node: &Url,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> RequestBuilder {
+        let mut url = node.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("api").extend(path);
+        }
+        url.query_pairs_mut().extend_pairs(query);
+        self.http.request(method, url).basic_auth(&self.user, Some(self.password.expose()))
     }
 }
 
-/// Nobody has got the request.
-pub(super) fn is_unreached(error: &ApiFailure) -> bool {
-    matches!(error, ApiError::RequestError { error, .. } if error.is_connect())
+/// Whether the connection ended before an answer came, and the time was not over.
+fn was_cut(error: &reqwest::Error) -> bool {
+    error.is_request() && !error.is_connect() && !error.is_timeout()
 }
 
-pub(super) fn http_client(tls: Option<&Tls>, timing: &Timing) -> Result<reqwest::Client, String> {
+pub(super) fn http_client(tls: Option<&Tls>, timing: &Timing) -> Result<Client, String> {
     let http = match tls {
         Some(tls) => {
             let config = tls.client().map_err(|error| error.to_string())?;
-            reqwest::Client::builder().tls_backend_preconfigured(config)
+            Client::builder().tls_backend_preconfigured(config)
         }
         // The roots of this machine take a while to read, and nothing asks for them.
-        None => reqwest::Client::builder().tls_certs_only([]),
+        None => Client::builder().tls_certs_only([]),
     };
     // The password is for the broker alone, so no proxy gets it. After a redirect a POST would be a GET, whose 200 says nothing.
-    let refused = redirect::Policy::custom(|attempt| {
-        let to = attempt.url().origin().ascii_serialization();
-        attempt.error(format!(
-            "it redirects to {to}: write where it is in truth into broker.management_url"
-        ))
-    });
     http.no_proxy()
-        .redirect(refused)
+        .redirect(redirect::Policy::none())
         .connect_timeout(timing.connect)
         .timeout(timing.api_call)
         .pool_idle_timeout(IDLE_TIMEOUT)

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lapin::types::AMQPValue;
 use overdue::internals::store::Store;
+use reqwest::Method;
+use serde_json::Value;
 use tokio_postgres::Row;
 
 use super::{
@@ -115,10 +117,11 @@ async fn outbox(store: &Store) -> u64 {
 /// Messages that are in levels and business queues or with a worker, as the broker counted them a moment ago;
 /// nothing if it has not counted.
 async fn in_work(world: &World) -> Option<u64> {
-    let all = world.services.api().list_queues_in(&world.vhost).await.ok()?;
+    let all = world.try_call(Method::GET, "queues", &[], Value::Null).await.ok()?;
     let of_the_topology = queues(world);
-    let counted = all.iter().filter(|queue| of_the_topology.contains(&queue.name));
-    Some(counted.map(|queue| queue.message_count).sum())
+    let is_ours = |queue: &&Value| of_the_topology.iter().any(|name| queue["name"] == **name);
+    let counted = all.as_array()?.iter().filter(is_ours);
+    Some(counted.map(|queue| queue["messages"].as_u64().unwrap_or_default()).sum())
 }
 
 fn queues(world: &World) -> Vec<String> {

@@ -3,7 +3,8 @@
 use std::{env, fs::File};
 
 use overdue::internals::{broker::BrokerAddress, store::Store};
-use rabbitmq_http_client::requests::Permissions;
+use reqwest::Method;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::orders::TOPOLOGY;
@@ -86,11 +87,10 @@ impl Site {
 
     /// Closes every AMQP connection of the workers.
     pub async fn close_worker_connections(&self) -> Result<(), String> {
-        let (user, why) = (&self.worker_user, Some("the storm"));
+        let path = ["connections", "username", &self.worker_user];
         let mut closed = Err("no node answers".to_owned());
         for node in &self.services {
-            let closing = node.api().close_user_connections(user, why, true).await;
-            closed = closed.or(closing.map_err(|error| error.to_string()));
+            closed = closed.or(node.call(None, Method::DELETE, &path, Value::Null).await.map(drop));
         }
         closed
     }
@@ -98,13 +98,12 @@ impl Site {
     /// Takes every right of the workers' user at the broker, or gives it back.
     pub async fn set_broker_rights(&self, granted: bool) -> Result<(), String> {
         let [configure, write, read] = if granted { RIGHTS } else { NO_RIGHTS };
-        let (user, vhost) = (self.worker_user.as_str(), self.world.vhost.as_str());
-        let permissions = Permissions { user, vhost, configure, write, read };
+        let path = ["permissions", &self.world.vhost, &self.worker_user];
+        let rights = json!({ "configure": configure, "write": write, "read": read });
         let mut set = Err("no node answers".to_owned());
         for node in &self.services {
             if set.is_err() {
-                let setting = node.api().declare_permissions(&permissions).await;
-                set = setting.map_err(|error| error.to_string());
+                set = node.call(None, Method::PUT, &path, rights.clone()).await.map(drop);
             }
         }
         set

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::config::WorkerSettings;
-use rabbitmq_http_client::requests::TopicPermissions;
 
 use super::{order_of, published, sweeping};
 use crate::support::{Proxy, World, until, worker::millis};
@@ -138,9 +137,7 @@ async fn a_timeout_that_may_not_be_published_stops_no_other() {
     let world = World::of(&text).await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
-    let (exchange, vhost) = ("orders.in", world.vhost.as_str());
-    let keys = TopicPermissions { user: &user, vhost, exchange, write: r"\.unpaid$", read: ".*" };
-    world.services.api().declare_topic_permissions(&keys).await.unwrap();
+    world.permit_keys(&user, "orders.in", r"\.unpaid$").await;
     world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unclaimed')").await;
     for n in 0..20 {
         let timeout = if n % 2 == 0 { "unclaimed" } else { "unpaid" };
@@ -161,9 +158,7 @@ async fn the_sweep_looks_first_at_notices_that_were_never_confirmed() {
     let world = World::new().await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
-    let (exchange, vhost) = ("orders.in", world.vhost.as_str());
-    let keys = TopicPermissions { user: &user, vhost, exchange, write: "^$", read: ".*" };
-    world.services.api().declare_topic_permissions(&keys).await.unwrap();
+    world.permit_keys(&user, "orders.in", "^$").await;
     world.knows_timeouts().await;
     world.orders("never-confirmed", 700, -10_000).await;
     world.orders("paid", 3, 60_000).await;

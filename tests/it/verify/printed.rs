@@ -261,7 +261,7 @@ async fn doctor() {
     let run = world.typed(command(look()["fix"].as_str().unwrap()).unwrap());
     assert_eq!(run.code, Some(0), "{run}");
     let found = look();
-    world.services.api().delete_vhost(&other, true).await.unwrap();
+    world.services.forget("vhosts", &other).await.unwrap();
     assert_eq!(found["severity"], "ok", "{found}");
     world.assert_nothing_lost().await;
 }
