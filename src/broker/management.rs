@@ -163,12 +163,13 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
-        let exchanges: Vec<ExchangeInfo> = match self.ask(&["exchanges", &self.vhost], &[]).await {
+        let path = ["exchanges", &self.vhost];
+        let exchanges: Vec<ExchangeInfo> = match self.ask(&path, &ExchangeInfo::QUERY).await {
             Ok(exchanges) => exchanges,
             Err(error) => return Err(self.explain_first(error).await),
         };
         let exchanges: Vec<Exchange> = exchanges.into_iter().map(Exchange::from).collect();
-        let queues: Vec<QueueInfo> = self.get(&["queues", &self.vhost], &[]).await?;
+        let queues: Vec<QueueInfo> = self.get(&["queues", &self.vhost], &QueueInfo::QUERY).await?;
         let queues = queues.into_iter().map(Queue::from);
         let bindings: Vec<BindingInfo> = self.get(&["bindings", &self.vhost], &[]).await?;
         let stats = self.queue_stats().await?;
@@ -240,7 +241,12 @@ impl Management {
 
     /// What a failure of the HTTP client means, in `step`.
     pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
-        let caller = Caller { address: &self.display, user: self.user(), vhost: &self.vhost };
+        let caller = Caller {
+            address: &self.display,
+            user: self.user(),
+            vhost: &self.vhost,
+            within: self.address.timing.api_call,
+        };
         caller.explain(step, error)
     }
 
@@ -250,6 +256,6 @@ impl Management {
     }
 }
 
-fn reading(path: &[&str]) -> String {
+pub(super) fn reading(path: &[&str]) -> String {
     format!("read {}", path.join("/"))
 }

@@ -27,6 +27,19 @@ pub(super) struct QueueInfo {
     arguments: Map<String, Value>,
 }
 
+// Without numbers the broker answers from its tables, for ten thousand queues in a fraction of a second.
+impl ExchangeInfo {
+    pub(super) const QUERY: [(&str, &str); 1] =
+        [("columns", "name,type,durable,auto_delete,internal,arguments")];
+}
+
+impl QueueInfo {
+    pub(super) const QUERY: [(&str, &str); 2] = [
+        ("disable_stats", "true"),
+        ("columns", "name,type,durable,auto_delete,exclusive,arguments"),
+    ];
+}
+
 #[derive(Deserialize)]
 pub(super) struct BindingInfo {
     pub(super) source: String,

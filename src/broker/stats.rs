@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{Management, ManagementError, large_bodies::OUR_TAGS};
+use super::{Management, ManagementError, large_bodies::OUR_TAGS, management::reading};
 pub(crate) use crate::plan::snapshot::QueueStats;
 use crate::{
     objects::{Exchange, mark::mark},
@@ -15,6 +15,9 @@ use crate::{
 
 const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
                        message_bytes,consumers,policy,operator_policy,effective_policy_definition";
+
+/// The most that the broker gives (`rabbit_mgmt_util`, `MAX_PAGE_SIZE`).
+const PAGE_SIZE: &str = "500";
 
 #[derive(Deserialize)]
 struct Consumed {
@@ -103,8 +106,7 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn queue_names(&self, topology: &str) -> Result<BTreeSet<String>, ManagementError> {
-        let query =
-            [("disable_stats", "true"), ("enable_queue_totals", "false"), ("columns", "name")];
+        let query = [("disable_stats", "true"), ("columns", "name")];
         let queues: Vec<Named> = self.queues_below(topology, &query).await?;
         Ok(queues.into_iter().map(|queue| queue.name).collect())
     }
@@ -117,8 +119,8 @@ impl Management {
         &self,
         topology: &str,
     ) -> Result<BTreeMap<String, QueueStats>, ManagementError> {
-        let queues: Vec<QueueStats> = self.queues_below(topology, &[("columns", COLUMNS)]).await?;
-        Ok(queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect())
+        let queues = self.queues_below(topology, &[("columns", COLUMNS)]).await?;
+        Ok(by_name(queues))
     }
 
     /// The broker chooses: workers ask every few seconds, and a virtual host may have ten thousand queues of others.
@@ -128,13 +130,25 @@ impl Management {
         query: &[(&str, &str)],
     ) -> Result<Vec<T>, ManagementError> {
         let name = format!("^{}\\.", topology.replace('.', "\\."));
+        self.pages(&[query, &[("name", &*name), ("use_regex", "true")]].concat()).await
+    }
+
+    /// Queues page by page: the broker looks up the numbers of a page, and not of all that there are, which may take longer
+    /// than a call may. One that moves to another page while others are deleted may be missing.
+    async fn pages<T: DeserializeOwned>(
+        &self,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<T>, ManagementError> {
+        let path = ["queues", self.virtual_host()];
         let (mut found, mut number) = (Vec::new(), 1);
         loop {
             let page = number.to_string();
-            let paged =
-                [("page", &*page), ("page_size", "500"), ("name", &*name), ("use_regex", "true")];
-            let query = [query, &paged].concat();
-            let page: Page<T> = self.get(&["queues", self.virtual_host()], &query).await?;
+            let query = [query, &[("page", &*page), ("page_size", PAGE_SIZE)]].concat();
+            let page: Page<T> = match self.ask(&path, &query).await {
+                // So many were deleted meanwhile that there is no such page any more.
+                Err(error) if number > 1 && error.is(400) => return Ok(found),
+                page => page.map_err(|error| self.explain(&reading(&path), error))?,
+            };
             found.extend(page.items);
             if number >= page.page_count {
                 return Ok(found);
@@ -229,9 +243,7 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub async fn queue_stats(&self) -> Result<BTreeMap<String, QueueStats>, ManagementError> {
-        let queues: Vec<QueueStats> =
-            self.get(&["queues", self.virtual_host()], &[("columns", COLUMNS)]).await?;
-        Ok(queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect())
+        Ok(by_name(self.pages(&[("columns", COLUMNS)]).await?))
     }
 
     /// The numbers of one queue, from no cache; changes nothing.
@@ -265,4 +277,8 @@ impl Management {
         }
         Ok(leader.zip(reductions).map(|(leader, reductions)| CountReport { leader, reductions }))
     }
+}
+
+fn by_name(queues: Vec<QueueStats>) -> BTreeMap<String, QueueStats> {
+    queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect()
 }

@@ -139,7 +139,7 @@ impl From<ConnectError> for Failure {
 impl From<ManagementError> for Failure {
     fn from(error: ManagementError) -> Self {
         let code = match error {
-            ManagementError::Unreachable { .. } => UNAVAILABLE,
+            ManagementError::Unreachable { .. } | ManagementError::Silent { .. } => UNAVAILABLE,
             ManagementError::NotPermitted { .. } => NOT_PERMITTED,
             ManagementError::NoVirtualHost { .. } | ManagementError::NoExchangeType { .. } => {
                 CONFIGURATION

@@ -1,13 +1,17 @@
 //! The client of the management API and the connections that it keeps.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use overdue::internals::{
     broker::{BrokerAddress, Management},
     objects::Binding,
-    plan::Change,
+    plan::{Change, Snapshot},
+    timing::Timing,
 };
+use reqwest::Method;
 use serde_json::json;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::mpsc,
 };
@@ -18,11 +22,10 @@ const NOTHING: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
 
 /// Reads a request without a body.
-async fn read_request(stream: &mut BufReader<TcpStream>) {
-    let mut line = String::new();
-    while stream.read_line(&mut line).await.unwrap() > 2 {
-        line.clear();
-    }
+async fn read_request(stream: &mut BufReader<TcpStream>) -> String {
+    let mut request = String::new();
+    while stream.read_line(&mut request).await.unwrap() > 2 {}
+    request
 }
 
 /// RabbitMQ closes a connection after five idle seconds, which a request of that moment does not survive. So the
@@ -87,6 +90,62 @@ async fn a_redirect_is_no_answer() {
             assert!(!refused.contains("s3cret"), "{refused}");
         }
     }
+}
+
+/// The management API, but what this takes a broker too long for is never answered.
+async fn slow(world: &World, api_call: Duration, is_too_much: fn(&str) -> bool) -> Management {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
+    let service = world.services.management_socket();
+    tokio::spawn(async move {
+        let mut unanswered = Vec::new();
+        loop {
+            let mut program = BufReader::new(listener.accept().await.unwrap().0);
+            let request = read_request(&mut program).await;
+            if is_too_much(request.lines().next().unwrap()) {
+                unanswered.push(program);
+                continue;
+            }
+            let mut service = TcpStream::connect(&service).await.unwrap();
+            let request = request.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+            service.write_all(request.as_bytes()).await.unwrap();
+            copy(&mut service, &mut program).await.unwrap();
+        }
+    });
+    let address = BrokerAddress::parse(&world.broker_url(), Some(url.as_str())).unwrap();
+    let timing = Timing { api_call, ..Timing::often() };
+    Management::new(&address.with_timing(timing.into())).unwrap()
+}
+
+/// A small broker takes longer than a call may for the numbers of ten thousand queues at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_of_many_queues_are_asked_for_page_by_page() {
+    let world = World::new().await;
+    let names: BTreeSet<String> = (0..600).map(|n| format!("other.{n}")).collect();
+    let queue =
+        |name| json!({ "name": name, "durable": true, "auto_delete": false, "arguments": {} });
+    let queues: Vec<_> = names.iter().map(queue).collect();
+    world.call(Method::POST, "definitions", &[], json!({ "queues": queues })).await;
+    let too_much = |request: &str| {
+        let is_list = request.starts_with("GET /api/queues/") && request.matches('/').count() == 4;
+        is_list && !request.contains("page_size=500") && !request.contains("disable_stats=true")
+    };
+    let management = slow(&world, Timing::often().api_call, too_much).await;
+    let observe = async || management.observe().await.unwrap();
+    let counted = |seen: &Snapshot| names.iter().all(|name| seen.messages_in(name) == Some(0));
+    let seen = until("every queue is counted", observe, counted).await;
+    let others = |name: &&String| name.starts_with("other.");
+    assert_eq!(seen.objects.queues.keys().filter(others).count(), names.len());
+    assert!(names.is_subset(&management.stats_and_policies().await.unwrap().into_keys().collect()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_takes_too_long_is_called_that() {
+    let world = World::empty().await;
+    let first = |request: &str| request.contains("/api/exchanges/");
+    let management = slow(&world, Duration::from_secs(1), first).await;
+    let silent = management.observe().await.unwrap_err().to_string();
+    assert!(silent.contains("did not list the exchanges within 1s: look at"), "{silent}");
 }
 
 /// Where the environment names one for other programs.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::super::{Management, ManagementError};
 use crate::{
     doctor::facts::{Alarm, ApiFacts, Asked, Gap, Overview, Permission, Replicas, Skew},
-    text::quote,
+    text::{length, quote},
 };
 
 /// The `Date` of a response has whole seconds and is renewed once a second: it is up to two seconds behind.
@@ -69,6 +69,10 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
         ManagementError::Unreachable { address, reason, .. } => Gap::new(
             format!("the management API at {address} gives no answer ({reason})"),
             "correct broker.management_url, or: rabbitmq-plugins enable rabbitmq_management",
+        ),
+        ManagementError::Silent { address, within, .. } => Gap::new(
+            format!("the management API at {address} gives no answer within {}", length(*within)),
+            "look at the load of the broker and in its log, and try again",
         ),
         ManagementError::NotPermitted { user, step, .. } => Gap::denied(
             format!("user {user} may not {step}: it takes the {tag} tag"),

@@ -1,9 +1,14 @@
 //! What the management API says when it does not do what was asked, in this program's words.
 
+use std::time::Duration;
+
 use reqwest::{Response, StatusCode, header::LOCATION};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{text::quote, tls};
+use crate::{
+    text::{length, quote},
+    tls,
+};
 
 /// Why the management API did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +25,20 @@ pub enum ManagementError {
         step: String,
         /// What the HTTP client said.
         reason: String,
+    },
+    /// Somebody listens, and has not answered in the time that a call may take; a change may be made all the same.
+    #[error(
+        "the management API at {address} did not {step} within {}: look at the load of the broker and in its log, and try \
+         again; if something else listens there, correct broker.management_url",
+        length(*within)
+    )]
+    Silent {
+        /// Where.
+        address: String,
+        /// What was being done.
+        step: String,
+        /// How long a call may take.
+        within: Duration,
     },
     /// The login is refused, or the user lacks a tag or a permission.
     #[error(
@@ -82,7 +101,7 @@ pub enum ManagementError {
 pub(in crate::broker) enum ApiFailure {
     /// Nobody answers, or something that cannot be read.
     Request(reqwest::Error),
-    /// It is elsewhere, or that is said: nothing was done.
+    /// It is said to be elsewhere; nothing was done.
     Redirect(String),
     /// The answer is no.
     Status { status: StatusCode, body: String },
@@ -152,6 +171,8 @@ pub(super) struct Caller<'a> {
     pub(super) address: &'a str,
     pub(super) user: &'a str,
     pub(super) vhost: &'a str,
+    /// How long a call may take.
+    pub(super) within: Duration,
 }
 
 impl Caller<'_> {
@@ -164,6 +185,9 @@ impl Caller<'_> {
             ApiFailure::Status { status, body } => (status, body),
             ApiFailure::Redirect(reason) => {
                 return ManagementError::Unreachable { address, step, reason };
+            }
+            ApiFailure::Request(error) if error.is_timeout() && !error.is_connect() => {
+                return ManagementError::Silent { address, step, within: self.within };
             }
             ApiFailure::Request(error) => {
                 let reason = tls::refusal(&error, tls::RABBITMQ);
