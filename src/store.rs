@@ -1,6 +1,5 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
-mod accounting;
 pub(crate) mod burst_lock;
 pub(crate) mod clock_estimate;
 pub(crate) mod database_clock;

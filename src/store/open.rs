@@ -108,15 +108,7 @@ impl Store {
         after: &OverdueKey,
         limit: i64,
     ) -> Result<OpenPage, StoreError> {
-        let reading = async {
-            let client = self.cancellable().await?;
-            let rows = self.rows_on(&client, effect, sql, after, limit, AHEAD_MS).await?;
-            client.done();
-            Ok(rows)
-        };
-        let read = self.attended(Box::pin(reading)).await;
-        let (rows, next) =
-            read.map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))?;
+        let (rows, next) = self.overdue_rows(effect, sql, after, limit, AHEAD_MS).await?;
         let clock = (DatabaseTime::from_unix_ms(self.now_ms().await?), Instant::now());
         let is_full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit);
         let is_last = !is_full || next == *after;

@@ -8,7 +8,7 @@ use super::{
     Store, StoreError,
     database_time::DatabaseTime,
     effect::Effect,
-    pool::Connection,
+    pool::{For, Question},
     row::{cell, excerpt},
     shape::{self, Misfit},
 };
@@ -90,46 +90,34 @@ impl Store {
         grace: Duration,
     ) -> Result<Option<OverduePage>, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(None) };
-        let page = self.attended(self.page_of(effect, sql, after, limit, grace)).await;
-        page.map(Some).map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))
-    }
-
-    async fn page_of(
-        &self,
-        effect: &Effect,
-        sql: &str,
-        after: &OverdueKey,
-        limit: i64,
-        grace: Duration,
-    ) -> Result<OverduePage, StoreError> {
         let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
-        let client = self.cancellable().await?;
-        let (rows, next) = self.rows_on(&client, effect, sql, after, limit, grace_ms).await?;
-        client.done();
-        Ok(page(&rows, next))
+        let (rows, next) = self.overdue_rows(effect, sql, after, limit, grace_ms).await?;
+        Ok(Some(page(&rows, next)))
     }
 
     /// Rows of `overdue_sql`, and where the next page begins; a grace below zero is one before the deadline.
-    pub(super) async fn rows_on(
+    pub(super) async fn overdue_rows(
         &self,
-        client: &Connection,
         effect: &Effect,
         sql: &str,
         after: &OverdueKey,
         limit: i64,
         grace_ms: i64,
     ) -> Result<(Vec<Row>, OverdueKey), StoreError> {
-        let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-        check_shape(effect, &statement)?;
-        let OverdueKey { due_at, order_id } = after;
-        let rows = client.query(&statement, &[&limit, &grace_ms, due_at, order_id]).await;
-        let rows = self.named("overdue_ids", rows)?;
+        let (due_at, order_id) = after.parts();
+        let question = Question {
+            name: "overdue_ids",
+            sql,
+            parameters: &[&limit, &grace_ms, due_at, order_id],
+            check: &|statement| check_shape(effect, statement),
+        };
+        let rows = self.ask(For::Anything, question).await;
+        let rows =
+            rows.map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))?;
         let next = next(effect, after, &rows)?;
         Ok((rows, next))
     }
-}
 
-impl Store {
     pub(super) async fn explain_overdue(&self, sql: &str) -> Result<(), StoreError> {
         let OverdueKey { due_at, order_id } = OverdueKey::first();
         self.explain("overdue_ids", sql, &[&0_i64, &0_i64, &due_at, &order_id]).await

@@ -3,7 +3,6 @@
 
 mod session;
 mod uncovered;
-pub(crate) mod watched;
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! What a worker asks now and then to show it: the outbox, and what is overdue.
+//! What a worker asks now and then to show it: what waits to be published, what is overdue, and what became of the orders that
+//! came due a moment ago.
 
 use std::time::Duration;
 
@@ -6,13 +7,18 @@ use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     Store, StoreError, database_time::DatabaseTime, effect::Effect, outbox::PassedOver,
-    overdue::OverdueKey,
+    overdue::OverdueKey, schedule::Notices,
 };
 use crate::order::Outcome;
 
 const OUTBOX: &str = include_str!("../../sql/watch_outbox.sql");
-/// Where counting events ends: what is counted is read.
-const MOST_EVENTS: i64 = 100_000;
+const SCHEDULE: &str = include_str!("../../sql/watch_schedule.sql");
+const DUE: &str = include_str!("../../sql/watch_due.sql");
+const MAY_READ: &str = "SELECT has_table_privilege('closures', 'SELECT')";
+/// Which deadlines are looked at: few enough rows to count them every few seconds.
+const WITHIN: Duration = Duration::from_mins(1);
+/// Where counting events and notices ends: what is counted is read.
+const MOST_WAITING: i64 = 100_000;
 /// Where counting overdue orders ends.
 const MOST_ORDERS: i64 = 1_000;
 /// So many of the orders that were not closed are tried, to see whether one could have been.
@@ -33,6 +39,20 @@ pub(crate) struct OutboxState {
     pub(crate) now: DatabaseTime,
 }
 
+/// The notices that wait at this moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScheduleState {
+    /// Up to 100,000.
+    pub(crate) notices: u64,
+    /// The age of the oldest one.
+    pub(crate) oldest: Duration,
+    /// Set aside. Up to 100,000.
+    pub(crate) refused: u64,
+}
+
+/// Orders by what closed them: message, burst, sweep, nobody. Together they came due and were not paid.
+pub(crate) type Accounting = [usize; 4];
+
 /// What is overdue with one effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overdue {
@@ -52,7 +72,7 @@ impl Store {
         without: &PassedOver,
     ) -> Result<OutboxState, StoreError> {
         let parameters: [&(dyn ToSql + Sync); 3] =
-            [&MOST_EVENTS, &without.undeleted, &without.floor];
+            [&MOST_WAITING, &without.undeleted, &without.floor];
         let rows = self.rows("watch_outbox", OUTBOX, &parameters).await?;
         let count =
             |row: &Row, column: &str| u64::try_from(row.get::<_, i64>(column)).unwrap_or_default();
@@ -117,5 +137,48 @@ impl Store {
             Err(error) => return Err(error),
         };
         Ok(could_be_closed.then(|| page.next.overdue_at(now)))
+    }
+
+    /// Of the orders whose deadline was in the last minute; `None` without `overdue_sql`, or without the right to read `closures`.
+    ///
+    /// # Errors
+    /// The database does not answer, or `overdue_sql` is not as agreed.
+    pub(crate) async fn accounting(
+        &self,
+        effect: &Effect,
+        now: DatabaseTime,
+    ) -> Result<Option<Accounting>, StoreError> {
+        let may_read = self.rows("may_read_closures", MAY_READ, &[]).await?;
+        if !may_read.first().is_some_and(|row| row.get(0)) {
+            return Ok(None);
+        }
+        let after = OverdueKey::at(now.before(WITHIN));
+        let page = self.overdue_page(effect, &after, MOST_ORDERS, Duration::ZERO).await?;
+        let Some(page) = page else { return Ok(None) };
+        let within_ms = i64::try_from(WITHIN.as_millis()).unwrap_or(i64::MAX);
+        let rows = self.rows("watch_due", DUE, &[&effect.name, &within_ms]).await?;
+        let by = |path: &str| {
+            let row = rows.iter().find(|row| row.get::<_, &str>("path") == path);
+            row.map_or(0, |row| usize::try_from(row.get::<_, i64>("orders")).unwrap_or(0))
+        };
+        Ok(Some([by("message"), by("burst"), by("sweep"), page.rows]))
+    }
+
+    /// What waits, and what was set aside; `None` without the tables, or the rights on them.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub(crate) async fn schedule_state(&self) -> Result<Option<ScheduleState>, StoreError> {
+        if self.schedule_lacks(Notices::Counted).await?.is_some() {
+            return Ok(None);
+        }
+        let rows = self.rows("watch_schedule", SCHEDULE, &[&MOST_WAITING]).await?;
+        let count =
+            |row: &Row, column: &str| u64::try_from(row.get::<_, i64>(column)).unwrap_or_default();
+        Ok(rows.first().map(|row| ScheduleState {
+            notices: count(row, "notices"),
+            oldest: Duration::from_millis(count(row, "oldest_ms")),
+            refused: count(row, "refused"),
+        }))
     }
 }
