@@ -10,7 +10,7 @@ mod received;
 pub(crate) mod x_delay;
 
 pub use headers::BODY_LEFT_OUT;
-pub(crate) use headers::is_of_dead_lettering;
+pub(crate) use headers::{VALUE_BYTES, is_of_dead_lettering};
 pub use message::Message;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
 pub(crate) use parked::{Death, Parked};

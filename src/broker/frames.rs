@@ -13,13 +13,16 @@ mod cursor;
 mod properties;
 
 use super::large_bodies::{LargeBodies, Passage};
-use crate::wire::BODY_LEFT_OUT;
+use crate::wire::{BODY_LEFT_OUT, MAX_BODY_BYTES};
 use cursor::{Cursor, read_u16, read_u32};
+use properties::Headers;
 
 /// Left free in a header frame, for what a copy of the message has to carry beside its own headers.
 const RESERVE_BYTES: usize = 8 * 1024;
 /// Frames are not larger than what was negotiated; more than this is not AMQP.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
+/// Why those of a due notice are dropped whose headers take more memory than its body may.
+const TOO_MUCH: &str = "their headers take too much memory";
 /// Stands in the place of properties that could not be repaired; its value says why.
 pub const DROPPED: &str = "x-dropped-properties";
 
@@ -85,10 +88,16 @@ impl FrameRepair {
             let mut frame = self.input[done..done + size].to_vec();
             done += size;
             self.answers |= is_answer(&frame);
-            match self.large.pass(&frame) {
-                Passage::Whole => self.repair(&mut frame, Kept::All),
-                Passage::Notice => self.repair(&mut frame, Kept::Publishers),
-                Passage::Returned => self.repair(&mut frame, Kept::Own),
+            let end = frame.len() - 1;
+            let headers = match frame[0] {
+                HEADER => properties::repair(&mut frame[PREFIX_BYTES..end]),
+                _ => Ok(Headers::default()),
+            };
+            let memory = headers.as_ref().map_or(0, |headers| headers.memory(true));
+            match self.large.pass(&frame, memory) {
+                Passage::Whole => self.repair(&mut frame, &headers, Kept::All),
+                Passage::Notice => self.repair(&mut frame, &headers, Kept::Publishers),
+                Passage::Returned => self.repair(&mut frame, &headers, Kept::Own),
                 Passage::WithoutBody(size) => leave_out_body(&mut frame, size),
                 Passage::Nothing => continue,
             }
@@ -117,21 +126,26 @@ impl FrameRepair {
         (rest.len() >= size).then_some(size)
     }
 
-    fn repair(&mut self, frame: &mut Vec<u8>, kept: Kept) {
+    fn repair(
+        &mut self,
+        frame: &mut Vec<u8>,
+        repaired: &Result<Headers, &'static str>,
+        kept: Kept,
+    ) {
         let end = frame.len() - 1;
         match frame[0] {
             METHOD => self.method(&mut frame[PREFIX_BYTES..end]),
             HEADER => {
-                let repaired = properties::repair(&mut frame[PREFIX_BYTES..end]);
-                if let (Ok(headers), Kept::Publishers) = (&repaired, kept) {
+                let mut reason = repaired.as_ref().err().copied();
+                if let (Ok(headers), Kept::Publishers) = (repaired, kept) {
                     leave_out_history(frame, headers);
+                    reason = (headers.memory(false) > MAX_BODY_BYTES as u64).then_some(TOO_MUCH);
                 }
                 // Some brokers are set up with frames of 8 KiB.
                 let reserve = RESERVE_BYTES.min(self.frame_max / 4);
                 let reserve = if kept == Kept::Own { 0 } else { reserve };
                 let too_long = frame.len() + reserve > self.frame_max;
-                let reason = repaired.err().or(too_long.then_some("they fill a frame"));
-                if let Some(reason) = reason {
+                if let Some(reason) = reason.or(too_long.then_some("they fill a frame")) {
                     replace_properties(frame, DROPPED, &format!("dropped: {reason}"));
                 }
             }
@@ -169,7 +183,7 @@ impl FrameRepair {
 }
 
 /// A content header without the headers of dead-lettering.
-fn leave_out_history(frame: &mut Vec<u8>, headers: &properties::Headers) {
+fn leave_out_history(frame: &mut Vec<u8>, headers: &Headers) {
     let Some(table) = &headers.table else { return };
     for entries in headers.history.iter().rev() {
         frame.drain(PREFIX_BYTES + entries.start..PREFIX_BYTES + entries.end);

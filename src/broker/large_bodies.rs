@@ -1,7 +1,8 @@
 //! Bodies that are too large for a due notice, or for a message that is passed on, left out of what the broker delivers to a worker.
 //!
 //! RabbitMQ has no prefetch by bytes: a thousand bodies of 15 MiB would all be delivered at once, and kept in memory
-//! until their turn comes. So they are left out frame by frame as they arrive; a header says how large the body was.
+//! until their turn comes. So they are left out frame by frame as they arrive; a header says how large the body was. Headers
+//! may take no more than a body: 120 KiB of small values are megabytes once they are read.
 
 use std::collections::BTreeMap;
 
@@ -54,15 +55,15 @@ pub(super) enum Passage {
     Notice,
     /// The content header of a message of our own, which comes back.
     Returned,
-    /// A content header whose body, with so many bytes, is left out.
+    /// A content header whose body is left out, because that or the headers have so many bytes.
     WithoutBody(u64),
     /// A part of a body that is left out.
     Nothing,
 }
 
 impl LargeBodies {
-    /// Takes the frames of a connection one after the other.
-    pub(super) fn pass(&mut self, frame: &[u8]) -> Passage {
+    /// Takes the frames of a connection one after the other, with how many bytes of memory the headers in one take.
+    pub(super) fn pass(&mut self, frame: &[u8], headers: u64) -> Passage {
         let (kind, channel) = (frame[0], [frame[1], frame[2]]);
         let payload = &frame[PREFIX_BYTES..frame.len() - 1];
         match (kind, self.channels.remove(&channel)) {
@@ -82,16 +83,16 @@ impl LargeBodies {
                 Passage::Whole
             }
             (HEADER, Some(Content::Delivered { history, most })) => {
-                match body_size(payload) {
-                    Some(size) if usize::try_from(size).is_ok_and(|size| size <= most) => {
-                        if history { Passage::Whole } else { Passage::Notice }
-                    }
-                    Some(size) => {
-                        self.channels.insert(channel, Content::LeftOut(size));
-                        Passage::WithoutBody(size)
-                    }
-                    None => Passage::Whole,
+                let Some(size) = body_size(payload) else { return Passage::Whole };
+                let most = u64::try_from(most).unwrap_or(u64::MAX);
+                let larger = if history { size.max(headers) } else { size };
+                if larger <= most {
+                    return if history { Passage::Whole } else { Passage::Notice };
                 }
+                if size > 0 {
+                    self.channels.insert(channel, Content::LeftOut(size));
+                }
+                Passage::WithoutBody(larger)
             }
             (BODY, Some(Content::LeftOut(left))) => {
                 let part = u64::try_from(payload.len()).unwrap_or(u64::MAX);

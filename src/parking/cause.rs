@@ -12,9 +12,9 @@ use crate::{
 pub enum Cause {
     /// A worker has written it.
     Written(String),
-    /// The worker gave it to the broker, because its body is too large to be kept.
+    /// The worker gave it to the broker, because its body is too large to be kept, or its headers are.
     TooLarge {
-        /// Bytes of the body.
+        /// Bytes of the body, or of memory that its headers take.
         bytes: usize,
     },
     /// The worker gave it up and made no copy: too many copies were on their way.
@@ -85,7 +85,7 @@ impl Cause {
     pub fn in_general(&self) -> String {
         match self {
             Self::TooLarge { .. } => {
-                format!("the body has more than {MAX_BODY_BYTES} bytes")
+                format!("body or headers have more than {MAX_BODY_BYTES} bytes")
             }
             Self::Unroutable { .. } => "no level takes the routing key".to_owned(),
             Self::DueUnroutable { .. } => "due, and no queue takes the routing key".to_owned(),
@@ -105,7 +105,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Written(reason) => f.write_str(reason),
             Self::TooLarge { bytes } => {
-                write!(f, "the body has {bytes} bytes, more than {MAX_BODY_BYTES}")
+                write!(f, "body or headers have {bytes} bytes, more than {MAX_BODY_BYTES}")
             }
             Self::Rejected { queue } => write!(
                 f,

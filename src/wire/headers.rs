@@ -72,7 +72,10 @@ pub(super) fn body_left_out(headers: &FieldTable) -> Option<usize> {
     text_of(headers, BODY_LEFT_OUT)?.parse().ok()
 }
 
-/// About how many bytes of memory headers take: in tables of small values each is many times what it was on the wire.
+/// About how many bytes of memory a value of a header takes beside its text: many times what a small one was on the wire.
+pub(crate) const VALUE_BYTES: usize = 2 * size_of::<AMQPValue>();
+
+/// About how many bytes of memory headers take.
 #[must_use]
 pub(super) fn bytes(headers: &FieldTable) -> usize {
     headers.inner().iter().map(|(name, value)| name.as_str().len() + value_bytes(value)).sum()
@@ -80,15 +83,15 @@ pub(super) fn bytes(headers: &FieldTable) -> usize {
 
 /// Frames with tables nested more deeply than a few dozen times are not passed on.
 fn value_bytes(value: &AMQPValue) -> usize {
-    let own = 2 * size_of::<AMQPValue>();
-    own + match value {
-        AMQPValue::LongString(text) => text.as_bytes().len(),
-        AMQPValue::ShortString(text) => text.as_str().len(),
-        AMQPValue::ByteArray(bytes) => bytes.as_slice().len(),
-        AMQPValue::FieldArray(values) => values.as_slice().iter().map(value_bytes).sum(),
-        AMQPValue::FieldTable(table) => bytes(table),
-        _ => 0,
-    }
+    VALUE_BYTES
+        + match value {
+            AMQPValue::LongString(text) => text.as_bytes().len(),
+            AMQPValue::ShortString(text) => text.as_str().len(),
+            AMQPValue::ByteArray(bytes) => bytes.as_slice().len(),
+            AMQPValue::FieldArray(values) => values.as_slice().iter().map(value_bytes).sum(),
+            AMQPValue::FieldTable(table) => bytes(table),
+            _ => 0,
+        }
 }
 
 /// When a worker put it into the parking lot.

@@ -167,7 +167,8 @@ impl Delaying {
         match received.body_left_out() {
             Some(size) if size > MAX_PASSED_BYTES => {
                 let label = received.message_id.as_deref().unwrap_or("a message").to_owned();
-                let text = format!("the body has {size} bytes, more than {MAX_PASSED_BYTES}");
+                let text =
+                    format!("body or headers have {size} bytes, more than {MAX_PASSED_BYTES}");
                 let why = Why { class: ParkReason::Unreadable, text };
                 self.parked.add(&self.context.timeout.name, label, why);
                 return Ok(self.channels.dead_letter(source).await?);

@@ -132,9 +132,45 @@ async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
     let peak = peak(process.id());
     assert!(peak < LARGE * BYTES / 2, "{} MiB", peak / MIB);
     let log = process.log();
-    assert!(log.contains(&format!("the body has {BYTES} bytes, more than 1048576")), "{log}");
+    assert!(
+        log.contains(&format!("body or headers have {BYTES} bytes, more than 1048576")),
+        "{log}"
+    );
     assert!(!log.contains("session ended"), "{log}");
     world.until_empty("orders.compat").await;
+}
+
+/// Headers of small values, which take many times their bytes on the wire once they are read. A due notice does without them;
+/// what a taken-over exchange passes on is parked as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_headers_kill_no_worker() {
+    const VALUES: usize = 100_000;
+    const MESSAGES: usize = 60;
+    let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
+    let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
+    let wire = world.wire().await;
+    let values = vec![AMQPValue::Void; VALUES];
+    let mut headers = FieldTable::default();
+    headers.insert("x-delay".into(), AMQPValue::LongInt(1));
+    headers.insert("values".into(), AMQPValue::FieldArray(values.into()));
+    let properties = BasicProperties::default().with_headers(headers).with_delivery_mode(2);
+    let orders = world.orders("o", MESSAGES, 0).await;
+    for order in &orders {
+        for (exchange, key) in [("reminders", "welcome"), ("orders.dlx", "30m.unpaid")] {
+            let published = wire.publish(exchange, key, properties.clone(), order.as_bytes());
+            assert!(published.await.is_ack());
+        }
+    }
+    let process = world.started(|_| {}).await;
+    world.until_closed(orders.len()).await;
+    let all = u32::try_from(MESSAGES).unwrap();
+    until("they are parked", async || wire.ready("orders.parked").await, |it| *it == all).await;
+    let peak = peak(process.id());
+    let read = VALUES * MESSAGES * size_of::<AMQPValue>();
+    assert!(peak < read / 2, "{} MiB for {} MiB of headers", peak / MIB, read / MIB);
+    assert!(!process.log().contains("session ended"), "{}", process.log());
+    world.until_empty("orders.compat").await;
+    world.assert_invariants().await;
 }
 
 /// What says of itself that its body was left out has none to begin with.

@@ -276,7 +276,7 @@ async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
     let mut found: Vec<_> = json["messages"].as_array().unwrap().iter().map(entry).collect();
     found.sort();
     let expected = [
-        ("-", "unpaid", "the body has 70000 bytes, more than 65536", false),
+        ("-", "unpaid", "body or headers have 70000 bytes, more than 65536", false),
         (
             "deadly",
             "unpaid",

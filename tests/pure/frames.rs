@@ -248,6 +248,40 @@ fn left_out_of_deliveries_to(tag: &str, most: usize) {
     assert!(repaired(&bytes).len() < 200);
 }
 
+/// An array of values that take a byte each, and many times that once they are read.
+fn voids(name: &str, count: usize) -> Vec<u8> {
+    entry(name.as_bytes(), b'A', &long(&vec![b'V'; count]))
+}
+
+/// 100,000 values of a byte each are megabytes in memory, times the prefetch count.
+#[test]
+fn headers_take_no_more_memory_than_a_body() {
+    let delivered =
+        |tag: &str, table: &[u8]| [method(60, tag), headers(table), frame(3, b"ordered")].concat();
+    for tag in [CONSUMER_TAG, HISTORY_TAG, LARGE_TAG] {
+        let few = delivered(tag, &voids("values", 500));
+        assert_eq!(repaired(&few), few, "{tag}");
+        let many = delivered(tag, &voids("values", 100_000));
+        let without = repaired(&many);
+        assert!(without.len() < 300, "{tag}: {}", without.len());
+        let has_body = without.windows(7).any(|it| it == b"ordered");
+        assert_eq!(has_body, tag == CONSUMER_TAG, "{tag}");
+        assert_eq!(repaired(&[many, few.clone()].concat()), [without, few].concat(), "{tag}");
+    }
+    let notice = [method(60, CONSUMER_TAG), headers(&voids("values", 100_000))].concat();
+    assert_eq!(dropped(&notice).as_deref(), Some("their headers take too much memory"));
+    // Larger than what is passed on at first, not than what is passed on.
+    let some = delivered(LARGE_TAG, &voids("values", 5_000));
+    assert_eq!(repaired(&some), some);
+    assert_ne!(repaired(&delivered(HISTORY_TAG, &voids("values", 5_000))), some);
+    // Where the history is left out, it takes nothing.
+    let history = [voids("x-death", 50_000), voids("values", 500)].concat();
+    assert_eq!(
+        repaired(&delivered(CONSUMER_TAG, &history)),
+        delivered(CONSUMER_TAG, &voids("values", 500))
+    );
+}
+
 #[test]
 fn a_large_body_for_somebody_else_is_passed_on_as_it_is() {
     let large = || content(300_000, b'a');

@@ -76,7 +76,7 @@ fn every_way_into_the_parking_lot_has_a_reason() {
         // Somebody has put it back by hand, with what an earlier parking wrote.
         (&stale, b"4711", &died, Some(2_000)),
         (&[("x-death", by("rejected"))], b"\xff", "the body is not UTF-8", Some(2_000)),
-        (&too_large, b"", "the body has 70000 bytes, more than 65536", Some(2_000)),
+        (&too_large, b"", "body or headers have 70000 bytes, more than 65536", Some(2_000)),
         (
             &[("x-death", by("rejected"))],
             b"4711",

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::cursor::{Cursor, read_u16};
-use crate::wire;
+use crate::wire::{self, VALUE_BYTES};
 
 /// Tables within tables that are passed on; `x-death` has three.
 const MAX_DEPTH: usize = 32;
@@ -15,6 +15,23 @@ pub(super) struct Headers {
     pub(super) table: Option<Range<usize>>,
     /// The entries that dead-lettering wrote, in order.
     pub(super) history: Vec<Range<usize>>,
+    /// Values in all tables and arrays, and those of them in the history.
+    values: usize,
+    history_values: usize,
+}
+
+impl Headers {
+    /// About how many bytes of memory they take once they are read, with the history or without it: a value of one byte takes
+    /// dozens.
+    pub(super) fn memory(&self, history: bool) -> u64 {
+        let mut bytes = self.table.as_ref().map_or(0, ExactSizeIterator::len);
+        let mut values = self.values;
+        if !history {
+            bytes -= self.history.iter().map(ExactSizeIterator::len).sum::<usize>();
+            values -= self.history_values;
+        }
+        u64::try_from(bytes + values * VALUE_BYTES).unwrap_or(u64::MAX)
+    }
 }
 
 /// Repairs the texts in the payload of a content header; the error says why that is not enough.
@@ -66,7 +83,7 @@ fn table(at: &mut Cursor, payload: &mut [u8]) -> Result<Headers, &'static str> {
         named: bool,
     }
     let end = at.length(payload).ok_or(MALFORMED)?;
-    let mut headers = Headers { table: Some(at.position..end), history: Vec::new() };
+    let mut headers = Headers { table: Some(at.position..end), ..Headers::default() };
     let mut levels = vec![Level { end, named: true }];
     // Where a header of dead-lettering begins that is being walked through.
     let mut begun: Option<usize> = None;
@@ -87,6 +104,8 @@ fn table(at: &mut Cursor, payload: &mut [u8]) -> Result<Headers, &'static str> {
             }
         }
         let kind = at.byte(payload).ok_or(MALFORMED)?;
+        headers.values += 1;
+        headers.history_values += usize::from(begun.is_some());
         match kind {
             b'A' | b'F' => {
                 let inner = at.length(payload).filter(|inner| inner <= end).ok_or(MALFORMED)?;
