@@ -125,7 +125,7 @@ pub mod ladder {
 pub mod objects {
     pub use crate::objects::{
         Argument, Binding, Exchange, Objects, Queue,
-        mark::{Leaving, exchange_mark, mark},
+        mark::{Acks, Leaving, exchange_mark, mark},
         routing::{overlap, route},
     };
 }

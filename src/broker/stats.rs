@@ -8,7 +8,10 @@ use serde_json::Value;
 use super::{Management, ManagementError, large_bodies::OUR_TAGS, management::reading};
 pub(crate) use crate::plan::snapshot::QueueStats;
 use crate::{
-    objects::{Exchange, mark::mark},
+    objects::{
+        Exchange,
+        mark::{Acks, mark},
+    },
     plan::{counts::CountReport, own_queues::queues_of, snapshot::Snapshot},
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
@@ -73,6 +76,15 @@ struct Acked {
     /// Empty or missing if nothing was ever delivered.
     #[serde(default)]
     message_stats: Value,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    #[serde(rename = "Raft State")]
+    state: String,
+    /// An empty text if its node is down.
+    #[serde(rename = "Term")]
+    term: Value,
 }
 
 #[derive(Deserialize)]
@@ -193,19 +205,27 @@ impl Management {
         Ok(u64::try_from(foreign.count()).unwrap_or(u64::MAX))
     }
 
-    /// How many messages of `queue` consumers have acked, as late as the other numbers; `None` if the broker does not count
-    /// that (`management.rates_mode = none`). The count begins again when a node starts.
+    /// How many messages of `queue` consumers have acked, as late as the other numbers, and in which term; `None` if the broker
+    /// does not count that (`management.rates_mode = none`), and if nothing would show that it has begun anew: of a classic
+    /// queue, and of one without a leader.
     ///
     /// # Errors
     /// See [`ManagementError`].
-    pub(super) async fn acked(&self, queue: &str) -> Result<Option<u64>, ManagementError> {
+    pub(super) async fn acked(&self, queue: &str) -> Result<Option<Acks>, ManagementError> {
         let Rates { rates_mode } = self.get(&["overview"], &[("columns", "rates_mode")]).await?;
         if rates_mode.is_none_or(|mode| mode == "none") {
             return Ok(None);
         }
         let path = ["queues", self.virtual_host(), queue];
         let found: Option<Acked> = self.find(&path, &[("columns", "message_stats.ack")]).await?;
-        Ok(found.map(|it| it.message_stats.get("ack").and_then(Value::as_u64).unwrap_or_default()))
+        let Some(Acked { message_stats }) = found else { return Ok(None) };
+        let count = message_stats.get("ack").and_then(Value::as_u64).unwrap_or_default();
+        // Afterwards: a count from before an election is not to be taken for one of the new term.
+        let path = ["queues", "quorum", self.virtual_host(), queue, "status"];
+        // It is an error for a classic queue.
+        let members: Vec<Member> = self.get(&path, &[]).await.unwrap_or_default();
+        let leader = members.into_iter().find(|it| it.state == "leader");
+        Ok(leader.and_then(|it| it.term.as_u64()).map(|term| Acks { count, term }))
     }
 
     fn no_consumers_listed(&self, queue: &str) -> ManagementError {

@@ -6,6 +6,8 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Binding, Objects};
 
 /// What the name of the exchange of marks ends with.
@@ -71,27 +73,39 @@ fn exchange_role(rest: &str) -> Option<String> {
 /// Between the role and since when a queue leaves.
 const LEAVING: &str = "/leaving/";
 
-/// Since when the queue of a removed timeout leaves, as its mark says: `business/unpaid/leaving/1700000000/42`.
+/// Since when the queue of a removed timeout leaves, as its mark says: `business/unpaid/leaving/1700000000/42/3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leaving {
     /// Seconds since 1970, by the clock of the broker.
     pub since_s: u64,
-    /// Acks that the broker had counted on the queue; `None` if it counts none.
-    pub acked: Option<u64>,
+    /// Acks that the broker had counted on the queue; `None` if that proves nothing.
+    pub acked: Option<Acks>,
+}
+
+/// How many messages of a queue were acked, since its leader was elected or before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Acks {
+    /// As the broker counts them. It begins anew when a node starts.
+    pub count: u64,
+    /// The queue's Raft term, which grows with each election: also when its leader's node has started again.
+    pub term: u64,
 }
 
 impl Leaving {
     fn parse(text: &str) -> Option<Self> {
-        let (since, acked) = text.split_once('/').map_or((text, None), |(at, it)| (at, Some(it)));
-        let acked = acked.map(str::parse).transpose().ok()?;
-        Some(Self { since_s: since.parse().ok()?, acked })
+        let numbers: Option<Vec<u64>> = text.split('/').map(|it| it.parse().ok()).collect();
+        match numbers?[..] {
+            [since_s] => Some(Self { since_s, acked: None }),
+            [since_s, count, term] => Some(Self { since_s, acked: Some(Acks { count, term }) }),
+            _ => None,
+        }
     }
 }
 
 impl fmt::Display for Leaving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.since_s)?;
-        self.acked.map_or(Ok(()), |acked| write!(f, "/{acked}"))
+        self.acked.map_or(Ok(()), |Acks { count, term }| write!(f, "/{count}/{term}"))
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     objects::{
         Binding, Queue,
-        mark::{Leaving, mark},
+        mark::{Acks, Leaving, mark},
     },
     topology::{
         Topology,
@@ -142,7 +142,8 @@ impl RetiredQueue<'_> {
         passed.zip(self.takes()).is_some_and(|(passed, takes)| Duration::from_secs(passed) >= takes)
     }
 
-    /// Whether nothing was put back since then, or nothing is anywhere that could come out.
+    /// Whether nothing was put back since then, or nothing is anywhere that could come out. What was counted in another term
+    /// may have been counted anew.
     fn has_left(&self, leaving: Leaving) -> bool {
         let acked = self.acked();
         self.in_levels() == Some(0) || acked.is_some() && acked == leaving.acked
@@ -182,7 +183,7 @@ impl RetiredQueue<'_> {
         self.delays().any(|queue| !self.resolved.objects.queues.contains_key(&queue.name))
     }
 
-    fn acked(&self) -> Option<u64> {
+    fn acked(&self) -> Option<Acks> {
         self.observed.acked.get(&self.queue.name).copied()
     }
 

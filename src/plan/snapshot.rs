@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    objects::Objects,
+    objects::{Objects, mark::Acks},
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
@@ -31,9 +31,9 @@ pub struct Snapshot {
     /// Consumers that are not workers of ours, of the queues that a plan takes out of use; none is not in it.
     #[serde(default)]
     pub foreign_consumers: BTreeMap<String, u64>,
-    /// Acks that the broker has counted on queues of removed timeouts, as late as the counts; none if it counts no acks.
+    /// Acks that the broker has counted on queues of removed timeouts, as late as the counts; none if that proves nothing.
     #[serde(default)]
-    pub acked: BTreeMap<String, u64>,
+    pub acked: BTreeMap<String, Acks>,
     /// When it was read; it is asked for where a plan depends on it.
     #[serde(default)]
     pub clock: Option<Clock>,

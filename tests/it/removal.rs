@@ -101,7 +101,7 @@ async fn a_worker_takes_the_mark_from_the_queue_of_a_timeout_that_is_back() {
     world
         .wire()
         .await
-        .bind("orders.unshipped", "orders.owned", "business/unshipped/leaving/1/0")
+        .bind("orders.unshipped", "orders.owned", "business/unshipped/leaving/1/0/1")
         .await;
     let _worker = world.started(|_| {}).await;
     assert_eq!(world.own_objects().await, world.topology.objects());

@@ -8,6 +8,7 @@ use std::{
 };
 
 use overdue::internals::{
+    objects::{Acks, Leaving, mark},
     plan::{
         Change, Clock, DrainWait, GaveUp, KeptQueues, Next, Plan, Reason, Snapshot,
         StatisticsInterval, is_needed,
@@ -25,6 +26,42 @@ const HOLD_MS: u64 = 2_000;
 /// It takes that long to put one back.
 const HANDLED_MS: u64 = 700;
 const REMOVED: &str = "orders.unshipped";
+
+const fn acks(count: u64, term: u64) -> Acks {
+    Acks { count, term }
+}
+
+/// The broker counts from 0 again when a node has started. What a worker had put back until then is in the levels, where other
+/// timeouts' messages are all the time.
+#[test]
+fn acks_that_are_counted_again_are_no_proof() {
+    let old = topology(DELAYS[0], &["unpaid", "unshipped"]);
+    let new = topology(DELAYS[0], &["unpaid"]);
+    let marked = mark("orders", REMOVED).unwrap();
+    let planned = |at_mark: Option<Acks>, now: Option<Acks>| {
+        let mut broker = Snapshot::of(&old);
+        broker.messages.insert("orders.delay.1s".to_owned(), 1);
+        let leaving = Leaving { since_s: 1_000, acked: at_mark };
+        broker.objects.bindings.insert(marked.leaving(leaving));
+        broker.acked.extend(now.map(|now| (REMOVED.to_owned(), now)));
+        broker.clock = Some(Clock { now_s: 9_000, counts_settle_s: SETTLE_MS / 1_000 });
+        plan(&new, &broker)
+    };
+    let goes = |plan: &Plan| {
+        plan.steps.iter().any(|step| matches!(step.reason, Reason::TimeoutRemoved { .. }))
+    };
+    for count in [0, 5] {
+        let at_mark = Some(acks(count, 1));
+        assert!(goes(&planned(at_mark, at_mark)));
+        for now in [Some(acks(count, 2)), Some(acks(0, 2)), Some(acks(count + 1, 1)), None] {
+            let plan = planned(at_mark, now);
+            assert!(!goes(&plan), "{now:?}: {plan}");
+            let again = plan.changes().any(|change| *change == Change::Leave(marked.clone()));
+            assert_eq!(again, now.is_some(), "{now:?}: {plan}");
+        }
+        assert!(!goes(&planned(None, at_mark)));
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Message {
@@ -260,7 +297,7 @@ impl World {
                 *count += 1;
             }
         }
-        observed.acked = [(REMOVED.to_owned(), self.at(self.lateness[0]).2)].into();
+        observed.acked = [(REMOVED.to_owned(), acks(self.at(self.lateness[0]).2, 1))].into();
         observed.consumed = self.works.then(|| REMOVED.to_owned()).into_iter().collect();
         let clock = Clock { now_s: self.now_ms / 1_000, counts_settle_s: SETTLE_MS / 1_000 };
         Snapshot { clock: Some(clock), ..observed }

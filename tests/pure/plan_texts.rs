@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Argument, Binding},
+    objects::{Acks, Argument, Binding},
     plan::{Clock, Refusal, Snapshot, diff},
     topology::{Topology, file::QueueType},
 };
@@ -208,7 +208,7 @@ fn a_timeout_that_was_removed() {
 #[test]
 fn a_timeout_that_is_removed_in_stages() {
     let mut before = holding("shop.delay.30m", Some(40));
-    before.acked.insert("shop.unshipped".to_owned(), 5);
+    before.acked.insert("shop.unshipped".to_owned(), Acks { count: 5, term: 1 });
     let first = plan(&without_unshipped(), &before);
     insta::assert_snapshot!("stage_1", first);
     let mut broker = applied(&before, &first);
@@ -232,7 +232,7 @@ fn a_timeout_that_is_removed_in_stages() {
     assert_eq!(after(&mut broker, 11).steps, last.steps);
     // What was acked meanwhile may have been put back before: the time begins again.
     broker.messages.insert("shop.delay.30m".to_owned(), 40);
-    broker.acked.insert("shop.unshipped".to_owned(), 6);
+    broker.acked.insert("shop.unshipped".to_owned(), Acks { count: 6, term: 1 });
     let again = after(&mut broker, 1_811);
     insta::assert_snapshot!("stage_again", again);
     let mut later = applied(&broker, &again);
