@@ -3,7 +3,7 @@
 mod deletion;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use deletion::{Counted, Deletion, LOOK_EVERY};
 
 use super::{
     ConnectError, LockLost, Management, ManagementError, TopologyLock, consume::ConsumeError,
-    passive,
+    passive::Questions,
 };
 use crate::{
     objects::{Queue, mark::mark},
@@ -64,25 +64,25 @@ pub async fn plan(
     if leaving.is_empty() {
         return Ok((plan, observed));
     }
-    for queue in &leaving {
-        let consumers = management.foreign_consumers(queue).await?;
-        if consumers > 0 {
-            observed.foreign_consumers.insert(queue.clone(), consumers);
-        }
-    }
-    let mut counted = leaving;
+    let mut of_interest = leaving.clone();
     if plan.removes_timeouts() {
-        for queue in &counted {
+        for queue in &leaving {
             let leaving = observed.objects.leaving(queue).is_some();
             let acked = if leaving { management.acked(queue).await? } else { None };
             observed.acked.extend(acked.map(|acked| (queue.clone(), acked)));
         }
-        counted.extend(levels(topology, &observed));
+        of_interest.extend(levels(topology, &observed));
         let settles = management.surely_settle();
         let now_s = management.now_s().await?;
         observed.clock = Some(Clock { now_s, counts_settle_s: settles.as_secs() });
     }
-    count(management, counted, &mut observed).await;
+    let consumed = ask(management, of_interest, &mut observed).await;
+    for queue in leaving.into_iter().filter(|queue| consumed.get(queue) != Some(&0)) {
+        let consumers = management.foreign_consumers(&queue).await?;
+        if consumers > 0 {
+            observed.foreign_consumers.insert(queue, consumers);
+        }
+    }
     Ok((diff(topology, &observed, discard), observed))
 }
 
@@ -99,17 +99,12 @@ pub(super) async fn plan_removal(
     let queues = removal::queues(topology, &observed.objects).map(|queue| queue.name.clone());
     let queues: BTreeSet<String> = queues.collect();
     // Those of the statistics are late, also after a worker has stopped.
-    if let Ok(link) = management.link(COUNTING).await {
-        for queue in &queues {
-            match passive::consumers(&link, queue).await {
-                Ok(Some(0)) => drop(observed.consumed.remove(queue)),
-                Ok(Some(_)) => drop(observed.consumed.insert(queue.clone())),
-                Ok(None) | Err(_) => {}
-            }
+    for (queue, consumers) in ask(management, queues, &mut observed).await {
+        match consumers {
+            0 => drop(observed.consumed.remove(&queue)),
+            _ => drop(observed.consumed.insert(queue)),
         }
-        link.close().await;
     }
-    count(management, queues, &mut observed).await;
     Ok((removal::removal(topology, &observed, discard), observed))
 }
 
@@ -120,16 +115,24 @@ fn levels(topology: &Topology, observed: &Snapshot) -> Vec<String> {
     objects.queues.values().filter(is_level).map(|queue| queue.name.clone()).collect()
 }
 
-/// The statistics are late; what has come in since is asked of the queues themselves. A plan without it is as good as
-/// the statistics are, and no queue is deleted for it.
-async fn count(management: &Management, queues: BTreeSet<String>, observed: &mut Snapshot) {
-    let Ok(link) = management.link(COUNTING).await else { return };
+/// The statistics are late; what has come in since, and how many consume now, is asked of the queues themselves. A plan
+/// without it is as good as the statistics are, and no queue is deleted for it.
+async fn ask(
+    management: &Management,
+    queues: BTreeSet<String>,
+    observed: &mut Snapshot,
+) -> BTreeMap<String, u32> {
+    let mut consumed = BTreeMap::new();
+    let Ok(link) = management.link(COUNTING).await else { return consumed };
+    let mut questions = Questions::new(&link);
     for queue in queues {
-        if let Ok(Some(ready)) = passive::ready(&link, &queue).await {
-            observed.at_least(&queue, ready);
+        if let Ok(Some(found)) = questions.queue(&queue).await {
+            observed.at_least(&queue, found.message_count().into());
+            consumed.insert(queue, found.consumer_count());
         }
     }
     link.close().await;
+    consumed
 }
 
 /// Carries a plan out front to back, each step only while the lock is held; `on_step` is called after each of them.
@@ -148,7 +151,8 @@ pub(super) async fn carry_out(
     }
     let deletion = Deletion::new(management, plan);
     let kept = KeptQueues::default();
-    let mut steps = Steps { management, topology, lock, deletion, kept, all_done: true };
+    let mut steps =
+        Steps { management, topology, lock, deletion, kept, all_done: true, seen: None };
     for (done, step) in plan.steps.iter().enumerate() {
         let result = steps.carry_out(step).await.map_err(|source| match done {
             0 => ApplyError::First(source),
@@ -168,11 +172,15 @@ struct Steps<'a> {
     deletion: Deletion<'a>,
     kept: KeptQueues,
     all_done: bool,
+    /// What there was before the first of the exchanges that are deleted one right after the other, without those.
+    seen: Option<Snapshot>,
 }
 
 impl Steps<'_> {
     async fn carry_out(&mut self, step: &Step) -> Result<StepResult, StepError> {
         self.lock.check().await?;
+        self.seen =
+            self.seen.take().filter(|_| matches!(step.change, Change::DeleteExchange { .. }));
         if self.kept.hold_up(self.topology, step) {
             return Ok(StepResult::Needed);
         }
@@ -191,9 +199,7 @@ impl Steps<'_> {
                 return Ok(StepResult::Needed);
             }
             // What leads to it may have been kept, and publishers of another version use it until it is gone.
-            Change::DeleteExchange { exchange }
-                if is_needed(&self.management.observe().await?, exchange) =>
-            {
+            Change::DeleteExchange { exchange } if self.is_needed(exchange).await? => {
                 return Ok(StepResult::Needed);
             }
             // One that is discarded goes whatever is in it or on its way.
@@ -208,6 +214,14 @@ impl Steps<'_> {
             _ => {}
         }
         self.make(&step.change).await
+    }
+
+    async fn is_needed(&mut self, exchange: &str) -> Result<bool, StepError> {
+        let seen = match self.seen.take() {
+            Some(seen) => seen,
+            None => self.management.observe().await?,
+        };
+        Ok(is_needed(self.seen.insert(seen), exchange))
     }
 
     /// Plans again until everything is counted that was there before. A message that a worker has is in no count if those are
@@ -253,6 +267,10 @@ impl Steps<'_> {
         }
         if matches!(change, Change::Unbind(_) | Change::DeleteExchange { .. }) {
             self.deletion.unbound();
+        }
+        if let (Change::DeleteExchange { exchange }, Some(seen)) = (change, &mut self.seen) {
+            seen.objects.exchanges.remove(exchange);
+            seen.objects.bindings.retain(|it| it.source != *exchange);
         }
         Ok(StepResult::Done)
     }

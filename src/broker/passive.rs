@@ -44,9 +44,7 @@ pub(crate) async fn consumers(link: &Link, queue: &str) -> Result<Option<u32>, C
 }
 
 async fn declared(link: &Link, queue: &str) -> Result<Option<lapin::Queue>, ConsumeError> {
-    let _hurry = link.gathering().hurry();
-    let channel = link.channel().await.map_err(|source| failed(queue, source))?;
-    declared_on(&channel, &link.status(), queue).await
+    Questions::new(link).queue(queue).await
 }
 
 /// What the broker says of `queue` on a channel, behind everything that it had sent there before.
@@ -59,6 +57,36 @@ pub(super) async fn declared_on(
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let asking = channel.queue_declare(queue.into(), options, FieldTable::default());
     answer(queue, answered(connection, asking).await)
+}
+
+/// Asks one queue after the other over one channel. The broker closes it for a queue that is not there.
+pub(super) struct Questions<'a> {
+    link: &'a Link,
+    channel: Option<Channel>,
+}
+
+impl<'a> Questions<'a> {
+    pub(super) const fn new(link: &'a Link) -> Self {
+        Self { link, channel: None }
+    }
+
+    /// How many messages are ready in `queue` and who consumes them, by the queue itself; `None` if there exists no such queue.
+    ///
+    /// # Errors
+    /// As for [`queue_exists`].
+    pub(super) async fn queue(
+        &mut self,
+        queue: &str,
+    ) -> Result<Option<lapin::Queue>, ConsumeError> {
+        let _hurry = self.link.gathering().hurry();
+        let channel = match self.channel.take() {
+            Some(channel) => channel,
+            None => self.link.channel().await.map_err(|source| failed(queue, source))?,
+        };
+        let found = declared_on(&channel, &self.link.status(), queue).await?;
+        self.channel = found.is_some().then_some(channel);
+        Ok(found)
+    }
 }
 
 /// Generations asked for one by one.

@@ -15,6 +15,7 @@ mod batches;
 mod burst_faults;
 mod burst_passes;
 mod bursts;
+mod calls;
 mod changes;
 mod clock_leaps;
 mod compat;

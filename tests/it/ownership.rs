@@ -172,6 +172,8 @@ async fn answering(world: &World, status: &str, body: &str) -> Management {
 #[tokio::test(flavor = "multi_thread")]
 async fn consumers_that_are_not_known_are_not_taken_for_none() {
     let world = applied().await;
+    let wire = world.wire().await;
+    let _consumer = consume(&wire, "orders.delay.30m").await;
     let later = Topology::parse(&TWO_TIMEOUTS.replace("30m", "40m")).unwrap();
     for (status, body, known) in [
         ("200 OK", r#"{"consumer_details":[]}"#, true),
