@@ -20,7 +20,8 @@ pub struct Timing {
     pub hand_over: Duration,
     /// From publish to confirm. Under an alarm confirms simply stop coming.
     pub confirm: Duration,
-    /// For the lock of a topology, until another change has ended; carrying a plan out takes seconds.
+    /// For the lock of a topology, until another change has ended. The longest one takes a ladder of 11 places down: the broker's
+    /// counts are waited for 14 times, for up to 11 s each.
     pub topology_lock: Duration,
     /// What a deletion takes for the interval of the broker's statistics at the least: a shorter one may be a mistake in
     /// the settings, and deleting cannot be taken back.
@@ -121,7 +122,7 @@ impl Timing {
             api_call: timeout(10),
             hand_over: timeout(5),
             confirm: timeout(15),
-            topology_lock: timeout(60),
+            topology_lock: timeout(180),
             least_statistics_interval: interval(5_000),
             draining_every: interval(2_000),
 

@@ -151,8 +151,18 @@ pub(super) async fn carry_out(
     }
     let deletion = Deletion::new(management, plan);
     let kept = KeptQueues::default();
-    let mut steps =
-        Steps { management, topology, lock, deletion, kept, all_done: true, seen: None };
+    let unbinding = plan.steps.iter().filter(|step| is_of_an_empty_timeout(step));
+    let mut steps = Steps {
+        management,
+        topology,
+        lock,
+        deletion,
+        kept,
+        all_done: true,
+        seen: None,
+        unbinding: unbinding.map(|step| step.change.clone()).collect(),
+        looked_again: false,
+    };
     for (done, step) in plan.steps.iter().enumerate() {
         let result = steps.carry_out(step).await.map_err(|source| match done {
             0 => ApplyError::First(source),
@@ -174,6 +184,9 @@ struct Steps<'a> {
     all_done: bool,
     /// What there was before the first of the exchanges that are deleted one right after the other, without those.
     seen: Option<Snapshot>,
+    /// What unbinds queues of removed timeouts, and may: it is looked again before the first is carried out.
+    unbinding: Vec<Change>,
+    looked_again: bool,
 }
 
 impl Steps<'_> {
@@ -202,12 +215,8 @@ impl Steps<'_> {
             Change::DeleteExchange { exchange } if self.is_needed(exchange).await? => {
                 return Ok(StepResult::Needed);
             }
-            // One that is discarded goes whatever is in it or on its way.
             Change::Unbind(_)
-                if matches!(
-                    step.reason,
-                    Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 }
-                ) && !self.is_still_planned(step).await? =>
+                if is_of_an_empty_timeout(step) && !self.is_still_planned(step).await? =>
             {
                 return Ok(StepResult::Needed);
             }
@@ -224,12 +233,22 @@ impl Steps<'_> {
         Ok(is_needed(self.seen.insert(seen), exchange))
     }
 
+    /// All that are to be unbound are looked at together, before the first one is.
+    async fn is_still_planned(&mut self, step: &Step) -> Result<bool, StepError> {
+        if !std::mem::replace(&mut self.looked_again, true) {
+            self.look_again().await?;
+        }
+        Ok(self.unbinding.contains(&step.change))
+    }
+
     /// Plans again until everything is counted that was there before. A message that a worker has is in no count if those are
     /// old, and again in none if it was put back and has come out between two looks: then it was acked in between.
-    async fn is_still_planned(&self, step: &Step) -> Result<bool, StepError> {
-        let queue = step.change.queue();
-        let (nothing, acked) = (BTreeSet::new(), self.management.acked(queue).await?);
-        let settles = self.management.surely_settle();
+    async fn look_again(&mut self) -> Result<(), StepError> {
+        let mut acked = BTreeMap::new();
+        for queue in self.unbinding.iter().map(Change::queue) {
+            acked.insert(queue.to_owned(), self.management.acked(queue).await?);
+        }
+        let (nothing, settles) = (BTreeSet::new(), self.management.surely_settle());
         for wait in [Duration::ZERO, settles, settles] {
             let began = Instant::now();
             while began.elapsed() < wait {
@@ -237,11 +256,17 @@ impl Steps<'_> {
                 self.lock.check().await?;
             }
             let (again, _) = Box::pin(plan(self.management, self.topology, &nothing)).await?;
-            if !again.changes().any(|change| *change == step.change) {
-                return Ok(false);
+            self.unbinding.retain(|change| again.changes().any(|planned| planned == change));
+            if self.unbinding.is_empty() {
+                return Ok(());
             }
         }
-        Ok(acked == self.management.acked(queue).await?)
+        for (queue, before) in acked {
+            if self.management.acked(&queue).await? != before {
+                self.unbinding.retain(|change| change.queue() != queue);
+            }
+        }
+        Ok(())
     }
 
     async fn delete_queue(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {
@@ -287,6 +312,16 @@ impl Steps<'_> {
             self.lock.check().await?;
         }
     }
+}
+
+/// Whether it unbinds the queue of a removed timeout in which nothing is, by counts that are late. One that is discarded goes
+/// whatever is in it or on its way.
+const fn is_of_an_empty_timeout(step: &Step) -> bool {
+    matches!(step.change, Change::Unbind(_))
+        && matches!(
+            step.reason,
+            Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 }
+        )
 }
 
 /// The connection that asks queues what is in them.

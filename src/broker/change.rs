@@ -40,7 +40,7 @@ pub struct TopologyChange<'a> {
 /// What happens on the way.
 #[derive(Debug)]
 pub enum ChangeEvent<'a> {
-    /// Somebody else holds the lock: it waits for up to a minute.
+    /// Somebody else holds the lock: it waits for up to three minutes.
     WaitsForLock,
     /// A step is carried out, or its queue is kept.
     Step(&'a Step, StepResult),

@@ -83,7 +83,7 @@ pub struct TopologyLock {
 }
 
 impl TopologyLock {
-    /// Waits for at most a minute until nobody else holds it; `on_wait` is called once if it has to.
+    /// Waits for at most three minutes until nobody else holds it; `on_wait` is called once if it has to.
     ///
     /// Permission needed: configure on the lock queue.
     ///
