@@ -318,10 +318,7 @@ impl Steps<'_> {
 /// whatever is in it or on its way.
 const fn is_of_an_empty_timeout(step: &Step) -> bool {
     matches!(step.change, Change::Unbind(_))
-        && matches!(
-            step.reason,
-            Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 }
-        )
+        && matches!(step.reason, Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 })
 }
 
 /// The connection that asks queues what is in them.

@@ -64,8 +64,8 @@ fn from<'a>(objects: &'a Objects, exchange: &'a str) -> impl Iterator<Item = &'a
     objects.bindings.range(first..).take_while(move |binding| binding.source == exchange)
 }
 
-/// `objects` without the bindings of others that no message of `topology` can take, and that lead to nothing of it: in a
-/// virtual host that many use these are most of them.
+/// `objects` without the queues and bindings of others that no message of ours can come to or take, and that lead to nothing
+/// of ours: in a virtual host that many use these are most of them.
 #[must_use]
 pub(crate) fn near(objects: &Objects, is_ours: impl Fn(&str) -> bool) -> Objects {
     let Objects { exchanges, queues, bindings } = objects;
@@ -92,7 +92,12 @@ pub(crate) fn near(objects: &Objects, is_ours: impl Fn(&str) -> bool) -> Objects
             || it.is_by_a_mark()
     };
     let bindings = bindings.iter().filter(is_near).cloned().collect();
-    Objects { exchanges: exchanges.clone(), queues: queues.clone(), bindings }
+    let queues = queues.iter().filter(|(name, queue)| {
+        let mut names = queue.dead_letter_exchange().into_iter().chain([name.as_str()]);
+        names.any(|name| destinations.contains(name))
+    });
+    let queues = queues.map(|(name, queue)| (name.clone(), queue.clone())).collect();
+    Objects { exchanges: exchanges.clone(), queues, bindings }
 }
 
 /// Follows what `queue` dead-letters; `None` where it has no dead letter exchange.

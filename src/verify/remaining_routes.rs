@@ -136,8 +136,9 @@ fn dead_letter_cycles(examined: &Examined<'_>) -> Vec<Draft> {
     let mut on_a_cycle: BTreeSet<&str> = BTreeSet::new();
     // One binding that leads back makes a cycle of every level, so those through one exchange are one finding.
     let mut through: BTreeMap<Option<&str>, Vec<Vec<&str>>> = BTreeMap::new();
+    let mut next = Targets::new();
     for (queue, _) in examined.queues() {
-        let Some(found) = way_back(examined.objects, queue) else { continue };
+        let Some(found) = way_back(examined.objects, &mut next, queue) else { continue };
         if !found.iter().any(|name| on_a_cycle.contains(name)) {
             through.entry(queue.dead_letter_exchange()).or_default().push(found.clone());
         }
@@ -166,12 +167,19 @@ fn cycle(cycles: &[Vec<&str>]) -> Option<Draft> {
     Some(draft.because(reason).fix(Fix::Text(fix.to_owned())))
 }
 
+/// Of each queue that was looked at [`targets`]: every queue of a ladder leads to all smaller ones.
+type Targets<'a> = BTreeMap<&'a str, Vec<&'a Queue>>;
+
 /// The queues that a message passes from `start` until it is there again, `start` first; the shortest way.
-fn way_back<'a>(objects: &'a Objects, start: &'a Queue) -> Option<Vec<&'a str>> {
+fn way_back<'a>(
+    objects: &'a Objects,
+    known: &mut Targets<'a>,
+    start: &'a Queue,
+) -> Option<Vec<&'a str>> {
     let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
     let mut next = VecDeque::from([start]);
     while let Some(queue) = next.pop_front() {
-        for target in targets(objects, queue) {
+        for target in known.entry(&queue.name).or_insert_with(|| targets(objects, queue)) {
             if target.name == start.name {
                 return Some(path_to(&came_from, &start.name, &queue.name));
             }

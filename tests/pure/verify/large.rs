@@ -9,19 +9,7 @@ use overdue::internals::{
     verify::findings,
 };
 
-const LADDER: &str = r#"
-name = "orders"
-[delay]
-strategy = "ladder"
-[delay.ladder]
-max = "30d"
-[[timeout]]
-name = "unpaid"
-after = "30m"
-effect = "close"
-[retry]
-after = ["5s"]
-"#;
+use crate::samples::LADDER;
 
 /// 200 exchanges, each with 100 queues that are bound to it.
 fn neighbours(observed: &mut Snapshot) {
