@@ -4,6 +4,7 @@ use super::{Store, StoreError};
 
 const OURS: &str = include_str!("../../sql/worker_tables.sql");
 const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
+const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
 /// How the creation of a table begins in these scripts; each of its columns has a line.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
@@ -12,13 +13,15 @@ impl Store {
     /// Creates what is missing, in one transaction.
     ///
     /// # Errors
-    /// A statement failed, or a schema's name cannot be one; nothing was created.
+    /// A statement failed, a schema's name cannot be one, or a table of somebody else has the name of one of ours; nothing was
+    /// created.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
         let (ours, orders) = schemas(search_path)?;
         // Two that start at once would both create the schema: the second waits.
         let mut script =
             "SELECT pg_advisory_xact_lock(hashtextextended('overdue database init', 0::bigint));\n"
                 .to_owned();
+        script.push_str(&in_schema(ours, &refuse_foreign()));
         script.push_str(&in_schema(ours, OURS));
         script.push_str(&in_schema(ours, SCHEDULE));
         if reference_tables {
@@ -60,6 +63,14 @@ impl Store {
         script.push_str("DROP FUNCTION pg_temp.schedule_state;\n");
         self.run_script("schedule_triggers", &script).await
     }
+}
+
+/// A table that is there already would be left as it is, but for its comment, and the worker would find other columns.
+fn refuse_foreign() -> String {
+    let [tables, columns, _] = own_columns();
+    let columns =
+        tables.iter().zip(columns).map(|(table, column)| format!("('{table}', '{column}')"));
+    FOREIGN.replace("{columns}", &columns.collect::<Vec<_>>().join(", "))
 }
 
 /// A script with `schema` in front of the search path while it runs. Looked up first: CREATE SCHEMA needs a right on the database

@@ -71,6 +71,27 @@ async fn missing_tables_and_the_command_that_creates_them() {
     assert!(process.is_running());
 }
 
+/// A table of the user, with a name of ours: nothing about it changes, not even its comment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_taken_is_left_alone() {
+    let world = World::empty().await;
+    world
+        .sql(
+            "CREATE TABLE outbox (id bigint PRIMARY KEY, payload jsonb);
+             COMMENT ON TABLE outbox IS 'of the shop'",
+        )
+        .await;
+    let init = world.overdue(&["database", "init", "--yes"]);
+    assert_eq!(init.code, Some(78), "{init}");
+    insta::assert_snapshot!(world.shown(&init));
+    let comment = "SELECT count(*) FROM pg_description WHERE objoid = 'outbox'::regclass AND description = 'of the shop'";
+    assert_eq!(world.number(comment).await, 1);
+    assert_eq!(
+        world.number("SELECT count(*) FROM pg_class WHERE oid = to_regclass('closures')").await,
+        0
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn order_tables_of_another_shape() {
     let world = World::empty().await;
