@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{backoff::jitter, context::Worker, session::SessionEnd};
+use super::{backoff::jitter, clock_watch, context::Worker, session::SessionEnd};
 use crate::{
     shutdown::Stop,
     store::{
@@ -39,7 +39,7 @@ pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
-                () = walk.go_on(&worker, keep + worker.clock.leap(Instant::now())) => {}
+                () = walk.go_on(&worker, keep) => {}
             }
         }
         tokio::select! {
@@ -61,6 +61,9 @@ struct Walk {
 
 impl Walk {
     async fn go_on(&mut self, worker: &Worker, keep: Duration) {
+        // Nothing is old by a leap of the database's clock alone; without an answer nothing is deleted either.
+        let _unread = clock_watch::read(worker).await;
+        let keep = keep + worker.clock.leap(Instant::now());
         let mut deleted = 0;
         let done = self.delete(worker, keep, &mut deleted).await;
         if deleted > 0 {
