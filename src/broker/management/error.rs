@@ -103,7 +103,7 @@ pub(in crate::broker) enum ApiFailure {
     Request(reqwest::Error),
     /// It is said to be elsewhere; nothing was done.
     Redirect(String),
-    /// The answer is no.
+    /// It refuses.
     Status { status: StatusCode, body: String },
 }
 
@@ -146,7 +146,7 @@ impl ApiFailure {
         }
     }
 
-    /// Whether the answer is no, with this status.
+    /// Whether it refuses, with this status.
     pub(in crate::broker) fn is(&self, status: u16) -> bool {
         matches!(self, Self::Status { status: it, .. } if it.as_u16() == status)
     }
