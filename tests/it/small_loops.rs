@@ -81,11 +81,11 @@ async fn a_look_for_new_queues_is_one_request_for_names() {
     worker.stop().await;
     let all = requests.lock().unwrap();
     let (requests, others): (Vec<_>, Vec<_>) = all.iter().partition(|(_, line)| looks(line));
-    for of in ["orders%2Ein HTTP", "orders%2Ein/bindings/source HTTP"] {
+    for of in ["/orders.in HTTP", "/orders.in/bindings/source HTTP"] {
         let number = others.iter().filter(|(_, line)| line.contains(of)).count();
         assert!(number.abs_diff(requests.len()) <= 1, "{of}: {all:?}");
     }
-    assert!(others.iter().all(|(_, line)| line.contains("orders%2Ein")), "{all:?}");
+    assert!(others.iter().all(|(_, line)| line.contains("/orders.in")), "{all:?}");
     let gaps: Vec<Duration> = requests.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(gaps.iter().all(|gap| *gap > Duration::from_millis(300)), "{gaps:?}");
     // Jitter: no two pauses are the same.

@@ -121,7 +121,9 @@ impl Nodes {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("api").extend(path);
         }
-        url.query_pairs_mut().extend_pairs(query);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
         self.http.request(method, url).basic_auth(&self.user, Some(self.password.expose()))
     }
 }
