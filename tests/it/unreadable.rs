@@ -80,9 +80,8 @@ async fn what_could_not_be_kept_of_a_parked_message_says_why() {
         assert_eq!(reason, "dropped: their headers are nested too deeply", "{n}");
     }
     assert_eq!(of(6).header("long").map(|long| long.len()), Some(20_000));
-    for n in [7, 8] {
-        assert_eq!(dropped(n).unwrap(), "dropped: they fill a frame", "{n}");
-    }
+    assert_eq!(dropped(7).unwrap(), "dropped: they fill a frame");
+    assert_eq!(dropped(8).unwrap(), "dropped: their headers take too much memory");
     // The retries gave it a routing key of ours.
     assert_eq!(of(9).key, "300ms.unpaid");
     worker.stop().await;
