@@ -1,15 +1,8 @@
 //! The database's clock leaps forward while a worker runs, as after a failover to a machine whose clock is wrong: what is overdue
 //! by that clock alone is left to its message.
 
-use overdue::internals::config::WorkerSettings;
-
 use super::bursts::{begin, by_path, full_batches, until_in_burst, until_settled};
-use crate::support::{
-    World,
-    pages::metrics,
-    until,
-    worker::{millis, settings},
-};
+use crate::support::{World, pages::metrics, until};
 
 const EARLY: &str = "INSERT INTO orders (id, due_at)
                      SELECT 'early-' || n, now() - interval '5 min' FROM generate_series(1, 1000) n";
@@ -60,28 +53,4 @@ async fn a_burst_closes_nothing_before_its_time() {
     held.commit().await.unwrap();
     until_settled(&world, &worker, 702).await;
     assert_eq!(world.number(EARLY_CLOSED).await, 0);
-}
-
-/// By the clock as it was, the first row is 23 h old and the second one more than the day that it is kept.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_row_is_deleted_before_its_time() {
-    let world = World::clocked().await;
-    let add = async |order: &str, age: &str| {
-        let row = format!(
-            "INSERT INTO closures (order_id, effect, path, due_at, closed_at)
-             VALUES ('{order}', 'close', 'message', now() - interval '{age}', now() - interval '{age}')"
-        );
-        world.sql(&row).await;
-    };
-    let rows = async || world.number("SELECT count(*) FROM closures").await;
-    add("known", "2 days").await;
-    let keep_history = millis("1d");
-    let settings = WorkerSettings { keep_history, sweep_every: millis("50ms"), ..settings() };
-    let _worker = world.worker_with(settings);
-    until("its clock is known", rows, |rows| *rows == 0).await;
-    add("young", "23 h").await;
-    world.clock().advance("10 h").await;
-    add("old", "35 h").await;
-    until("the old row is gone", rows, |rows| *rows < 2).await;
-    assert_eq!(world.number("SELECT count(*) FROM closures WHERE order_id = 'young'").await, 1);
 }
