@@ -15,7 +15,6 @@ use tokio::{
 };
 
 use super::{
-    clock_watch,
     context::Worker,
     health::Task,
     pager::{Asked, Pager, Paging},
@@ -272,12 +271,11 @@ struct Run<'a> {
 impl Run<'_> {
     /// How many orders it closed; `key` is where it begins, and where it has ended.
     async fn run(&self, key: &mut OverdueKey) -> Result<usize, SessionEnd> {
-        let (lock, ()) = tokio::try_join!(self.lock(), clock_watch::read(self.worker))?;
-        let Some(lock) = lock else { return Ok(0) };
+        let Some(lock) = self.lock().await? else { return Ok(0) };
         let mut closed = 0;
         loop {
             let (worker, began) = (self.worker, Instant::now());
-            let grace = worker.clock.leap(began);
+            let grace = Duration::ZERO;
             let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
             while let Some(Asked { ids, outcomes, at, .. }) = pager.next().await? {
                 let of_page = self.burst.answered(&ids, &outcomes?, at);

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::task::JoinSet;
 
-use super::{context::Worker, counters::count, health::Task, session::SessionEnd};
+use super::{clock_watch, context::Worker, counters::count, health::Task, session::SessionEnd};
 use crate::{
     order::{OrderId, Outcome},
     shutdown::Stop,
@@ -36,7 +36,7 @@ pub(super) struct Pager<'a> {
     pub(super) worker: &'a Arc<Worker>,
     pub(super) effect: &'a str,
     pub(super) paging: Paging,
-    /// Orders that have been overdue for less are left alone.
+    /// Orders that have been overdue for less, by the clock that is believed, are left alone.
     pub(super) grace: Duration,
     /// The order behind which it goes on.
     pub(super) key: OverdueKey,
@@ -123,7 +123,16 @@ impl<'a> Pager<'a> {
             return Ok(None);
         }
         let (store, effect) = (&self.worker.store, self.worker.closers[self.effect].effect());
-        let page = store.overdue_page(effect, &self.key, self.paging.orders, self.grace).await?;
+        let page = loop {
+            let leap = self.worker.clock.leap(Instant::now());
+            let grace = self.grace + leap;
+            let page = store.overdue_page(effect, &self.key, self.paging.orders, grace).await?;
+            // Only a reading after the page can say that the page was read by a clock that had leapt.
+            clock_watch::read(self.worker).await?;
+            if self.worker.clock.leap(Instant::now()) <= leap {
+                break page;
+            }
+        };
         let Some(page) = page else { return Ok(None) };
         // Rows that are no orders have no key behind which it could go on.
         let is_last = i64::try_from(page.rows).is_ok_and(|rows| rows < self.paging.orders);

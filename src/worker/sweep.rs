@@ -121,7 +121,7 @@ impl<'a> Sweep<'a> {
             telemetry::uncovered_failed(self.effect, &error_chain(&error));
         }
         self.unpublished = self.swept;
-        let grace = self.worker.settings.sweep_grace.as_duration() + self.leap();
+        let grace = self.worker.settings.sweep_grace.as_duration();
         let (key, task) = (OverdueKey::first(), (self.alive, self.stop));
         let mut pager = Pager::new(self.worker, self.effect, PAGING, grace, key, task);
         while let Some(asked) = pager.next().await? {
