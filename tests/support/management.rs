@@ -175,8 +175,9 @@ impl World {
     pub async fn until_policy(&self, queue: &str, policy: &str) {
         let look = async || {
             let queue = self.call(Method::GET, "queues", &[queue], Value::Null).await;
-            queue["policy"].as_str().unwrap_or_default().to_owned()
+            ["policy", "operator_policy"].map(|kind| queue[kind].as_str() == Some(policy))
         };
-        super::until(&format!("policy {policy} on {queue}"), look, |seen| seen == policy).await;
+        super::until(&format!("policy {policy} on {queue}"), look, |seen| seen.contains(&true))
+            .await;
     }
 }

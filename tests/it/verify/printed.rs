@@ -188,6 +188,7 @@ async fn policies() {
     let limit = json!({ "max-length": 1_000 });
     world.policy("operator-policies", operator, r"^orders\.unpaid", limit).await;
     world.until_policy("orders.delay.30m", policy).await;
+    world.until_policy("orders.unpaid", operator).await;
     world.cured(&["policy"]).await;
     world.assert_nothing_lost().await;
 }
