@@ -203,6 +203,11 @@ impl Link {
         self.connection.status().connected()
     }
 
+    /// Ends the socket, and with it all channels.
+    pub(super) fn abort(&self) {
+        self.socket.abort();
+    }
+
     /// Closes politely for two seconds, then ends the socket.
     pub async fn close(self) {
         let closing = self.connection.close(200, "done".into());

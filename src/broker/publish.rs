@@ -1,25 +1,26 @@
-//! Publishing with confirms: one connection, one channel, one task that owns it.
+//! Publishing with confirms: one connection, and a task for each channel, which owns it.
 //!
 //! lapin attaches a `basic.return` to the next confirm it hands out, which may belong to another message,
 //! so a return is matched by `message-id`, and a success is reported only after every confirm that came with
 //! it has been looked at.
 
 mod error;
+pub(crate) mod outlet;
 mod returns;
 mod send;
 mod sent;
 mod task;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use lapin::{ConnectionStatus, options::ConfirmSelectOptions};
+use lapin::{Channel, ConnectionStatus, options::ConfirmSelectOptions};
 use tokio::sync::{mpsc, oneshot};
 
 pub use error::PublishError;
 
 use super::{BrokerAddress, ConnectError, Link};
 use crate::wire::Message;
-use task::{Request, WhileBlocked};
+use task::{Limits, Request, WhileBlocked};
 
 /// A handle to the task that publishes; cheap to clone, usable from many tasks.
 #[derive(Clone)]
@@ -36,7 +37,7 @@ impl Publisher {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
-        Self::open(address, purpose, WhileBlocked::Fail, address.timing.confirm).await
+        Self::connect_for(address, purpose, address.timing.confirm).await
     }
 
     /// Like [`Publisher::connect`]; a confirm that has not come is given up after `confirm_within`.
@@ -48,37 +49,15 @@ impl Publisher {
         purpose: &str,
         confirm_within: Duration,
     ) -> Result<Self, ConnectError> {
-        Self::open(address, purpose, WhileBlocked::Fail, confirm_within).await
-    }
-
-    /// Like [`Publisher::connect`]; while the broker blocks the connection, messages wait for their confirm, so that
-    /// none is published twice because of an alarm.
-    ///
-    /// # Errors
-    /// See [`ConnectError`].
-    pub(crate) async fn connect_patient(
-        address: &BrokerAddress,
-        purpose: &str,
-    ) -> Result<Self, ConnectError> {
-        Self::open(address, purpose, WhileBlocked::Wait, address.timing.confirm).await
-    }
-
-    async fn open(
-        address: &BrokerAddress,
-        purpose: &str,
-        while_blocked: WhileBlocked,
-        confirm_within: Duration,
-    ) -> Result<Self, ConnectError> {
-        let link = Link::open(address, purpose).await?;
+        let link = Arc::new(Link::open(address, purpose).await?);
         let unreachable =
             |source| ConnectError::Unreachable { address: address.to_string(), source };
-        let channel = link.channel().await.map_err(unreachable)?;
-        let confirming = channel.confirm_select(ConfirmSelectOptions::default());
-        link.answered(confirming).await.map_err(unreachable)?;
+        let channel = confirming(&link).await.map_err(unreachable)?;
         let (requests, inbox) = mpsc::channel(task::WINDOW);
         let status = link.status();
-        let limits = task::Limits { hand_over: address.timing.hand_over, confirm: confirm_within };
-        tokio::spawn(task::serve(link, channel, inbox, while_blocked, limits));
+        let hand_over = address.timing.hand_over;
+        let limits = Limits { hand_over, confirm: confirm_within, unconfirmed: task::WINDOW };
+        tokio::spawn(task::serve(link, channel, inbox, WhileBlocked::Fail, limits));
         Ok(Self { requests, status })
     }
 
@@ -119,4 +98,11 @@ impl Publisher {
     pub fn is_closed(&self) -> bool {
         self.requests.is_closed()
     }
+}
+
+/// A channel with confirms.
+async fn confirming(link: &Link) -> Result<Channel, lapin::Error> {
+    let channel = link.channel().await?;
+    link.answered(channel.confirm_select(ConfirmSelectOptions::default())).await?;
+    Ok(channel)
 }

@@ -95,6 +95,13 @@ pub struct Route {
     pub queues: Vec<String>,
 }
 
+impl Route {
+    /// The queue that it waits in first, or the exchange that holds it.
+    pub(crate) fn place(&self) -> &str {
+        self.queues.first().unwrap_or(&self.exchange)
+    }
+}
+
 /// Why there is no route.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {

@@ -13,20 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{
-    FutureExt,
-    future::BoxFuture,
-    stream::{FuturesUnordered, StreamExt},
-};
-
 use super::{
     channels::{Bodies, Channels, Source},
     context::ConsumerContext,
-    copy_publisher::CopyError,
     counters::count,
     kept_bytes::{KeptBytes, Part},
     limits,
     log_lines::{Parked, Why},
+    on_their_way::{Heard, OnTheirWay},
     session::SessionEnd,
 };
 use crate::{
@@ -47,7 +41,7 @@ const LAST_CONFIRMS: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// One line in the log stands for all failures within it.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
-/// Copies on their way at once.
+/// Copies on their way at once, without those that get no answer.
 const MAX_COPIES: usize = 1_000;
 
 /// A delivery that is acked when its copy is confirmed.
@@ -60,8 +54,6 @@ struct Copy {
     _part: Part,
 }
 
-type Sending = BoxFuture<'static, (Copy, Result<(), CopyError>)>;
-
 struct Delaying {
     context: ConsumerContext,
     channels: Channels,
@@ -73,7 +65,7 @@ struct Delaying {
     without_body: Vec<Source>,
     /// Copies that are to be sent at an instant.
     later: TimerQueue<Copy>,
-    sending: FuturesUnordered<Sending>,
+    sending: OnTheirWay<Copy>,
     reported: Option<Instant>,
     parked: Parked,
     parked_reported: Option<Instant>,
@@ -86,6 +78,7 @@ pub(super) async fn delay(
     stop: Stop,
 ) -> Result<(), SessionEnd> {
     let clock = Clock::read(&context.worker.store).await?;
+    let sending = OnTheirWay::new(Arc::clone(&context.outlet), &context.worker.timing);
     let mut delaying = Delaying {
         context,
         channels,
@@ -94,7 +87,7 @@ pub(super) async fn delay(
         bodies: Bodies::Small,
         without_body: Vec::new(),
         later: TimerQueue::default(),
-        sending: FuturesUnordered::new(),
+        sending,
         reported: None,
         parked: Parked::default(),
         parked_reported: None,
@@ -128,11 +121,12 @@ impl Delaying {
             {
                 self.parked_reported = Some(Instant::now());
             }
-            let receiving = !self.kept.is_full() && self.sending.len() < MAX_COPIES;
+            let receiving =
+                !self.kept.is_full() && self.sending.len() < MAX_COPIES + self.sending.silent();
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
-                Some((copy, result)) = self.sending.next() => self.sent(copy, result).await?,
+                Some(heard) = self.sending.next() => self.heard(heard).await?,
                 () = sleep_until(self.later.next()) => {
                     for copy in self.later.take_due(Instant::now(), MAX_COPIES) {
                         self.send(copy);
@@ -211,21 +205,17 @@ impl Delaying {
     }
 
     fn send(&mut self, copy: Copy) {
-        let publisher = Arc::clone(&self.context.copies);
-        let sending = async move {
-            let result = publisher.publish(copy.message.clone()).await;
-            (copy, result)
+        let message = copy.message.clone();
+        let place = match &copy.route {
+            Some(route) => route.place().to_owned(),
+            None => format!("{} in {}", message.routing_key, message.exchange),
         };
-        self.sending.push(sending.boxed());
+        self.sending.send(&place, message, copy);
     }
 
-    async fn sent(
-        &mut self,
-        mut copy: Copy,
-        result: Result<(), CopyError>,
-    ) -> Result<(), SessionEnd> {
-        let error = match result {
-            Ok(()) => {
+    async fn heard(&mut self, heard: Heard<Copy>) -> Result<(), SessionEnd> {
+        let (mut copy, error) = match heard {
+            Heard::Confirmed(copy) => {
                 self.channels.waits(copy.source, false);
                 self.channels.finish(copy.source);
                 let (levels, counters) = (&self.context.levels, &self.context.worker.counters);
@@ -240,10 +230,14 @@ impl Delaying {
                 }
                 return Ok(());
             }
-            Err(error) => error,
+            Heard::Failed(copy, error) => (copy, error),
+            Heard::Silence(error) => {
+                self.report(&error);
+                return Ok(());
+            }
         };
         self.report(&error);
-        if matches!(error, CopyError::Publish(PublishError::Unencodable { .. })) {
+        if matches!(error, PublishError::Unencodable { .. }) {
             self.channels.waits(copy.source, false);
             telemetry::parked_by_broker(&self.context.timeout.name, ParkReason::Unreadable, 1);
             return Ok(self.channels.dead_letter(copy.source).await?);
@@ -256,7 +250,7 @@ impl Delaying {
         Ok(())
     }
 
-    fn report(&mut self, error: &CopyError) {
+    fn report(&mut self, error: &PublishError) {
         if self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             self.reported = Some(Instant::now());
             let waiting = self.later.len() + self.sending.len() + 1;
@@ -268,9 +262,9 @@ impl Delaying {
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.parked.report(&self.context.timeout.name);
         let last = tokio::time::Instant::now() + LAST_CONFIRMS;
-        while !self.sending.is_empty() {
+        while self.sending.len() > 0 {
             tokio::select! {
-                Some((copy, result)) = self.sending.next() => self.sent(copy, result).await?,
+                Some(heard) = self.sending.next() => self.heard(heard).await?,
                 () = tokio::time::sleep_until(last) => break,
             }
         }

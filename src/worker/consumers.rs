@@ -13,13 +13,12 @@ use super::{
     channels::{Bodies, Channels},
     compat,
     context::{ConsumerContext, Worker},
-    copy_publisher::CopyPublisher,
     level_watch::{LevelWatch, Question},
     limits, queues, receive,
     session::SessionEnd,
 };
 use crate::{
-    broker::Link,
+    broker::{Link, publish::outlet::Outlet},
     shutdown::Stop,
     telemetry,
     text::error_chain,
@@ -37,7 +36,7 @@ type Ended = Result<(Id, Result<(), SessionEnd>), JoinError>;
 struct Consumers {
     worker: Arc<Worker>,
     link: Arc<Link>,
-    copies: Arc<CopyPublisher>,
+    outlet: Arc<Outlet>,
     levels: Arc<LevelWatch>,
     stop: Stop,
     tasks: JoinSet<Result<(), SessionEnd>>,
@@ -57,12 +56,12 @@ pub(super) async fn consume(
     link: Arc<Link>,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let copies = Arc::new(CopyPublisher::new(worker.address.clone()));
+    let outlet = Arc::new(Outlet::new(worker.address.clone(), "overdue worker: publishing"));
     let levels = Arc::new(LevelWatch::new(worker.management.is_some()));
     let mut consumers = Consumers {
         worker,
         link,
-        copies,
+        outlet,
         levels,
         stop,
         tasks: JoinSet::new(),
@@ -154,7 +153,7 @@ impl Consumers {
         let context = ConsumerContext {
             worker: Arc::clone(&self.worker),
             timeout: timeout.clone(),
-            copies: Arc::clone(&self.copies),
+            outlet: Arc::clone(&self.outlet),
             levels: Arc::clone(&self.levels),
             prefetch,
         };

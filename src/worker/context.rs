@@ -9,11 +9,10 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    burst::Burst, closing::Closer, copy_publisher::CopyPublisher, counters::Counters,
-    health::Health, level_watch::LevelWatch,
+    burst::Burst, closing::Closer, counters::Counters, health::Health, level_watch::LevelWatch,
 };
 use crate::{
-    broker::{BrokerAddress, Management},
+    broker::{BrokerAddress, Management, publish::outlet::Outlet},
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
     store::{Store, database_clock::DatabaseClock, orders::Effect, outbox::PassedOver},
     telemetry,
@@ -144,7 +143,7 @@ impl Worker {
 pub(crate) struct ConsumerContext {
     pub(crate) worker: Arc<Worker>,
     pub(crate) timeout: Timeout,
-    pub(super) copies: Arc<CopyPublisher>,
+    pub(super) outlet: Arc<Outlet>,
     pub(super) levels: Arc<LevelWatch>,
     /// Unsettled deliveries per channel.
     pub(super) prefetch: u16,

@@ -87,7 +87,7 @@ pub(super) async fn receive(
     stop: Stop,
 ) -> Result<(), SessionEnd> {
     let timing = &context.worker.timing;
-    let copies = Copies::new(Arc::clone(&context.copies), Arc::clone(&context.levels), timing);
+    let copies = Copies::new(Arc::clone(&context.outlet), Arc::clone(&context.levels), timing);
     let alive = context.worker.health.task("consume", channels.queue(), ALIVE_WITHIN);
     let set_forward = context.worker.clock.set_forward();
     let outage = Outage::new(Backoff::new(timing));

@@ -35,11 +35,16 @@ pub struct Stage {
 impl Stage {
     /// With services that the test breaks, and those that it shares with all tests.
     pub async fn on(services: Services) -> Self {
+        Self::of(services, TOPOLOGY).await
+    }
+
+    /// Like [`Stage::on`], with another topology.
+    pub async fn of(services: Services, topology: &str) -> Self {
         let alone = alone(&services).await;
         // A run that was killed may have left them stopped.
         heal(slice::from_ref(&services)).await;
         let (broker, database) = (Broker::of(&services).await, Database::of(&services).await);
-        let world = World::with(services.clone(), TOPOLOGY).await;
+        let world = World::with(services.clone(), topology).await;
         Self { broker, database, _heal: Heal(vec![services]), world, _alone: alone }
     }
 

@@ -274,3 +274,45 @@ async fn channels_without_confirms_hold_up_no_other_channel_of_their_connection(
     suspended.resume().await;
     assert!(all_acked(none.into_iter().collect()).await);
 }
+
+const COPIES: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "1h"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+
+[retry]
+after = ["100ms"]
+"#;
+
+/// A confirm that is missing is the fault of its place alone, and what waits for it is not published again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parked_once() {
+    let stage = Stage::of(Services::chaos_broker(), COPIES).await;
+    let world = &stage.world;
+    let wire = world.wire().await;
+    let early = world.orders("early", 1, 36_000_000).await;
+    let suspended = stage.broker.suspend(&world.vhost, "orders.delay.1h").await;
+    let worker = stage.worker().await;
+    wire.publish_all("orders.dlx", "1h.unpaid", &early).await;
+    until_logged(&worker, "messages wait until they can be put back", 1).await;
+    let garbage: Vec<String> = (0..50).map(|n| format!("{{garbage {n}")).collect();
+    let unknown: Vec<String> = (0..50).map(|n| format!("unknown-{n}")).collect();
+    wire.publish_all("orders.dlx", "1h.unpaid", &garbage).await;
+    wire.publish_all("orders.dlx", "1h.unpaid", &unknown).await;
+    let parked = async || wire.ready("orders.parked").await;
+    // Before the level answers: without that they would be behind it.
+    until("all are parked", parked, |ready| *ready >= 100).await;
+    suspended.resume().await;
+    let waiting = async || wire.ready("orders.delay.1h").await;
+    until("the early one waits", waiting, |ready| *ready == 1).await;
+    let lot = wire.take_all("orders.parked").await;
+    let bodies: std::collections::BTreeSet<String> =
+        lot.iter().map(|it| it.text().to_owned()).collect();
+    assert_eq!((lot.len(), bodies.len()), (100, 100), "{}", worker.log());
+    assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
+}

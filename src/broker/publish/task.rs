@@ -1,4 +1,4 @@
-//! The task that owns connection and channel.
+//! The task that owns a channel, and with other tasks the connection.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ pub(super) struct Request {
 pub(super) enum WhileBlocked {
     /// After a while they fail.
     Fail,
-    /// They wait until it is over.
+    /// They wait until it is over; and for their confirms for as long as the channel stands.
     Wait,
 }
 
@@ -44,6 +44,8 @@ pub(super) struct Limits {
     pub(super) hand_over: Duration,
     /// From then on, until its confirm.
     pub(super) confirm: Duration,
+    /// Messages at once that have no confirm yet.
+    pub(super) unconfirmed: usize,
 }
 
 /// What became of a message.
@@ -60,7 +62,7 @@ enum Outcome {
 /// Messages are handed over one after the other, and none waits until the one before it is on the wire: so the client
 /// writes many at once.
 pub(super) async fn serve(
-    link: Link,
+    link: Arc<Link>,
     channel: Channel,
     mut inbox: mpsc::Receiver<Request>,
     while_blocked: WhileBlocked,
@@ -85,10 +87,10 @@ pub(super) async fn serve(
                     break false;
                 }
             }
-            request = inbox.recv(), if pending.len() < WINDOW && !is_held_up => {
+            request = inbox.recv(), if pending.len() < limits.unconfirmed && !is_held_up => {
                 let Some(first) = request else { break true };
                 pending.push(publish(Arc::clone(&way), first));
-                while pending.len() < WINDOW && let Ok(next) = inbox.try_recv() {
+                while pending.len() < limits.unconfirmed && let Ok(next) = inbox.try_recv() {
                     pending.push(publish(Arc::clone(&way), next));
                 }
             }
@@ -103,19 +105,33 @@ pub(super) async fn serve(
         }
     };
     inbox.close();
-    // What waits in a blocked connection must not go out later, after the caller heard that it did not.
     let blocked = link.is_blocked();
-    let link = alive.then_some(link);
-    while let Some(Request { message, answer }) = inbox.recv().await {
-        let reason = "it was lost".to_owned();
-        let message_id = message.message_id.clone();
-        Sent::of(&message, answer).answer(Err(PublishError::Disconnected { message_id, reason }));
+    if alive {
+        // Nobody waits any more.
+        pending.clear();
+        // The last who has it.
+        if let Some(link) = Arc::into_inner(link) {
+            link.close().await;
+        }
+        return;
     }
+    if way.channel.status().connected() {
+        // What waits in such a connection must not go out later, after the caller heard that it did not.
+        link.abort();
+    }
+    drop(link);
+    refuse(&mut inbox, "it was lost").await;
     while let Some(last) = pending.next().await {
         answer(&mut returns, vec![last], blocked);
     }
-    if let Some(link) = link {
-        link.close().await;
+}
+
+/// Nothing that has come in is sent.
+pub(super) async fn refuse(inbox: &mut mpsc::Receiver<Request>, reason: &str) {
+    inbox.close();
+    while let Some(Request { message, answer }) = inbox.recv().await {
+        let (message_id, reason) = (message.message_id.clone(), reason.to_owned());
+        Sent::of(&message, answer).answer(Err(PublishError::Disconnected { message_id, reason }));
     }
 }
 
@@ -152,13 +168,13 @@ async fn publish(way: Arc<Way>, Request { message, answer }: Request) -> Outcome
     }
 }
 
-/// Waits for a confirm; with `waits` longer, for as long as the broker blocks the connection.
+/// Waits for a confirm; with `waits` longer, for as long as the channel stands.
 async fn confirmed(confirm: PublisherConfirm, way: &Way) -> Confirm {
-    let Way { status, waits, limits: Limits { confirm: within, .. }, .. } = way;
+    let Way { channel, waits, limits: Limits { confirm: within, .. }, .. } = way;
     let mut confirm = pin!(confirm);
     loop {
         let confirmed = timeout(*within, &mut confirm).await;
-        if confirmed.is_ok() || !(*waits && status.connected() && status.blocked()) {
+        if confirmed.is_ok() || !(*waits && channel.status().connected()) {
             return confirmed.map_err(|_elapsed| *within);
         }
     }

@@ -9,11 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{
-    FutureExt,
-    future::BoxFuture,
-    stream::{FuturesUnordered, StreamExt},
-};
+use futures_util::FutureExt;
 
 use tokio::sync::watch;
 
@@ -22,19 +18,22 @@ use super::{
     delivery::Delivery,
 };
 use crate::{
+    broker::{PublishError, publish::outlet::Outlet},
     decisions::timer_queue::TimerQueue,
     timing::Timing,
     topology::route::Route,
     wire::Message,
     worker::{
-        copy_publisher::{CopyError, CopyPublisher},
         level_watch::{LevelWatch, Looked},
         log_lines::Why,
+        on_their_way::{Heard, OnTheirWay},
     },
 };
 
 /// Before a copy that was refused is tried again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// The lane of what is parked.
+const PARKING_LOT: &str = "the parking lot";
 /// One line in the log stands for all failures within it.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
@@ -66,43 +65,28 @@ impl Copy {
     }
 }
 
-type Sent = (Copy, Result<(), CopyError>);
-type Sending = BoxFuture<'static, Sent>;
-
 /// The copies of one queue's consumer.
 pub(super) struct Copies {
-    publisher: Arc<CopyPublisher>,
-    sending: FuturesUnordered<Sending>,
+    sending: OnTheirWay<Copy>,
     refused: TimerQueue<Copy>,
     /// Confirmed; whether their levels took them is not known yet.
     confirmed: ConfirmedCopies<Copy>,
     levels: Arc<LevelWatch>,
     looked: watch::Receiver<Option<Looked>>,
-    /// When the last one was confirmed, or the first of those that are being sent was begun.
-    progress: Instant,
     reported: Option<Instant>,
-    /// Without a confirm for this long nothing gets through.
-    stuck_after: Duration,
     /// Between two attempts at the same copy.
     longest_pause: Duration,
 }
 
 impl Copies {
-    pub(super) fn new(
-        publisher: Arc<CopyPublisher>,
-        levels: Arc<LevelWatch>,
-        timing: &Timing,
-    ) -> Self {
+    pub(super) fn new(outlet: Arc<Outlet>, levels: Arc<LevelWatch>, timing: &Timing) -> Self {
         Self {
-            publisher,
-            sending: FuturesUnordered::new(),
+            sending: OnTheirWay::new(outlet, timing),
             refused: TimerQueue::default(),
             confirmed: ConfirmedCopies::new(timing.copies_believed),
             looked: levels.subscribe(),
             levels,
-            progress: Instant::now(),
             reported: None,
-            stuck_after: timing.copies_stuck,
             longest_pause: timing.backoff_longest,
         }
     }
@@ -125,15 +109,8 @@ impl Copies {
     }
 
     fn send(&mut self, copy: Copy) {
-        if self.sending.is_empty() {
-            self.progress = Instant::now();
-        }
-        let publisher = Arc::clone(&self.publisher);
-        let sending = async move {
-            let result = publisher.publish(copy.message.clone()).await;
-            (copy, result)
-        };
-        self.sending.push(sending.boxed());
+        let place = copy.route().map_or(PARKING_LOT, Route::place).to_owned();
+        self.sending.send(&place, copy.message.clone(), copy);
     }
 
     /// Publishes again what was refused and has waited. Gives back those for a level that `leads` does not know.
@@ -158,14 +135,14 @@ impl Copies {
     }
 
     /// What has been confirmed and where it is, and why something was not; `None` while nothing is waited for.
-    pub(super) async fn arrived(&mut self) -> Option<(Vec<(Copy, Arrival)>, Option<CopyError>)> {
+    pub(super) async fn arrived(&mut self) -> Option<(Vec<(Copy, Arrival)>, Option<PublishError>)> {
         loop {
             let until = self.confirmed.until();
             let (arrived, failure) = tokio::select! {
                 biased;
                 Ok(()) = self.looked.changed(), if until.is_some() => (self.looked(), None),
                 () = sleep_until(until), if until.is_some() => (self.given_up(), None),
-                Some(sent) = self.sending.next() => self.sent(sent),
+                Some(heard) = self.sending.next() => self.heard(heard),
                 else => return None,
             };
             if !arrived.is_empty() || failure.is_some() {
@@ -174,19 +151,17 @@ impl Copies {
         }
     }
 
-    fn sent(&mut self, first: Sent) -> (Vec<(Copy, Arrival)>, Option<CopyError>) {
+    fn heard(&mut self, first: Heard<Copy>) -> (Vec<(Copy, Arrival)>, Option<PublishError>) {
         let (mut arrived, mut failure) = (Vec::new(), None);
         let mut next = Some(first);
-        while let Some((copy, result)) = next {
-            match result {
-                Ok(()) => {
-                    self.progress = Instant::now();
-                    arrived.extend(self.confirmed(copy));
-                }
-                Err(error) => {
+        while let Some(heard) = next {
+            match heard {
+                Heard::Confirmed(copy) => arrived.extend(self.confirmed(copy)),
+                Heard::Failed(copy, error) => {
                     self.refuse(copy);
                     failure = Some(error);
                 }
+                Heard::Silence(error) => failure = Some(error),
             }
             next = self.sending.next().now_or_never().flatten();
         }
@@ -251,30 +226,21 @@ impl Copies {
         self.sending.len() + self.refused.len()
     }
 
-    fn is_sending(&self) -> bool {
-        !self.sending.is_empty()
-    }
-
     /// Whether something is being sent, or is confirmed and not known to be there.
     pub(super) fn are_on_their_way(&self) -> bool {
-        self.is_sending() || !self.confirmed.is_empty()
+        self.sending.len() > 0 || !self.confirmed.is_empty()
     }
 
-    /// Whether nothing gets through at present, or something was refused.
+    /// Whether something was refused, or has waited for its confirm for long.
     pub(super) fn are_stuck(&self) -> bool {
-        !self.refused.is_empty() || self.nothing_gets_through()
+        !self.refused.is_empty() || self.sending.silent() > 0
     }
 
     /// Whether another one for the parking lot would only wait.
     pub(super) fn parking_is_stuck(&self, bearable: usize) -> bool {
         let parks = |copy: &&Copy| matches!(copy.purpose, Purpose::Park(_));
-        self.len() >= bearable
-            && (self.nothing_gets_through()
-                || self.refused.iter().filter(parks).take(bearable).count() >= bearable)
-    }
-
-    fn nothing_gets_through(&self) -> bool {
-        self.is_sending() && self.progress.elapsed() > self.stuck_after
+        let refused = self.refused.iter().filter(parks).take(bearable).count();
+        self.sending.silent_at(PARKING_LOT) + refused >= bearable
     }
 }
 

@@ -9,9 +9,10 @@ use super::{
     delivery::Delivery,
 };
 use crate::{
+    broker::PublishError,
     telemetry::{self, labels::ParkReason},
     text::error_chain,
-    worker::{copy_publisher::CopyError, counters::count, health::Work, log_lines::Why},
+    worker::{counters::count, health::Work, log_lines::Why},
 };
 
 /// Why a copy is in the parking lot that was on its way to a level.
@@ -21,7 +22,7 @@ const PARKED_COPY: &str = "the broker does not route to its level any more: a co
 
 impl Consumer {
     /// What is where it was sent to is done with; what was not confirmed is tried again.
-    pub(super) fn copied(&mut self, arrived: Vec<(Copy, Arrival)>, failure: Option<&CopyError>) {
+    pub(super) fn copied(&mut self, arrived: Vec<(Copy, Arrival)>, failure: Option<&PublishError>) {
         let (health, timeout) = (&self.context.worker.health, &self.context.timeout.name);
         match failure {
             Some(failure) => {
