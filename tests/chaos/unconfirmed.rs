@@ -1,6 +1,6 @@
 //! A queue that gives neither ack nor nack, as a quorum queue without its majority does.
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
 use futures_util::{FutureExt, StreamExt, future::join_all, stream::FuturesUnordered};
 use lapin::{
@@ -11,7 +11,7 @@ use overdue::internals::broker::Link;
 
 use crate::{
     stage::{Stage, until_logged},
-    support::{Services, Wire, WorkerProcess, World, text, until, wait::awaited},
+    support::{Parked, Services, Wire, WorkerProcess, World, text, until, wait::awaited},
 };
 
 /// More than a publisher waits for at once.
@@ -311,8 +311,7 @@ async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parke
     let waiting = async || wire.ready("orders.delay.1h").await;
     until("the early one waits", waiting, |ready| *ready == 1).await;
     let lot = wire.take_all("orders.parked").await;
-    let bodies: std::collections::BTreeSet<String> =
-        lot.iter().map(|it| it.text().to_owned()).collect();
+    let bodies: BTreeSet<String> = lot.iter().map(Parked::text).collect();
     assert_eq!((lot.len(), bodies.len()), (100, 100), "{}", worker.log());
     assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
 }
