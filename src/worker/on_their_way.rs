@@ -54,8 +54,8 @@ impl<C: Send + 'static> OnTheirWay<C> {
 
     pub(super) fn send(&mut self, place: &str, message: Message, copy: C) {
         let (outlet, place) = (Arc::clone(&self.outlet), Arc::from(place));
-        let (lane, message_id) = (Arc::clone(&place), message.message_id.clone());
-        let publishing = async move { outlet.publish(&lane, message).await }.boxed();
+        let (to, message_id) = (Arc::clone(&place), message.message_id.clone());
+        let publishing = async move { outlet.publish(&to, message).await }.boxed();
         let waiting = Waiting { copy, place, message_id, publishing, is_silent: false };
         self.wait(waiting, self.stuck_after);
     }

@@ -23,17 +23,18 @@ use crate::{
     wire::Message,
 };
 
-/// Without a confirm on one lane. RabbitMQ gives a channel credit for 200 messages at a time (`credit_flow_default_credit`): one that
-/// is out of credit stops the whole connection.
+/// Without a confirm on one channel. RabbitMQ gives a channel credit for 200 messages at a time
+/// (`credit_flow_default_credit`): one that is out of credit stops the whole connection.
 const UNCONFIRMED: usize = 128;
-/// Lanes of a place each. A topology has a place per level; messages that were published for others may have any routing key.
-const MOST_LANES: usize = 64;
+/// Places with a channel of their own. A topology has a place per level; messages that were published for others may have any
+/// routing key.
+const MOST_PLACES: usize = 64;
 /// What the places beyond them share.
-const SHARED_LANES: u64 = 8;
+const SHARED_CHANNELS: u64 = 8;
 /// Who finds the connection gone soon after somebody tried in vain does not try again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
-/// A connection and its lanes. It connects with the first message, and again when the connection is gone.
+/// A connection and its channels. It connects with the first message, and again when the connection is gone.
 pub(crate) struct Outlet {
     address: BrokerAddress,
     purpose: &'static str,
@@ -43,7 +44,7 @@ pub(crate) struct Outlet {
 #[derive(Default)]
 struct State {
     link: Option<Arc<Link>>,
-    lanes: BTreeMap<String, Publisher>,
+    publishers: BTreeMap<String, Publisher>,
     failed: Option<(Instant, String)>,
 }
 
@@ -52,34 +53,36 @@ impl Outlet {
         Self { address, purpose, state: Mutex::default() }
     }
 
-    /// Publishes on the lane of a place, and waits for the broker's answer for as long as the lane stands: what has no answer may
+    /// Publishes on the channel of a place, and waits for the broker's answer for as long as it stands: what has no answer may
     /// be there, and publishing it again would only add to what waits.
     ///
     /// # Errors
     /// See [`PublishError`].
     pub(crate) async fn publish(&self, place: &str, message: Message) -> Result<(), PublishError> {
-        match self.lane(place).await {
-            Ok(lane) => lane.publish(message).await,
+        match self.publisher(place).await {
+            Ok(publisher) => publisher.publish(message).await,
             Err(reason) => {
                 Err(PublishError::Disconnected { message_id: message.message_id, reason })
             }
         }
     }
 
-    async fn lane(&self, place: &str) -> Result<Publisher, String> {
+    async fn publisher(&self, place: &str) -> Result<Publisher, String> {
         let mut state = self.state.lock().await;
         let link = self.link(&mut state).await?;
         let name = state.name(place);
-        if let Some(lane) = state.lanes.get(&name).filter(|lane| !lane.is_closed()) {
-            return Ok(lane.clone());
+        if let Some(publisher) =
+            state.publishers.get(&name).filter(|publisher| !publisher.is_closed())
+        {
+            return Ok(publisher.clone());
         }
         let (requests, inbox) = mpsc::channel(UNCONFIRMED);
-        let lane = Publisher { requests, status: link.status() };
+        let publisher = Publisher { requests, status: link.status() };
         let timing = &self.address.timing;
         let (hand_over, confirm) = (timing.hand_over, timing.confirm);
         tokio::spawn(serve(link, inbox, Limits { hand_over, confirm, unconfirmed: UNCONFIRMED }));
-        state.lanes.insert(name, lane.clone());
-        Ok(lane)
+        state.publishers.insert(name, publisher.clone());
+        Ok(publisher)
     }
 
     async fn link(&self, state: &mut State) -> Result<Arc<Link>, String> {
@@ -105,17 +108,17 @@ impl Outlet {
 impl State {
     /// That of a place of its own, or one of the shared.
     fn name(&self, place: &str) -> String {
-        if self.lanes.contains_key(place) || self.lanes.len() < MOST_LANES {
+        if self.publishers.contains_key(place) || self.publishers.len() < MOST_PLACES {
             return place.to_owned();
         }
         let mut hasher = DefaultHasher::new();
         place.hash(&mut hasher);
-        format!("shared {}", hasher.finish() % SHARED_LANES)
+        format!("shared {}", hasher.finish() % SHARED_CHANNELS)
     }
 }
 
 impl Drop for Outlet {
-    /// Nobody waits for what a blocked connection still has, and it would keep its lanes until it is free.
+    /// Nobody waits for what a blocked connection still has, and it would keep its channels until it is free.
     fn drop(&mut self) {
         if let Some(link) = self.state.get_mut().link.as_ref().filter(|link| link.is_blocked()) {
             link.abort();
@@ -123,7 +126,7 @@ impl Drop for Outlet {
     }
 }
 
-/// Opens the lane's channel, which a blocked connection does only later, and publishes on it.
+/// Opens the channel, which a blocked connection does only later, and publishes on it.
 async fn serve(link: Arc<Link>, mut inbox: mpsc::Receiver<task::Request>, limits: Limits) {
     match confirming(&link).await {
         Ok(channel) => task::serve(link, channel, inbox, WhileBlocked::Wait, limits).await,

@@ -32,7 +32,7 @@ use crate::{
 
 /// Before a copy that was refused is tried again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// The lane of what is parked.
+/// The place of what is parked.
 const PARKING_LOT: &str = "the parking lot";
 /// One line in the log stands for all failures within it.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
