@@ -184,7 +184,7 @@ struct Steps<'a> {
     all_done: bool,
     /// What there was before the first of the exchanges that are deleted one right after the other, without those.
     seen: Option<Snapshot>,
-    /// What unbinds queues of removed timeouts, and may: it is looked again before the first is carried out.
+    /// What unbinds queues of removed timeouts, and may: the broker is read again before the first is carried out.
     unbinding: Vec<Change>,
     looked_again: bool,
 }

@@ -85,7 +85,7 @@ pub struct Leaving {
 /// How many messages of a queue were acked, since its leader was elected or before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Acks {
-    /// As the broker counts them. It begins anew when a node starts.
+    /// As the broker counts them. It begins at zero when a node starts.
     pub count: u64,
     /// The queue's Raft term, which grows with each election: also when its leader's node has started again.
     pub term: u64,

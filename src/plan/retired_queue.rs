@@ -143,7 +143,7 @@ impl RetiredQueue<'_> {
     }
 
     /// Whether nothing was put back since then, or nothing is anywhere that could come out. What was counted in another term
-    /// may have been counted anew.
+    /// may have been counted from zero.
     fn has_left(&self, leaving: Leaving) -> bool {
         let acked = self.acked();
         self.in_levels() == Some(0) || acked.is_some() && acked == leaving.acked

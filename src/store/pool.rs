@@ -175,7 +175,7 @@ pub(super) struct Question<'a> {
 }
 
 impl Store {
-    /// Runs a prepared statement of ours.
+    /// Runs a prepared statement.
     pub(super) async fn rows(
         &self,
         name: &'static str,

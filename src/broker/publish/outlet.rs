@@ -31,7 +31,7 @@ const UNCONFIRMED: usize = 128;
 const MOST_PLACES: usize = 64;
 /// What the places beyond them share.
 const SHARED_CHANNELS: u64 = 8;
-/// Who finds the connection gone soon after somebody tried in vain does not try again.
+/// A caller that finds the connection gone soon after an attempt that failed does not try again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection and its channels. It connects with the first message, and again when the connection is gone.
