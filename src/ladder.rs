@@ -77,7 +77,7 @@ pub struct Ends<'a> {
 pub struct Summary {
     /// How many queues it has.
     pub queues: u32,
-    /// How many exchanges, one per place.
+    /// How many exchanges: one per place, and one for what is put back.
     pub exchanges: usize,
     /// The most queues that a message passes.
     pub worst_hops: usize,
@@ -142,6 +142,12 @@ impl Ladder {
         format!("{}.{}", self.prefix, duration(place.unit_ms))
     }
 
+    /// `orders.ladder.again`, which leads to the first queue of each path.
+    #[must_use]
+    pub fn again_exchange(&self) -> String {
+        format!("{}.again", self.prefix)
+    }
+
     /// `orders.ladder.delay.30m`, the queue of a digit above 0.
     #[must_use]
     pub fn queue(&self, place: Place, digit: u32) -> String {
@@ -152,18 +158,22 @@ impl Ladder {
     ///
     /// Each place has an exchange. It binds the queue of each digit, and with the digit 0 the exchange of the next
     /// smaller place, so that 0 costs no hop. Each queue dead-letters there too. After the smallest comes the due exchange.
+    /// One more exchange binds every queue, by the number of digits that a path has from there, and returns other keys.
     #[must_use]
     pub fn objects(&self, ends: &Ends<'_>) -> Objects {
         let mut objects = Objects::default();
+        let again = self.again_exchange();
+        objects.exchanges.insert(again.clone(), Exchange::topic(again.clone(), None));
         let mut next = ends.due_exchange.to_owned();
         for (index, place) in self.places.iter().enumerate() {
             let exchange = self.exchange(*place);
-            let declared = Exchange::topic_with_alternate(exchange.clone(), ends.park_exchange);
+            let declared = Exchange::topic(exchange.clone(), Some(ends.park_exchange));
             objects.exchanges.insert(exchange.clone(), declared);
-            objects.bind_exchange(&exchange, &next, &pattern(index, 0));
+            objects.bind_exchange(&exchange, &next, &pattern(index, 0, "#"));
             for digit in 1..=place.highest {
                 let queue = self.delay_queue(*place, digit, &next, ends.quorum);
-                objects.bind_queue(&exchange, &queue.name, &pattern(index, digit));
+                objects.bind_queue(&exchange, &queue.name, &pattern(index, digit, "#"));
+                objects.bind_queue(&again, &queue.name, &pattern(index, digit, "*"));
                 objects.queues.insert(queue.name.clone(), queue);
             }
             next = exchange;
@@ -181,7 +191,7 @@ impl Ladder {
     pub fn summary(&self) -> Summary {
         Summary {
             queues: self.queue_count(),
-            exchanges: self.places.len(),
+            exchanges: self.places.len() + 1,
             worst_hops: self.worst_hops(),
             average_hops: self.average_hops(),
             max: self.max(),
@@ -240,9 +250,9 @@ fn places(resolution_ms: u64, digits: &[u32]) -> Vec<Place> {
     digits.iter().map(place).collect()
 }
 
-/// `*.*.3.#`: the third word is 3, whatever the others are.
-fn pattern(index: usize, digit: u32) -> String {
-    format!("{}{digit}.#", "*.".repeat(index))
+/// `*.*.3.#`: the third word is 3, whatever the others are; `*.*.3.*`: and it is the last but one.
+fn pattern(index: usize, digit: u32, rest: &str) -> String {
+    format!("{}{digit}.{rest}", "*.".repeat(index))
 }
 
 /// What the meaning of a routing key depends on, beside the unit of the exchange: the resolution, and how many digits

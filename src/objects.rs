@@ -202,18 +202,11 @@ impl From<&str> for Argument {
 }
 
 impl Exchange {
-    /// A topic exchange that loses nothing: what no binding matches goes to `alternate`.
-    pub(crate) fn topic_with_alternate(name: String, alternate: &str) -> Self {
-        let arguments = [("alternate-exchange".to_owned(), alternate.into())];
-        let kind = "topic".to_owned();
-        Self {
-            name,
-            kind,
-            durable: true,
-            auto_delete: false,
-            internal: false,
-            arguments: arguments.into(),
-        }
+    /// A topic exchange; what no binding matches goes to `alternate`, or is returned.
+    pub(crate) fn topic(name: String, alternate: Option<&str>) -> Self {
+        let argument = alternate.map(|to| ("alternate-exchange".to_owned(), to.into()));
+        let (kind, arguments) = ("topic".to_owned(), argument.into_iter().collect());
+        Self { name, kind, durable: true, auto_delete: false, internal: false, arguments }
     }
 }
 

@@ -263,12 +263,8 @@ impl<'a> Layout<'a> {
         let (points, (x, y, anchor)) = match (edge.flow, edge.from.as_str()) {
             (Flow::Again, _) => {
                 let (right, top) = (self.rect("business").right() + RETURN / 2, TOP - 18);
-                let mut points = vec![(from.right(), from_y), (right, from_y), (right, top)];
-                if edge.to == "in" {
-                    points.extend([(MARGIN, top), (MARGIN, to_y), (to.x, to_y)]);
-                } else {
-                    points.extend([(to_x, top), (to_x, to.y)]);
-                }
+                let points = [(from.right(), from_y), (right, from_y), (right, top)];
+                let points = [&points[..], &[(to_x, top), (to_x, to.y)]].concat();
                 (points, label(right - PADDING, top - 6, "end"))
             }
             // The way of the entry, where there is one, has the line that others end on.

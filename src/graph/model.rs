@@ -222,8 +222,7 @@ fn edges(topology: &Topology) -> Vec<Edge> {
     edges.push(edge("business", "worker", "batches", Flow::Onward));
     edges.push(edge("worker", "database", "one statement", Flow::Onward));
     edges.push(edge("database", "events", "outbox", Flow::Event));
-    let back = if topology.strategy == Strategy::Levels { "in" } else { "levels" };
-    edges.push(edge("worker", back, &again(&topology.retry), Flow::Again));
+    edges.push(edge("worker", "levels", &again(topology), Flow::Again));
     let unroutable = [("in", entry), ("levels", ladder.is_some()), ("dlx", due)];
     for (from, _) in unroutable.into_iter().filter(|(_, drawn)| *drawn) {
         edges.push(edge(from, "park", "no route", Flow::Unroutable));
@@ -234,14 +233,14 @@ fn edges(topology: &Topology) -> Vec<Edge> {
     edges
 }
 
-/// What the worker publishes to the entry again.
-fn again(retry: &[Level]) -> String {
-    let early = "came early: wait for the rest";
-    if retry.is_empty() {
-        return early.to_owned();
+/// What the worker publishes again, and where.
+fn again(topology: &Topology) -> String {
+    let (to, early) = (topology.put_back_to(), "came early: wait for the rest");
+    let levels: Vec<&str> = topology.retry.iter().map(Level::name).collect();
+    if levels.is_empty() {
+        return format!("{to}: {early}");
     }
-    let levels: Vec<&str> = retry.iter().map(Level::name).collect();
-    format!("retry after {} · {early}", levels.join(", then "))
+    format!("{to}: retry after {} · {early}", levels.join(", then "))
 }
 
 /// The frame.

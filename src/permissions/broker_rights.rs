@@ -21,8 +21,8 @@ pub enum Reach {
     Topology {
         /// Every object of the topology.
         objects: BTreeSet<Object>,
-        /// Those that are written to only after a change of the topology.
-        written_later: BTreeSet<Object>,
+        /// What is needed only after a change of the topology.
+        later: BTreeSet<(Right, Object)>,
     },
 }
 
@@ -97,9 +97,8 @@ impl Role {
         let needed: BTreeSet<&Object> =
             self.needs.iter().filter(|need| need.right == right).map(|need| &need.object).collect();
         match &self.reach {
-            Reach::Topology { objects, written_later } if !needed.is_empty() => {
-                let later =
-                    |object: &&Object| right == Right::Write && written_later.contains(*object);
+            Reach::Topology { objects, later } if !needed.is_empty() => {
+                let later = |object: &Object| later.contains(&(right, object.clone()));
                 let excluded = objects.iter().filter(|it| !needed.contains(it) && !later(it));
                 let excluded = excluded.collect();
                 let elsewhere = needed.iter().copied().filter(|it| !it.is_under(&self.topology));
@@ -241,16 +240,20 @@ fn administrator(topology: &Topology) -> Role {
     needs.0.insert((Right::Configure, lock.clone()), "change the topology one at a time");
     let mut objects = names(&objects);
     objects.extend([probe, lock]);
-    // Another strategy publishes or dead-letters to them, and these rights are to outlive the change.
-    let later = [topology.entry_exchange(), topology.due_exchange()].map(Object::Named);
-    let needed = |object: &Object| needs.0.contains_key(&(Right::Write, object.clone()));
-    let written_later = later.into_iter().filter(|object| !needed(object)).collect();
+    // Another strategy publishes or dead-letters to them, or binds levels, and these rights are to outlive the change.
+    let later = [
+        (Right::Write, topology.entry_exchange()),
+        (Right::Write, topology.due_exchange()),
+        (Right::Read, topology.again_exchange()),
+    ];
+    let later = later.map(|(right, name)| (right, Object::Named(name))).into_iter();
+    let later = later.filter(|need| !needs.0.contains_key(need)).collect();
     Role {
         name: "topology",
         purpose: "plan, apply, verify and unblock",
         topology: topology.name.clone(),
         needs: needs.list(),
-        reach: Reach::Topology { objects, written_later },
+        reach: Reach::Topology { objects, later },
         tag: Some(Tag {
             name: "policymaker",
             why: "read and change through the management API; unblock sets a policy",

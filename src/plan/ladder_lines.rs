@@ -32,7 +32,7 @@ pub(super) fn lines<'a>(all: &'a [Step], steps: impl Iterator<Item = &'a Step>) 
 /// Steps with the same key are one line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
-    /// The exchange of a place, or what all names of the ladder begin with.
+    /// The exchange of a place or of what is put back, or what all names of the ladder begin with.
     about: &'a str,
     is_place: bool,
     sign: char,
@@ -54,7 +54,11 @@ fn key<'a>(place_of: &BTreeMap<&'a str, &'a str>, step: &'a Step) -> Option<Key<
         let (ladder, _) = queue_hold(name)?;
         Some(place_of.get(name).map_or((ladder, false), |place| (*place, true)))
     };
-    let exchange = |name: &'a str| exchange_unit(name).map(|_| (name, true));
+    let exchange = |name: &'a str| {
+        let is_place = exchange_unit(name).is_some();
+        (is_place || name.contains(".ladder.") && name.rsplit('.').next() == Some("again"))
+            .then_some((name, is_place))
+    };
     let ((about, is_place), sign) = match &step.change {
         Change::CreateExchange(it) => (exchange(&it.name)?, '+'),
         Change::DeleteExchange { exchange: name } => (exchange(name)?, '-'),

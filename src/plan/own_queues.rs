@@ -178,7 +178,9 @@ fn is_recognized(topology: &Topology, objects: &Objects, queue: &Queue, kind: Ki
         binding.to_queue && binding.destination == queue.name && !binding.source.is_empty()
     });
     let bindings: Vec<&Binding> = bindings.collect();
-    if bindings.iter().any(|binding| **binding != expected) {
+    let again = Binding { source: topology.again_exchange(), ..expected.clone() };
+    let is_level = matches!(kind, Kind::Delay(_));
+    if bindings.iter().any(|it| **it != expected && !(is_level && **it == again)) {
         return false;
     }
     let quorum = queue.kind == QueueType::Quorum.as_str();

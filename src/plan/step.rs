@@ -110,7 +110,7 @@ pub enum Reason {
         /// What is in the queue.
         contents: Contents,
     },
-    /// The level of this queue is no longer in the topology; what is still published to it is parked.
+    /// The level of this queue is no longer in the topology; what publishers still send to it is parked.
     LevelRemoved {
         /// The level, e.g. `30m`.
         level: String,
@@ -211,7 +211,7 @@ impl fmt::Display for Reason {
             }
             Self::LevelRemoved { level, contents } => write!(
                 f,
-                "level {level} is no longer in the topology; what is still published to it is parked{contents}"
+                "level {level} is no longer in the topology; what publishers still send to it is parked{contents}"
             ),
             Self::LadderRemoved { contents } => write!(
                 f,

@@ -191,21 +191,22 @@ fn retired_places(
 ) -> BTreeMap<String, i64> {
     let objects = &observed.objects;
     let bases = topology.objects().queues;
-    let shortest = shortest_by_exchange(objects, ttl_ms);
-    let queues = objects.queues.values().filter(|queue| {
+    let retired = |queue: &&Queue| {
         let kind = kind(topology, objects, queue);
         matches!(kind, Some(Kind::Delay(Hold::Digit(_))))
             && !bases.keys().any(|base| number_of(base, &queue.name).is_some())
-    });
-    let place = |queue: &Queue| {
-        let mut bindings = objects.bindings.iter();
-        let bound = bindings
-            .find(|it| it.to_queue && it.destination == queue.name && it.mark_of().is_none());
-        let place = bound.and_then(|bound| shortest.get(&bound.source)).or(ttl_ms.get(&queue.name));
-        (queue.name.clone(), place.copied().unwrap_or_default())
     };
-    queues.map(place).collect()
+    let queues: Vec<&Queue> = objects.queues.values().filter(retired).collect();
+    // The queues of a place lead to the same exchange.
+    let place = |queue: &&Queue| {
+        let next = queue.dead_letter_exchange();
+        let same = queues.iter().filter(|it| it.dead_letter_exchange() == next);
+        let shortest = same.filter_map(|it| ttl_ms.get(&it.name)).min();
+        (queue.name.clone(), shortest.copied().unwrap_or_default())
+    };
+    queues.iter().map(place).collect()
 }
+
 /// Deletions of one plan that were not carried out.
 ///
 /// Counts are late, so a message may be in a queue that the plan takes for empty, with the rest of its ladder before it.

@@ -15,6 +15,12 @@ impl Topology {
         format!("{}.in", self.name)
     }
 
+    /// `orders.again`, where workers put notices back: what leads to no level is returned to them.
+    #[must_use]
+    pub fn again_exchange(&self) -> String {
+        format!("{}.again", self.name)
+    }
+
     /// `orders.dlx`, where everything due comes out.
     #[must_use]
     pub fn due_exchange(&self) -> String {
@@ -164,10 +170,11 @@ impl Topology {
         exchange_mark(&self.name, exchange)
     }
 
-    /// The entry exchange is there with every strategy: what a publisher with another topology still sends to it is
-    /// parked, not lost.
+    /// Both exchanges are there with every strategy: what is still sent to the first with another topology is parked, and
+    /// what is sent to the second is returned.
     fn delay_side(&self, objects: &mut Objects) {
         objects.exchange(&self.entry_exchange(), "topic", Some(&self.park_exchange()));
+        objects.exchange(&self.again_exchange(), "topic", None);
         self.declare_delays(objects);
     }
 

@@ -94,6 +94,35 @@ impl Topology {
         }
     }
 
+    /// The same way for a worker: published `mandatory`, a message that nothing holds any more is returned before its
+    /// confirm, and not parked. An exchange that holds messages itself does not say, so its routes are as they were.
+    #[must_use]
+    pub fn again(&self, route: Route) -> Route {
+        let exchange = match &self.strategy {
+            _ if route.exchange == self.entry_exchange() => self.again_exchange(),
+            Strategy::Ladder(ladder) if !route.queues.is_empty() => ladder.again_exchange(),
+            _ => return route,
+        };
+        Route { exchange, ..route }
+    }
+
+    /// The exchange to which workers put notices back.
+    #[must_use]
+    pub(crate) fn put_back_to(&self) -> String {
+        match &self.strategy {
+            Strategy::Levels => self.again_exchange(),
+            Strategy::Ladder(ladder) => ladder.again_exchange(),
+            Strategy::DelayedExchange => self.delayed_exchange(),
+        }
+    }
+
+    /// Whether an exchange is one that returns what workers put back and no level takes.
+    #[must_use]
+    pub(crate) fn is_again(&self, exchange: &str) -> bool {
+        let of_ladder = self.strategy.ladder().map(Ladder::again_exchange);
+        exchange == self.again_exchange() || of_ladder.as_deref() == Some(exchange)
+    }
+
     /// The exchanges that notices are published to.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
@@ -172,7 +201,8 @@ impl Topology {
     }
 
     /// The routing key with which a message goes from any place of a ladder straight to the due exchange: each of its
-    /// digits is 0. A ladder has as many digits as exchanges; `objects` may have those of an earlier one.
+    /// digits is 0. A ladder has fewer digits than exchanges, and more zeros do no harm; `objects` may have those of an
+    /// earlier one.
     #[must_use]
     pub(crate) fn key_through_the_ladder(&self, objects: &Objects, timeout: &Timeout) -> String {
         let prefix = format!("{}.ladder.", self.name);
@@ -213,7 +243,7 @@ impl Topology {
 
 // A queue per level.
 
-/// The queue of each level, bound by its name.
+/// The queue of each level, bound by its name, for publishers and for workers.
 fn declare_levels(topology: &Topology, objects: &mut Objects) {
     for level in &topology.levels {
         let mut arguments = topology.dead_lettering(&topology.due_exchange());
@@ -222,7 +252,9 @@ fn declare_levels(topology: &Topology, objects: &mut Objects) {
         arguments.push(("x-message-ttl", Argument::Integer(ttl_ms)));
         let queue = topology.delay_queue(level);
         objects.queue(topology, &queue, arguments);
-        objects.bind(&topology.entry_exchange(), &queue, &format!("{}.*", level.name()));
+        for exchange in [topology.entry_exchange(), topology.again_exchange()] {
+            objects.bind(&exchange, &queue, &format!("{}.*", level.name()));
+        }
     }
 }
 

@@ -83,12 +83,12 @@ impl Foreign<'_> {
 
     /// Both ends are ours, the binding is not.
     fn additional(&self, binding: &Binding) -> Diagnostic {
-        let entry =
-            self.is_entry(&binding.source) && binding.source != self.topology.comes_out_at();
+        let leads_in = |name: &str| self.is_entry(name) || self.topology.is_again(name);
+        let entry = leads_in(&binding.source) && binding.source != self.topology.comes_out_at();
         let delays = if binding.to_queue {
             matches!(self.role(&binding.destination), Some(Kind::Delay(_)))
         } else {
-            self.is_entry(&binding.destination)
+            leads_in(&binding.destination)
         };
         let reason = match (entry, delays) {
             (true, true) => {
@@ -147,6 +147,9 @@ impl Foreign<'_> {
             (Severity::Warning, reason)
         } else if exchange == self.topology.comes_out_at() {
             (Severity::Warning, "it gets a copy of each notice when its delay is over")
+        } else if self.topology.is_again(exchange) {
+            let reason = "it gets what workers put back, which counts as delayed then, also if its level is gone";
+            (Severity::Error, reason)
         } else if queues.any(|queue| queue.dead_letter_exchange() == Some(exchange)) {
             let reason = "it also gets what comes out of the larger places: their queues wait until it has taken its \
                           copy, and are stuck when it is full, unavailable, or routes to no queue";

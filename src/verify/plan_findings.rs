@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::dead_letters::SLOTS;
+use super::{dead_letters::SLOTS, policies::SAYS_NOTHING};
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, DELAYED_MESSAGE, Queue},
@@ -14,6 +14,9 @@ use crate::{
     text::{counted, option},
     topology::{Topology, file::QueueType, strategy::Strategy},
 };
+
+/// Without the exchange of what is put back, or a binding of it.
+const NO_WAY_BACK: &str = "workers cannot put back there what came early or is to be tried again";
 
 /// What becomes of messages until the plan is carried out, worst case; one finding per thing to do.
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
@@ -147,6 +150,8 @@ impl Shape<'_> {
             "what comes due is dropped"
         } else if name == self.topology.park_exchange() {
             "what has no route is dropped or stops its level, and the worker cannot park"
+        } else if self.topology.is_again(name) {
+            NO_WAY_BACK
         } else {
             self.compat_exchange(name).unwrap_or(
                 "events cannot be published; they wait in the outbox, and the workers restart again and again",
@@ -206,7 +211,8 @@ impl Shape<'_> {
             };
             return Some(error("missing-binding", exchange(destination), what, why));
         }
-        if let Some(why) = self.compat_way_back(binding) {
+        let back = self.topology.is_again(source).then_some(NO_WAY_BACK);
+        if let Some(why) = back.or_else(|| self.compat_way_back(binding)) {
             return Some(error("missing-binding", on(destination), what, why));
         }
         let why = self.resolved.objects.queues.get(destination).map(|queue| self.without(queue));
@@ -257,6 +263,8 @@ impl Shape<'_> {
         let alternate = differences.iter().any(|it| it.property == "alternate-exchange");
         let reason = if alternate && desired.is_some_and(|it| it.kind == DELAYED_MESSAGE) {
             "the plugin sends each notice to the alternate exchange at once".to_owned()
+        } else if alternate && self.topology.is_again(name) {
+            SAYS_NOTHING.to_owned()
         } else if alternate {
             format!(
                 "without {park} as its alternate exchange, messages without a route are lost or, once there are \

@@ -243,18 +243,27 @@ impl Applied<'_> {
 
 const ALTERNATE: &str = "alternate-exchange";
 
-/// An alternate exchange gets at once what the plugin is to hold, and when it is due it comes again.
+/// Of an exchange to which workers put notices back, if it has an alternate exchange.
+pub(super) const SAYS_NOTHING: &str =
+    "what workers put back for a level that is gone is confirmed, and goes there";
+
+/// Alternate exchanges for those that cannot have one. It gets at once what the plugin is to hold, and when it is due it
+/// comes again.
 #[must_use]
 pub fn exchange_policies(
     topology: &Topology,
     observed: &Snapshot,
     policies: &BTreeMap<String, AppliedPolicy>,
 ) -> Vec<Diagnostic> {
-    let name = topology.delayed_exchange();
-    let there = observed.objects.exchanges.get(&name);
-    let holds = there.is_some_and(|exchange| exchange.kind == DELAYED_MESSAGE);
-    let applied = policies.get(&name).filter(|_| holds);
-    let found = applied.and_then(|AppliedPolicy { policy, definition }| {
+    let found = policies.iter().filter_map(|(name, AppliedPolicy { policy, definition })| {
+        let there = observed.objects.exchanges.get(name)?;
+        let reason = if topology.is_again(name) {
+            SAYS_NOTHING
+        } else if *name == topology.delayed_exchange() && there.kind == DELAYED_MESSAGE {
+            "the plugin sends each notice there at once, and keeps it as well"
+        } else {
+            return None;
+        };
         let value = definition.get(ALTERNATE)?;
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         Some(
@@ -264,9 +273,9 @@ pub fn exchange_policies(
                 Subject::Policy(policy.clone()),
                 format!("sets {ALTERNATE} to {value} on exchange {name}"),
             )
-            .because("the plugin sends each notice there at once, and keeps it as well")
+            .because(reason)
             .fix(Fix::Policies { policy: Some(policy.clone()), operator: None }),
         )
     });
-    found.into_iter().collect()
+    found.collect()
 }

@@ -113,7 +113,7 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
     let applied = world.overdue_with(&["apply", "--yes", "-o", "json"], &user);
     assert_eq!((applied.code, &applied.json()["applied"]), (Some(3), &2.into()), "{applied}");
     assert!(
-        applied.stderr.contains("2 of 23 steps are done; run `overdue apply` again"),
+        applied.stderr.contains("2 of 31 steps are done; run `overdue apply` again"),
         "{applied}"
     );
     assert!(applied.stderr.contains("may not create queue orders.parked"), "{applied}");
@@ -231,7 +231,7 @@ async fn at_a_terminal_it_asks_and_only_yes_is_yes() {
     }
     let applied = at_a_terminal(&world, "apply", "y\n");
     assert_eq!(applied.code, Some(0), "{applied}");
-    assert!(applied.stdout.contains("applied 23 of 23 steps"), "{applied}");
+    assert!(applied.stdout.contains("applied 31 of 31 steps"), "{applied}");
     // Nothing to do is nothing to ask.
     let again = at_a_terminal(&world, "apply", "");
     assert_eq!(again.code, Some(0), "{again}");
@@ -250,7 +250,7 @@ async fn without_a_terminal_nothing_is_applied_unless_yes_is_said() {
         assert!(queues(&world).await.is_empty());
     }
     let applied = world.overdue(&["apply", "plan.json", "--yes", "-o", "json"]);
-    assert_eq!((applied.code, &applied.json()["applied"]), (Some(0), &23.into()), "{applied}");
+    assert_eq!((applied.code, &applied.json()["applied"]), (Some(0), &31.into()), "{applied}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on is to fail, and to say where"
 )]
 
+mod again;
 mod alerting;
 mod architecture;
 mod batch_and_disposition;

@@ -295,7 +295,7 @@ fn what_is_ours_by_its_form_alone_is_not_deleted_in_one_go() {
       = queue     orders.delay.77s  (delay/77s)
     Retire
       - binding   orders.in -> orders.delay.77s  (77s.*)
-            level 77s is no longer in the topology; what is still published to it is parked
+            level 77s is no longer in the topology; what publishers still send to it is parked
     Draining (deleted by a later apply, once empty)
       ~ queue     orders.delay.77s  0 messages to come out when due, the last within 77s
     1 queue to adopt, 1 binding to take away; 1 retired queue is draining; no message is lost

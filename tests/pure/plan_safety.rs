@@ -1,6 +1,6 @@
 //! The promise of `Plan::steps`: stopping after any of them opens no window to lose a message in.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use overdue::internals::{
     objects::Objects,
@@ -73,6 +73,17 @@ proptest! {
         at_each_prefix(&broker, &plan(&after, &broker), |broker| {
             nothing_is_lost(broker, &after, &keys)?;
             kept_comes_out(broker, &before, &after)
+        })?;
+    }
+
+    /// A worker hears of a level that is gone, and what it is not told of comes out: at any time, with either file.
+    #[test]
+    fn at_each_prefix_of_a_change_what_is_put_back_is_returned_or_comes_out((before, after) in generate::change()) {
+        let (before, after) = (before.read(), after.read());
+        let broker = Snapshot::of(&before);
+        at_each_prefix(&broker, &plan(&after, &broker), |broker| {
+            put_back_comes_out(broker, &before, &after)?;
+            put_back_comes_out(broker, &after, &before)
         })?;
     }
 
@@ -195,6 +206,39 @@ fn kept_comes_out(broker: &Objects, before: &Topology, after: &Topology) -> Resu
             if kept && !all_generations(&entered, &before.delay_queue(level)) {
                 return Err(format!("{key} enters {entered:?}"));
             }
+        }
+    }
+    Ok(())
+}
+
+/// What a worker with `topology` puts back for the timeouts that are in both files.
+fn put_back_comes_out(
+    broker: &Objects,
+    topology: &Topology,
+    other: &Topology,
+) -> Result<(), String> {
+    let kept = topology.timeouts.iter().filter(|it| other.timeout(&it.name).is_some());
+    for (timeout, rest_s) in kept.flat_map(|it| [1, 9, 10, 37, 60, 69, 3_600].map(|s| (it, s))) {
+        let published = topology.wait(timeout, Duration::from_secs(rest_s));
+        let published = published.map_err(|error| error.to_string())?;
+        let again = topology.again(published.clone());
+        if again == published {
+            continue;
+        }
+        let (exchange, key) = (&again.exchange, &again.routing_key);
+        let mut next = route(broker, exchange, key).unwrap_or_default();
+        while let Some(queue) = next.pop_first() {
+            if number_of(&topology.business_queue(timeout), &queue).is_some() {
+                continue;
+            }
+            let is_on_its_way = again.queues.iter().any(|base| number_of(base, &queue).is_some());
+            let due = dead_letter_exchange(broker, &queue).filter(|_| is_on_its_way);
+            let due = due.ok_or_else(|| format!("{key} from {exchange} comes to {queue}"))?;
+            let out = route(broker, due, key).unwrap_or_default();
+            if out.is_empty() {
+                return Err(format!("{key} from {exchange} is lost after {queue}"));
+            }
+            next.extend(out);
         }
     }
     Ok(())

@@ -46,6 +46,7 @@ fn a_first_plan() {
       + exchange  shop.park  (fanout)
       + queue     shop.parked  (classic)
       + binding   shop.park -> shop.parked
+      + exchange  shop.again  (topic)
       + exchange  shop.dlx  (topic, alternate-exchange=shop.park)
       + exchange  shop.events  (topic)
       + queue     shop.unpaid  (classic, x-dead-letter-exchange=shop.park)
@@ -55,9 +56,11 @@ fn a_first_plan() {
       + queue     shop.delay.1s  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=750)
       + queue     shop.delay.30m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1798000)
       + exchange  shop.in  (topic, alternate-exchange=shop.park)
+      + binding   shop.again -> shop.delay.1s  (1s.*)
       + binding   shop.in -> shop.delay.1s  (1s.*)
+      + binding   shop.again -> shop.delay.30m  (30m.*)
       + binding   shop.in -> shop.delay.30m  (30m.*)
-    5 exchanges to create, 5 queues to create, 5 bindings to add; no message is lost
+    6 exchanges to create, 5 queues to create, 7 bindings to add; no message is lost
     ");
 }
 
@@ -102,13 +105,16 @@ fn a_level_that_changed_with_messages_waiting() {
     insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", Some(200_000))), @r"
     Create
       + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1198000)
+      + binding   shop.again -> shop.delay.20m  (20m.*)
       + binding   shop.in -> shop.delay.20m  (20m.*)
     Retire
+      - binding   shop.again -> shop.delay.30m  (30m.*)
+            level 30m is no longer in the topology; what publishers still send to it is parked; it has 200000 messages to come out when due, the last within 30m
       - binding   shop.in -> shop.delay.30m  (30m.*)
-            level 30m is no longer in the topology; what is still published to it is parked; it has 200000 messages to come out when due, the last within 30m
+            level 30m is no longer in the topology; what publishers still send to it is parked; it has 200000 messages to come out when due, the last within 30m
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.delay.30m  200000 messages to come out when due, the last within 30m
-    1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost
+    1 queue to create, 2 bindings to add, 2 bindings to take away; 1 retired queue is draining; no message is lost
     ");
 }
 
@@ -118,13 +124,16 @@ fn a_level_that_changed_with_nobody_knows_what_waiting() {
     insta::assert_snapshot!(plan(&shorter, &holding("shop.delay.30m", None)), @r"
     Create
       + queue     shop.delay.20m  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1198000)
+      + binding   shop.again -> shop.delay.20m  (20m.*)
       + binding   shop.in -> shop.delay.20m  (20m.*)
     Retire
+      - binding   shop.again -> shop.delay.30m  (30m.*)
+            level 30m is no longer in the topology; what publishers still send to it is parked; it has an unknown number of messages to come out when due, the last within 30m
       - binding   shop.in -> shop.delay.30m  (30m.*)
-            level 30m is no longer in the topology; what is still published to it is parked; it has an unknown number of messages to come out when due, the last within 30m
+            level 30m is no longer in the topology; what publishers still send to it is parked; it has an unknown number of messages to come out when due, the last within 30m
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.delay.30m  an unknown number of messages to come out when due, the last within 30m
-    1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost
+    1 queue to create, 2 bindings to add, 2 bindings to take away; 1 retired queue is draining; no message is lost
     ");
 }
 
@@ -162,7 +171,9 @@ fn another_queue_type() {
               type: broker has classic, topology wants quorum
               x-dead-letter-strategy: broker has not set, topology wants at-least-once
               x-overflow: broker has not set, topology wants reject-publish
+      + binding   shop.again -> shop.delay.1s.2  (1s.*)
       + binding   shop.in -> shop.delay.1s.2  (1s.*)
+      + binding   shop.again -> shop.delay.30m.2  (30m.*)
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
     Retire
       - binding   shop.park -> shop.parked
@@ -171,8 +182,12 @@ fn another_queue_type() {
             shop.unpaid.2 takes its place; it has 1 message for the workers to consume
       - binding   shop.dlx -> shop.unshipped  (#.unshipped)
             shop.unshipped.2 takes its place
+      - binding   shop.again -> shop.delay.1s  (1s.*)
+            shop.delay.1s.2 takes its place
       - binding   shop.in -> shop.delay.1s  (1s.*)
             shop.delay.1s.2 takes its place
+      - binding   shop.again -> shop.delay.30m  (30m.*)
+            shop.delay.30m.2 takes its place
       - binding   shop.in -> shop.delay.30m  (30m.*)
             shop.delay.30m.2 takes its place
     Delete
@@ -186,7 +201,7 @@ fn another_queue_type() {
             retired and empty
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.unpaid  1 message for the workers to consume
-    5 queues to create, 5 bindings to add, 5 bindings to take away, 4 queues to delete; 1 retired queue is draining; no message is lost
+    5 queues to create, 7 bindings to add, 7 bindings to take away, 4 queues to delete; 1 retired queue is draining; no message is lost
     ");
 }
 
@@ -384,13 +399,16 @@ fn delay_queues_whose_messages_go_astray() {
       + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1798000)
             replaces shop.delay.30m, which cannot be changed:
               x-dead-letter-exchange: broker has elsewhere, topology wants shop.dlx
+      + binding   shop.again -> shop.delay.30m.2  (30m.*)
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
     Retire
+      - binding   shop.again -> shop.delay.30m  (30m.*)
+            shop.delay.30m.2 takes its place; it has 3 messages to be dead-lettered to exchange elsewhere, as before
       - binding   shop.in -> shop.delay.30m  (30m.*)
             shop.delay.30m.2 takes its place; it has 3 messages to be dead-lettered to exchange elsewhere, as before
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.delay.30m  3 messages to be dead-lettered to exchange elsewhere, as before
-    1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost by it, but what waits in shop.delay.30m does not come out as the topology says
+    1 queue to create, 2 bindings to add, 2 bindings to take away; 1 retired queue is draining; no message is lost by it, but what waits in shop.delay.30m does not come out as the topology says
     ");
     let queue = broker.objects.queues.get_mut("shop.delay.30m").expect("there");
     queue.arguments.remove("x-dead-letter-exchange");
@@ -399,13 +417,16 @@ fn delay_queues_whose_messages_go_astray() {
       + queue     shop.delay.30m.2  (classic, x-dead-letter-exchange=shop.dlx, x-message-ttl=1798000)
             replaces shop.delay.30m, which cannot be changed:
               x-dead-letter-exchange: broker has not set, topology wants shop.dlx
+      + binding   shop.again -> shop.delay.30m.2  (30m.*)
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
     Retire
+      - binding   shop.again -> shop.delay.30m  (30m.*)
+            shop.delay.30m.2 takes its place; it has 3 messages to be DROPPED by the broker when due, as before: the queue has no dead letter exchange
       - binding   shop.in -> shop.delay.30m  (30m.*)
             shop.delay.30m.2 takes its place; it has 3 messages to be DROPPED by the broker when due, as before: the queue has no dead letter exchange
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.delay.30m  3 messages to be DROPPED by the broker when due, as before: the queue has no dead letter exchange
-    1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost by it, but what waits in shop.delay.30m does not come out as the topology says
+    1 queue to create, 2 bindings to add, 2 bindings to take away; 1 retired queue is draining; no message is lost by it, but what waits in shop.delay.30m does not come out as the topology says
     ");
     let queue = broker.objects.queues.get_mut("shop.delay.30m").expect("there");
     queue.arguments.remove("x-message-ttl");
@@ -415,13 +436,16 @@ fn delay_queues_whose_messages_go_astray() {
             replaces shop.delay.30m, which cannot be changed:
               x-dead-letter-exchange: broker has not set, topology wants shop.dlx
               x-message-ttl: broker has not set, topology wants 1798000
+      + binding   shop.again -> shop.delay.30m.2  (30m.*)
       + binding   shop.in -> shop.delay.30m.2  (30m.*)
     Retire
+      - binding   shop.again -> shop.delay.30m  (30m.*)
+            shop.delay.30m.2 takes its place; it has 3 messages with no TTL to come out by
       - binding   shop.in -> shop.delay.30m  (30m.*)
             shop.delay.30m.2 takes its place; it has 3 messages with no TTL to come out by
     Draining (deleted by a later apply, once empty)
       ~ queue     shop.delay.30m  3 messages with no TTL to come out by
-    1 queue to create, 1 binding to add, 1 binding to take away; 1 retired queue is draining; no message is lost by it, but what waits in shop.delay.30m does not come out as the topology says
+    1 queue to create, 2 bindings to add, 2 bindings to take away; 1 retired queue is draining; no message is lost by it, but what waits in shop.delay.30m does not come out as the topology says
     ");
 }
 

@@ -80,14 +80,16 @@ fn plan_of_a_tiny_topology() {
       + exchange  tiny.park  (fanout)
       + queue     tiny.parked  (quorum, x-delivery-limit=-1)
       + binding   tiny.park -> tiny.parked
+      + exchange  tiny.again  (topic)
       + exchange  tiny.dlx  (topic, alternate-exchange=tiny.park)
       + exchange  tiny.events  (topic)
       + queue     tiny.late  (quorum, x-dead-letter-exchange=tiny.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=20, x-overflow=reject-publish)
       + binding   tiny.dlx -> tiny.late  (#.late)
       + queue     tiny.delay.1s  (quorum, x-dead-letter-exchange=tiny.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=750, x-overflow=reject-publish)
       + exchange  tiny.in  (topic, alternate-exchange=tiny.park)
+      + binding   tiny.again -> tiny.delay.1s  (1s.*)
       + binding   tiny.in -> tiny.delay.1s  (1s.*)
-    5 exchanges to create, 3 queues to create, 3 bindings to add; no message is lost
+    6 exchanges to create, 3 queues to create, 4 bindings to add; no message is lost
     ");
 }
 
@@ -107,8 +109,10 @@ fn whatever_is_published_or_dead_lettered_to_has_an_alternate_exchange() {
             let lost = route(&objects, &exchange, "no.such.key");
             assert_eq!(lost, Some([topology.parked_queue()].into()), "{exchange}");
         }
-        let mentioned =
-            [park, topology.entry_exchange(), topology.due_exchange(), topology.events_exchange()];
+        // Workers are to hear that nothing takes what they put back.
+        let (again, events) = (topology.again_exchange(), topology.events_exchange());
+        assert_eq!(route(&objects, &again, "no.such.key"), Some([].into()));
+        let mentioned = [park, topology.entry_exchange(), again, topology.due_exchange(), events];
         let mut there: Vec<&String> = objects.exchanges.keys().collect();
         // To the one of the marks nothing is published.
         there.retain(|exchange| {

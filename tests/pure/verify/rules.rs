@@ -334,6 +334,7 @@ fn what_is_retired_is_looked_at() {
     objects.queues.insert(old.name.clone(), old);
     objects.queues.insert(new.name.clone(), new);
     bind(objects, "orders.in", "orders.delay.5m.2", "5m.*");
+    bind(objects, "orders.again", "orders.delay.5m.2", "5m.*");
     bind(objects, "orders.owned", "orders.delay.5m.2", "delay/5m");
     observed.messages.insert("orders.delay.5m".to_owned(), 7);
     let found = findings(&topology(), &observed, &BTreeMap::new());

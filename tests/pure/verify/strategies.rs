@@ -143,7 +143,8 @@ fn an_alternate_exchange_of_the_plugins_exchange() {
 #[test]
 fn each_place_needs_its_alternate_exchange() {
     let topology = small();
-    for place in topology.objects().exchanges.keys().filter(|it| it.contains(".ladder.")) {
+    let of_ladder = |it: &&String| it.contains(".ladder.") && !it.ends_with("ladder.again");
+    for place in topology.objects().exchanges.keys().filter(of_ladder) {
         let found = after(&topology, |observed| {
             let objects = &mut observed.objects;
             let mut copy = objects.exchanges["orders.park"].clone();
@@ -191,6 +192,13 @@ fn a_policy_that_gives_the_plugins_exchange_an_alternate_exchange() {
     insta::assert_snapshot!(text);
     assert_eq!(found(&topology, "orders.delayed", "federation-upstream-set"), []);
     assert_eq!(found(&topology, "orders.in", "alternate-exchange"), []);
+    assert_eq!(found(&small(), "orders.in", "alternate-exchange"), []);
+    for exchange in ["orders.again", "orders.ladder.again"] {
+        let found = found(&small(), exchange, "alternate-exchange");
+        let [found] = &found[..] else { panic!("{exchange}: {found:?}") };
+        let reason = found.reason.as_deref().unwrap_or_default();
+        assert!(reason.contains("a level that is gone is confirmed"), "{found:?}");
+    }
     assert_eq!(found(&small(), "orders.delayed", "alternate-exchange"), []);
 }
 
