@@ -108,7 +108,7 @@ impl Topology {
 
     /// The exchange to which workers put notices back.
     #[must_use]
-    pub(crate) fn put_back_to(&self) -> String {
+    pub fn put_back_to(&self) -> String {
         match &self.strategy {
             Strategy::Levels => self.again_exchange(),
             Strategy::Ladder(ladder) => ladder.again_exchange(),

@@ -110,7 +110,7 @@ pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Do
     let (park, events) = (topology.park_exchange(), topology.events_exchange());
     let link = Link::open(&world.address_of(Some(user)), "test").await.map_err(text)?;
     let entries = topology.entries().into_iter().map(|entry| entry.exchange);
-    for exchange in entries.chain([park.clone(), events.clone()]) {
+    for exchange in entries.chain([topology.put_back_to(), park.clone(), events.clone()]) {
         assert!(passive::exchange_exists(&link, &exchange).await.map_err(text)?);
     }
     world.management_of(user).queue_stats().await.map_err(text)?;
@@ -126,8 +126,11 @@ pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Do
             consume(world, user, &queue).await?;
         }
     }
-    // What comes early is put back the way it came.
     publisher(world, user, topology).await?;
+    for timeout in &topology.timeouts {
+        let route = topology.again(topology.wait(timeout, TRIED).map_err(text)?);
+        publish(world, Some(user), &route.exchange, &route.routing_key).await?;
+    }
     if topology.compat.is_some() {
         publish(world, Some(user), &topology.compat_due_exchange(), "welcome").await?;
         publish(world, Some(user), &topology.compat_rest_exchange(), "compat").await?;

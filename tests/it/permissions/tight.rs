@@ -68,10 +68,10 @@ async fn nobody_reaches_the_neighbours() {
     let queues = &["a.b.parked", "a.b.delay.30m"];
     let closed = Closed {
         publisher: [
-            &["a.b.park", "a.b.dlx", "a.b.events", "a.b.in2"],
+            &["a.b.again", "a.b.park", "a.b.dlx", "a.b.events", "a.b.in2"],
             &["a.b.unpaid", "a.b.parked", "a.b.delay.30m"],
         ],
-        worker: [&["a.b.dlx", "a.b.unpaid", "a.b.in.2"], queues],
+        worker: [&["a.b.dlx", "a.b.unpaid", "a.b.again.2"], queues],
         administrator: [&["a.b.events"], &["a.b.parked"]],
     };
     assert_tight(Services::main(), DOTTED, &closed).await;
@@ -80,10 +80,10 @@ async fn nobody_reaches_the_neighbours() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_reaches_more_of_a_ladder_or_beside_it() {
     let queues = &["a.b.parked", "a.b.ladder.delay.1s", "a.b.ladder.delay.10s"];
-    let exchanges = &["a.b.in", "a.b.dlx", "a.b.ladder.1m", "a.b.ladderx1s", "a.b.ladder.1s-2.1s"];
+    let exchanges = ["a.b.in", "a.b.dlx", "a.b.ladder.1m", "a.b.ladderx1s", "a.b.ladder.1s-2.1s"];
     let closed = Closed {
-        publisher: [exchanges, queues],
-        worker: [exchanges, queues],
+        publisher: [&[&exchanges[..], &["a.b.ladder.again"]].concat(), queues],
+        worker: [&[&exchanges[..], &["a.b.again"]].concat(), queues],
         administrator: [&["a.b.events"], &["a.b.parked"]],
     };
     assert_tight(Services::main(), &dotted_ladder(), &closed).await;
