@@ -35,7 +35,7 @@ impl LevelRoutes {
         let sent = topology.publications().chain(sent_by_compat(topology));
         let missing = sent.filter(|(exchange, key)| is_missing(objects, topology, exchange, key));
         let queues = topology.ladder_queues().into_iter();
-        let unbound = queues.filter(|base| !is_bound(objects, base)).collect();
+        let unbound = queues.filter(|base| !is_bound(topology, objects, base)).collect();
         let entries = topology.entries().into_iter().map(|entry| entry.exchange);
         let comes_and_goes = entries.filter(|exchange| *exchange != topology.entry_exchange());
         let absent = comes_and_goes.filter(|exchange| !objects.exchanges.contains_key(exchange));
@@ -177,8 +177,8 @@ fn other_levels(topology: &Topology, objects: &Objects) -> BTreeSet<String> {
     others.map(|level| level.to_string()).collect()
 }
 
-/// Whether an exchange leads to a queue, in any generation: a mark does not.
-fn is_bound(objects: &Objects, base: &str) -> bool {
+/// Whether an exchange of publishers leads to a queue, in any generation: a mark does not.
+fn is_bound(topology: &Topology, objects: &Objects, base: &str) -> bool {
     let of = |name: &str| {
         let rest = name.strip_prefix(base);
         let rest = rest.map(|rest| rest.strip_prefix('.').unwrap_or(rest));
@@ -186,5 +186,5 @@ fn is_bound(objects: &Objects, base: &str) -> bool {
     };
     let bindings = objects.bindings.iter();
     let mut to_it = bindings.filter(|it| it.to_queue && it.mark_of().is_none());
-    to_it.any(|it| !it.source.is_empty() && of(&it.destination))
+    to_it.any(|it| !it.source.is_empty() && !topology.is_again(&it.source) && of(&it.destination))
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use overdue::internals::{
-    objects::Objects,
-    topology::{Topology, level_routes::LevelRoutes},
+    objects::{Binding, Objects},
+    topology::{Topology, level_routes::LevelRoutes, route::Delay},
 };
 use proptest::{prelude::*, sample::subsequence};
 
@@ -114,4 +114,18 @@ fn messages_of_an_exchange_that_was_taken_over_take_levels_that_are_there_too() 
     let topology = Topology::parse(&file).unwrap();
     let routes = LevelRoutes::of_objects(&topology, &broker(&topology, &["30s"]));
     assert_eq!(routes.missing().collect::<Vec<_>>(), ["30s.compat", "30s.unpaid"]);
+}
+
+/// Workers have another exchange for it, which helps no publisher.
+#[test]
+fn a_digit_that_only_workers_reach_is_missing() {
+    let ladder = "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\nladder = { max = \"9s\" }\n";
+    let timeout = "[[timeout]]\nname = \"unpaid\"\nafter = \"3s\"\n";
+    let topology = Topology::parse(&format!("{ladder}{timeout}")).unwrap();
+    let sent = topology.route("unpaid", &Delay::Usual).unwrap();
+    let mut objects = topology.objects();
+    assert!(LevelRoutes::of_objects(&topology, &objects).leads(&sent));
+    let is_its = |it: &Binding| it.source == sent.exchange && it.destination == sent.queues[0];
+    objects.bindings.retain(|it| !is_its(it));
+    assert!(!LevelRoutes::of_objects(&topology, &objects).leads(&sent));
 }

@@ -121,19 +121,20 @@ proptest! {
 }
 
 impl Broker {
-    /// As a publisher or worker does that looks whether its route is there.
+    /// As a worker does that puts something back: what leads to nothing is returned. The plugin's exchange does not say so.
     fn publish(&mut self, topology: &Topology, delays_ms: &[u64]) {
         let routes = LevelRoutes::of_objects(topology, &self.now.objects);
         for (ms, timeout) in delays_ms.iter().zip(topology.timeouts.iter().cycle()) {
             let delay = Delay::Exactly(std::time::Duration::from_millis(*ms));
             let Ok(sent) = topology.route(&timeout.name, &delay) else { continue };
+            let sent = topology.again(sent);
             let Some(exchange) = self.now.objects.exchanges.get(&sent.exchange) else { continue };
             let to = if exchange.kind == DELAYED {
                 [sent.exchange.clone()].into()
             } else {
                 route(&self.now.objects, &sent.exchange, &sent.routing_key).expect("it is there")
             };
-            if routes.leads(&sent) {
+            if exchange.kind != DELAYED || routes.leads(&sent) {
                 self.arrives(to, &sent.routing_key, &timeout.name);
             }
         }
