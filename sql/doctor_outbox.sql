@@ -5,8 +5,8 @@
 SELECT waiting.events,
        waiting.oldest_ms,
        (SELECT count(*) FROM outbox_refused WHERE waits_for IS NOT NULL) AS refused,
-       longest.event AS refused_name,
-       (extract(epoch FROM clock_timestamp() - longest.since) * 1000.0)::bigint AS refused_ms,
+       longest.waits_for AS refused_name,
+       (extract(epoch FROM clock_timestamp() - longest.refused_at) * 1000.0)::bigint AS refused_ms,
        first.order_id AS refused_order,
        first.reason AS refused_reason,
        (SELECT count(*) FROM outbox_refused WHERE waits_for IS NULL) AS unpublishable,
@@ -15,5 +15,5 @@ FROM (SELECT count(*) AS events,
              coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE isfinite(created_at))) * 1000.0, 0)::bigint
                  AS oldest_ms
       FROM outbox) AS waiting
-LEFT JOIN (SELECT event, since FROM outbox_retries ORDER BY since LIMIT 1) AS longest ON true
-LEFT JOIN LATERAL (SELECT order_id, reason FROM outbox_refused WHERE waits_for = longest.event ORDER BY id LIMIT 1) AS first ON true
+LEFT JOIN (SELECT waits_for, refused_at FROM outbox_refused WHERE waits_for IS NOT NULL ORDER BY refused_id LIMIT 1) AS longest ON true
+LEFT JOIN LATERAL (SELECT order_id, reason FROM outbox_refused WHERE waits_for = longest.waits_for ORDER BY id LIMIT 1) AS first ON true

@@ -6,8 +6,7 @@ SELECT name, found IS NOT NULL AS found,
 FROM (VALUES ('closures', 'SELECT'), ('closures', 'INSERT'), ('closures', 'DELETE'),
              ('dropped_messages', 'SELECT'), ('dropped_messages', 'DELETE'),
              ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'DELETE'),
-             ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'),
-             ('outbox_retries', 'SELECT'), ('outbox_retries', 'INSERT'), ('outbox_retries', 'UPDATE'), ('outbox_retries', 'DELETE'))
+             ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'))
          AS used (name, privilege),
      LATERAL (SELECT to_regclass(name)::oid AS found) AS looked_up
 GROUP BY name, found

@@ -1,8 +1,7 @@
--- outbox_claim: the oldest events. Whoever asks holds the lock of outbox_begin.sql and keeps it until they are published, so nobody
--- else publishes meanwhile; nothing is written to the rows.
+-- outbox_claim: the oldest events. Only the session that has the outbox by outgoing_lead.sql asks; nothing is locked or written.
 -- $1 bigint events at the most, $2 bigint[] ids that are passed over, $3 bigint the id after which to read
--- -> id bigint; event text, order_id text, created_at timestamptz (NULL where there is a fault),
---    waits_for text (an event name that is refused: this one waits behind it, so that the events of an order stay in order),
+-- -> id bigint; event text, order_id text, created_at timestamptz (NULL if there is a fault),
+--    waits_for text (the event name for which an earlier event of the order waits: this one stays behind it),
 --    fault text (why it can never be published)
 WITH front AS MATERIALIZED (
     SELECT id, event, order_id, created_at,
@@ -20,13 +19,10 @@ SELECT front.id,
        CASE WHEN fault IS NULL THEN event END AS event,
        CASE WHEN fault IS NULL THEN order_id END AS order_id,
        CASE WHEN fault IS NULL THEN created_at END AS created_at,
-       CASE WHEN fault IS NULL AND (EXISTS (SELECT FROM outbox_retries)
-                                    OR EXISTS (SELECT FROM outbox_refused WHERE waits_for IS NOT NULL))
-            THEN coalesce((SELECT earlier.waits_for FROM outbox_refused AS earlier
-                           WHERE earlier.order_id = front.order_id AND earlier.id < front.id
-                             AND earlier.waits_for IS NOT NULL ORDER BY earlier.id LIMIT 1),
-                          (SELECT retries.event FROM outbox_retries AS retries
-                           WHERE retries.event = front.event AND retries.forbidden)) END AS waits_for,
+       CASE WHEN fault IS NULL AND EXISTS (SELECT FROM outbox_refused WHERE waits_for IS NOT NULL)
+            THEN (SELECT earlier.waits_for FROM outbox_refused AS earlier
+                  WHERE earlier.order_id = front.order_id AND earlier.id < front.id AND earlier.waits_for IS NOT NULL
+                  ORDER BY earlier.id LIMIT 1) END AS waits_for,
        fault
 FROM front
 ORDER BY front.id

@@ -33,22 +33,12 @@ CREATE TABLE IF NOT EXISTS outbox_refused (
     order_id   text,
     created_at timestamptz,
     waits_for  text,
-    reason     text NOT NULL
+    reason     text NOT NULL,
+    refused_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX IF NOT EXISTS outbox_refused_waits_for ON outbox_refused (waits_for, id) WHERE waits_for IS NOT NULL;
 CREATE INDEX IF NOT EXISTS outbox_refused_order_id ON outbox_refused (order_id) WHERE waits_for IS NOT NULL;
-COMMENT ON TABLE outbox_refused IS 'Events that could not be published. waits_for is the event name that the broker refuses or does not confirm; NULL: it can never be published.';
-
-CREATE TABLE IF NOT EXISTS outbox_retries (
-    event     text PRIMARY KEY,
-    since     timestamptz NOT NULL DEFAULT now(),
-    events    bigint NOT NULL,
-    refusals  int NOT NULL DEFAULT 1,
-    forbidden boolean NOT NULL DEFAULT false,
-    next_try  timestamptz NOT NULL
-);
-CREATE INDEX IF NOT EXISTS outbox_retries_next_try ON outbox_retries (next_try);
-COMMENT ON TABLE outbox_retries IS 'Event names that the broker refuses or does not confirm, and when they are tried again; events counts all that were since.';
+COMMENT ON TABLE outbox_refused IS 'Events that could not be published. waits_for is the event name that the broker refuses or does not confirm: it is tried again; NULL: it can never be published.';
 
 CREATE TABLE IF NOT EXISTS dropped_messages (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -103,6 +103,9 @@ pub mod export {
 pub mod floor {
     pub use crate::decisions::floor::Floor;
 }
+pub mod place {
+    pub use crate::decisions::place::Place;
+}
 pub mod graph {
     pub use crate::graph::{Count, Graph, Live};
     pub mod mermaid {

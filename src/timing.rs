@@ -63,33 +63,18 @@ pub struct Timing {
     /// level after this long.
     pub copies_believed: Duration,
 
-    /// When the broker has confirmed no event for this long, some get no confirm, and may keep back those of others.
-    pub events_silence: Duration,
-    /// The longest that silence becomes with a slow broker; with what follows it is less than the database gives a relay.
-    pub events_longest_silence: Duration,
-    /// For the events of one claim. Other relays wait meanwhile, and the database ends the transaction after 20 s
-    /// (`sql/outbox_hold.sql`). An order with hundreds of events goes on in the next one.
-    pub events_claim: Duration,
-    /// For the connection of an event that is tried alone; together with its confirm, and with what was waited for before,
-    /// less than `sql/outbox_hold.sql` gives a relay.
-    pub event_alone_connect: Duration,
-    /// For the confirm of an event that is tried alone.
-    pub event_alone_confirm: Duration,
+    /// A confirm takes milliseconds. What has none for this long waits for its place, and others do not wait for it.
+    pub place_silence: Duration,
+    /// How long the first message that a place refuses keeps back the others.
+    pub place_pause_first: Duration,
+    /// Each further one keeps them back twice as long, up to this: each attempt can become one more copy.
+    pub place_pause_longest: Duration,
     /// Until rows of what is published are tried again that could not be deleted.
     pub undeleted_again: Duration,
-    /// How often everything in the outbox is looked at: rows below those that were published long ago, which nobody expects.
-    pub outbox_floor_every: Duration,
+    /// How often everything that is to be published is looked at: rows below those that were published long ago, which nobody
+    /// expects.
+    pub look_at_everything: Duration,
 
-    /// How long the other notices wait for a confirm. It comes within milliseconds, as a rule.
-    pub notices_silence: Duration,
-    /// A notice without a confirm is given up then: it is not known whether it arrived.
-    pub notice_given_up: Duration,
-    /// How long the first notice without a confirm keeps back the others of its level.
-    pub level_doubted_first: Duration,
-    /// Each further one keeps them back twice as long, up to this: each attempt can become one more copy.
-    pub level_doubted_longest: Duration,
-    /// How long a timeout is passed over if its routing key may not be published: each attempt closes the channel.
-    pub timeout_forbidden: Duration,
     /// How often the levels are looked up, since somebody applies another topology.
     pub levels_every: Duration,
 }
@@ -143,19 +128,11 @@ impl Timing {
             copies_stuck: timeout(2),
             copies_believed: timeout(10),
 
-            events_silence: timeout(2),
-            events_longest_silence: timeout(8),
-            events_claim: timeout(10),
-            event_alone_connect: timeout(5),
-            event_alone_confirm: timeout(3),
+            place_silence: timeout(2),
+            place_pause_first: interval(1_000),
+            place_pause_longest: interval(60_000),
             undeleted_again: interval(30_000),
-            outbox_floor_every: interval(60_000),
-
-            notices_silence: timeout(2),
-            notice_given_up: timeout(10),
-            level_doubted_first: interval(5_000),
-            level_doubted_longest: interval(60_000),
-            timeout_forbidden: interval(60_000),
+            look_at_everything: interval(60_000),
             levels_every: interval(30_000),
         }
     }

@@ -8,8 +8,7 @@
 //! session ─▶ consumers ─▶ receive (one per queue) ─▶ batch ─▶ closing ─▶ disposition ─▶ settle ─▶ ack | held | copies
 //!         ├▶ burst   closes by the index if more is due than a batch holds
 //!         ├▶ history  deletes what is older than it is kept
-//!         ├▶ relay   publishes the outbox
-//!         ├▶ notices publishes what order services wrote with schedule()
+//!         ├▶ outgoing publishes the outbox, and what order services wrote with schedule()
 //!         └▶ clock_watch  reads the database's clock, by which early notices are held
 //! sweep     finds in the database what no message came for, also while the broker is unavailable
 //! ```
@@ -29,16 +28,13 @@ pub(crate) mod kept_bytes;
 mod level_watch;
 mod limits;
 pub(crate) mod log_lines;
-mod notices;
 mod on_their_way;
+mod outgoing;
 mod pager;
 pub(crate) mod queues;
 pub(crate) mod receive;
-pub(crate) mod relay;
 mod session;
 pub(crate) mod sweep;
-mod undeleted;
-mod unpublished;
 pub(crate) mod watch;
 
 use std::{sync::Arc, time::Instant};

@@ -1,2 +1,2 @@
 -- bench_clear: the tables of the benchmark as new.
-TRUNCATE orders, order_items, stock, closures, outbox, outbox_refused, outbox_retries
+TRUNCATE orders, order_items, stock, closures, outbox, outbox_refused

@@ -11,9 +11,9 @@ mod send;
 mod sent;
 mod task;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use lapin::{Channel, ConnectionStatus, options::ConfirmSelectOptions};
+use lapin::{Channel, options::ConfirmSelectOptions};
 use tokio::sync::{mpsc, oneshot};
 
 pub use error::PublishError;
@@ -26,7 +26,6 @@ use task::{Limits, Request, WhileBlocked};
 #[derive(Clone)]
 pub struct Publisher {
     requests: mpsc::Sender<Request>,
-    status: ConnectionStatus,
 }
 
 impl Publisher {
@@ -37,28 +36,15 @@ impl Publisher {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
-        Self::connect_for(address, purpose, address.timing.confirm).await
-    }
-
-    /// Like [`Publisher::connect`]; a confirm that has not come is given up after `confirm_within`.
-    ///
-    /// # Errors
-    /// See [`ConnectError`].
-    pub(crate) async fn connect_for(
-        address: &BrokerAddress,
-        purpose: &str,
-        confirm_within: Duration,
-    ) -> Result<Self, ConnectError> {
         let link = Arc::new(Link::open(address, purpose).await?);
         let unreachable =
             |source| ConnectError::Unreachable { address: address.to_string(), source };
         let channel = confirming(&link).await.map_err(unreachable)?;
         let (requests, inbox) = mpsc::channel(task::WINDOW);
-        let status = link.status();
-        let hand_over = address.timing.hand_over;
-        let limits = Limits { hand_over, confirm: confirm_within, unconfirmed: task::WINDOW };
+        let (hand_over, confirm) = (address.timing.hand_over, address.timing.confirm);
+        let limits = Limits { hand_over, confirm, unconfirmed: task::WINDOW };
         tokio::spawn(task::serve(link, channel, inbox, WhileBlocked::Fail, limits));
-        Ok(Self { requests, status })
+        Ok(Self { requests })
     }
 
     /// Publishes persistent, mandatory where that is possible, and waits until the broker has taken responsibility.
@@ -86,11 +72,6 @@ impl Publisher {
             }
             result.await.unwrap_or_else(|_| Err(gone(message_id)))
         }
-    }
-
-    /// Whether the broker has blocked the connection (memory or disk alarm).
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.status.blocked()
     }
 
     /// Whether the connection is gone, so that a new publisher is needed.

@@ -1,9 +1,9 @@
 //! The row above which a table is read that is worked off from its beginning: the rows below are gone, and where something keeps an
-//! old snapshot (a backup), each look would read what is left of them.
+//! old snapshot (a backup), each pass would read what is left of them.
 //!
-//! A row with a smaller number can still come: its transaction was open when a greater one was seen. So a row becomes the floor when
-//! nothing up to it is left, and the transactions of that moment have ended. The rest (somebody sets the sequence back, a prepared
-//! transaction) is found by the next look at everything.
+//! A row with a smaller number can still come: its transaction was open when a greater one was seen. So the last row of a look at
+//! everything becomes the floor when the transactions of that moment have ended, and another look has found what they wrote. The
+//! rest (somebody sets the sequence back, a prepared transaction) is found by the next one.
 
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,6 @@ impl Floor {
         self.row
     }
 
-    /// Rows up to this one were seen.
-    pub fn saw(&mut self, row: i64) {
-        self.highest = self.highest.max(row);
-    }
-
     /// Whether it is time, once per `every`, to look at everything; then [`Floor::looked`] follows.
     pub fn is_due(&mut self, now: Instant, every: Duration) -> bool {
         let due = self.looked_at.is_none_or(|at| now >= at + every);
@@ -39,24 +34,34 @@ impl Floor {
         due
     }
 
-    /// `first` is the first row of all that are left, and `writers` those that had a transaction open just after it was read which
-    /// may have written another one; empty where a row may also be found at the next look.
-    pub fn looked(&mut self, first: Option<i64>, mut writers: Vec<String>) {
-        if first.is_some_and(|first| first <= self.row) {
+    /// It is time.
+    pub const fn look_soon(&mut self) {
+        self.looked_at = None;
+    }
+
+    /// This row was seen.
+    pub fn saw(&mut self, row: i64) {
+        self.highest = self.highest.max(row);
+    }
+
+    /// Everything was read, up to the row `last` if there was any; `writers` have a transaction open now which may have written
+    /// another one.
+    pub fn looked(&mut self, last: Option<i64>, mut writers: Vec<String>) {
+        if last.is_some_and(|last| last <= self.row) {
             // The numbers were set back.
             *self = Self { looked_at: self.looked_at, ..Self::default() };
         }
-        let gone = first.map_or(self.highest, |first| first - 1);
+        let last = last.unwrap_or(self.highest);
         self.next = match self.next.take() {
             Some((row, open)) if open.is_empty() => {
-                self.row = row.min(gone);
-                Some((gone, writers))
+                self.row = row.min(last);
+                Some((last, writers))
             }
             Some((row, open)) => {
                 writers.retain(|writer| open.contains(writer));
                 Some((row, writers))
             }
-            None => Some((gone, writers)),
+            None => Some((last, writers)),
         };
     }
 }

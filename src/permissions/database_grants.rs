@@ -60,7 +60,6 @@ const WORKER: &Tables = &[
     ("dropped_messages", &["SELECT", "DELETE"], "delete old ones"),
     ("outbox", &["SELECT", "INSERT", "DELETE"], "write and publish events"),
     ("outbox_refused", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
-    ("outbox_retries", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
     ("scheduled_notices", &["SELECT", "DELETE"], "publish what schedule() writes"),
     ("scheduled_notices_refused", &["SELECT", "INSERT"], "set aside what cannot be published"),
     ("schedule_timeouts", &["SELECT", "INSERT"], "register the timeouts"),
@@ -71,7 +70,6 @@ const ON_CALL: &Tables = &[
     ("dropped_messages", &["INSERT"], "parked drop"),
     ("outbox", &["SELECT", "INSERT"], "status; try an effect, which is rolled back"),
     ("outbox_refused", &["SELECT"], "status"),
-    ("outbox_retries", &["SELECT"], "status"),
     ("scheduled_notices", &["SELECT"], "status"),
     ("scheduled_notices_refused", &["SELECT"], "status"),
 ];

@@ -1,19 +1,20 @@
-//! The outbox: events written with the effect, published afterwards, forgotten when confirmed.
-
-pub(crate) mod claim;
-pub(crate) mod retries;
+//! The outbox: events written with the effect, published afterwards, forgotten when confirmed; and those that are set aside.
 
 use jiff::Timestamp;
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 
-use super::{Store, StoreError};
+use super::{
+    Store, StoreError,
+    outgoing::{OutgoingSession, Table},
+};
 
-const BEGIN: &str = include_str!("../../sql/outbox_begin.sql");
-const FLOOR: &str = include_str!("../../sql/outbox_floor.sql");
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
-const HOLD: &str = include_str!("../../sql/outbox_hold.sql");
 const DONE: &str = include_str!("../../sql/outbox_done.sql");
 const REFUSE: &str = include_str!("../../sql/outbox_refuse.sql");
+const NAMES: &str = include_str!("../../sql/outbox_retry_names.sql");
+const RETRY: &str = include_str!("../../sql/outbox_retry_events.sql");
+const RETRY_DONE: &str = include_str!("../../sql/outbox_retry_done.sql");
+const REGROUP: &str = include_str!("../../sql/outbox_retry_regroup.sql");
 
 /// What need not be read of the outbox.
 #[derive(Clone, Debug, Default)]
@@ -27,16 +28,17 @@ pub struct PassedOver {
 /// An event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// The key of its row, in `outbox` or in `outbox_refused`.
-    pub row: i64,
+    pub(crate) table: Table,
+    /// The key of its row there.
+    pub(crate) row: i64,
     /// Its id in the outbox; also part of the `message-id`, so that a subscriber can recognise a second copy.
-    pub id: i64,
+    pub(crate) id: i64,
     /// What happened, and the routing key, e.g. `order.closed`.
-    pub event: String,
-    /// To which order.
-    pub order_id: String,
-    /// When.
-    pub created_at: Timestamp,
+    pub(crate) event: String,
+    pub(crate) order_id: String,
+    pub(crate) created_at: Timestamp,
+    /// The event name that it waits for, or an earlier one of its order.
+    pub(crate) waits_for: Option<String>,
 }
 
 /// An event of the outbox that is to go out of the way of the others.
@@ -48,27 +50,27 @@ pub(crate) struct Refusal {
     pub(crate) waits_for: Option<String>,
     /// Why it is not published.
     pub(crate) reason: String,
-    /// Whether a publish with that name harms the events beside it: it closes the channel, or keeps back their confirms.
-    /// Then no other of that name is published meanwhile.
-    pub(crate) forbidden: bool,
 }
 
-impl Refusal {
-    /// An event that can never be published.
-    pub(crate) fn for_ever(row: i64, reason: String) -> Self {
-        Self { row, waits_for: None, reason, forbidden: false }
-    }
+/// An order whose set-aside events wait for another event name from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Regrouped {
+    pub(crate) order_id: String,
+    pub(crate) event: String,
+    pub(crate) reason: String,
 }
 
-/// The event in a row that is called `key`.
-pub(super) fn event(key: i64, row: &Row) -> Result<Event, tokio_postgres::Error> {
-    Ok(Event {
-        row: key,
-        id: row.try_get("id")?,
-        event: row.try_get("event")?,
-        order_id: row.try_get("order_id")?,
-        created_at: row.try_get("created_at")?,
-    })
+/// The oldest rows of the outbox.
+#[derive(Debug, Default)]
+pub(crate) struct Claim {
+    /// To be published, in the order of their ids.
+    pub(crate) events: Vec<Event>,
+    /// They can never be published.
+    pub(crate) faulty: Vec<Refusal>,
+    /// Its last row.
+    pub(crate) last: Option<i64>,
+    /// Whether there can be more than were asked for.
+    pub(crate) is_full: bool,
 }
 
 impl Store {
@@ -77,55 +79,97 @@ impl Store {
     /// # Errors
     /// A table or a column is missing, or a permission is.
     pub async fn check_outbox(&self) -> Result<(), StoreError> {
-        let none: &[i64] = &[];
-        let (no_texts, no_flags): (&[&str], &[bool]) = (&[], &[]);
-        self.explain("outbox_claim", CLAIM, &[&0_i64, &none, &0_i64]).await?;
-        self.explain("outbox_floor", FLOOR, &[&none]).await?;
-        self.explain("outbox_done", DONE, &[&none]).await?;
-        self.explain("outbox_refuse", REFUSE, &[&none, &no_texts, &no_texts, &no_flags]).await?;
-        self.check_refused_events().await
-    }
-
-    /// Whether there is anything in the outbox: a fifth of what a claim costs that finds nothing.
-    ///
-    /// # Errors
-    /// The statement failed.
-    pub(crate) async fn has_events(&self, without: &PassedOver) -> Result<bool, StoreError> {
-        const SQL: &str =
-            "SELECT EXISTS (SELECT FROM outbox WHERE id > $1 AND id <> ALL ($2::bigint[]))";
-        let parameters: [&(dyn ToSql + Sync); 2] = [&without.floor, &without.undeleted];
-        let rows = self.rows("outbox_any", SQL, &parameters).await?;
-        Ok(rows.first().is_some_and(|row| row.get(0)))
-    }
-
-    /// The first row that is left but `undeleted`, and the transactions that may have written an earlier one. Under an old snapshot
-    /// it reads all that was deleted since.
-    ///
-    /// # Errors
-    /// The statement failed.
-    pub(crate) async fn outbox_floor(
-        &self,
-        undeleted: &[i64],
-    ) -> Result<(Option<i64>, Vec<String>), StoreError> {
-        let rows = self.rows("outbox_floor", FLOOR, &[&undeleted]).await?;
-        Ok(rows.first().map(|row| (row.get("first"), row.get("writers"))).unwrap_or_default())
-    }
-
-    /// Changes the rows of these keys, where there are any.
-    pub(super) async fn outbox_change(
-        &self,
-        name: &'static str,
-        sql: &'static str,
-        keys: &[i64],
-    ) -> Result<(), StoreError> {
-        if keys.is_empty() {
-            return Ok(());
-        }
-        self.rows(name, sql, &[&keys]).await.map(drop)
+        let (keys, texts): (&[i64], &[&str]) = (&[], &[]);
+        self.explain("outbox_claim", CLAIM, &[&0_i64, &keys, &0_i64]).await?;
+        self.explain("outbox_done", DONE, &[&keys]).await?;
+        self.explain("outbox_refuse", REFUSE, &[&keys, &texts, &texts]).await?;
+        self.explain("outbox_retry_names", NAMES, &[]).await?;
+        self.explain("outbox_retry_events", RETRY, &[&texts, &0_i64, &keys]).await?;
+        self.explain("outbox_retry_done", RETRY_DONE, &[&keys]).await?;
+        self.explain("outbox_retry_regroup", REGROUP, &[&texts, &texts, &texts]).await
     }
 }
 
-/// The event names whose refusal begins here.
-pub(super) fn beginning(rows: &[Row]) -> Vec<String> {
-    rows.iter().filter(|row| row.get("begins")).map(|row| row.get("event")).collect()
+/// Up to `limit` of the oldest events after a row, but `without`.
+pub(crate) async fn claim(
+    session: &OutgoingSession,
+    after: i64,
+    limit: i64,
+    without: &[i64],
+) -> Result<Claim, StoreError> {
+    let rows = session.rows("outbox_claim", CLAIM, &[&limit, &without, &after]).await?;
+    let mut claim = Claim {
+        last: rows.last().map(|row| row.get("id")),
+        is_full: i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit),
+        ..Claim::default()
+    };
+    for row in &rows {
+        let id = row.get("id");
+        // A database that does not check its texts (SQL_ASCII) can have any bytes in them.
+        let readable = match row.get("fault") {
+            Some(fault) => Err(fault),
+            None => event(Table::Outbox, id, row).map_err(|error| error.to_string()),
+        };
+        match readable {
+            Ok(event) => claim.events.push(event),
+            Err(reason) => claim.faulty.push(Refusal { row: id, waits_for: None, reason }),
+        }
+    }
+    Ok(claim)
+}
+
+/// Moves events out of the way of the others: the rows in the outbox, and those where they are now.
+pub(crate) async fn refuse(
+    session: &OutgoingSession,
+    refusals: &[Refusal],
+) -> Result<Vec<(i64, i64)>, StoreError> {
+    let rows: Vec<i64> = refusals.iter().map(|refusal| refusal.row).collect();
+    let waits_for: Vec<_> = refusals.iter().map(|refusal| &refusal.waits_for).collect();
+    let reasons: Vec<_> = refusals.iter().map(|refusal| &refusal.reason).collect();
+    let moved = session.rows("outbox_refuse", REFUSE, &[&rows, &waits_for, &reasons]).await?;
+    Ok(moved.iter().map(|row| (row.get("id"), row.get("refused_id"))).collect())
+}
+
+/// The event names that set-aside events wait for.
+pub(crate) async fn refused_names(session: &OutgoingSession) -> Result<Vec<String>, StoreError> {
+    let rows = session.rows("outbox_retry_names", NAMES, &[]).await?;
+    Ok(rows.iter().map(|row| row.get("name")).collect())
+}
+
+/// The oldest `limit` events that wait for each of these event names, but the rows `without`.
+pub(crate) async fn refused_events(
+    session: &OutgoingSession,
+    names: &[&str],
+    limit: i64,
+    without: &[i64],
+) -> Result<Vec<Event>, StoreError> {
+    let rows = session.rows("outbox_retry_events", RETRY, &[&names, &limit, &without]).await?;
+    // What cannot be read was never moved there with a name.
+    Ok(rows
+        .iter()
+        .filter_map(|row| event(Table::Refused, row.get("refused_id"), row).ok())
+        .collect())
+}
+
+/// Lets orders wait for another event name.
+pub(crate) async fn regroup(
+    session: &OutgoingSession,
+    orders: &[Regrouped],
+) -> Result<(), StoreError> {
+    let ids: Vec<_> = orders.iter().map(|order| &order.order_id).collect();
+    let events: Vec<_> = orders.iter().map(|order| &order.event).collect();
+    let reasons: Vec<_> = orders.iter().map(|order| &order.reason).collect();
+    session.rows("outbox_retry_regroup", REGROUP, &[&ids, &events, &reasons]).await.map(drop)
+}
+
+fn event(table: Table, key: i64, row: &Row) -> Result<Event, tokio_postgres::Error> {
+    Ok(Event {
+        table,
+        row: key,
+        id: row.try_get("id")?,
+        event: row.try_get("event")?,
+        order_id: row.try_get("order_id")?,
+        created_at: row.try_get("created_at")?,
+        waits_for: row.try_get("waits_for")?,
+    })
 }

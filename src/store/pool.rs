@@ -260,6 +260,11 @@ impl Store {
         })
     }
 
+    /// A connection that leaves its pool, which may open another one in its place.
+    pub(super) async fn detached(&self) -> Result<ClientWrapper, StoreError> {
+        Ok(Connection::take(self.connection(For::Anything).await?))
+    }
+
     /// A connection like [`Store::client`]'s, whose statement is cancelled when nothing waits for it any more.
     pub(super) async fn cancellable(&self) -> Result<Cancellable, StoreError> {
         self.cancellable_of(For::Anything).await

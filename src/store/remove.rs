@@ -28,7 +28,7 @@ impl OwnTable {
     pub(crate) fn waits(&self) -> bool {
         let to_publish =
             self.name.starts_with("outbox") || self.name.starts_with("scheduled_notices");
-        to_publish && self.name != "outbox_retries" && self.rows > 0
+        to_publish && self.rows > 0
     }
 }
 

@@ -1,21 +1,21 @@
 //! Notices that order services wrote with their orders, `schedule()`: read, forgotten when confirmed, set aside when they
 //! cannot be published.
 
-mod session;
 mod uncovered;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_postgres::{Row, error::SqlState};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, outgoing::OutgoingSession};
 use crate::order::OrderId;
-pub(crate) use session::ScheduleSession;
 
 /// What `schedule()` takes.
 pub(super) const KNOWN: &str = include_str!("../../sql/schedule_known.sql");
 const LACKS: &str = include_str!("../../sql/schedule_lacks.sql");
+const CLAIM: &str = include_str!("../../sql/schedule_claim.sql");
+const REFUSE: &str = include_str!("../../sql/schedule_refuse.sql");
 const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
 const TIMEOUTS: &str = include_str!("../../sql/schedule_timeouts.sql");
 
@@ -58,15 +58,6 @@ pub(crate) struct Claimed {
     pub(crate) last: Option<i64>,
     /// Whether there can be more rows than were asked for.
     pub(crate) is_full: bool,
-    /// When the answer came.
-    pub(crate) at: Option<Instant>,
-}
-
-impl Claimed {
-    /// Whether nothing of it is to be published.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.notices.is_empty() && self.faulty.is_empty()
-    }
 }
 
 impl Store {
@@ -127,22 +118,39 @@ impl Store {
     }
 }
 
-/// `limit` is how many were asked for.
-fn read(rows: &[Row], limit: i64) -> Claimed {
+/// The next `limit` rows of the table after a row, and of them the notices of these timeouts but those in the rows `without`.
+pub(crate) async fn claim(
+    session: &OutgoingSession,
+    after: i64,
+    limit: i64,
+    timeouts: &[String],
+    without: &[i64],
+) -> Result<Claimed, StoreError> {
+    let rows =
+        session.rows("schedule_claim", CLAIM, &[&after, &limit, &timeouts, &without]).await?;
     let mut claimed = Claimed {
         last: rows.first().and_then(|row| row.get("last")),
         is_full: rows.first().is_some_and(|row| row.get::<_, i64>("found") >= limit),
-        at: Some(Instant::now()),
         ..Claimed::default()
     };
-    for row in rows {
+    for row in &rows {
         let Some(id) = row.get("id") else { continue };
         match notice(id, row) {
             Ok(notice) => claimed.notices.push(notice),
             Err(reason) => claimed.faulty.push(SetAside { id, reason }),
         }
     }
-    claimed
+    Ok(claimed)
+}
+
+/// Moves what can never be published out of the way of the others.
+pub(crate) async fn set_aside(
+    session: &OutgoingSession,
+    aside: &[SetAside],
+) -> Result<(), StoreError> {
+    let ids: Vec<i64> = aside.iter().map(|notice| notice.id).collect();
+    let reasons: Vec<&str> = aside.iter().map(|notice| notice.reason.as_str()).collect();
+    session.rows("schedule_refuse", REFUSE, &[&ids, &reasons]).await.map(drop)
 }
 
 fn notice(id: i64, row: &Row) -> Result<ScheduledNotice, String> {

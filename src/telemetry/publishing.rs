@@ -1,5 +1,7 @@
 //! What becomes of the events of the outbox and of the notices that `schedule()` writes, as in [`events`](super::events).
 
+use std::time::Duration;
+
 use tracing::{debug, error, info, warn};
 
 use super::metrics::METRICS;
@@ -14,11 +16,12 @@ pub(crate) fn event_refused(event: &str, reason: &str) {
     warn!(
         event,
         reason,
-        "an event is refused or not confirmed; it is tried again after 1 s to 5 min, and the others go on"
+        "an event is refused or not confirmed; it is tried again after 1 s to 1 min, and the others go on"
     );
 }
 
-pub(crate) fn event_accepted(event: &str, events: i64, lasted_ms: i64) {
+pub(crate) fn event_accepted(event: &str, events: usize, lasted: Duration) {
+    let lasted_ms = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
     info!(event, events, lasted_ms, "the events that were refused are published");
 }
 

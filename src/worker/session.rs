@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    burst, clock_watch, compat::rebind, consumers, context::Worker, history, limits, notices, relay,
+    burst, clock_watch, compat::rebind, consumers, context::Worker, history, limits, outgoing,
 };
 use crate::{
     broker::{ConnectError, Link, consume::ConsumeError},
@@ -36,8 +36,8 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     tasks.spawn(clock_watch::watch(Arc::clone(worker), session.clone()));
     tasks.spawn(burst::bursts(Arc::clone(worker), session.clone()));
     tasks.spawn(history::history(Arc::clone(worker), session.clone()));
-    tasks.spawn(relay::relay(Arc::clone(worker), session.clone()));
-    tasks.spawn(notices::publish(Arc::clone(worker), session.clone()));
+    tasks.spawn(outgoing::events::publish(Arc::clone(worker), session.clone()));
+    tasks.spawn(outgoing::notices::publish(Arc::clone(worker), session.clone()));
     tasks.spawn(rebind::rebind(Arc::clone(worker), session.clone()));
     let result = finish(worker, tasks, &session).await;
     if let Some(link) = Arc::into_inner(link) {

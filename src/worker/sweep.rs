@@ -23,7 +23,6 @@ use crate::{
     shutdown::Stop,
     store::{
         StoreError,
-        forget::Published,
         orders::{ClosingPath, Effect},
         overdue::OverdueKey,
         schedule::Notices,
@@ -164,7 +163,7 @@ impl<'a> Sweep<'a> {
             };
             let done = rows.into_iter().zip(&outcomes).filter(|(_, outcome)| is_final(outcome));
             let done: Vec<i64> = done.map(|(row, _)| row).collect();
-            store.forget(Published::Notices, &done).await?;
+            store.forget_notices(&done).await?;
         }
         Ok(())
     }

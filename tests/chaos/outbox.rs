@@ -12,10 +12,10 @@ use crate::{
 const SUBSCRIBER: &str = "subscriber";
 /// More events than the relay takes at once.
 const BACKLOG: i64 = 5_000;
-/// A relay has the outbox (`sql/outbox_begin.sql`) while they are in it.
+/// A relay has the outbox (`sql/outgoing_lead.sql`) while they are in it.
 const CLAIMED: &str = "
     SELECT count(*) FROM outbox WHERE order_id LIKE 'written-%'
-       AND EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid = 'outbox'::regclass)";
+       AND EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 'outbox'::regclass)";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_published_when_the_broker_is_back() {

@@ -28,11 +28,8 @@ fn tries_since(began: Instant, first: i64) -> i64 {
     first + i64::try_from(began.elapsed().as_secs() / 60).unwrap()
 }
 
-/// How often the relay failed, but for a machine so busy that a new connection took seconds.
 fn relay_failures(worker: &WorkerProcess) -> usize {
-    let log = worker.log();
-    let failed = log.lines().filter(|line| line.contains("the relay failed"));
-    failed.filter(|line| !line.contains("no new connection within")).count()
+    worker.logged("the relay failed")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,18 +116,12 @@ impl<'a> Subscribers<'a> {
         self.world.number("SELECT count(*) FROM outbox_refused").await
     }
 
-    /// Tries that have ended without a confirm, beginning with the one that set the events aside.
-    async fn tries(&self) -> i64 {
-        self.world.number("SELECT refusals::bigint FROM outbox_retries WHERE event = 'stuck'").await
-    }
-
     async fn has_come(&self, event: &str) -> bool {
         self.wire.take_all(&self.others).await.iter().any(|message| message.key == event)
     }
 
     async fn until_nothing_waits(&self) {
-        let left = "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM outbox_refused)
-                         + (SELECT count(*) FROM outbox_retries)";
+        let left = "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM outbox_refused)";
         until("all are published", async || self.world.number(left).await, |left| *left == 0).await;
     }
 }
@@ -150,8 +141,6 @@ async fn an_event_without_a_confirm_holds_up_no_others_and_goes_out_when_its_que
     subscribers.until_others(2_000).await;
     subscribers.others_go_on("a", 2_000).await;
     until("both are set aside", async || subscribers.set_aside().await, |rows| *rows == 2).await;
-    let tries = subscribers.tries().await;
-    assert!(tries <= tries_since(began, 2), "{tries}\n{}\n{}", one.log(), other.log());
     for worker in [&one, &other] {
         assert_eq!(relay_failures(worker), 0, "{}", worker.log());
     }
@@ -202,8 +191,6 @@ async fn a_queue_that_ceases_to_confirm_holds_up_only_its_events_and_gets_few_co
     let aside = async || subscribers.set_aside().await;
     until("all are set aside", aside, |rows| *rows == 4 * STUCK).await;
     subscribers.others_go_on("a", free).await;
-    let tries = subscribers.tries().await;
-    assert!(tries <= tries_since(began, 2), "{tries}\n{}", worker.log());
     suspended.resume().await;
     subscribers.until_nothing_waits().await;
     let copies = i64::from(subscribers.wire.ready("stuck").await) - 1;

@@ -96,6 +96,11 @@ async fn what_waits_in_database_and_broker_is_shown() {
         command.env("OVERDUE_WORKER__SWEEP_GRACE", "90m");
         command.env("OVERDUE_WORKER__STUCK_AFTER", "3h");
     };
+    // Kept from publishing events by another relay, which hangs.
+    let relay = world.store.client().await.unwrap();
+    let lead = include_str!("../../sql/outgoing_lead.sql");
+    let parts = relay.query(lead, &[&"outbox", &vec!["outbox"]]).await.unwrap();
+    assert_eq!(parts.len(), 1);
     let (_process, address) = world.listening(without_sweep).await;
     world.orders("overdue", 7, -3_600_000).await;
     let orders = world.orders("o", 5, 1_800_000).await;
@@ -112,9 +117,6 @@ async fn what_waits_in_database_and_broker_is_shown() {
     until_metric(address, "overdue_parked_total", &["reason=\"unreadable\""], 2.0).await;
     until_compared(address).await;
     until_metric(address, "overdue_drift_findings", &["severity=\"error\""], 0.0).await;
-    // Kept from publishing by another relay, which hangs.
-    let relay = world.store.client().await.unwrap();
-    relay.batch_execute(include_str!("../../sql/outbox_begin.sql")).await.unwrap();
     world
         .sql("INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o' FROM generate_series(1, 3)")
         .await;

@@ -8,124 +8,76 @@ use tokio_postgres::SimpleQueryMessage;
 use super::events::{copies, write};
 use crate::support::{World, pages::metrics, until};
 
-const BEGIN: &str = include_str!("../../sql/outbox_begin.sql");
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
-const HOLD: &str = include_str!("../../sql/outbox_hold.sql");
-const FLOOR: &str = include_str!("../../sql/outbox_floor.sql");
-const DONE: &str = include_str!("../../sql/outbox_done.sql");
+const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
+/// The sessions that publish the outbox.
+const LEADERS: &str =
+    "FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 'outbox'::regclass";
 
-/// Id, order and name of each event that a claim takes.
-async fn claim(client: &Connection, limit: i64) -> Vec<(i64, String, String)> {
-    client.batch_execute(BEGIN).await.unwrap();
-    let rows = client.query(CLAIM, &[&limit, &Vec::<i64>::new(), &0_i64]).await.unwrap();
-    client.batch_execute(HOLD).await.unwrap();
-    rows.iter().map(|row| (row.get(0), row.get(2), row.get(1))).collect()
+async fn until_published(world: &World) {
+    let left = async || world.number("SELECT count(*) FROM outbox").await;
+    until("the outbox empty", left, |rows| *rows == 0).await;
 }
 
-async fn finish(client: &Connection, claimed: &[(i64, String, String)]) {
-    let ids: Vec<i64> = claimed.iter().map(|(id, ..)| *id).collect();
-    client.execute(DONE, &[&ids]).await.unwrap();
-    client.batch_execute("COMMIT").await.unwrap();
+/// The one that leads loses its connection to the database.
+async fn end_leader(world: &World) {
+    let leader = format!("SELECT coalesce(max(pid), 0)::bigint {LEADERS}");
+    let pid = until("one leads", async || world.number(&leader).await, |pid| *pid > 0).await;
+    world.sql(&format!("SELECT pg_terminate_backend({pid})")).await;
+    let there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
+    until("it has ended", async || world.number(&there).await, |there| *there == 0).await;
 }
 
-fn names(claimed: &[(i64, String, String)]) -> Vec<String> {
-    claimed.iter().map(|(_, order, event)| format!("{order} {event}")).collect()
-}
-
-async fn pid(client: &Connection) -> i32 {
-    client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
-}
-
-/// Until a connection waits for the one that has the outbox.
-async fn until_in_line(world: &World, pid: i32) {
-    let sql = format!(
-        "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory' AND NOT granted"
-    );
-    until("in line", async || world.number(&sql).await, |waiting| *waiting == 1).await;
-}
-
-/// Two relays on two connections, one step at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_relay_waits_while_another_one_publishes_and_writers_do_not() {
+async fn of_two_relays_one_publishes_and_the_other_takes_over() {
     let world = World::new().await;
-    let (one, other) = (world.store.client().await.unwrap(), world.store.client().await.unwrap());
-    write(&world, &[("first", "x"), ("second", "x"), ("first", "y")]).await;
-    let first = claim(&one, 1).await;
-    assert_eq!(names(&first), ["x first"]);
-    let waits = pid(&other).await;
-    let second = tokio::spawn(async move {
-        let claimed = claim(&other, 500).await;
-        (claimed, other)
-    });
-    until_in_line(&world, waits).await;
-    write(&world, &[("third", "x")]).await;
-    // As long as it publishes it holds back no vacuum.
-    let holds = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE pid = {} AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL)",
-        pid_of_holder(&world).await
-    );
-    assert_eq!(world.number(&holds).await, 0);
-    finish(&one, &first).await;
-    let (second, other) = second.await.unwrap();
-    assert_eq!(names(&second), ["x second", "y first", "x third"]);
-    finish(&other, &second).await;
-    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 0);
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
+    let (first, second) = (world.worker(), world.worker());
+    for round in 0..5 {
+        let many = format!(
+            "INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o-{round}-' || n FROM generate_series(1, 500) n"
+        );
+        world.sql(&many).await;
+        until_published(&world).await;
+    }
+    assert_eq!(world.number(&format!("SELECT count(*) {LEADERS}")).await, 1);
+    let mut seen = BTreeMap::new();
+    let seen = copies(&wire, &subscriber, &mut seen).await;
+    assert_eq!((seen.len(), seen.values().sum::<usize>()), (2_500, 2_500), "each once");
+    first.stop().await;
+    write(&world, &[("order.closed", "next")]).await;
+    until_published(&world).await;
+    second.stop().await;
 }
 
-async fn pid_of_holder(world: &World) -> i64 {
-    let holder = "SELECT pid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted \
-                  AND objid = 'outbox'::regclass";
-    world.number(holder).await
-}
-
-/// What it had comes back with its connection, without any waiting.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_relay_that_dies_or_hangs_gives_everything_back() {
-    let world = World::new().await;
-    let (dies, hangs) = (world.store.client().await.unwrap(), world.store.client().await.unwrap());
-    let other = world.store.client().await.unwrap();
-    write(&world, &[("first", "x"), ("second", "x")]).await;
-    let taken = claim(&dies, 500).await;
-    world.sql(&format!("SELECT pg_terminate_backend({})", pid(&dies).await)).await;
-    assert_eq!(claim(&hangs, 500).await, taken);
-    // Shorter than in the file, which gives it 20 s.
-    hangs.batch_execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'").await.unwrap();
-    assert_eq!(claim(&other, 500).await, taken);
-    until("the hanging one is ended", async || hangs.is_closed(), |closed| *closed).await;
-    finish(&other, &taken).await;
-}
-
-/// Five relays that claim, publish and forget at the same time.
+/// Three workers, and each that publishes loses its connection to the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
     let world = World::new().await;
-    world
-        .sql(
-            "INSERT INTO outbox (event, order_id)
-             SELECT 'e', 'o-' || n % 7 FROM generate_series(1, 3000) n",
-        )
-        .await;
-    let published = std::sync::Mutex::new(Vec::new());
-    let relays = (0..5).map(async |_| {
-        let client = world.store.client().await.unwrap();
-        loop {
-            let claimed = claim(&client, 20).await;
-            let events = claimed.iter().map(|(id, order, _)| (order.clone(), *id));
-            published.lock().unwrap().extend(events);
-            finish(&client, &claimed).await;
-            if claimed.is_empty() {
-                break;
-            }
-        }
-    });
-    futures_util::future::join_all(relays).await;
-    let published = published.into_inner().unwrap();
-    assert_eq!(published.len(), 3_000);
-    let mut last = BTreeMap::new();
-    for (order, id) in published {
-        let before = last.insert(order.clone(), id).unwrap_or_default();
-        assert!(before < id, "{order}: {id} after {before}");
+    let wire = world.wire().await;
+    let subscriber = wire.listen("orders.events", "#").await;
+    let _workers = [world.worker(), world.worker(), world.worker()];
+    for _ in 0..3 {
+        world
+            .sql("INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n % 7 FROM generate_series(1, 1000) n")
+            .await;
+        end_leader(&world).await;
     }
+    until_published(&world).await;
+    let (mut last, mut events): (BTreeMap<String, i64>, _) = (BTreeMap::new(), 0);
+    for message in wire.take_all(&subscriber).await {
+        let id = message.message_id.unwrap();
+        let (row, order) = id.split_once('@').unwrap();
+        let (row, order) = (row.parse().unwrap(), order.split_once('/').unwrap().1.to_owned());
+        let before = last.entry(order).or_default();
+        // What was on its way comes twice; an event that another one has overtaken is not counted.
+        if row > *before {
+            *before = row;
+            events += 1;
+        }
+    }
+    assert_eq!(events, 3_000);
 }
 
 /// Before, nothing was forgotten, and the same events were published every few seconds.
@@ -199,17 +151,14 @@ async fn a_transaction_that_has_written_an_event_is_known_until_it_ends() {
     let world = World::new().await;
     let (client, writer) =
         (world.store.client().await.unwrap(), world.store.client().await.unwrap());
-    let look = async || {
-        let row = client.query_one(FLOOR, &[&Vec::<i64>::new()]).await.unwrap();
-        (row.get::<_, Option<i64>>("first"), row.get::<_, Vec<String>>("writers").len())
-    };
-    assert_eq!(look().await, (None, 0));
+    let look = async || client.query(WRITERS, &[&"outbox"]).await.unwrap().len();
+    assert_eq!(look().await, 0);
     let late = "BEGIN; INSERT INTO outbox (event, order_id) VALUES ('first', 'o-1')";
     writer.batch_execute(late).await.unwrap();
     write(&world, &[("second", "o-2")]).await;
-    assert_eq!(look().await, (Some(2), 1));
+    assert_eq!(look().await, 1);
     writer.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(look().await, (Some(1), 0));
+    assert_eq!(look().await, 0);
 }
 
 /// Nobody waits for an event that is published.
@@ -251,20 +200,10 @@ async fn a_lost_connection_ends_what_is_known_of_published_rows() {
     let worker = world.worker();
     let undeleted = async || worker.worker.passed_over().undeleted;
     until("published and not deleted", undeleted, |rows| *rows == [1]).await;
-    let other = world.store.client().await.unwrap();
-    other.batch_execute(BEGIN).await.unwrap();
-    write(&world, &[("order.closed", "o-2")]).await;
-    let in_line =
-        "FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 'outbox'::regclass";
-    let ended = async || {
-        world.number(&format!("SELECT count(pg_terminate_backend(pid)) {in_line}")).await;
-        undeleted().await
-    };
-    until("the connection is lost", ended, Vec::is_empty).await;
     let restore = "ALTER TABLE outbox DISABLE TRIGGER USER; DELETE FROM outbox; \
                    INSERT INTO outbox (id, event, order_id) OVERRIDING SYSTEM VALUE VALUES (1, 'order.closed', 'o-3')";
-    other.batch_execute(restore).await.unwrap();
-    other.batch_execute("COMMIT").await.unwrap();
+    let ends = format!("SELECT pg_terminate_backend(pid) {LEADERS}");
+    world.sql(&format!("BEGIN; LOCK TABLE outbox; {ends}; {restore}; COMMIT")).await;
     let mut seen = BTreeMap::new();
     let event = ("order.closed".to_owned(), "o-3".to_owned());
     let arrived = async || copies(&wire, &subscriber, &mut seen).await;

@@ -34,6 +34,7 @@ mod metrics;
 mod order_wire;
 mod parking;
 mod permissions;
+mod place;
 mod plan_conflicts;
 mod plan_counts;
 mod plan_properties;

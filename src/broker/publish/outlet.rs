@@ -10,7 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Mutex, mpsc};
+use futures_util::FutureExt;
+use tokio::{
+    sync::{Mutex, mpsc},
+    time::timeout,
+};
 
 use super::{
     Publisher, confirming,
@@ -19,13 +23,13 @@ use super::{
 };
 use crate::{
     broker::{BrokerAddress, Link},
-    text::error_chain,
+    text::{error_chain, length},
     wire::Message,
 };
 
 /// Without a confirm on one channel. RabbitMQ gives a channel credit for 200 messages at a time
 /// (`credit_flow_default_credit`): one that is out of credit stops the whole connection.
-const UNCONFIRMED: usize = 128;
+pub(crate) const UNCONFIRMED: usize = 128;
 /// Places with a channel of their own. A topology has a place per level; messages that were published for others may have any
 /// routing key.
 const MOST_PLACES: usize = 64;
@@ -67,6 +71,40 @@ impl Outlet {
         }
     }
 
+    /// Connects, unless it is connected.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) async fn connect(&self) -> Result<(), String> {
+        self.link(&mut *self.state.lock().await).await.map(drop)
+    }
+
+    /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) async fn answers(&self) -> Result<(), String> {
+        let within = self.address.timing.hand_over;
+        // It is locked while it connects.
+        let state = timeout(within, self.state.lock()).await.ok();
+        let link = state.and_then(|state| state.link.clone());
+        let Some(link) = link.filter(|link| link.is_connected()) else {
+            return Err("the connection is gone".to_owned());
+        };
+        if link.is_blocked() {
+            return Err("the broker has blocked the connection (memory or disk alarm)".to_owned());
+        }
+        match timeout(within, link.channel()).await {
+            Ok(Ok(channel)) => {
+                // It has no answer to wait for.
+                let _closed = channel.close(200, "done".into()).now_or_never();
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_elapsed) => Err(format!("the connection has not answered for {}", length(within))),
+        }
+    }
+
     async fn publisher(&self, place: &str) -> Result<Publisher, String> {
         let mut state = self.state.lock().await;
         let link = self.link(&mut state).await?;
@@ -77,7 +115,7 @@ impl Outlet {
             return Ok(publisher.clone());
         }
         let (requests, inbox) = mpsc::channel(UNCONFIRMED);
-        let publisher = Publisher { requests, status: link.status() };
+        let publisher = Publisher { requests };
         let timing = &self.address.timing;
         let (hand_over, confirm) = (timing.hand_over, timing.confirm);
         tokio::spawn(serve(link, inbox, Limits { hand_over, confirm, unconfirmed: UNCONFIRMED }));

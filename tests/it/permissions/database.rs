@@ -181,9 +181,8 @@ fn is_done_by(role: usize, statement: &str) -> bool {
     if effect.contains(&statement) {
         return true;
     }
-    let of_worker = ["history_", "outbox_", "schedule_", "watch_", "table_", "ahead_"];
-    let scripts =
-        ["outbox_begin", "outbox_hold", "schedule_known", "schedule_timeouts", "schedule_triggers"];
+    let of_worker = ["history_", "outbox_", "outgoing_", "schedule_", "watch_", "table_", "ahead_"];
+    let scripts = ["schedule_known", "schedule_timeouts", "schedule_triggers"];
     if role == WORKER {
         return !scripts.contains(&statement)
             && of_worker.iter().any(|prefix| statement.starts_with(prefix));

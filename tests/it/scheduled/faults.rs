@@ -21,28 +21,30 @@ async fn killed_between_publish_and_confirm() {
             command.env("OVERDUE_BROKER__URL", broker);
         })
         .await;
-    // The connection that publishes is there.
-    world.sql("SELECT schedule('first', 'unpaid', '40 minutes')").await;
+    // The channel that publishes is there.
+    world.orders("first", 1, 50).await;
+    world.schedule_all("unpaid").await;
+    world.until_closed(1).await;
     world.until_published().await;
     proxy.freeze_to_program();
-    world.orders("o", 300, 2_000).await;
-    world.schedule_all("unpaid").await;
+    world.orders("o", 120, 50).await;
+    world.sql("SELECT schedule_at(id, 'unpaid', due_at) FROM orders WHERE id LIKE 'o-%'").await;
     let sent = async || wire.ready(&along).await;
-    until("all sent", sent, |ready| *ready >= 301).await;
+    until("all sent", sent, |ready| *ready >= 121).await;
     // What it would try again does not arrive.
     proxy.freeze_to_service();
-    assert_eq!(world.unpublished().await, 300);
+    assert_eq!(world.unpublished().await, 120);
     process.kill();
     proxy.cut();
     let worker = world.worker();
     world.until_published().await;
     let messages = published(&wire, &along).await;
     let orders: BTreeSet<String> = messages.iter().map(order_of).collect();
-    assert_eq!(orders.len(), 301);
-    assert_eq!(messages.len(), 601, "each once more");
+    assert_eq!(orders.len(), 121);
+    assert_eq!(messages.len(), 241, "each once more");
     let ids = |message: &crate::support::Parked| message.message_id.clone();
-    assert_eq!(messages.iter().map(ids).collect::<BTreeSet<_>>().len(), 301);
-    world.until_closed(300).await;
+    assert_eq!(messages.iter().map(ids).collect::<BTreeSet<_>>().len(), 121);
+    world.until_closed(121).await;
     world.assert_invariants().await;
     world.until_empty("orders.unpaid").await;
     assert_eq!(worker.stop().await.parked, 0);

@@ -21,9 +21,10 @@ async fn the_next_one_publishes_as_soon_as_the_one_before_it_stops() {
     world.sql(&format!("GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {schema}")).await;
     let next = world.worker_at(world.address(), &url, settings());
     let waits = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE usename = '{schema}' AND state = 'idle' AND query LIKE '-- schedule_lead:%'"
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = '{schema}' AND state = 'idle' AND query LIKE '-- outgoing_lead:%'"
     );
-    until("the next one waits", async || world.number(&waits).await, |waiting| *waiting == 1).await;
+    // For the outbox as well.
+    until("the next one waits", async || world.number(&waits).await, |waiting| *waiting == 2).await;
     first.stop().await;
     world.sql("SELECT schedule('next', 'unpaid', '40 minutes')").await;
     world.until_published().await;

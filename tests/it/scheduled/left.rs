@@ -68,7 +68,8 @@ async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
         until("the other one published", async || world.number(&other).await, |it| *it == 0).await;
     }
     let tried = published(&wire, &along).await.len();
-    assert!((NOTICES..NOTICES + NOTICES / 2).contains(&tried), "{tried}");
+    // As many as may be without a confirm at once, and then one at a time.
+    assert!((1..NOTICES).contains(&tried), "{tried}");
     world.delete("policies", "full").await;
     world.until_published().await;
 }

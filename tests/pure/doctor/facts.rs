@@ -33,7 +33,7 @@ pub(crate) fn well() -> Facts {
             address: "db.example:5432 database `shop`".to_owned(),
             loopback: false,
             session: Session::Open(server()),
-            tables: Ok(["closures", "outbox", "outbox_refused", "outbox_retries"]
+            tables: Ok(["closures", "outbox", "outbox_refused"]
                 .map(|name| table(name, true, &[]))
                 .to_vec()),
             schemas: Ok(vec![schema(true, &[])]),

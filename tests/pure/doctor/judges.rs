@@ -355,7 +355,7 @@ fn tables_effects_index_outbox() {
     let reads = [
         table("closures", true, &["DELETE"]),
         table("dropped_messages", true, &["DELETE", "SELECT"]),
-        table("outbox_retries", true, &["DELETE", "INSERT", "UPDATE"]),
+        table("outbox_refused", true, &["DELETE", "INSERT", "UPDATE"]),
     ];
     assert_eq!(judged(&reads).0, Fine);
     let closed = database::judge_tables(&[table("outbox", false, &[])], &[schema(false, &[])]);

@@ -1,0 +1,274 @@
+//! Rows on their way to the broker: read, published, deleted when they are confirmed. Events of the outbox and notices that
+//! `schedule()` writes are two sources of one engine.
+//!
+//! One worker publishes each part of a table, by a lock of its session with the database. It looks several times a second: a
+//! transaction that would notify it waits for others when it commits.
+
+mod engine;
+pub(crate) mod events;
+pub(crate) mod notices;
+mod routes;
+mod undeleted;
+
+use std::time::{Duration, Instant};
+
+use super::{
+    backoff::{Backoff, jitter},
+    context::Worker,
+    health::{Task, Work},
+};
+use crate::{
+    broker::{ConnectError, PublishError},
+    decisions::floor::Floor,
+    shutdown::Stop,
+    store::{
+        StoreError,
+        outgoing::{OutgoingSession, Table},
+    },
+    text::error_chain,
+    wire::Message,
+};
+use engine::{Engine, Fate, Published, Row};
+use undeleted::Undeleted;
+
+/// Rows of one page: what it costs is shared by all of them.
+const PAGE: i64 = 2_000;
+/// Between two looks while there is nothing, and between two tries to lead what another worker leads: four cheap statements per
+/// second.
+const IDLE: Duration = Duration::from_millis(250);
+/// While rows are left that the broker does not take, looking at everything takes one of so many parts of the time.
+const PARTS: u32 = 5;
+const LEFT_EVERY: Duration = Duration::from_secs(1);
+
+/// Why rows that are to be published stay in their table for now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unpublished {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// None of the rows is at fault.
+    #[error("{0}")]
+    Broker(String),
+}
+
+/// The oldest rows after one.
+#[derive(Default)]
+struct Page {
+    rows: Vec<(Row, Message)>,
+    /// Rows that are not published.
+    decided: Vec<(Row, Fate)>,
+    /// Its last row, whether that is to be published or not; none if there are no rows.
+    last: Option<i64>,
+    is_full: bool,
+}
+
+/// Rows that the broker does not take for now, and that stay where they are.
+#[derive(Debug)]
+struct Left {
+    rows: usize,
+    /// Of the first.
+    reason: String,
+}
+
+/// What a pass came to.
+#[derive(Debug, Default)]
+struct Passed {
+    published: usize,
+    left: Option<Left>,
+    /// It has read every row.
+    is_whole: bool,
+}
+
+impl Passed {
+    fn leave(&mut self, rows: usize, reason: String) {
+        self.left.get_or_insert(Left { rows: 0, reason }).rows += rows;
+    }
+}
+
+/// The session of one source.
+struct Session<'a> {
+    worker: &'a Worker,
+    database: OutgoingSession,
+    engine: Engine,
+    undeleted: Undeleted,
+    floor: Floor,
+    /// The parts that this session publishes, and those that others do.
+    parts: Vec<String>,
+    others: Vec<String>,
+    lead_at: Instant,
+    /// Between two looks at everything.
+    look_every: Duration,
+}
+
+/// A table of rows to publish.
+trait Source: Send {
+    const TABLE: Table;
+    const WORK: Work;
+    /// What its connection to the broker is called.
+    const PURPOSE: &'static str;
+    /// Whether rows are gone from the table when their page is done with: then each page begins at the first one.
+    const EMPTIES: bool;
+
+    /// The parts of the table, at the beginning of a session; none if nothing can be published.
+    fn begin(&mut self) -> impl Future<Output = Result<Vec<String>, Unpublished>> + Send;
+    /// The rows after one; `is_look` at everything.
+    fn read(
+        &mut self,
+        session: &mut Session<'_>,
+        after: i64,
+        is_look: bool,
+    ) -> impl Future<Output = Result<Page, Unpublished>> + Send;
+    /// Deletes what is confirmed, and puts aside what was refused.
+    fn settle(
+        &mut self,
+        session: &mut Session<'_>,
+        fates: Vec<(Row, Fate)>,
+        passed: &mut Passed,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Says what was done, and waits until there may be more.
+    fn rest(
+        &mut self,
+        session: &mut Session<'_>,
+        passed: &Passed,
+        stop: &Stop,
+    ) -> impl Future<Output = ()> + Send;
+    fn failed(&mut self, reason: &str);
+}
+
+/// Publishes a source until a stop is asked for.
+///
+/// A failure is logged and tried again after a while; it does not end the session of the worker.
+async fn publish<S: Source>(worker: &Worker, mut source: S, alive: &Task, stop: &Stop) {
+    while !stop.is_requested() {
+        alive.moved();
+        if let Err(error) = in_one_session(worker, &mut source, alive, stop).await {
+            failed(worker, &mut source, &error);
+        }
+        pause(stop, jitter(worker.timing.backoff_longest)).await;
+    }
+}
+
+fn failed<S: Source>(worker: &Worker, source: &mut S, error: &Unpublished) {
+    let reason = error_chain(error);
+    source.failed(&reason);
+    worker.health.failed(S::WORK, "", &reason);
+}
+
+async fn pause(stop: &Stop, pause: Duration) {
+    tokio::select! {
+        biased;
+        () = stop.requested() => {}
+        () = tokio::time::sleep(pause) => {}
+    }
+}
+
+async fn in_one_session<S: Source>(
+    worker: &Worker,
+    source: &mut S,
+    alive: &Task,
+    stop: &Stop,
+) -> Result<(), Unpublished> {
+    let others = source.begin().await?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    // Nothing is kept of an earlier session: after a failover ids are given out again, to rows that are not published.
+    let mut session = Session {
+        worker,
+        database: OutgoingSession::open(&worker.store).await?,
+        engine: Engine::new(worker, S::PURPOSE),
+        undeleted: Undeleted::new(worker.timing.undeleted_again),
+        floor: Floor::default(),
+        parts: Vec::new(),
+        others,
+        lead_at: Instant::now(),
+        look_every: Duration::ZERO,
+    };
+    let mut backoff = Backoff::new(&worker.timing);
+    while !stop.is_requested() {
+        alive.moved();
+        session.lead(S::TABLE).await?;
+        if session.parts.is_empty() {
+            pause(stop, IDLE).await;
+            continue;
+        }
+        match session.pass(source, alive, stop).await {
+            Ok(passed) => {
+                backoff = Backoff::new(&worker.timing);
+                source.rest(&mut session, &passed, stop).await;
+            }
+            // Without the database there is no lock.
+            Err(error @ Unpublished::Store(_)) => return Err(error),
+            Err(error) => {
+                failed(worker, source, &error);
+                session.floor.look_soon();
+                pause(stop, backoff.pause()).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Session<'_> {
+    /// Leads what no other worker leads any more.
+    async fn lead(&mut self, table: Table) -> Result<(), StoreError> {
+        if self.others.is_empty() || Instant::now() < self.lead_at {
+            return Ok(());
+        }
+        self.lead_at = Instant::now() + IDLE;
+        let more = self.database.lead(table, &self.others).await?;
+        if !more.is_empty() {
+            self.floor.look_soon();
+        }
+        self.others.retain(|part| !more.contains(part));
+        self.parts.extend(more);
+        Ok(())
+    }
+
+    /// Publishes what is there, page by page.
+    async fn pass<S: Source>(
+        &mut self,
+        source: &mut S,
+        alive: &Task,
+        stop: &Stop,
+    ) -> Result<Passed, Unpublished> {
+        let began = Instant::now();
+        let is_look = self.floor.is_due(began, self.look_every);
+        let mut after = if is_look { 0 } else { self.floor.row() };
+        let mut passed = Passed { is_whole: after == 0, ..Passed::default() };
+        self.undeleted.try_again(&self.database).await?;
+        let mut last_of_all = None;
+        loop {
+            alive.moved();
+            let Page { rows, decided, last, is_full } = source.read(self, after, is_look).await?;
+            if let Some(last) = last {
+                self.floor.saw(last);
+                last_of_all = Some(last);
+            }
+            let Published { mut fates, has_more, failure } = self.engine.publish(rows, stop).await;
+            fates.extend(decided);
+            source.settle(self, fates, &mut passed).await?;
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            if stop.is_requested() || !(is_full || has_more) {
+                break;
+            }
+            if !S::EMPTIES {
+                after = last.unwrap_or(after);
+            }
+        }
+        if is_look {
+            self.floor.looked(last_of_all, self.database.writers(S::TABLE).await?);
+            let every = self.worker.timing.look_at_everything;
+            self.look_every = match passed.left {
+                Some(_) => (PARTS * began.elapsed()).clamp(LEFT_EVERY.min(every), every),
+                None => every,
+            };
+        }
+        Ok(passed)
+    }
+}

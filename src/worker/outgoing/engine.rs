@@ -1,0 +1,407 @@
+//! Publishing rows and hearing what became of them: those of one order one after the other, those of different orders beside each
+//! other. A place that refuses, or does not answer, holds up only what is for it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::{
+    FutureExt,
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::time::timeout_at;
+
+use super::Unpublished;
+use crate::{
+    broker::{
+        PublishError,
+        publish::outlet::{Outlet, UNCONFIRMED},
+    },
+    decisions::place::Place,
+    shutdown::Stop,
+    store::outgoing::Table,
+    wire::Message,
+    worker::context::Worker,
+};
+
+/// After this long what is left of a page is read again: the database ends a session that asks nothing for 30 s.
+const PAGE: Duration = Duration::from_secs(10);
+/// Why a row waits whose place does not answer.
+const NO_CONFIRM: &str = "the broker gives no confirm for it: a queue does not answer";
+
+/// A row to publish.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) key: (Table, i64),
+    /// If its rows are to go out one after the other.
+    pub(super) order: Option<String>,
+    /// The event, or the timeout.
+    pub(super) name: String,
+    /// What can refuse it, or not answer, and not the others: it has a channel of its own.
+    pub(super) place: Arc<str>,
+    /// The place that it waits for where it is set aside, or an earlier row of its order.
+    pub(super) waits_for: Option<String>,
+}
+
+impl Row {
+    /// One that is not published.
+    pub(super) fn of(table: Table, id: i64) -> Self {
+        let (order, name, place, waits_for) = (None, String::new(), Arc::from(""), None);
+        Self { key: (table, id), order, name, place, waits_for }
+    }
+}
+
+/// What is known of a row.
+#[derive(Clone, Debug)]
+pub(super) enum Fate {
+    Confirmed,
+    /// It is to be tried later: its place has refused it or does not answer, or an earlier row of its order waits for that place.
+    Waits {
+        place: Arc<str>,
+        reason: String,
+    },
+    /// No client can send it.
+    Never(String),
+}
+
+/// What became of rows; of those that are missing nothing is known, and they are read again.
+#[derive(Default)]
+pub(super) struct Published {
+    pub(super) fates: Vec<(Row, Fate)>,
+    /// Some were not tried.
+    pub(super) has_more: bool,
+    pub(super) failure: Option<Unpublished>,
+}
+
+/// A row that has no answer yet.
+struct Sent {
+    row: Row,
+    /// Its place is known not to answer.
+    is_silent: bool,
+}
+
+#[derive(Default)]
+struct State {
+    place: Place,
+    on_their_way: usize,
+    /// Why it did not take the last one.
+    reason: String,
+}
+
+/// The way to the broker.
+pub(super) struct Engine {
+    outlet: Arc<Outlet>,
+    silence: Duration,
+    pauses: (Duration, Duration),
+    places: BTreeMap<Arc<str>, State>,
+    sent: BTreeMap<u64, Sent>,
+    count: u64,
+    answers: FuturesUnordered<BoxFuture<'static, (u64, Result<(), PublishError>)>>,
+}
+
+impl Engine {
+    pub(super) fn new(worker: &Worker, purpose: &'static str) -> Self {
+        let timing = &worker.timing;
+        Self {
+            outlet: Arc::new(Outlet::new(worker.address.clone(), purpose)),
+            silence: timing.place_silence,
+            pauses: (timing.place_pause_first, timing.place_pause_longest),
+            places: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            count: 0,
+            answers: FuturesUnordered::new(),
+        }
+    }
+
+    /// Whether a row that waits for this place may be tried again.
+    pub(super) fn may_try(&self, place: &str) -> bool {
+        let state = self.places.get(place);
+        state.is_none_or(|state| state.place.room(state.on_their_way, Instant::now()) > 0)
+    }
+
+    /// Rows have waited for this place before anything was known of it here: one is tried first.
+    pub(super) fn doubt(&mut self, place: &str) {
+        self.places
+            .entry(Arc::from(place))
+            .or_insert_with(|| State { place: Place::in_doubt(), ..State::default() });
+    }
+
+    /// Rows are in another table now; by their former row.
+    pub(super) fn moved(&mut self, from: Table, to: Table, rows: &BTreeMap<i64, i64>) {
+        for Sent { row, .. } in self.sent.values_mut().filter(|sent| sent.row.key.0 == from) {
+            if let Some(moved) = rows.get(&row.key.1) {
+                row.key = (to, *moved);
+            }
+        }
+    }
+
+    /// Publishes rows until each has an answer, or its place has given none for long; also what was heard of earlier ones.
+    pub(super) async fn publish(&mut self, rows: Vec<(Row, Message)>, stop: &Stop) -> Published {
+        let mut page = Page::new(stop);
+        self.hear(&mut page);
+        if !rows.is_empty() && self.is_connected(&mut page).await {
+            self.line_up(rows, &mut page);
+        }
+        while let Some(since) = self.first_without_answer(&mut page) {
+            match timeout_at((since + self.silence).into(), self.answers.next()).await {
+                Ok(Some((number, answer))) => self.heard(number, answer, &mut page),
+                _ if stop.is_requested() => break,
+                _ => match self.outlet.answers().await {
+                    Ok(()) => self.give_up(&mut page),
+                    Err(reason) => {
+                        page.published.failure = Some(Unpublished::Broker(reason));
+                        break;
+                    }
+                },
+            }
+        }
+        if let Some(error) = page.not_sent.take()
+            && self.outlet.answers().await.is_err()
+        {
+            page.fail(error);
+        }
+        self.end(page)
+    }
+
+    async fn is_connected(&mut self, page: &mut Page<'_>) -> bool {
+        tokio::select! {
+            biased;
+            // What connects may take long.
+            () = page.stop.requested() => false,
+            connected = self.outlet.connect() => {
+                page.published.failure = connected.err().map(Unpublished::Broker);
+                page.published.failure.is_none()
+            }
+        }
+    }
+
+    /// Hands over as many as their places take.
+    fn line_up(&mut self, rows: Vec<(Row, Message)>, page: &mut Page<'_>) {
+        let keys: BTreeMap<_, u64> = self.sent.iter().map(|(n, sent)| (sent.row.key, *n)).collect();
+        let by_order = |(n, sent): (&u64, &Sent)| Some((sent.row.order.clone()?, *n));
+        let orders: BTreeMap<String, u64> = self.sent.iter().filter_map(by_order).collect();
+        for (row, message) in rows {
+            let of_order = || orders.get(row.order.as_ref()?);
+            match keys.get(&row.key).or_else(of_order).and_then(|number| self.sent.get(number)) {
+                None => page.add(row, message),
+                Some(Sent { row: before, is_silent: true }) => {
+                    let place = Arc::clone(&before.place);
+                    page.leave(row, &place, self.reason(&place));
+                }
+                // It is heard of in this page.
+                Some(_) => {}
+            }
+        }
+        let waiting = self.sent.iter().filter(|(_, sent)| !sent.is_silent);
+        page.sent.extend(waiting.map(|(number, _)| (page.began, *number)));
+        for order in page.orders.keys().cloned().collect::<Vec<_>>() {
+            page.next_of(&order);
+        }
+        for place in page.places.keys().cloned().collect::<BTreeSet<_>>() {
+            self.hand_over(&place, page);
+        }
+    }
+
+    fn hand_over(&mut self, place: &Arc<str>, page: &mut Page<'_>) {
+        let Some(queue) = page.places.get_mut(place) else { return };
+        let state = self.places.entry(Arc::clone(place)).or_default();
+        while page.published.failure.is_none()
+            && page.not_sent.is_none()
+            && !page.stop.is_requested()
+        {
+            let (now, on_their_way) = (Instant::now(), state.on_their_way);
+            let Some((row, _)) = queue.front() else { return };
+            let is_new = row.key.0 == Table::Outbox && state.place.takes_new();
+            let takes = is_new || state.place.room(on_their_way, now) > 0;
+            if !takes || on_their_way >= UNCONFIRMED || now >= page.began + PAGE {
+                return;
+            }
+            let Some((row, message)) = queue.pop_front() else { return };
+            state.on_their_way += 1;
+            self.count += 1;
+            let (number, outlet, to) = (self.count, Arc::clone(&self.outlet), Arc::clone(place));
+            let publishing = async move { (number, outlet.publish(&to, message).await) };
+            self.answers.push(Box::pin(publishing));
+            self.sent.insert(number, Sent { row, is_silent: false });
+            page.sent.push_back((now, number));
+        }
+    }
+
+    /// Since when the oldest has had no answer.
+    fn first_without_answer(&self, page: &mut Page<'_>) -> Option<Instant> {
+        while let Some((at, number)) = page.sent.front() {
+            if self.sent.contains_key(number) {
+                return Some(*at);
+            }
+            page.sent.pop_front();
+        }
+        None
+    }
+
+    /// What has come by now.
+    fn hear(&mut self, page: &mut Page<'_>) {
+        while let Some(Some((number, answer))) = self.answers.next().now_or_never() {
+            self.heard(number, answer, page);
+        }
+    }
+
+    fn heard(&mut self, number: u64, answer: Result<(), PublishError>, page: &mut Page<'_>) {
+        let Some(Sent { row, .. }) = self.sent.remove(&number) else { return };
+        let place = Arc::clone(&row.place);
+        let state = self.places.entry(Arc::clone(&place)).or_default();
+        state.on_their_way = state.on_their_way.saturating_sub(1);
+        let mut refused = |harms, error: &PublishError, row, page: &mut Page<'_>| {
+            state.place.refused(harms, Instant::now(), self.pauses);
+            state.reason = error.to_string();
+            page.leave(row, &place, state.reason.clone());
+        };
+        let mut next = None;
+        match answer {
+            Ok(()) => {
+                state.place.confirmed();
+                next = page.pass(row, Fate::Confirmed);
+            }
+            Err(error @ (PublishError::Refused { .. } | PublishError::Returned { .. })) => {
+                refused(false, &error, row, page);
+            }
+            Err(error @ PublishError::RoutingKeyNotPermitted { .. }) => {
+                refused(true, &error, row, page);
+            }
+            // Nothing else is on its channel.
+            Err(error) if error.ended_channel() => refused(true, &error, row, page),
+            Err(PublishError::Unencodable { reason, .. }) => {
+                next = page.pass(row, Fate::Never(reason));
+            }
+            // Its channel or its connection had ended before.
+            Err(error @ PublishError::Disconnected { .. }) => {
+                page.published.has_more = true;
+                page.not_sent.get_or_insert(error);
+            }
+            Err(error) => page.fail(error),
+        }
+        self.hand_over(&place, page);
+        if let Some(next) = next.filter(|next| *next != place) {
+            self.hand_over(&next, page);
+        }
+    }
+
+    /// The places of what has waited for long do not answer.
+    fn give_up(&mut self, page: &mut Page<'_>) {
+        self.hear(page);
+        let now = Instant::now();
+        while let Some((at, number)) = page.sent.front().copied() {
+            if at + self.silence > now {
+                break;
+            }
+            page.sent.pop_front();
+            let Some(sent) = self.sent.get_mut(&number) else { continue };
+            sent.is_silent = true;
+            let (row, place) = (sent.row.clone(), Arc::clone(&sent.row.place));
+            let state = self.places.entry(Arc::clone(&place)).or_default();
+            state.place.silent();
+            NO_CONFIRM.clone_into(&mut state.reason);
+            page.leave(row, &place, NO_CONFIRM.to_owned());
+        }
+    }
+
+    fn end(&mut self, mut page: Page<'_>) -> Published {
+        let is_cut = page.published.failure.is_some()
+            || page.published.has_more
+            || page.stop.is_requested()
+            || page.began.elapsed() >= PAGE;
+        for (place, rows) in std::mem::take(&mut page.places) {
+            page.published.has_more |= is_cut && !rows.is_empty();
+            for (row, _) in rows.into_iter().filter(|_| !is_cut) {
+                page.leave(row, &place, self.reason(&place));
+            }
+        }
+        self.places.retain(|_, state| state.on_their_way > 0 || !state.place.is_open());
+        page.published
+    }
+
+    fn reason(&self, place: &str) -> String {
+        self.places.get(place).map_or_else(String::new, |state| state.reason.clone())
+    }
+}
+
+/// The rows of one call.
+struct Page<'a> {
+    began: Instant,
+    stop: &'a Stop,
+    /// By order: those behind the one that is tried.
+    orders: BTreeMap<String, VecDeque<(Row, Message)>>,
+    /// By place: those whose turn it is.
+    places: BTreeMap<Arc<str>, VecDeque<(Row, Message)>>,
+    /// When each was handed over, the oldest first; also those that are answered.
+    sent: VecDeque<(Instant, u64)>,
+    /// The first that was not sent since its channel had ended.
+    not_sent: Option<PublishError>,
+    published: Published,
+}
+
+impl<'a> Page<'a> {
+    fn new(stop: &'a Stop) -> Self {
+        let (orders, places, sent) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        let published = Published::default();
+        Self { began: Instant::now(), stop, orders, places, sent, not_sent: None, published }
+    }
+
+    fn add(&mut self, row: Row, message: Message) {
+        match row.order.clone() {
+            Some(order) => self.orders.entry(order).or_default().push_back((row, message)),
+            None => self.takes_turn(row, message),
+        }
+    }
+
+    fn takes_turn(&mut self, row: Row, message: Message) {
+        match (row.key.0, &row.waits_for) {
+            (Table::Outbox, Some(earlier)) => {
+                let place = Arc::from(earlier.as_str());
+                let reason = waits_until(&place);
+                self.leave(row, &place, reason);
+            }
+            _ => self.places.entry(Arc::clone(&row.place)).or_default().push_back((row, message)),
+        }
+    }
+
+    /// The next row of an order takes its turn; its place.
+    fn next_of(&mut self, order: &str) -> Option<Arc<str>> {
+        let (row, message) = self.orders.get_mut(order)?.pop_front()?;
+        let place = Arc::clone(&row.place);
+        self.takes_turn(row, message);
+        Some(place)
+    }
+
+    /// A row is done with; the place of the next one of its order.
+    fn pass(&mut self, row: Row, fate: Fate) -> Option<Arc<str>> {
+        let next = row.order.as_ref().and_then(|order| self.next_of(order));
+        self.published.fates.push((row, fate));
+        next
+    }
+
+    /// A row waits, and those behind it.
+    fn leave(&mut self, row: Row, place: &Arc<str>, reason: String) {
+        let behind = row.order.as_ref().and_then(|order| self.orders.remove(order));
+        self.published.fates.push((row, Fate::Waits { place: Arc::clone(place), reason }));
+        for (row, _) in behind.into_iter().flatten() {
+            let fate = Fate::Waits { place: Arc::clone(place), reason: waits_until(place) };
+            self.published.fates.push((row, fate));
+        }
+    }
+
+    fn fail(&mut self, error: PublishError) {
+        let kept = match self.published.failure.take() {
+            Some(Unpublished::Publish(kept)) => Some(kept),
+            None => None,
+            other => return self.published.failure = other,
+        };
+        self.published.failure = Some(PublishError::that_says_why(kept, error).into());
+    }
+}
+
+fn waits_until(place: &str) -> String {
+    format!("it waits until `{place}` is published")
+}

@@ -1,0 +1,272 @@
+//! Events of the outbox. What cannot be published goes out of the way of the others (`outbox_refused`): an event that the broker
+//! refuses, or does not confirm, is tried again after a while, with what is behind it in its order; one that can never be published
+//! stays there with its reason.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{Fate, IDLE, PAGE, Page, Passed, Row, Session, Source, Unpublished};
+use crate::{
+    shutdown::Stop,
+    store::{
+        StoreError,
+        outbox::{self, Event, PassedOver, Refusal, Regrouped},
+        outgoing::Table,
+    },
+    telemetry,
+    wire::Message,
+    worker::{context::Worker, health::Work, session::SessionEnd},
+};
+
+/// Each page has a limit of less than a minute; a full outbox takes many of them, and each moves.
+const ALIVE_WITHIN: Duration = Duration::from_mins(10);
+/// Event names that are tried again with one page, and events of each.
+const NAMES: usize = 8;
+const RETRIED: i64 = 256;
+/// Closing more orders per second than this is a burst: the database and the machine are for those that are due.
+const BURST_PER_S: u64 = 8_000;
+/// Events of a burst wait no longer than this for its end: what they cost would make the closing of 100,000 orders last
+/// twice as long.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// Publishes what is in the outbox until a stop is asked for.
+pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
+    if worker.events_settings.publish {
+        let alive = worker.health.task("relay", "", ALIVE_WITHIN);
+        let exchange = worker.topology.events_exchange();
+        let events = Events { worker: &worker, exchange, refused: BTreeMap::new() };
+        super::publish(&worker, events, &alive, &stop).await;
+    }
+    Ok(())
+}
+
+struct Events<'a> {
+    worker: &'a Worker,
+    exchange: String,
+    /// The names that events wait for.
+    refused: BTreeMap<String, Refused>,
+}
+
+/// An event name that the broker refuses, or does not confirm.
+struct Refused {
+    since: Instant,
+    /// Published since then.
+    events: usize,
+}
+
+impl Source for Events<'_> {
+    const TABLE: Table = Table::Outbox;
+    const WORK: Work = Work::Relay;
+    const PURPOSE: &'static str = "overdue worker: events";
+    const EMPTIES: bool = true;
+
+    async fn begin(&mut self) -> Result<Vec<String>, Unpublished> {
+        self.refused.clear();
+        self.pass_over(PassedOver::default());
+        Ok(vec![Table::Outbox.name().to_owned()])
+    }
+
+    async fn read(
+        &mut self,
+        session: &mut Session<'_>,
+        after: i64,
+        is_look: bool,
+    ) -> Result<Page, Unpublished> {
+        let undeleted = session.undeleted.rows(Table::Outbox);
+        let passed_over = PassedOver { floor: session.floor.row(), undeleted };
+        if is_look {
+            for name in outbox::refused_names(&session.database).await? {
+                session.engine.doubt(&name);
+                self.refused.entry(name).or_insert_with(Refused::now);
+            }
+        }
+        let again = self.retried(session).await?;
+        let claim = outbox::claim(&session.database, after, PAGE, &passed_over.undeleted).await?;
+        self.pass_over(passed_over);
+        let never =
+            |refusal: Refusal| (Row::of(Table::Outbox, refusal.row), Fate::Never(refusal.reason));
+        Ok(Page {
+            rows: again.into_iter().chain(claim.events).map(|event| self.row(event)).collect(),
+            decided: claim.faulty.into_iter().map(never).collect(),
+            last: claim.last,
+            is_full: claim.is_full,
+        })
+    }
+
+    async fn settle(
+        &mut self,
+        session: &mut Session<'_>,
+        fates: Vec<(Row, Fate)>,
+        passed: &mut Passed,
+    ) -> Result<(), StoreError> {
+        let mut published: BTreeMap<Table, Vec<i64>> = BTreeMap::new();
+        let (mut refusals, mut regrouped) = (Vec::new(), BTreeMap::new());
+        for (row, fate) in fates {
+            let (table, id) = row.key;
+            match fate {
+                Fate::Confirmed => {
+                    passed.published += 1;
+                    published.entry(table).or_default().push(id);
+                    let name = row.waits_for.as_ref().and_then(|name| self.refused.get_mut(name));
+                    if let Some(refused) = name {
+                        refused.events += 1;
+                    }
+                }
+                Fate::Waits { place, reason } if table == Table::Outbox => {
+                    let waits_for = Some(place.to_string());
+                    refusals.push(Refusal { row: id, waits_for, reason });
+                }
+                // Its order waits for another name from now on.
+                Fate::Waits { place, reason } if row.waits_for.as_deref() != Some(&*place) => {
+                    if let Some(order_id) = row.order {
+                        let event = place.to_string();
+                        let regroup = Regrouped { order_id: order_id.clone(), event, reason };
+                        regrouped.entry(order_id).or_insert(regroup);
+                    }
+                }
+                Fate::Never(reason) if table == Table::Outbox => {
+                    refusals.push(Refusal { row: id, waits_for: None, reason });
+                }
+                // It was looked at when it was read first, so this does not happen; it is not to be lost.
+                Fate::Waits { .. } | Fate::Never(_) => {}
+            }
+        }
+        for (table, rows) in published {
+            session.undeleted.forget(&session.database, table, &rows).await?;
+        }
+        if !refusals.is_empty() {
+            let moved = outbox::refuse(&session.database, &refusals).await?;
+            session.engine.moved(Table::Outbox, Table::Refused, &moved.into_iter().collect());
+        }
+        let regrouped: Vec<Regrouped> = regrouped.into_values().collect();
+        if !regrouped.is_empty() {
+            outbox::regroup(&session.database, &regrouped).await?;
+        }
+        self.report(&refusals, &regrouped);
+        Ok(())
+    }
+
+    async fn rest(&mut self, session: &mut Session<'_>, _passed: &Passed, stop: &Stop) {
+        let works = session.undeleted.is_empty() && self.worker.health.works(Work::Relay, "");
+        if works {
+            telemetry::relay_works();
+        }
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            // The batches of this process notify; this finds what others have written.
+            () = self.worker.events.notified() => {}
+            () = tokio::time::sleep(IDLE) => {}
+        }
+        gather(self.worker, stop).await;
+    }
+
+    fn failed(&mut self, reason: &str) {
+        telemetry::relay_failed(reason);
+    }
+}
+
+impl Events<'_> {
+    /// Those who count the outbox need not read this either.
+    fn pass_over(&self, rows: PassedOver) {
+        let known = &self.worker.passed_over;
+        *known.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+    }
+
+    fn row(&self, event: Event) -> (Row, Message) {
+        let Event { table, row, id, event, order_id, created_at, waits_for } = event;
+        let message = Message::event(self.exchange.clone(), &event, id, &order_id, created_at);
+        let (key, place) = ((table, row), Arc::from(event.as_str()));
+        (Row { key, order: Some(order_id), name: event, place, waits_for }, message)
+    }
+
+    /// Events that may be tried again. A name that nothing waits for any more is forgotten.
+    async fn retried(&mut self, session: &mut Session<'_>) -> Result<Vec<Event>, StoreError> {
+        let names = self.refused.keys().map(String::as_str);
+        let due: Vec<&str> =
+            names.filter(|name| session.engine.may_try(name)).take(NAMES).collect();
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let without = session.undeleted.rows(Table::Refused);
+        let events = outbox::refused_events(&session.database, &due, RETRIED, &without).await?;
+        let ended = due
+            .into_iter()
+            .filter(|name| !events.iter().any(|event| event.waits_for.as_deref() == Some(*name)));
+        for name in ended.map(str::to_owned).collect::<Vec<_>>() {
+            if let Some(Refused { since, events: events @ 1.. }) = self.refused.remove(&name) {
+                telemetry::event_accepted(&name, events, since.elapsed());
+            }
+        }
+        Ok(events)
+    }
+
+    fn report(&mut self, refusals: &[Refusal], regrouped: &[Regrouped]) {
+        let mut never = refusals.iter().filter(|refusal| refusal.waits_for.is_none());
+        if let Some(Refusal { row, reason, .. }) = never.next() {
+            telemetry::events_unpublishable(1 + never.count(), *row, reason);
+        }
+        let aside = refusals.iter().filter_map(|it| Some((it.waits_for.as_ref()?, &it.reason)));
+        for (name, reason) in aside.chain(regrouped.iter().map(|it| (&it.event, &it.reason))) {
+            self.refused.entry(name.clone()).or_insert_with(|| {
+                telemetry::event_refused(name, reason);
+                Refused::now()
+            });
+        }
+    }
+}
+
+impl Refused {
+    fn now() -> Self {
+        Self { since: Instant::now(), events: 0 }
+    }
+}
+
+/// Waits for `events.linger`, and in a burst for its end: so one look is for the events of many commits.
+async fn gather(worker: &Worker, stop: &Stop) {
+    let linger = worker.events_settings.linger.as_duration();
+    let began = Instant::now();
+    loop {
+        let before = closed(worker);
+        tokio::select! {
+            () = stop.requested() => return,
+            () = tokio::time::sleep(linger) => {}
+        }
+        let burst = in_young_burst(worker) || is_burst(closed(worker) - before, linger);
+        if !burst || began.elapsed() >= LONGEST_WAIT {
+            return;
+        }
+    }
+}
+
+fn in_young_burst(worker: &Worker) -> bool {
+    let now = Instant::now();
+    worker.bursts.values().any(|burst| burst.is_young(LONGEST_WAIT, now))
+}
+
+fn closed(worker: &Worker) -> u64 {
+    let counts = worker.counters.read();
+    counts.closed + counts.swept
+}
+
+fn is_burst(closed: u64, within: Duration) -> bool {
+    let ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    ms > 0 && closed.saturating_mul(1_000) > BURST_PER_S.saturating_mul(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_more_orders_than_a_steady_load_has_and_nothing_is_one_without_a_linger() {
+        let within = Duration::from_millis(50);
+        assert!(!is_burst(250, within), "5,000/s");
+        assert!(is_burst(500, within), "10,000/s");
+        assert!(!is_burst(0, within));
+        assert!(!is_burst(u64::MAX, Duration::ZERO));
+    }
+}

@@ -1,0 +1,190 @@
+//! Notices that order services wrote with their orders. What the broker does not take stays in the table, and is passed over.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{
+    Fate, IDLE, PAGE, Page, Passed, Row, Session, Source, Unpublished, pause, routes::Routes,
+};
+use crate::{
+    config::PublishScheduled,
+    decisions::disposition::NOWHERE_TO_WAIT,
+    shutdown::Stop,
+    store::{
+        StoreError,
+        outgoing::Table,
+        schedule::{self, Notices as Purpose, ScheduledNotice, SetAside},
+    },
+    telemetry,
+    text::error_chain,
+    topology::route::Route,
+    wire::{DueNotice, Message},
+    worker::{context::Worker, health::Work, session::SessionEnd},
+};
+
+/// Between two looks while there is something: one look is for the rows of many commits. The levels let go 2 s early.
+const PACE: Duration = Duration::from_millis(50);
+/// Before what the broker does not take is tried again.
+const LEFT: Duration = Duration::from_secs(1);
+/// A page takes less than a minute, also without a confirm, and each moves.
+const ALIVE_WITHIN: Duration = Duration::from_mins(10);
+
+/// Publishes what `schedule()` writes until a stop is asked for, where the tables are there.
+pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
+    if worker.schedule.publish != PublishScheduled::Off {
+        let alive = worker.health.task("schedule", "", ALIVE_WITHIN);
+        let (routes, removed, left) = (Routes::default(), Vec::new(), None);
+        let notices = Notices { worker: &worker, routes, removed, left };
+        super::publish(&worker, notices, &alive, &stop).await;
+    }
+    Ok(())
+}
+
+struct Notices<'a> {
+    worker: &'a Worker,
+    routes: Routes,
+    /// The timeouts of which it was said that they are removed.
+    removed: Vec<String>,
+    /// Why some were not taken the last time.
+    left: Option<String>,
+}
+
+impl Source for Notices<'_> {
+    const TABLE: Table = Table::Notices;
+    const WORK: Work = Work::Schedule;
+    const PURPOSE: &'static str = "overdue worker: scheduled notices";
+    const EMPTIES: bool = false;
+
+    async fn begin(&mut self) -> Result<Vec<String>, Unpublished> {
+        let worker = self.worker;
+        self.left = None;
+        if let Some(lacks) = worker.store.schedule_lacks(Purpose::Published).await? {
+            if worker.health.works(Work::Schedule, "") {
+                // It has failed for that reason, and does so as long as it is there.
+                worker.health.failed(Work::Schedule, "", &lacks);
+            }
+            return Ok(Vec::new());
+        }
+        let timeouts: Vec<&str> =
+            worker.topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
+        let refused = worker.store.register_timeouts(&worker.topology.name, &timeouts).await?;
+        if !refused.is_empty() && refused != self.removed {
+            telemetry::timeouts_removed(&refused);
+        }
+        self.removed = refused;
+        Ok(timeouts.into_iter().map(str::to_owned).collect())
+    }
+
+    async fn read(
+        &mut self,
+        session: &mut Session<'_>,
+        after: i64,
+        _is_look: bool,
+    ) -> Result<Page, Unpublished> {
+        let (database, undeleted) = (&session.database, session.undeleted.rows(Table::Notices));
+        let claimed = schedule::claim(database, after, PAGE, &session.parts, &undeleted).await?;
+        let mut page = Page { last: claimed.last, is_full: claimed.is_full, ..Page::default() };
+        let never =
+            |aside: SetAside| (Row::of(Table::Notices, aside.id), Fate::Never(aside.reason));
+        page.decided = claimed.faulty.into_iter().map(never).collect();
+        if !claimed.notices.is_empty() {
+            self.routes.refresh(self.worker).await?;
+        }
+        for notice in claimed.notices {
+            match self.route(&notice) {
+                Ok(route) => page.rows.push(row(notice, route)),
+                Err(reason) => {
+                    let fate = Fate::Waits { place: Arc::from(""), reason };
+                    page.decided.push((Row::of(Table::Notices, notice.id), fate));
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    async fn settle(
+        &mut self,
+        session: &mut Session<'_>,
+        fates: Vec<(Row, Fate)>,
+        passed: &mut Passed,
+    ) -> Result<(), StoreError> {
+        let (mut published, mut aside) = (Vec::new(), Vec::new());
+        let mut by_timeout: BTreeMap<String, usize> = BTreeMap::new();
+        for (row, fate) in fates {
+            let id = row.key.1;
+            match fate {
+                Fate::Confirmed => {
+                    published.push(id);
+                    *by_timeout.entry(row.name).or_default() += 1;
+                }
+                Fate::Waits { reason, .. } => passed.leave(1, reason),
+                Fate::Never(reason) => aside.push(SetAside { id, reason }),
+            }
+        }
+        passed.published += published.len();
+        for (timeout, notices) in &by_timeout {
+            telemetry::notices_published(timeout, *notices);
+        }
+        session.undeleted.forget(&session.database, Table::Notices, &published).await?;
+        let Some(first) = aside.first() else { return Ok(()) };
+        match schedule::set_aside(&session.database, &aside).await {
+            Ok(()) => telemetry::notices_set_aside(aside.len(), first.id, &first.reason),
+            Err(error) if error.is_answer() => passed.leave(aside.len(), error_chain(&error)),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn rest(&mut self, _session: &mut Session<'_>, passed: &Passed, stop: &Stop) {
+        let health = &self.worker.health;
+        match &passed.left {
+            Some(left) => {
+                if self.left.as_ref() != Some(&left.reason) {
+                    telemetry::notices_left(left.rows, &left.reason);
+                }
+                health.failed(Work::Schedule, "", &left.reason);
+                self.left = Some(left.reason.clone());
+            }
+            // What is left of older ones is seen by a look at everything.
+            None if passed.is_whole => {
+                if health.works(Work::Schedule, "") {
+                    telemetry::notices_work();
+                }
+                self.left = None;
+            }
+            None => {}
+        }
+        let rest = match passed {
+            Passed { left: Some(_), .. } => LEFT,
+            Passed { published: 0, .. } => IDLE,
+            Passed { .. } => PACE,
+        };
+        pause(stop, rest).await;
+    }
+
+    fn failed(&mut self, reason: &str) {
+        self.routes.doubt();
+        telemetry::notices_failed(reason);
+    }
+}
+
+impl Notices<'_> {
+    /// Which way a notice goes, or why it does not.
+    fn route(&self, notice: &ScheduledNotice) -> Result<Route, String> {
+        let topology = &self.worker.topology;
+        let unknown = || format!("there is no timeout `{}`", notice.timeout);
+        let timeout = topology.timeout(&notice.timeout).ok_or_else(unknown)?;
+        let route = self.routes.known().wait(topology, timeout, notice.rest);
+        route.map_err(|_nowhere| NOWHERE_TO_WAIT.to_owned())
+    }
+}
+
+/// The word before the last of a routing key chooses the queue: that of a level, or of a digit where a ladder is entered. With the
+/// timeout that is all what can be refused for.
+fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
+    let word = route.routing_key.rsplit('.').nth(1).unwrap_or_default();
+    let place = format!("`{word}` in exchange `{}` for `{}`", route.exchange, notice.timeout);
+    let ScheduledNotice { id, order_id, timeout: name, due_at, .. } = notice;
+    let due = DueNotice { order_id, due_at: Some(due_at) };
+    let (place, key) = (Arc::from(place), (Table::Notices, id));
+    (Row { key, order: None, name, place, waits_for: None }, Message::notice(route, &due))
+}

@@ -1,0 +1,71 @@
+//! What is published, and whose rows cannot be deleted: somebody keeps them locked, or a trigger raises. It is not published
+//! again, and holds up no others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::{Duration, Instant};
+
+use crate::{
+    store::{
+        StoreError,
+        outgoing::{OutgoingSession, Table},
+    },
+    telemetry,
+};
+
+/// Remembered of a table at the most: each page passes over them. What is beyond is published again and again.
+const MOST: usize = 10_000;
+
+/// What one session has published and not deleted.
+#[derive(Debug)]
+pub(super) struct Undeleted {
+    again: Duration,
+    rows: BTreeMap<Table, BTreeSet<i64>>,
+    next_try: Option<Instant>,
+}
+
+impl Undeleted {
+    /// Each is tried again after `again`.
+    pub(super) const fn new(again: Duration) -> Self {
+        Self { again, rows: BTreeMap::new(), next_try: None }
+    }
+
+    /// Whether all that is published is deleted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.values().all(BTreeSet::is_empty)
+    }
+
+    /// The rows of a table that are not to be read.
+    pub(super) fn rows(&self, table: Table) -> Vec<i64> {
+        self.rows.get(&table).into_iter().flatten().copied().collect()
+    }
+
+    /// Deletes what is published, and remembers what cannot be deleted.
+    pub(super) async fn forget(
+        &mut self,
+        session: &OutgoingSession,
+        table: Table,
+        published: &[i64],
+    ) -> Result<(), StoreError> {
+        let left = session.forget(table, published).await?;
+        let Some(first) = left.rows.first() else { return Ok(()) };
+        telemetry::rows_undeletable(table.name(), left.rows.len(), *first, &left.reason);
+        let known = self.rows.entry(table).or_default();
+        known.extend(left.rows.into_iter().take(MOST.saturating_sub(known.len())));
+        self.next_try = Some(Instant::now() + self.again);
+        Ok(())
+    }
+
+    /// Tries again after a while.
+    pub(super) async fn try_again(&mut self, session: &OutgoingSession) -> Result<(), StoreError> {
+        if self.is_empty() || self.next_try.is_some_and(|next| Instant::now() < next) {
+            return Ok(());
+        }
+        self.next_try = Some(Instant::now() + self.again);
+        for (table, known) in &mut self.rows {
+            let rows: Vec<i64> = known.iter().copied().collect();
+            *known = session.forget(*table, &rows).await?.rows.into_iter().collect();
+        }
+        Ok(())
+    }
+}
