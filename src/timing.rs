@@ -74,9 +74,6 @@ pub struct Timing {
     /// How often everything that is to be published is looked at: rows below those that were published long ago, which nobody
     /// expects.
     pub look_at_everything: Duration,
-
-    /// How often the levels are looked up, since somebody applies another topology.
-    pub levels_every: Duration,
 }
 
 impl Default for Timing {
@@ -133,7 +130,6 @@ impl Timing {
             place_pause_longest: interval(60_000),
             undeleted_again: interval(30_000),
             look_at_everything: interval(60_000),
-            levels_every: interval(30_000),
         }
     }
 }

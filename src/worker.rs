@@ -26,6 +26,7 @@ pub(crate) mod health;
 mod history;
 pub(crate) mod kept_bytes;
 mod level_watch;
+mod levels;
 mod limits;
 pub(crate) mod log_lines;
 mod on_their_way;

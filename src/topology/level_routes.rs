@@ -57,6 +57,12 @@ impl LevelRoutes {
         Self { missing: levels.iter().flat_map(keys).collect(), ..Self::default() }
     }
 
+    /// The broker has returned a message that took `route`.
+    pub(crate) fn lose(&mut self, route: &Route) {
+        self.missing.insert(route.routing_key.clone());
+        self.unbound.extend(route.queues.first().cloned());
+    }
+
     /// Whether a message for `route` reaches its level; otherwise it would be confirmed, and parked.
     #[must_use]
     pub fn leads(&self, route: &Route) -> bool {

@@ -7,7 +7,6 @@
 mod engine;
 pub(crate) mod events;
 pub(crate) mod notices;
-mod routes;
 mod undeleted;
 
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use super::{
     health::{Task, Work},
 };
 use crate::{
-    broker::{ConnectError, PublishError},
+    broker::PublishError,
     decisions::floor::Floor,
     shutdown::Stop,
     store::{
@@ -43,8 +42,6 @@ const LEFT_EVERY: Duration = Duration::from_secs(1);
 /// Why rows that are to be published stay in their table for now.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unpublished {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
     #[error(transparent)]
     Publish(#[from] PublishError),
     #[error(transparent)]
@@ -78,6 +75,8 @@ struct Left {
 struct Passed {
     published: usize,
     left: Option<Left>,
+    /// Rows whose routes lead nowhere: they are tried again at once, by others.
+    returned: usize,
     /// It has read every row.
     is_whole: bool,
 }

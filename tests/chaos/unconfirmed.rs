@@ -38,7 +38,7 @@ async fn notices_without_a_confirm_hold_up_no_others_and_are_not_published_again
     let world = &stage.world;
     world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid') ON CONFLICT DO NOTHING").await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.in", "25s.#").await;
+    let along = wire.listen("orders.again", "25s.#").await;
     world
         .sql(&format!(
             "SELECT schedule('stuck-' || n, 'unpaid', '40 minutes') FROM generate_series(1, {STUCK}) n"

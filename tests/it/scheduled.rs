@@ -86,7 +86,7 @@ async fn each_notice_takes_the_best_level_for_the_time_it_has_left() {
     let world = World::new().await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.in", "#").await;
+    let along = wire.listen("orders.again", "#").await;
     world
         .sql(
             "SELECT schedule('half', 'unpaid', '40 minutes');
@@ -123,7 +123,7 @@ async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     let route = |ms: u64| {
         world.topology.route("unpaid", &Delay::Exactly(Duration::from_millis(ms))).unwrap()
     };
-    let along = wire.listen(&route(37 * 60_000).exchange, "#").await;
+    let along = wire.listen(&world.topology.again(route(37 * 60_000)).exchange, "#").await;
     let worker = world.worker();
     world.sql("SELECT schedule('x', 'unpaid', '37 min')").await;
     let message = wire.take_many(&along, 1).await.remove(0);
@@ -150,7 +150,7 @@ async fn what_was_rolled_back_is_not_published() {
     let world = World::new().await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.in", "#").await;
+    let along = wire.listen("orders.again", "#").await;
     let _worker = world.worker();
     let mut client = world.store.client().await.unwrap();
     for n in 0..40 {

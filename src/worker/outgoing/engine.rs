@@ -23,6 +23,7 @@ use crate::{
     decisions::place::Place,
     shutdown::Stop,
     store::outgoing::Table,
+    topology::route::Route,
     wire::Message,
     worker::context::Worker,
 };
@@ -44,13 +45,15 @@ pub(super) struct Row {
     pub(super) place: Arc<str>,
     /// The place that it waits for where it is set aside, or an earlier row of its order.
     pub(super) waits_for: Option<String>,
+    /// The way that it takes, if the broker may return it.
+    pub(super) route: Option<Route>,
 }
 
 impl Row {
     /// One that is not published.
     pub(super) fn of(table: Table, id: i64) -> Self {
-        let (order, name, place, waits_for) = (None, String::new(), Arc::from(""), None);
-        Self { key: (table, id), order, name, place, waits_for }
+        let (order, name, place) = (None, String::new(), Arc::from(""));
+        Self { key: (table, id), order, name, place, waits_for: None, route: None }
     }
 }
 
@@ -63,6 +66,8 @@ pub(super) enum Fate {
         place: Arc<str>,
         reason: String,
     },
+    /// Its route leads nowhere: another one may.
+    Returned,
     /// No client can send it.
     Never(String),
 }
@@ -264,9 +269,8 @@ impl Engine {
                 state.place.confirmed();
                 next = page.pass(row, Fate::Confirmed);
             }
-            Err(error @ (PublishError::Refused { .. } | PublishError::Returned { .. })) => {
-                refused(false, &error, row, page);
-            }
+            Err(error @ PublishError::Refused { .. }) => refused(false, &error, row, page),
+            Err(PublishError::Returned { .. }) => next = page.pass(row, Fate::Returned),
             Err(error @ PublishError::RoutingKeyNotPermitted { .. }) => {
                 refused(true, &error, row, page);
             }

@@ -130,8 +130,8 @@ impl Source for Events<'_> {
                 Fate::Never(reason) if table == Table::Outbox => {
                     refusals.push(Refusal { row: id, waits_for: None, reason });
                 }
-                // It was looked at when it was read first, so this does not happen; it is not to be lost.
-                Fate::Waits { .. } | Fate::Never(_) => {}
+                // Events need no route, and were looked at when they were read first: this does not happen, and loses none.
+                Fate::Waits { .. } | Fate::Returned | Fate::Never(_) => {}
             }
         }
         for (table, rows) in published {
@@ -180,7 +180,8 @@ impl Events<'_> {
         let Event { table, row, id, event, order_id, created_at, waits_for } = event;
         let message = Message::event(self.exchange.clone(), &event, id, &order_id, created_at);
         let (key, place) = ((table, row), Arc::from(event.as_str()));
-        (Row { key, order: Some(order_id), name: event, place, waits_for }, message)
+        let order = Some(order_id);
+        (Row { key, order, name: event, place, waits_for, route: None }, message)
     }
 
     /// Events that may be tried again. A name that nothing waits for any more is forgotten.

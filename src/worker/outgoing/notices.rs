@@ -1,10 +1,12 @@
 //! Notices that order services wrote with their orders. What the broker does not take stays in the table, and is passed over.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
-use super::{
-    Fate, IDLE, PAGE, Page, Passed, Row, Session, Source, Unpublished, pause, routes::Routes,
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
 };
+
+use super::{Fate, IDLE, PAGE, Page, Passed, Row, Session, Source, Unpublished, pause};
 use crate::{
     config::PublishScheduled,
     decisions::disposition::NOWHERE_TO_WAIT,
@@ -18,7 +20,7 @@ use crate::{
     text::error_chain,
     topology::route::Route,
     wire::{DueNotice, Message},
-    worker::{context::Worker, health::Work, session::SessionEnd},
+    worker::{context::Worker, health::Work, levels::Levels, session::SessionEnd},
 };
 
 /// Between two looks while there is something: one look is for the rows of many commits. The levels let go 2 s early.
@@ -32,8 +34,8 @@ const ALIVE_WITHIN: Duration = Duration::from_mins(10);
 pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     if worker.schedule.publish != PublishScheduled::Off {
         let alive = worker.health.task("schedule", "", ALIVE_WITHIN);
-        let (routes, removed, left) = (Routes::default(), Vec::new(), None);
-        let notices = Notices { worker: &worker, routes, removed, left };
+        let (levels, removed, left) = (Levels::default(), Vec::new(), None);
+        let notices = Notices { worker: &worker, levels, removed, left };
         super::publish(&worker, notices, &alive, &stop).await;
     }
     Ok(())
@@ -41,7 +43,7 @@ pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
 
 struct Notices<'a> {
     worker: &'a Worker,
-    routes: Routes,
+    levels: Levels,
     /// The timeouts of which it was said that they are removed.
     removed: Vec<String>,
     /// Why some were not taken the last time.
@@ -57,6 +59,7 @@ impl Source for Notices<'_> {
     async fn begin(&mut self) -> Result<Vec<String>, Unpublished> {
         let worker = self.worker;
         self.left = None;
+        self.levels.forget();
         if let Some(lacks) = worker.store.schedule_lacks(Purpose::Published).await? {
             if worker.health.works(Work::Schedule, "") {
                 // It has failed for that reason, and does so as long as it is there.
@@ -86,9 +89,6 @@ impl Source for Notices<'_> {
         let never =
             |aside: SetAside| (Row::of(Table::Notices, aside.id), Fate::Never(aside.reason));
         page.decided = claimed.faulty.into_iter().map(never).collect();
-        if !claimed.notices.is_empty() {
-            self.routes.refresh(self.worker).await?;
-        }
         for notice in claimed.notices {
             match self.route(&notice) {
                 Ok(route) => page.rows.push(row(notice, route)),
@@ -117,6 +117,12 @@ impl Source for Notices<'_> {
                     *by_timeout.entry(row.name).or_default() += 1;
                 }
                 Fate::Waits { reason, .. } => passed.leave(1, reason),
+                Fate::Returned => {
+                    passed.returned += 1;
+                    if let Some(route) = &row.route {
+                        self.levels.returned(route, Instant::now());
+                    }
+                }
                 Fate::Never(reason) => aside.push(SetAside { id, reason }),
             }
         }
@@ -145,7 +151,7 @@ impl Source for Notices<'_> {
                 self.left = Some(left.reason.clone());
             }
             // What is left of older ones is seen by a look at everything.
-            None if passed.is_whole => {
+            None if passed.is_whole && passed.returned == 0 => {
                 if health.works(Work::Schedule, "") {
                     telemetry::notices_work();
                 }
@@ -155,14 +161,13 @@ impl Source for Notices<'_> {
         }
         let rest = match passed {
             Passed { left: Some(_), .. } => LEFT,
-            Passed { published: 0, .. } => IDLE,
+            Passed { published: 0, returned: 0, .. } => IDLE,
             Passed { .. } => PACE,
         };
         pause(stop, rest).await;
     }
 
     fn failed(&mut self, reason: &str) {
-        self.routes.doubt();
         telemetry::notices_failed(reason);
     }
 }
@@ -173,7 +178,7 @@ impl Notices<'_> {
         let topology = &self.worker.topology;
         let unknown = || format!("there is no timeout `{}`", notice.timeout);
         let timeout = topology.timeout(&notice.timeout).ok_or_else(unknown)?;
-        let route = self.routes.known().wait(topology, timeout, notice.rest);
+        let route = self.levels.wait(topology, timeout, notice.rest, Instant::now());
         route.map_err(|_nowhere| NOWHERE_TO_WAIT.to_owned())
     }
 }
@@ -186,5 +191,6 @@ fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
     let ScheduledNotice { id, order_id, timeout: name, due_at, .. } = notice;
     let due = DueNotice { order_id, due_at: Some(due_at) };
     let (place, key) = (Arc::from(place), (Table::Notices, id));
-    (Row { key, order: None, name, place, waits_for: None }, Message::notice(route, &due))
+    let message = Message::notice(route.clone(), &due);
+    (Row { key, order: None, name, place, waits_for: None, route: Some(route) }, message)
 }

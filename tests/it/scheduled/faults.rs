@@ -13,7 +13,7 @@ async fn killed_between_publish_and_confirm() {
     let world = World::new().await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.in", "#").await;
+    let along = wire.listen("orders.again", "#").await;
     let proxy = Proxy::to(&world.services.broker_socket()).await;
     let mut process = world
         .started(|command| {
@@ -84,7 +84,7 @@ async fn of_two_workers_one_publishes_and_the_other_takes_over() {
     let world = World::new().await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.in", "#").await;
+    let along = wire.listen("orders.again", "#").await;
     let (first, second) = (world.worker(), world.worker());
     for round in 0..5 {
         let many = format!(
@@ -139,7 +139,7 @@ async fn a_timeout_that_may_not_be_published_stops_no_other() {
     let world = World::of(&text).await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
-    world.permit_keys(&user, "orders.in", r"\.unpaid$").await;
+    world.permit_keys(&user, "orders.again", r"\.unpaid$").await;
     world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unclaimed')").await;
     for n in 0..20 {
         let timeout = if n % 2 == 0 { "unclaimed" } else { "unpaid" };
@@ -160,7 +160,7 @@ async fn the_sweep_looks_first_at_notices_that_were_never_confirmed() {
     let world = World::new().await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
-    world.permit_keys(&user, "orders.in", "^$").await;
+    world.permit_keys(&user, "orders.again", "^$").await;
     world.knows_timeouts().await;
     world.orders("never-confirmed", 700, -10_000).await;
     world.orders("paid", 3, 60_000).await;

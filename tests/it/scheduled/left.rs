@@ -11,7 +11,7 @@ async fn rows_that_are_locked_or_cannot_be_deleted_are_published_once_and_hold_u
     let world = World::new().await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.in", "#").await;
+    let along = wire.listen("orders.again", "#").await;
     world
         .sql(
             "INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('a b', 'unpaid', now());
@@ -59,7 +59,7 @@ async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
     };
     world.sql(&many(10)).await;
     world.until_published().await;
-    let along = wire.listen("orders.in", "30m.#").await;
+    let along = wire.listen("orders.again", "30m.#").await;
     world.sql(&many(NOTICES)).await;
     process.until_logged("scheduled notices are not taken by the broker").await;
     for n in 0..5 {
@@ -72,4 +72,28 @@ async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
     assert!((1..NOTICES).contains(&tried), "{tried}");
     world.delete("policies", "full").await;
     world.until_published().await;
+}
+
+/// RabbitMQ says so: nothing looks at the levels. Before, they were confirmed, and parked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notices_for_a_level_that_is_gone_take_another_one_and_none_is_parked() {
+    let world = World::new().await;
+    world.knows_timeouts().await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.again", "2s.unpaid").await;
+    let process = world.started(|_| {}).await;
+    world.sql("SELECT schedule('first', 'unpaid', '40 minutes')").await;
+    world.until_published().await;
+    for exchange in ["orders.in", "orders.again"] {
+        world.unbind(exchange, "orders.delay.30m", "30m.*").await;
+    }
+    world.orders("o", 5, 2_400_000).await;
+    world.schedule_all("unpaid").await;
+    world.until_published().await;
+    let mut orders: Vec<String> = wire.take_many(&along, 5).await.iter().map(order_of).collect();
+    orders.sort();
+    orders.dedup();
+    assert_eq!(orders.len(), 5);
+    assert_eq!(wire.ready("orders.parked").await, 0);
+    assert_eq!(process.logged("not taken by the broker"), 0, "{}", process.log());
 }

@@ -84,7 +84,7 @@ async fn the_function_takes_the_ids_that_a_message_can_carry() {
 async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     let world = World::new().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.in", "#").await;
+    let along = wire.listen("orders.again", "#").await;
     world
         .sql(
             "ALTER TABLE scheduled_notices ALTER order_id DROP NOT NULL, ALTER timeout DROP NOT NULL,

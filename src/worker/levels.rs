@@ -1,0 +1,59 @@
+//! Which levels the broker does not route to, as it says itself: it returns what is published through the exchange of
+//! put-backs for a level that is not bound.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::topology::{
+    Timeout, Topology,
+    level_routes::LevelRoutes,
+    route::{Route, RouteError},
+};
+
+/// After this long without another return a level is tried again: somebody may have run `overdue apply`.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
+
+/// Shared by all consumers of a session.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    returned: Mutex<Option<(LevelRoutes, Instant)>>,
+}
+
+impl Levels {
+    /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can.
+    ///
+    /// # Errors
+    /// The topology, or the broker, has nothing that delays it.
+    pub(super) fn wait(
+        &self,
+        topology: &Topology,
+        timeout: &Timeout,
+        rest: Duration,
+        now: Instant,
+    ) -> Result<Route, RouteError> {
+        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            returned.take_if(|(_, last)| now.saturating_duration_since(*last) >= FORGOTTEN_AFTER);
+        drop(known);
+        let route = match returned.as_ref() {
+            Some((routes, _)) => routes.wait(topology, timeout, rest),
+            None => LevelRoutes::default().wait(topology, timeout, rest),
+        };
+        route.map(|route| topology.again(route))
+    }
+
+    /// The broker has returned a message that took `route`.
+    pub(super) fn returned(&self, route: &Route, now: Instant) {
+        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let (routes, last) = returned.get_or_insert_with(|| (LevelRoutes::default(), now));
+        routes.lose(route);
+        *last = now;
+    }
+
+    /// Somebody else has found levels that are there again.
+    pub(super) fn forget(&self) {
+        *self.returned.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
