@@ -228,7 +228,7 @@ pub mod topology {
         pub use crate::topology::report::{Report, render};
     }
     pub mod route {
-        pub use crate::topology::route::{Delay, Route, RouteError};
+        pub use crate::topology::route::{Delay, LONGEST_IN_HAND, Route, RouteError};
     }
     pub mod stages {
         pub use crate::topology::stages::Stage;
@@ -258,7 +258,7 @@ pub mod wire {
 pub mod worker {
     pub use crate::worker::{Counts, Worker, run};
     pub mod batch {
-        pub use crate::decisions::batch::{Batch, BatchLimits};
+        pub use crate::decisions::batch::Batches;
     }
     pub mod verdict {
         pub use crate::decisions::verdict::{Failure, Isolation, MANY, Suspect, Verdict};

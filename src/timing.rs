@@ -59,9 +59,6 @@ pub struct Timing {
     pub queues_probed_every: Duration,
     /// A confirm takes milliseconds; when none has come for this long, no copy gets through.
     pub copies_stuck: Duration,
-    /// A look at the levels takes milliseconds. If the management API is silent, a confirmed copy is believed to be in its
-    /// level after this long.
-    pub copies_believed: Duration,
 
     /// A confirm takes milliseconds. What has none for this long waits for its place, and others do not wait for it.
     pub place_silence: Duration,
@@ -123,7 +120,6 @@ impl Timing {
             queues_every: interval(5_000),
             queues_probed_every: interval(15_000),
             copies_stuck: timeout(2),
-            copies_believed: timeout(10),
 
             place_silence: timeout(2),
             place_pause_first: interval(1_000),

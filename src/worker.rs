@@ -5,7 +5,7 @@
 //! stop only what needs them. Nothing of an outage burns a retry or parks a message.
 //!
 //! ```text
-//! session ─▶ consumers ─▶ receive (one per queue) ─▶ batch ─▶ closing ─▶ disposition ─▶ settle ─▶ ack | held | copies
+//! session ─▶ consume ─▶ inlet ─▶ desk (one per queue) ─▶ closing ─▶ disposition ─▶ ack | wait | copy
 //!         ├▶ burst   closes by the index if more is due than a batch holds
 //!         ├▶ history  deletes what is older than it is kept
 //!         ├▶ outgoing publishes the outbox, and what order services wrote with schedule()
@@ -15,25 +15,21 @@
 
 pub(crate) mod backoff;
 mod burst;
-mod channels;
 mod clock_watch;
 pub(crate) mod closing;
 mod compat;
-mod consumers;
+pub(crate) mod consume;
 mod context;
 mod counters;
 pub(crate) mod health;
 mod history;
 pub(crate) mod kept_bytes;
-mod level_watch;
 mod levels;
 mod limits;
 pub(crate) mod log_lines;
 mod on_their_way;
 mod outgoing;
 mod pager;
-pub(crate) mod queues;
-pub(crate) mod receive;
 mod session;
 pub(crate) mod sweep;
 pub(crate) mod watch;

@@ -1,12 +1,8 @@
 //! Consuming from one queue: one channel, one subscription, and the only place that settles.
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, future::BoxFuture};
+use futures_util::{FutureExt, StreamExt};
 use lapin::{
     BasicProperties, Channel, ConnectionStatus, Consumer, ErrorKind,
     message::Delivery,
@@ -183,35 +179,14 @@ impl Subscription {
     }
 
     /// Hands acks to the connection, in this order and before it returns; `multiple` is for every unsettled delivery up to
-    /// and including the tag. What it gives ends when the connection has taken the last of them.
-    ///
-    /// # Errors
-    /// The channel is gone; the deliveries come again. So says what it gives.
-    pub(crate) fn begin_acks(
-        &self,
-        acks: impl IntoIterator<Item = (u64, bool)>,
-    ) -> BoxFuture<'static, Result<(), ConsumeError>> {
+    /// and including the tag. If the channel is gone, the deliveries come again: whoever receives on it hears of that.
+    pub(crate) fn send_acks(&self, acks: impl IntoIterator<Item = (u64, bool)>) {
         if self.prefetch < FEW {
             self.gathering.hurry_once();
         }
-        let mut context = Context::from_waker(Waker::noop());
-        let mut last: BoxFuture<'static, _> = Box::pin(std::future::ready(Ok(())));
         for (tag, multiple) in acks {
-            let channel = self.channel.clone();
-            let options = BasicAckOptions { multiple };
-            // Polled once, it has put its frame behind the others; then it waits for the connection.
-            last = Box::pin(async move { channel.basic_ack(tag, options).await });
-            match last.as_mut().poll(&mut context) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(())) => last = Box::pin(std::future::ready(Ok(()))),
-                Poll::Ready(error) => {
-                    last = Box::pin(std::future::ready(error));
-                    break;
-                }
-            }
+            hand_over(self.channel.basic_ack(tag, BasicAckOptions { multiple }));
         }
-        let queue = self.queue.clone();
-        Box::pin(async move { settled(&queue, "ack", last).await })
     }
 
     /// Acks every unsettled delivery up to and including `tag`.
@@ -232,22 +207,16 @@ impl Subscription {
         self.settled("ack", self.channel.basic_ack(tag, options)).await
     }
 
-    /// Gives one delivery up: the broker dead-letters it, untouched, to the parking lot.
-    ///
-    /// # Errors
-    /// The channel is gone; the delivery comes again.
-    pub(crate) async fn dead_letter(&self, tag: u64) -> Result<(), ConsumeError> {
-        let options = BasicRejectOptions { requeue: false };
-        self.settled("reject", self.channel.basic_reject(tag, options)).await
+    /// Gives one delivery up: the broker dead-letters it, untouched, to the parking lot. As with [`Subscription::send_acks`].
+    pub(crate) fn dead_letter(&self, tag: u64) {
+        hand_over(self.channel.basic_reject(tag, BasicRejectOptions { requeue: false }));
     }
 
-    /// Gives one delivery back to its queue. Before RabbitMQ 4.3 that counts towards the delivery limit.
-    ///
-    /// # Errors
-    /// The channel is gone; then it goes back by itself.
-    pub(crate) async fn give_back(&self, tag: u64) -> Result<(), ConsumeError> {
+    /// Gives one delivery back to its queue. Before RabbitMQ 4.3 that counts towards the delivery limit. As with
+    /// [`Subscription::send_acks`].
+    pub(crate) fn give_back(&self, tag: u64) {
         let options = BasicNackOptions { requeue: true, multiple: false };
-        self.settled("nack", self.channel.basic_nack(tag, options)).await
+        hand_over(self.channel.basic_nack(tag, options));
     }
 
     /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet.
@@ -300,20 +269,18 @@ impl Subscription {
         step: &'static str,
         settling: impl Future<Output = Result<(), lapin::Error>>,
     ) -> Result<(), ConsumeError> {
-        settled(&self.queue, step, settling).await
+        let queue = &self.queue;
+        match timeout(SETTLE_TIMEOUT, settling).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => Err(ConsumeError::failed(queue, step, source)),
+            Err(_elapsed) => Err(ConsumeError::Stuck { queue: queue.clone(), step }),
+        }
     }
 }
 
-async fn settled(
-    queue: &str,
-    step: &'static str,
-    settling: impl Future<Output = Result<(), lapin::Error>>,
-) -> Result<(), ConsumeError> {
-    match timeout(SETTLE_TIMEOUT, settling).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(source)) => Err(ConsumeError::failed(queue, step, source)),
-        Err(_elapsed) => Err(ConsumeError::Stuck { queue: queue.to_owned(), step }),
-    }
+/// Polled once, it has put its frame behind the others; what it would wait for then is that the connection has written it.
+fn hand_over(settling: impl Future<Output = Result<(), lapin::Error>>) {
+    drop(settling.now_or_never());
 }
 
 impl Words {

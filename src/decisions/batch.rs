@@ -1,57 +1,28 @@
-//! A batch of deliveries, bounded by count and by age. The caller passes the time in.
+//! When a batch is closed: it grows while those before it are at the database. The caller passes the time in.
 
 use std::time::{Duration, Instant};
 
-/// How large and how old a batch may get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchLimits {
-    /// Items at the most, at least 1.
-    pub size: usize,
-    /// Age of the first item at the most.
+/// The batches that are being closed, how many may be at once, and how long a batch waits for more meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Batches {
+    /// At the database.
+    pub closing: usize,
+    /// At most.
+    pub at_once: usize,
+    /// After it was due, its first message waits for this long for others.
     pub age: Duration,
 }
 
-/// Items collected since the last flush.
-#[derive(Debug)]
-pub struct Batch<T> {
-    limits: BatchLimits,
-    items: Vec<T>,
-    deadline: Option<Instant>,
-}
-
-impl<T> Batch<T> {
-    /// An empty batch.
+impl Batches {
+    /// When a batch whose first message is due at `first` is closed; none while that has to wait for another one. Nothing
+    /// waits for company if the database is idle, or if the batch is full.
     #[must_use]
-    pub const fn new(limits: BatchLimits) -> Self {
-        Self { limits, items: Vec::new(), deadline: None }
-    }
-
-    /// Adds an item that came at `now`; gives the batch back when this one fills it.
-    #[must_use = "a full batch is to be closed"]
-    pub fn push(&mut self, item: T, now: Instant) -> Option<Vec<T>> {
-        if self.items.is_empty() {
-            self.deadline = Some(now + self.limits.age);
+    pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {
+        match self.closing {
+            0 => Some(first),
+            closing if closing >= self.at_once => None,
+            _ if is_full => Some(first),
+            _ => Some(first + self.age),
         }
-        self.items.push(item);
-        (self.items.len() >= self.limits.size).then(|| self.take())
-    }
-
-    /// When the first item will have waited long enough; `None` while empty.
-    #[must_use]
-    pub const fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
-    /// Whether there is nothing to flush.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    /// Everything collected, in the order it came; leaves the batch empty.
-    #[must_use]
-    pub fn take(&mut self) -> Vec<T> {
-        self.deadline = None;
-        std::mem::take(&mut self.items)
     }
 }

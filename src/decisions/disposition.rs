@@ -67,6 +67,18 @@ pub struct Waits<'a> {
     pub lead: Duration,
 }
 
+impl Waits<'_> {
+    /// Of a delivery that has been in hand for this long: it goes by a level before the broker ends the channel that it is
+    /// unsettled on.
+    #[must_use]
+    pub fn after(self, in_hand: Duration) -> Self {
+        if in_hand < LONGEST_IN_HAND {
+            return self;
+        }
+        Self { hold: Duration::ZERO, lead: Duration::ZERO, ..self }
+    }
+}
+
 /// Decides about a delivery.
 ///
 /// An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
@@ -107,6 +119,22 @@ pub fn nowhere_to_wait(remaining: Duration, hold: Duration) -> Disposition {
         return Disposition::Park { reason: NOWHERE_TO_WAIT.to_owned() };
     }
     Disposition::Hold { wait: remaining.min(LOOK_AGAIN) }
+}
+
+/// Whether a message waits through no fault of its order.
+pub(crate) const fn is_waiting(outcome: Option<&Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. }))
+}
+
+/// Why a message is parked that could have been tried again, with the cause of that.
+pub(crate) fn without_retry(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        Some(Outcome::Failed { reason, .. }) => format!("{reason}; {NOWHERE_TO_WAIT}"),
+        Some(Outcome::Unknown) | None => {
+            format!("the database does not know this order; {NOWHERE_TO_WAIT}")
+        }
+        _ => NOWHERE_TO_WAIT.to_owned(),
+    }
 }
 
 /// Overdue, and the effect says that it is not: its own rule guards the order, for nobody knows how long.

@@ -63,6 +63,13 @@ impl ClockEstimate {
         }
     }
 
+    /// What it is at the most on the other clock at an instant here, in microseconds.
+    #[must_use]
+    pub fn at_most_us(self, at: Instant) -> i64 {
+        let passed = at.saturating_duration_since(self.here) + self.error_at(at);
+        self.there_us.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX))
+    }
+
     /// How far this reading, carried on until then, is from the other one.
     fn apart(self, newer: Self) -> Duration {
         Duration::from_micros(self.expected_us(newer).abs_diff(newer.there_us))

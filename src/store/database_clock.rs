@@ -30,6 +30,12 @@ impl DatabaseClock {
         lock(&self.estimate).as_ref()?.surely(time.as_micros())
     }
 
+    /// Milliseconds since 1970 that it is in the database at the most, at an instant here; none where the clock was not read.
+    pub(crate) fn at_most_ms(&self, at: Instant) -> Option<u64> {
+        let at_most = DatabaseTime::from_micros(lock(&self.estimate).as_ref()?.at_most_us(at));
+        Some(at_most.to_unix_ms() + 1)
+    }
+
     /// Reads it. How far it is ahead of what is believed, if it has just leapt forward.
     ///
     /// # Errors

@@ -23,6 +23,16 @@ impl DatabaseTime {
         self.0
     }
 
+    /// See [`DatabaseTime::as_micros`].
+    pub(crate) const fn from_micros(us: i64) -> Self {
+        Self(us)
+    }
+
+    /// Whole milliseconds since 1970; 0 before.
+    pub(crate) fn to_unix_ms(self) -> u64 {
+        u64::try_from(self.0.saturating_add(EPOCH_US) / 1_000).unwrap_or(0)
+    }
+
     /// From milliseconds since 1970.
     pub(crate) fn from_unix_ms(ms: u64) -> Self {
         let us = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000);

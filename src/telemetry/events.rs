@@ -115,13 +115,10 @@ pub(crate) fn queue_missing(timeout: &str, queue: &str) {
 
 /// The broker routes to levels of the topology file no more, for example because `overdue apply` has removed them.
 /// `parked` messages were put there since it was looked last: the alternate exchange may have parked them.
-pub(crate) fn levels_gone(routes: &[String], parked: usize) {
-    let routes = routes.join(",");
+pub(crate) fn levels_gone(routes: &[String]) {
     warn!(
-        routes,
-        parked,
-        "the broker does not route to these levels: messages wait in the others; those that were put there since the last \
-         look are counted as parked"
+        routes = routes.join(","),
+        "the broker does not route to these levels: messages wait in the others, and what publishers send there is parked"
     );
 }
 

@@ -107,12 +107,6 @@ impl Topology {
         format!("{}.rebuild.lock", self.name)
     }
 
-    /// Whether a rejected message is in the parking lot for sure in the end.
-    #[must_use]
-    pub(crate) fn dead_letters_at_least_once(&self) -> bool {
-        self.queue_type == QueueType::Quorum
-    }
-
     /// Everything this topology needs on a broker.
     #[must_use]
     pub fn objects(&self) -> Objects {

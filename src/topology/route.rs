@@ -154,7 +154,7 @@ pub enum RouteError {
 }
 
 /// A third of the time that RabbitMQ lets a delivery be unacked (`consumer_timeout`, 30 min).
-pub(crate) const LONGEST_IN_HAND: Duration = Duration::from_mins(10);
+pub const LONGEST_IN_HAND: Duration = Duration::from_mins(10);
 
 impl Route {
     /// Whether a worker waits for `rest` with the message in hand instead, where it has room: this would make it late.

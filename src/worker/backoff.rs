@@ -1,6 +1,6 @@
 //! Full jitter: a random wait below a bound that doubles, so that many workers do not come back at once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::timing::Timing;
 
@@ -37,9 +37,26 @@ pub(super) fn jitter(longest: Duration) -> Duration {
     longest.mul_f64(1.0 - PART * rand::random::<f64>())
 }
 
+/// Waits until an instant; for ever if there is none. At once if it is over: a timer takes up to a millisecond more.
+pub(super) async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) if at <= Instant::now() => {}
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Before what was refused is published again; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// After so many failures of one message.
+pub(super) fn pause_after(failures: u32, longest: Duration) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(longest)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Backoff, Duration, Timing};
+    use super::{Backoff, Duration, FIRST_PAUSE, Timing, pause_after};
 
     /// Enough that some of the random ones come close to their bounds.
     const ATTEMPTS: usize = 10_000;
@@ -68,5 +85,17 @@ mod tests {
             let pause = backoff.pause_after(shortest);
             assert!((shortest..=timing.backoff_longest).contains(&pause), "{pause:?}");
         }
+    }
+
+    #[test]
+    fn the_pauses_of_a_message_that_is_refused_for_ever_grow_up_to_the_longest() {
+        let longest = Duration::from_secs(5);
+        let pause_after = |failures| pause_after(failures, longest);
+        assert_eq!(pause_after(0), FIRST_PAUSE);
+        for failures in 0..1_000 {
+            assert!(pause_after(failures) <= pause_after(failures + 1));
+            assert!(pause_after(failures) <= longest);
+        }
+        assert_eq!(pause_after(u32::MAX), longest);
     }
 }

@@ -8,9 +8,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{
-    burst::Burst, closing::Closer, counters::Counters, health::Health, level_watch::LevelWatch,
-};
+use super::{burst::Burst, closing::Closer, counters::Counters, health::Health, levels::Levels};
 use crate::{
     broker::{BrokerAddress, Management, publish::outlet::Outlet},
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
@@ -143,8 +141,10 @@ impl Worker {
 pub(crate) struct ConsumerContext {
     pub(crate) worker: Arc<Worker>,
     pub(crate) timeout: Timeout,
+    /// The queue that is consumed: one generation of the timeout's.
+    pub(super) queue: String,
     pub(super) outlet: Arc<Outlet>,
-    pub(super) levels: Arc<LevelWatch>,
+    pub(super) levels: Arc<Levels>,
     /// Unsettled deliveries per channel.
     pub(super) prefetch: u16,
 }

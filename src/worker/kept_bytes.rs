@@ -44,21 +44,6 @@ impl KeptBytes {
     }
 }
 
-impl Part {
-    /// A copy was made: the same once more.
-    pub fn add_copy(&mut self) {
-        self.all.fetch_add(self.bytes, Ordering::Relaxed);
-        self.bytes *= 2;
-    }
-
-    /// The copy of [`Part::add_copy`] is gone, the delivery is not.
-    pub fn drop_copy(&mut self) {
-        let copy = self.bytes / 2;
-        self.all.fetch_sub(copy, Ordering::Relaxed);
-        self.bytes -= copy;
-    }
-}
-
 impl Drop for Part {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Ordering::Relaxed);

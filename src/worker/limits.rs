@@ -3,17 +3,12 @@
 use std::time::Duration;
 
 use crate::{
-    broker::large_bodies::MAX_PASSED_BYTES, config::WorkerSettings, decisions::batch::BatchLimits,
-    topology::Topology, wire::MAX_BODY_BYTES,
+    broker::large_bodies::MAX_PASSED_BYTES, config::WorkerSettings, topology::Topology,
+    wire::MAX_BODY_BYTES,
 };
 
 /// The greatest prefetch count: RabbitMQ's quorum queues use no more.
 const MAX_PREFETCH: u16 = 2_000;
-
-/// Size and age of a batch.
-pub(super) const fn batch(settings: &WorkerSettings) -> BatchLimits {
-    BatchLimits { size: settings.batch_size, age: settings.batch_age.as_duration() }
-}
 
 /// At 200 orders per second there are four in it.
 const LONGEST_GATHERING: Duration = Duration::from_millis(20);

@@ -1,6 +1,10 @@
 //! Copies that are published and have no answer yet. One that waits for its answer is not published again.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::{
     FutureExt,
@@ -15,6 +19,9 @@ use crate::{
     timing::Timing,
     wire::Message,
 };
+
+/// One line in the log stands for all failures within it.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// What was heard of copies.
 pub(super) enum Heard<C> {
@@ -44,12 +51,25 @@ pub(super) struct OnTheirWay<C> {
     silent: BTreeMap<Arc<str>, usize>,
     stuck_after: Duration,
     confirm: Duration,
+    /// Between two attempts at the same message at most.
+    longest_pause: Duration,
+    reported: Option<Instant>,
+    failed: Option<Instant>,
 }
 
 impl<C: Send + 'static> OnTheirWay<C> {
     pub(super) fn new(outlet: Arc<Outlet>, timing: &Timing) -> Self {
         let (waiting, silent) = (FuturesUnordered::new(), BTreeMap::new());
-        Self { outlet, waiting, silent, stuck_after: timing.copies_stuck, confirm: timing.confirm }
+        Self {
+            outlet,
+            waiting,
+            silent,
+            stuck_after: timing.copies_stuck,
+            confirm: timing.confirm,
+            longest_pause: timing.backoff_longest,
+            reported: None,
+            failed: None,
+        }
     }
 
     pub(super) fn send(&mut self, place: &str, message: Message, copy: C) {
@@ -106,8 +126,19 @@ impl<C: Send + 'static> OnTheirWay<C> {
         self.silent.values().sum()
     }
 
-    /// The same for one place.
-    pub(super) fn silent_at(&self, place: &str) -> usize {
-        self.silent.get(place).copied().unwrap_or_default()
+    /// One was refused, or gets no answer. Whether it is time for a line in the log.
+    pub(super) fn failed(&mut self, now: Instant) -> bool {
+        self.failed = Some(now);
+        let is_new = self.reported.is_none_or(|at| now.duration_since(at) >= REPORT_EVERY);
+        if is_new {
+            self.reported = Some(now);
+        }
+        is_new
+    }
+
+    /// Whether they get through again: everything that was refused has been tried once more.
+    pub(super) fn work_again(&mut self, now: Instant) -> bool {
+        let over = 2 * self.longest_pause;
+        self.silent() == 0 && self.failed.take_if(|at| now.duration_since(*at) >= over).is_some()
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    burst, clock_watch, compat::rebind, consumers, context::Worker, history, limits, outgoing,
+    burst, clock_watch, compat::rebind, consume, context::Worker, history, limits, outgoing,
 };
 use crate::{
     broker::{ConnectError, Link, consume::ConsumeError},
@@ -32,7 +32,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     drop(connecting);
     let session = stop.child();
     let mut tasks = Tasks::new();
-    tasks.spawn(consumers::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
+    tasks.spawn(consume::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
     tasks.spawn(clock_watch::watch(Arc::clone(worker), session.clone()));
     tasks.spawn(burst::bursts(Arc::clone(worker), session.clone()));
     tasks.spawn(history::history(Arc::clone(worker), session.clone()));

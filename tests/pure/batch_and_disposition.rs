@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use overdue::internals::{
     order::{FinalState, Outcome},
     topology::level::{Lead, Level, best_level},
+    topology::route::LONGEST_IN_HAND,
     worker::{
-        batch::{Batch, BatchLimits},
+        batch::Batches,
         disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait},
         timer_queue::TimerQueue,
     },
@@ -35,57 +36,6 @@ fn park(reason: &str) -> Disposition {
 }
 
 proptest! {
-    /// Pushes, and flushes by age, in any order: a model of two lists.
-    #[test]
-    fn a_batch_keeps_every_item_once_in_order_and_within_its_size(
-        size in 1_usize..6,
-        steps in collection::vec(prop_oneof![4 => Just(true), 1 => Just(false)], 0..60),
-    ) {
-        let mut batch = Batch::new(BatchLimits { size, age: Duration::from_millis(20) });
-        let now = Instant::now();
-        let (mut pushed, mut flushed) = (0, Vec::new());
-        for push in steps {
-            let given = if push {
-                pushed += 1;
-                batch.push(pushed, now)
-            } else {
-                Some(batch.take())
-            };
-            if let Some(items) = given {
-                prop_assert!(items.len() <= size, "{} items in a batch of {}", items.len(), size);
-                prop_assert!(batch.is_empty() && batch.deadline().is_none());
-                flushed.extend(items);
-            }
-            let waiting = pushed - flushed.len();
-            prop_assert!(waiting < size, "a full batch was kept");
-            prop_assert_eq!(batch.is_empty(), waiting == 0);
-        }
-        flushed.extend(batch.take());
-        prop_assert_eq!(flushed, (1..=pushed).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_batch_is_due_by_the_age_of_its_first_item(
-        age_ms in 0_u64..100_000,
-        gaps_ms in collection::vec(0_u64..50, 1..9),
-    ) {
-        let age = Duration::from_millis(age_ms);
-        let mut batch = Batch::new(BatchLimits { size: 100, age });
-        let first = Instant::now();
-        let mut now = first;
-        prop_assert_eq!(batch.deadline(), None);
-        for round in [first, first + Duration::from_hours(1)] {
-            for gap_ms in &gaps_ms {
-                now = now.max(round);
-                prop_assert_eq!(batch.push((), now), None);
-                prop_assert_eq!(batch.deadline(), Some(round + age));
-                now += Duration::from_millis(*gap_ms);
-            }
-            prop_assert_eq!(batch.take().len(), gaps_ms.len());
-            prop_assert_eq!(batch.deadline(), None);
-        }
-    }
-
     #[test]
     fn the_best_level_is_the_longest_that_does_not_pass_the_rest(
         levels in any_levels(),
@@ -177,10 +127,33 @@ fn any_levels() -> impl Strategy<Value = Vec<Level>> {
 }
 
 #[test]
-fn a_batch_of_size_one_is_full_at_once() {
-    let mut batch = Batch::new(BatchLimits { size: 1, age: Duration::from_secs(1) });
-    assert_eq!(batch.push("a", Instant::now()), Some(vec!["a"]));
-    assert!(batch.is_empty());
+fn nothing_waits_for_company_unless_the_database_has_a_batch() {
+    let (first, age) = (Instant::now(), Duration::from_millis(20));
+    let at = |closing, is_full| Batches { closing, at_once: 2, age }.next(first, is_full);
+    assert_eq!(at(0, false), Some(first));
+    assert_eq!(at(0, true), Some(first));
+    assert_eq!(at(1, false), Some(first + age));
+    assert_eq!(at(1, true), Some(first));
+    assert_eq!([at(2, false), at(2, true)], [None, None], "one of them has to end before");
+}
+
+/// The broker ends the channel of what stays unsettled for half an hour.
+#[test]
+fn what_has_been_in_hand_for_long_goes_by_a_level() {
+    let retry = levels(&["5s"]);
+    let waits = |in_hand: Duration| {
+        let hold = Duration::from_secs(300);
+        Waits { retry: &retry, hold, lead: hold }.after(in_hand)
+    };
+    let busy = |in_hand| decide(&Outcome::Busy, tries(0), waits(in_hand));
+    let early = |in_hand| {
+        decide(&Outcome::NotDue { remaining: Duration::from_secs(9) }, tries(0), waits(in_hand))
+    };
+    let (soon, long) = (LONGEST_IN_HAND - Duration::from_millis(1), LONGEST_IN_HAND);
+    assert!(matches!(busy(soon), Disposition::Hold { .. }));
+    assert!(matches!(early(soon), Disposition::Hold { .. }));
+    assert!(matches!(busy(long), Disposition::Delay { .. }));
+    assert!(matches!(early(long), Disposition::Delay { .. }));
 }
 
 #[test]

@@ -9,14 +9,12 @@ const LARGEST: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 enum Step {
     Receive(usize),
-    Copy(Index),
     Settle(Index),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0..BOUND / 4).prop_map(Step::Receive),
-        1 => any::<Index>().prop_map(Step::Copy),
         3 => any::<Index>().prop_map(Step::Settle),
     ];
     collection::vec(step, 0..60)
@@ -30,15 +28,10 @@ proptest! {
         for step in steps {
             match step {
                 Step::Receive(bytes) => in_hand.push((bytes, kept.keep(bytes))),
-                Step::Copy(index) if !in_hand.is_empty() => {
-                    let (bytes, part) = index.get_mut(&mut in_hand);
-                    part.add_copy();
-                    *bytes *= 2;
-                }
                 Step::Settle(index) if !in_hand.is_empty() => {
                     drop(in_hand.swap_remove(index.index(in_hand.len())));
                 }
-                Step::Copy(_) | Step::Settle(_) => {}
+                Step::Settle(_) => {}
             }
             let bytes: usize = in_hand.iter().map(|(bytes, _)| bytes).sum();
             prop_assert_eq!(kept.is_full(), bytes >= BOUND);
@@ -67,17 +60,4 @@ fn the_largest_that_are_kept_are_received_no_further_than_the_bound() {
     assert_eq!(all.len() * LARGEST, BOUND);
     all.truncate(all.len() / 2 - 1);
     assert!(kept.may_wait());
-}
-
-/// A copy that was decided anew, again and again, does not count more each time.
-#[test]
-fn a_copy_that_is_gone_does_not_count() {
-    let kept = KeptBytes::default();
-    let mut part = kept.keep(BOUND / 4);
-    for _ in 0..9 {
-        assert!(kept.may_wait());
-        part.add_copy();
-        assert!(!kept.may_wait() && !kept.is_full());
-        part.drop_copy();
-    }
 }

@@ -1,5 +1,13 @@
 //! A consumer for each queue of each timeout. What happens to one queue concerns no other.
 
+mod batch;
+mod delivery;
+mod desk;
+pub(super) mod inlet;
+mod log;
+mod outage;
+mod queues;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -10,11 +18,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::{
     backoff::{Backoff, jitter},
-    channels::{Bodies, Channels},
     compat,
     context::{ConsumerContext, Worker},
-    level_watch::{LevelWatch, Question},
-    limits, queues, receive,
+    levels::Levels,
+    limits,
     session::SessionEnd,
 };
 use crate::{
@@ -22,8 +29,9 @@ use crate::{
     shutdown::Stop,
     telemetry,
     text::error_chain,
-    topology::{Timeout, taken_over_exchange::WORD},
+    topology::{Timeout, level_routes::LevelRoutes, taken_over_exchange::WORD},
 };
+use inlet::{Bodies, Inlet};
 
 /// While a queue is being deleted, subscribing to it ends the whole connection (`INTERNAL_ERROR`).
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -37,7 +45,9 @@ struct Consumers {
     worker: Arc<Worker>,
     link: Arc<Link>,
     outlet: Arc<Outlet>,
-    levels: Arc<LevelWatch>,
+    levels: Arc<Levels>,
+    /// What the broker routed to when it was asked last.
+    routes: LevelRoutes,
     stop: Stop,
     tasks: JoinSet<Result<(), SessionEnd>>,
     running: BTreeMap<String, (Id, Instant)>,
@@ -57,12 +67,12 @@ pub(super) async fn consume(
     stop: Stop,
 ) -> Result<(), SessionEnd> {
     let outlet = Arc::new(Outlet::new(worker.address.clone(), "overdue worker: publishing"));
-    let levels = Arc::new(LevelWatch::new(worker.management.is_some()));
     let mut consumers = Consumers {
         worker,
         link,
         outlet,
-        levels,
+        levels: Arc::default(),
+        routes: LevelRoutes::default(),
         stop,
         tasks: JoinSet::new(),
         running: BTreeMap::new(),
@@ -95,23 +105,34 @@ impl Consumers {
                         telemetry::queues_changed(&started);
                     }
                 }
-                () = self.levels.wanted() => self.look_at_levels().await,
             }
         }
     }
 
-    async fn look_at_levels(&self) {
-        let worker = &self.worker;
-        let (topology, management) = (&worker.topology, worker.management.as_ref());
-        let question = Question { topology, management, link: &self.link };
-        self.levels.look(&question, &worker.counters).await;
-        worker.health.levels(&self.levels.routes(), topology);
+    /// Says which levels the broker does not route to: what is published for these is parked.
+    async fn look_at_levels(&mut self) {
+        let Worker { management, topology, health, .. } = &*self.worker;
+        let Some(management) = management else { return };
+        let Ok(routes) = management.level_routes(topology).await else { return };
+        telemetry::observed::levels_missing(routes.missing().count());
+        let added = |from: &LevelRoutes, to: &LevelRoutes| -> Vec<String> {
+            let before: BTreeSet<&str> = from.missing().collect();
+            to.missing().filter(|key| !before.contains(key)).map(str::to_owned).collect()
+        };
+        let (gone, back) = (added(&self.routes, &routes), added(&routes, &self.routes));
+        if !gone.is_empty() {
+            telemetry::levels_gone(&gone);
+        }
+        if !back.is_empty() {
+            telemetry::levels_back(&back);
+        }
+        health.levels(&routes, topology);
+        self.routes = routes;
     }
 
     /// Starts consumers for queues that have none; their names.
     async fn look(&mut self) -> Result<Vec<String>, SessionEnd> {
         let worker = Arc::clone(&self.worker);
-        // Before a consumer starts: it decides by them.
         self.look_at_levels().await;
         let consumed = self.running.keys().cloned().collect();
         let missing = self.missing.clone();
@@ -145,23 +166,25 @@ impl Consumers {
         let prefetch = limits::prefetch(&self.worker.settings);
         let is_compat = timeout.name == WORD;
         let bodies = if is_compat { Bodies::Small } else { Bodies::Notices };
-        let opened = Channels::open(&self.link, queue, receive::FIRST_PREFETCH, bodies).await;
-        let channels = match opened {
-            Ok(channels) => channels,
+        let limit = self.worker.topology.delivery_limit;
+        let names = (timeout.name.as_str(), queue);
+        let inlet = match Inlet::open(&self.link, names, prefetch, bodies, limit).await {
+            Ok(inlet) => inlet,
             Err(error) => return self.in_trouble(queue, error.into()).map(|()| false),
         };
         let context = ConsumerContext {
             worker: Arc::clone(&self.worker),
             timeout: timeout.clone(),
+            queue: queue.to_owned(),
             outlet: Arc::clone(&self.outlet),
             levels: Arc::clone(&self.levels),
             prefetch,
         };
         let stop = self.stop.clone();
         let task = if is_compat {
-            self.tasks.spawn(compat::delay(context, channels, stop))
+            self.tasks.spawn(compat::delay(context, inlet, stop))
         } else {
-            self.tasks.spawn(receive::receive(context, channels, stop))
+            self.tasks.spawn(desk::consume(context, inlet, stop))
         };
         self.running.insert(queue.to_owned(), (task.id(), Instant::now()));
         Ok(true)
@@ -222,12 +245,8 @@ impl Consumers {
 
     /// Waits until every consumer has given back what it has not finished.
     async fn finish(&mut self) -> Result<(), SessionEnd> {
-        while !self.tasks.is_empty() {
-            tokio::select! {
-                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
-                // Until then they wait for what a look says of their last copies, for seconds at the most: it does not rest.
-                () = self.levels.wanted_at_once() => self.look_at_levels().await,
-            }
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            self.ended(ended)?;
         }
         Ok(())
     }

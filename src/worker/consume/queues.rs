@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::context::Worker;
 use crate::{
     broker::{Link, Management, passive},
     plan::generation::{name_of, number_of},
     topology::Timeout,
+    worker::context::Worker,
 };
 
 /// The names of the queues of each timeout.

@@ -6,34 +6,32 @@ use crate::{
     decisions::disposition::{Disposition, Tries, Waits, decide},
     order::{OrderId, Outcome},
     store::database_time::DatabaseTime,
+    telemetry::labels::ParkReason,
     wire::{DueNotice, Received, Unreadable, headers},
-    worker::{
-        channels::Source,
-        kept_bytes::{KeptBytes, Part},
-    },
+    worker::consume::inlet::Receipt,
 };
 
 /// A delivery that has to be settled.
 #[must_use]
 pub(super) struct Delivery {
     pub(super) received: Received,
-    pub(super) source: Source,
+    pub(super) receipt: Receipt,
     notice: Result<DueNotice, Unreadable>,
     /// A message of `overdue verify --probe`: it is about no order.
     is_canary: bool,
     /// How often it was tried before this delivery.
     tries: Tries,
-    /// Times that its order was locked by somebody else.
+    /// Times in a row that its order was locked by somebody else.
     pub(super) busy: u32,
     /// When it was found locked first, and last, without another answer between.
     pub(super) locked: Option<(Instant, Instant)>,
+    /// Times that a copy of it was refused.
+    pub(super) refused: u32,
     pub(super) received_at: Instant,
-    /// Counts it while it is in memory.
-    pub(super) part: Part,
 }
 
 impl Delivery {
-    pub(super) fn read(source: Source, received: Received, kept: &KeptBytes) -> Self {
+    pub(super) fn read(receipt: Receipt, received: Received) -> Self {
         let notice = received.notice();
         let is_canary = headers::is_canary(&received.headers);
         let tries = Tries {
@@ -43,9 +41,8 @@ impl Delivery {
         };
         // Thousands are held at once, and in memory the broker's headers are many times the rest.
         let received = received.without_needless_headers();
-        let part = kept.keep(received.bytes());
-        let (busy, locked, received_at) = (0, None, Instant::now());
-        Self { received, source, notice, is_canary, tries, busy, locked, received_at, part }
+        let (busy, locked, refused, received_at) = (0, None, 0, Instant::now());
+        Self { received, receipt, notice, is_canary, tries, busy, locked, refused, received_at }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.
@@ -78,6 +75,16 @@ impl Delivery {
             (Err(unreadable), _) => Disposition::Park { reason: unreadable.to_string() },
             (Ok(_), Some(outcome)) => decide(outcome, tries, waits),
             (Ok(_), None) => decide(&Outcome::Unknown, tries, waits),
+        }
+    }
+
+    /// Why it is given up.
+    pub(super) fn class(&self, outcome: Option<&Outcome>) -> ParkReason {
+        match outcome {
+            _ if self.order_id().is_none() => ParkReason::Unreadable,
+            Some(Outcome::Failed { .. }) => ParkReason::Failed,
+            Some(Outcome::Unknown) | None => ParkReason::Unknown,
+            Some(_) => ParkReason::NowhereToWait,
         }
     }
 }

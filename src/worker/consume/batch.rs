@@ -11,17 +11,15 @@ use crate::{
 };
 
 /// A batch, and what the database said of it. `None` is a body that could not be read.
-pub(super) struct Closed {
+pub(super) struct Answered {
     pub(super) batch: Vec<Delivery>,
     pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
 }
 
-impl Closed {
-    /// Closes what is due.
-    pub(super) async fn ask(context: &ConsumerContext, batch: Vec<Delivery>) -> Self {
-        let outcomes = outcomes(context, &batch).await;
-        Self { batch, outcomes }
-    }
+/// Closes what is due.
+pub(super) async fn close(context: &ConsumerContext, batch: Vec<Delivery>) -> Answered {
+    let outcomes = outcomes(context, &batch).await;
+    Answered { batch, outcomes }
 }
 
 async fn outcomes(

@@ -1,0 +1,512 @@
+//! One queue's loop. A delivery is in one of three places: it waits for an instant, its order is asked for, or a copy of it is
+//! on its way. Every setback leads back to the first one, with a later instant.
+//!
+//! ```text
+//! inlet ─▶ take ─▶ waiting ─▶ close_batch ─▶ settle ─▶ ack
+//!                     ▲                        ├─▶ wait, for a later instant
+//!                     └── refused, returned ◀──┴─▶ copy ─▶ confirmed ─▶ ack
+//! ```
+//!
+//! Until when a delivery waits is a guess which decides when the database is asked, and no more: it closes nothing that it
+//! does not find overdue.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use tokio::{task::JoinSet, time::MissedTickBehavior};
+
+use super::{
+    batch::{Answered, close},
+    delivery::Delivery,
+    inlet::{Delivered, Inlet},
+    log::Log,
+    outage::Outage,
+};
+use crate::{
+    broker::PublishError,
+    decisions::{
+        batch::Batches,
+        disposition::{Disposition, Tries, Waits, is_waiting, nowhere_to_wait, without_retry},
+        timer_queue::TimerQueue,
+    },
+    order::Outcome,
+    shutdown::Stop,
+    store::{FailureKind, StoreError},
+    telemetry::{self, labels::ParkReason},
+    text::error_chain,
+    topology::route::Route,
+    wire::Message,
+    worker::{
+        backoff::{Backoff, pause_after, reached},
+        burst::{Burst, Changes, Running},
+        context::ConsumerContext,
+        counters::count,
+        health::{Task, Work},
+        log_lines::Why,
+        on_their_way::{Heard, OnTheirWay},
+        session::SessionEnd,
+    },
+};
+
+/// How often it is looked whether something is stuck.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Without such a look for this long the loop is stuck.
+const ALIVE_WITHIN: Duration = Duration::from_mins(2);
+/// Orders that are due at once and are a burst.
+const MANY: usize = 500;
+/// Below a timer's precision.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+/// After a stop was asked for, or half of the drain time where that is shorter; what is not confirmed by then is given back.
+const LAST_CONFIRMS: Duration = Duration::from_secs(5);
+/// The place of what is parked.
+const PARKING_LOT: &str = "the parking lot";
+
+/// A delivery that is acked when its copy is confirmed.
+struct Copy {
+    delivery: Delivery,
+    purpose: Purpose,
+}
+
+enum Purpose {
+    /// It waits there: for its deadline, or for what guards it.
+    Wait(Route),
+    /// It waits there for a retry.
+    Retry(Route),
+    /// The parking lot, and why.
+    Park(Why),
+}
+
+struct Desk {
+    context: Arc<ConsumerContext>,
+    inlet: Inlet,
+    /// By the instant at which their orders are asked for.
+    waiting: TimerQueue<Delivery>,
+    closing: JoinSet<Answered>,
+    copies: OnTheirWay<Copy>,
+    burst: Arc<Burst>,
+    burst_changes: Changes,
+    outage: Outage,
+    log: Log,
+    /// By how much the database's clock was set forward before what waits was added.
+    set_forward: Duration,
+    alive: Task,
+}
+
+/// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
+///
+/// # Errors
+/// A channel of the queue is gone.
+pub(super) async fn consume(
+    context: ConsumerContext,
+    inlet: Inlet,
+    stop: Stop,
+) -> Result<(), SessionEnd> {
+    let context = Arc::new(context);
+    let worker = &context.worker;
+    let burst = Arc::clone(&worker.bursts[&context.timeout.effect]);
+    let mut desk = Desk {
+        inlet,
+        waiting: TimerQueue::default(),
+        closing: JoinSet::new(),
+        copies: OnTheirWay::new(Arc::clone(&context.outlet), &worker.timing),
+        burst_changes: burst.changes(),
+        burst,
+        outage: Outage::new(Backoff::new(&worker.timing)),
+        log: Log::new(Arc::clone(&context)),
+        set_forward: worker.clock.set_forward(),
+        alive: worker.health.task("consume", &context.queue, ALIVE_WITHIN),
+        context,
+    };
+    let worked = match desk.work(&stop).await {
+        Ok(()) => desk.drain().await,
+        Err(error) => Err(error),
+    };
+    desk.log.write(Instant::now());
+    let closed = desk.inlet.close().await;
+    worked.and(closed.map_err(SessionEnd::from))
+}
+
+impl Desk {
+    async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if self.receives() {
+                let delivered = self.inlet.renew().await?;
+                self.take(delivered);
+            }
+            let batch_at = self.next_batch(Instant::now());
+            let at_once = if self.receives() { self.context.worker.settings.batch_size } else { 0 };
+            tokio::select! {
+                biased;
+                () = stop.requested() => return Ok(()),
+                Some(answered) = self.closing.join_next() => self.settle(answered.map_err(panicked)?),
+                Some(heard) = self.copies.next() => self.copied(heard),
+                () = reached(batch_at) => self.close_batch(),
+                delivered = self.inlet.next(at_once) => self.take(delivered?),
+                // What waits for it is looked at again.
+                () = self.burst_changes.next() => {}
+                _ = look.tick() => self.look()?,
+            }
+        }
+    }
+
+    /// Finishes what is in hand: batches are closed and settled, copies confirmed. What waits is given back.
+    async fn drain(&mut self) -> Result<(), SessionEnd> {
+        self.close_batch();
+        self.inlet.send_acks();
+        while let Some(answered) = self.closing.join_next().await {
+            self.settle(answered.map_err(panicked)?);
+        }
+        self.inlet.send_acks();
+        let bound = LAST_CONFIRMS.min(self.context.worker.settings.drain.as_duration() / 2);
+        let last = Instant::now() + bound;
+        while self.copies.len() > 0 {
+            tokio::select! {
+                Some(heard) = self.copies.next() => self.copied(heard),
+                () = reached(Some(last)) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn receives(&self) -> bool {
+        let now = Instant::now();
+        let due = self.waiting.next().is_some_and(|at| at <= now);
+        // What is taken alone is not in hand together with anything.
+        let others_in_hand = self.inlet.is_narrow() && (due || !self.closing.is_empty());
+        // Copies that are on their way may become no more than this, without those that get no answer.
+        let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
+        let is_behind = due
+            && self.awaited_burst(now).is_some()
+            && self.waiting.are_due(self.context.worker.settings.batch_size, now);
+        self.closing.len() < self.batches_at_once()
+            && !self.outage.lasts()
+            && !self.inlet.is_full()
+            && self.copies.len() < copies
+            && !others_in_hand
+            && !is_behind
+    }
+
+    fn batches_at_once(&self) -> usize {
+        if self.outage.lasts() { 1 } else { self.context.worker.settings.in_flight }
+    }
+
+    /// The burst that what is due waits for. What may have killed workers is closed alone.
+    fn awaited_burst(&self, now: Instant) -> Option<Running> {
+        self.burst.awaited(now).filter(|_| !self.inlet.is_narrow())
+    }
+
+    fn take(&mut self, delivered: Vec<Delivered>) {
+        let now = Instant::now();
+        for (receipt, received) in delivered {
+            let delivery = Delivery::read(receipt, received);
+            let at = self.early_until(&delivery, now);
+            if at.is_some() {
+                self.count_held();
+            }
+            self.wait(delivery, at.unwrap_or(now));
+        }
+    }
+
+    /// The instant of what says that it is early. A far date is asked for: a wrong one is not to cost its order more than what
+    /// is waited for in hand.
+    fn early_until(&self, delivery: &Delivery, now: Instant) -> Option<Instant> {
+        // What was tried before is usually overdue; what may have killed workers is closed alone.
+        if delivery.order_id().is_none() || delivery.was_tried() || self.inlet.is_narrow() {
+            return None;
+        }
+        let at = self.context.worker.clock.surely(delivery.due_at()?)?;
+        let Waits { hold, lead, .. } = self.waits();
+        (at > now && at - now <= hold.max(lead)).then_some(at)
+    }
+
+    fn wait(&mut self, mut delivery: Delivery, until: Instant) {
+        // What is due waits for no longer than the batch before it takes.
+        self.inlet.waits(&mut delivery.receipt, until > Instant::now());
+        self.follow_clock();
+        self.waiting.add(until, delivery);
+    }
+
+    /// What waits comes earlier by as much as the database's clock was set forward since the last call. Called before more
+    /// is added as well: its instant is that of the clock as it is now.
+    fn follow_clock(&mut self) {
+        let set_forward = self.context.worker.clock.set_forward();
+        if set_forward > self.set_forward {
+            self.waiting.bring_forward(set_forward.saturating_sub(self.set_forward));
+            self.set_forward = set_forward;
+        }
+    }
+
+    /// When the next batch is to be closed.
+    fn next_batch(&self, now: Instant) -> Option<Instant> {
+        let first = self.waiting.next()?;
+        let settings = &self.context.worker.settings;
+        let batches = Batches {
+            closing: self.closing.len(),
+            at_once: self.batches_at_once(),
+            age: settings.batch_age.as_duration(),
+        };
+        let is_full = first <= now && self.waiting.are_due(settings.batch_size, now);
+        let mut at = batches.next(first, is_full)?;
+        if let Some(burst) = self.awaited_burst(now).filter(|burst| burst.passed < Some(first)) {
+            at = at.max(burst.given_up_at());
+        }
+        Some(self.outage.until().map_or(at, |until| at.max(until)))
+    }
+
+    /// Closes what is due in a task of its own, so that several batches are on their way while this loop receives.
+    ///
+    /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
+    /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
+    fn close_batch(&mut self) {
+        let (now, size) = (Instant::now(), self.context.worker.settings.batch_size);
+        // With the batches that are being closed they are so many.
+        let many = MANY.div_ceil(self.closing.len() + 1).max(size).min(MANY);
+        if !self.inlet.is_narrow() && self.waiting.are_due(many, now) {
+            self.burst.want(now);
+        }
+        let until = self.awaited_burst(now).map_or(Some(now), |burst| burst.passed);
+        let Some(until) = until else { return };
+        let mut batch = Vec::new();
+        for mut delivery in self.waiting.take_due(until, size) {
+            if delivery.order_id().is_some_and(|id| self.burst.has_closed(id, delivery.received_at))
+            {
+                count(&self.context.worker.counters.already_final, 1);
+                self.inlet.ack(delivery.receipt);
+            } else {
+                self.inlet.waits(&mut delivery.receipt, false);
+                batch.push(delivery);
+            }
+        }
+        if !batch.is_empty() {
+            let context = Arc::clone(&self.context);
+            self.closing.spawn(async move { close(&context, batch).await });
+        }
+    }
+
+    /// Settles a batch, or keeps it where the database did not close it.
+    fn settle(&mut self, Answered { batch, outcomes }: Answered) {
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(error) => return self.keep(batch, &error),
+        };
+        if outcomes.iter().any(Option::is_some) && self.outage.ended() {
+            telemetry::closing_again(&self.context.timeout.name);
+        }
+        let now = Instant::now();
+        for (delivery, outcome) in batch.into_iter().zip(outcomes) {
+            self.settle_one(delivery, outcome.as_ref(), now);
+        }
+        self.log.write(now);
+    }
+
+    /// The database closes nothing at present: the messages stay here, unacked, until it does.
+    fn keep(&mut self, batch: Vec<Delivery>, error: &StoreError) {
+        let now = Instant::now();
+        if let Some(until) = self.outage.failed(now) {
+            let reason = error_chain(error);
+            let timeout = &self.context.timeout.name;
+            telemetry::closing_failed(timeout, batch.len(), &reason, until.duration_since(now));
+            if error.kind() == FailureKind::Unavailable {
+                self.context.worker.store.drop_connections();
+            }
+        }
+        for delivery in batch {
+            self.wait(delivery, now);
+        }
+    }
+
+    fn settle_one(&mut self, mut delivery: Delivery, outcome: Option<&Outcome>, now: Instant) {
+        let counters = &self.context.worker.counters;
+        match outcome {
+            Some(Outcome::AlreadyFinal) => count(&counters.already_final, 1),
+            Some(Outcome::NotDue { remaining }) if remaining.is_zero() => {
+                count(&counters.guarded, 1);
+            }
+            _ => {}
+        }
+        if let Some(outcome) = outcome {
+            self.log.answered(&delivery, outcome);
+        }
+        let waits = self.waits().after(now.saturating_duration_since(delivery.received_at));
+        let hold = waits.hold;
+        match delivery.disposition(outcome, waits) {
+            Disposition::Ack => self.inlet.ack(delivery.receipt),
+            Disposition::Hold { wait } => {
+                if delivery.busy == 0 {
+                    self.count_held();
+                }
+                let is_locked = outcome == Some(&Outcome::Busy);
+                delivery.busy = delivery.busy.saturating_add(u32::from(is_locked));
+                let since = delivery.locked.map_or(now, |(first, _)| first);
+                delivery.locked = is_locked.then_some((since, now));
+                self.wait(delivery, now + wait.max(SHORTEST_WAIT));
+            }
+            Disposition::Delay { wait, tries } => {
+                self.delay(delivery, outcome, (wait, hold), tries, now);
+            }
+            Disposition::Park { reason } => {
+                let class = delivery.class(outcome);
+                self.park(delivery, Why { class, text: reason });
+            }
+        }
+    }
+
+    /// For what is waited here at present, and how long a retry waits.
+    fn waits(&self) -> Waits<'_> {
+        let worker = &self.context.worker;
+        let has_bytes = self.inlet.may_keep();
+        let has_room = has_bytes && self.inlet.may_wait();
+        Waits {
+            retry: &worker.topology.retry,
+            hold: if has_room { worker.longest_hold() } else { Duration::ZERO },
+            lead: if has_bytes { worker.topology.lead.longest() } else { Duration::ZERO },
+        }
+    }
+
+    fn count_held(&self) {
+        count(&self.context.worker.counters.held, 1);
+        telemetry::message_held(&self.context.timeout.name);
+    }
+
+    /// Puts a message back to where it waits; or keeps it, or parks it, if nothing there holds it as long as it should.
+    fn delay(
+        &mut self,
+        delivery: Delivery,
+        outcome: Option<&Outcome>,
+        (wait, hold): (Duration, Duration),
+        tries: Tries,
+        now: Instant,
+    ) {
+        let ConsumerContext { worker, timeout, levels, .. } = &*self.context;
+        let is_waiting = is_waiting(outcome);
+        let kept_for = match levels.wait(&worker.topology, timeout, wait, now) {
+            Ok(route) if route.is_too_long(wait) && is_waiting && !hold.is_zero() => wait,
+            Ok(route) => {
+                telemetry::delayed(
+                    &delivery.label(),
+                    &route.routing_key,
+                    route.holds,
+                    tries.attempt,
+                );
+                let message =
+                    delivery.received.put_back(route.clone(), tries.attempt, tries.guarded);
+                let purpose = if is_waiting { Purpose::Wait(route) } else { Purpose::Retry(route) };
+                return self.copy(delivery, purpose, message);
+            }
+            Err(_) => match nowhere_to_wait(wait, hold) {
+                Disposition::Hold { wait } if is_waiting => wait,
+                // What would be tried again is parked with its cause: it would find no order the next time either.
+                _ => {
+                    let why =
+                        Why { class: ParkReason::NowhereToWait, text: without_retry(outcome) };
+                    return self.park(delivery, why);
+                }
+            },
+        };
+        self.count_held();
+        self.wait(delivery, now + kept_for.max(SHORTEST_WAIT));
+    }
+
+    /// The broker parks the original itself, without a reason, if its body was too large to be kept.
+    fn park(&mut self, delivery: Delivery, why: Why) {
+        if delivery.received.body_left_out().is_some() {
+            self.parked(&delivery, why);
+            return self.inlet.dead_letter(delivery.receipt);
+        }
+        let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
+        let message = delivery.received.park(topology, timeout, &why.text, now());
+        self.copy(delivery, Purpose::Park(why), message);
+    }
+
+    fn parked(&mut self, delivery: &Delivery, why: Why) {
+        count(&self.context.worker.counters.parked, 1);
+        self.log.parked(delivery.label(), why);
+    }
+
+    fn copy(&mut self, mut delivery: Delivery, purpose: Purpose, message: Message) {
+        self.inlet.waits(&mut delivery.receipt, true);
+        let place = match &purpose {
+            Purpose::Wait(route) | Purpose::Retry(route) => route.place().to_owned(),
+            Purpose::Park(_) => PARKING_LOT.to_owned(),
+        };
+        self.copies.send(&place, message, Copy { delivery, purpose });
+    }
+
+    /// What is confirmed is where it was sent to. For everything else its order is asked again, and decided anew.
+    fn copied(&mut self, heard: Heard<Copy>) {
+        let now = Instant::now();
+        match heard {
+            Heard::Confirmed(copy) => self.put_back(copy),
+            Heard::Silence(failure) => self.copies_failed(&failure, now),
+            Heard::Failed(
+                Copy { delivery, purpose: Purpose::Wait(route) | Purpose::Retry(route) },
+                PublishError::Returned { .. },
+            ) => {
+                self.context.levels.returned(&route, now);
+                self.wait(delivery, now);
+            }
+            Heard::Failed(Copy { mut delivery, .. }, failure) => {
+                let longest = self.context.worker.timing.backoff_longest;
+                let pause = pause_after(delivery.refused, longest);
+                delivery.refused += 1;
+                self.wait(delivery, now + pause);
+                self.copies_failed(&failure, now);
+            }
+        }
+    }
+
+    fn put_back(&mut self, Copy { delivery, purpose }: Copy) {
+        let (counters, timeout) = (&self.context.worker.counters, &self.context.timeout.name);
+        match purpose {
+            Purpose::Wait(_) => {
+                count(&counters.put_back, 1);
+                telemetry::put_back(timeout);
+            }
+            Purpose::Retry(_) => {
+                count(&counters.retried, 1);
+                telemetry::retried(timeout);
+            }
+            Purpose::Park(why) => self.parked(&delivery, why),
+        }
+        self.inlet.ack(delivery.receipt);
+    }
+
+    fn copies_failed(&mut self, failure: &PublishError, now: Instant) {
+        let (reason, timeout) = (error_chain(failure), &self.context.timeout.name);
+        if self.copies.failed(now) {
+            let refused = self.waiting.iter().filter(|delivery| delivery.refused > 0);
+            telemetry::copies_wait(timeout, refused.count() + self.copies.len(), &reason);
+        }
+        self.context.worker.health.failed(Work::Copies, timeout, &reason);
+    }
+
+    /// # Errors
+    /// A channel has ended, and nothing was being received that would have said so.
+    fn look(&mut self) -> Result<(), SessionEnd> {
+        let now = Instant::now();
+        self.alive.moved();
+        self.follow_clock();
+        self.log.write(now);
+        self.log.locked(self.waiting.iter(), now);
+        let (health, timeout) = (&self.context.worker.health, &self.context.timeout.name);
+        if self.copies.work_again(now) && health.works(Work::Copies, timeout) {
+            telemetry::copies_work(timeout);
+        }
+        Ok(self.inlet.check()?)
+    }
+}
+
+fn panicked(error: tokio::task::JoinError) -> SessionEnd {
+    SessionEnd::Panicked(error.to_string())
+}
+
+/// For people who look into the parking lot.
+#[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}

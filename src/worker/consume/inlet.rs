@@ -1,0 +1,376 @@
+//! The way in: the channels on which one queue is consumed, and what is unsettled on them. Nobody else knows of channels,
+//! tags, prefetch counts and bytes.
+//!
+//! A prefetch count is a channel's, and quorum queues take no more than 2,000. If most of it waits (for a deadline, a lock, a
+//! confirm), another channel is opened, so that what waits never limits what is received. Where a message may have killed
+//! workers, one is received at a time.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::{
+    FutureExt,
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+
+use crate::{
+    broker::{
+        Link,
+        consume::{ConsumeError, Subscription},
+    },
+    decisions::{
+        delivery_tags::{Ack, Tags},
+        quarantine::{Quarantine, Step},
+    },
+    telemetry,
+    wire::Received,
+    worker::{
+        backoff::reached,
+        kept_bytes::{KeptBytes, Part},
+        limits,
+    },
+};
+
+/// Bounds what one queue's consumer keeps in memory.
+const MAX_CHANNELS: usize = 16;
+/// What is done is acked together with what is done so soon after it: each ack is a frame and a command in the queue's log.
+const ACKED_WITHIN: Duration = Duration::from_millis(50);
+/// This part of a channel's prefetch count is acked without waiting for more.
+const ACKED_AT_ONCE: u16 = 8;
+/// The prefetch count of a consumer that has not seen yet what is in its queue.
+const FIRST_PREFETCH: u16 = 1;
+
+/// Which bodies a consumer gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::worker) enum Bodies {
+    /// Those of due notices; larger ones are left out.
+    Notices,
+    /// The same with the history of the message, which is passed on.
+    Small,
+    /// The same up to [`crate::broker::large_bodies::MAX_PASSED_BYTES`].
+    Large,
+}
+
+/// By which one delivery is settled, once.
+#[derive(Debug)]
+#[must_use = "a delivery that is not settled stays unacked"]
+pub(in crate::worker) struct Receipt {
+    channel: u64,
+    tag: u64,
+    waits: bool,
+    /// Counts the delivery, and a copy of it, while they are in memory.
+    _part: Part,
+}
+
+/// A delivery that came.
+pub(in crate::worker) type Delivered = (Receipt, Received);
+
+struct Channel {
+    subscription: Subscription,
+    bodies: Bodies,
+    prefetch: u16,
+    tags: Tags,
+    /// Deliveries that wait for something.
+    waiting: usize,
+}
+
+/// The newest channel receives, those before it only keep what waits.
+pub(in crate::worker) struct Inlet {
+    link: Arc<Link>,
+    queue: String,
+    timeout: String,
+    prefetch: u16,
+    bodies: Bodies,
+    quarantine: Quarantine,
+    /// Whether the log says that there are suspects.
+    suspected: bool,
+    /// Whether the channel that receives is to be replaced.
+    outdated: bool,
+    kept: KeptBytes,
+    opened: u64,
+    receiving: Channel,
+    keeping: BTreeMap<u64, Channel>,
+    /// When everything that is done is acked.
+    ack_at: Option<Instant>,
+    /// The ends of channels that keep nothing any more.
+    ending: FuturesUnordered<BoxFuture<'static, Result<(), ConsumeError>>>,
+}
+
+impl Inlet {
+    /// Begins with one delivery at a time; as soon as that one has shown no danger, up to `prefetch` are unsettled.
+    ///
+    /// # Errors
+    /// See [`Subscription::open`].
+    pub(in crate::worker) async fn open(
+        link: &Arc<Link>,
+        (timeout, queue): (&str, &str),
+        prefetch: u16,
+        bodies: Bodies,
+        delivery_limit: i64,
+    ) -> Result<Self, ConsumeError> {
+        Ok(Self {
+            link: Arc::clone(link),
+            queue: queue.to_owned(),
+            timeout: timeout.to_owned(),
+            prefetch,
+            bodies,
+            quarantine: Quarantine::new(delivery_limit, u32::from(prefetch)),
+            suspected: false,
+            outdated: false,
+            kept: KeptBytes::default(),
+            opened: 0,
+            receiving: Channel::open(link, queue, FIRST_PREFETCH, bodies).await?,
+            keeping: BTreeMap::new(),
+            ack_at: None,
+            ending: FuturesUnordered::new(),
+        })
+    }
+
+    /// The deliveries that are there, at least one and up to `at_once`: going round a loop costs more than they do. Waits until
+    /// there is one; for ever if `at_once` is 0. Meanwhile it acks what is done. Nothing is lost if the wait is given up.
+    ///
+    /// # Errors
+    /// A channel is gone; what was unsettled on it goes back to the queue by itself.
+    pub(in crate::worker) async fn next(
+        &mut self,
+        at_once: usize,
+    ) -> Result<Vec<Delivered>, ConsumeError> {
+        let first = loop {
+            let acks = reached(self.ack_at);
+            tokio::select! {
+                biased;
+                () = acks => self.send_acks(),
+                Some(ended) = self.ending.next() => ended?,
+                received = self.receiving.subscription.next(), if at_once > 0 => break received?,
+            }
+        };
+        let mut delivered: Vec<Delivered> = self.take(first).into_iter().collect();
+        while delivered.len() < at_once && !(self.outdated || self.is_short() || self.is_full()) {
+            let Some(received) = self.receiving.subscription.next().now_or_never() else { break };
+            delivered.extend(self.take(received?));
+        }
+        Ok(delivered)
+    }
+
+    /// One that may have killed workers, and comes together with others, is given back.
+    fn take(&mut self, received: Received) -> Option<Delivered> {
+        let receipt = self.receipt(&received);
+        let step = match received.deliveries() {
+            Some(deliveries) => {
+                self.report_suspect(deliveries);
+                self.quarantine.receive(deliveries, self.may_open())
+            }
+            None => Step::Take,
+        };
+        self.outdated |= step != Step::Take;
+        if step == Step::Narrow {
+            self.give_back(receipt);
+            return None;
+        }
+        Some((receipt, received))
+    }
+
+    fn receipt(&mut self, received: &Received) -> Receipt {
+        self.receiving.tags.receive(received.tag);
+        let part = self.kept.keep(2 * received.bytes());
+        Receipt { channel: self.opened, tag: received.tag, waits: false, _part: part }
+    }
+
+    fn report_suspect(&mut self, deliveries: u32) {
+        if self.quarantine.is_suspect(deliveries) && !self.suspected {
+            telemetry::suspected(&self.timeout, deliveries);
+            self.suspected = true;
+        }
+    }
+
+    /// Goes on receiving on another channel, if that is necessary: since too much of this one waits, or since many are
+    /// received at once from now on, or one at a time. Gives what the old channel has prefetched.
+    ///
+    /// # Errors
+    /// A channel is gone.
+    pub(in crate::worker) async fn renew(&mut self) -> Result<Vec<Delivered>, ConsumeError> {
+        if !self.outdated && !(self.is_short() && self.may_open()) {
+            return Ok(Vec::new());
+        }
+        self.outdated = false;
+        // What may end the worker comes next, and what is done is not to count as delivered to it.
+        self.send_acks();
+        let alone = self.is_narrow();
+        let prefetch = match self.bodies {
+            _ if alone => FIRST_PREFETCH,
+            Bodies::Large => limits::large_prefetch(self.prefetch),
+            Bodies::Notices | Bodies::Small => self.prefetch,
+        };
+        let next = Channel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
+        let mut delivered = Vec::new();
+        for received in self.receiving.subscription.cancel().await? {
+            let receipt = self.receipt(&received);
+            let deliveries = received.deliveries();
+            if alone && deliveries.is_some_and(|count| self.quarantine.is_suspect(count)) {
+                self.give_back(receipt);
+            } else {
+                delivered.push((receipt, received));
+            }
+        }
+        self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));
+        self.opened += 1;
+        self.suspected &= alone;
+        Ok(delivered)
+    }
+
+    /// Gets other bodies from now on; see [`Inlet::renew`].
+    pub(in crate::worker) fn set_bodies(&mut self, bodies: Bodies) {
+        self.outdated |= self.bodies != bodies;
+        self.bodies = bodies;
+    }
+
+    /// Which bodies the channel of a delivery gets.
+    pub(in crate::worker) fn bodies_of(&self, receipt: &Receipt) -> Bodies {
+        if receipt.channel == self.opened {
+            return self.receiving.bodies;
+        }
+        self.keeping.get(&receipt.channel).map_or(self.bodies, |channel| channel.bodies)
+    }
+
+    /// Whether one delivery is received at a time.
+    pub(in crate::worker) const fn is_narrow(&self) -> bool {
+        self.quarantine.is_alone()
+    }
+
+    /// Whether nothing more is to be received, since its bytes would be too many.
+    pub(in crate::worker) fn is_full(&self) -> bool {
+        self.kept.is_full()
+    }
+
+    /// Whether there are bytes for messages that wait.
+    pub(in crate::worker) fn may_keep(&self) -> bool {
+        self.kept.may_wait()
+    }
+
+    /// Whether there are channels for messages that wait.
+    pub(in crate::worker) fn may_wait(&self) -> bool {
+        self.may_open() || !self.is_short()
+    }
+
+    fn may_open(&self) -> bool {
+        self.keeping.len() + 1 < MAX_CHANNELS
+    }
+
+    /// Whether so much of the prefetch count waits that little is left to receive with.
+    fn is_short(&self) -> bool {
+        self.receiving.waiting >= (usize::from(self.receiving.prefetch) * 3).div_ceil(4)
+    }
+
+    /// A delivery waits for something, or no longer does.
+    pub(in crate::worker) fn waits(&mut self, receipt: &mut Receipt, waits: bool) {
+        if std::mem::replace(&mut receipt.waits, waits) == waits {
+            return;
+        }
+        if let Some(channel) = self.channel(receipt.channel) {
+            channel.waiting = if waits { channel.waiting + 1 } else { channel.waiting - 1 };
+        }
+    }
+
+    /// Nothing is left to be done with a delivery but the ack, which is sent together with others.
+    pub(in crate::worker) fn ack(&mut self, mut receipt: Receipt) {
+        self.waits(&mut receipt, false);
+        self.ack_at.get_or_insert_with(|| Instant::now() + ACKED_WITHIN);
+        let Some(channel) = self.channel(receipt.channel) else { return };
+        channel.tags.finish(receipt.tag);
+        if channel.tags.done() >= usize::from(channel.prefetch.div_ceil(ACKED_AT_ONCE)) {
+            channel.send_acks();
+        }
+    }
+
+    /// Leaves a delivery to the broker, which puts it into the parking lot as it is.
+    pub(in crate::worker) fn dead_letter(&mut self, mut receipt: Receipt) {
+        self.waits(&mut receipt, false);
+        if let Some(channel) = self.channel(receipt.channel)
+            && channel.tags.forget(receipt.tag)
+        {
+            channel.subscription.dead_letter(receipt.tag);
+        }
+    }
+
+    /// Puts a delivery back into its queue.
+    pub(in crate::worker) fn give_back(&mut self, mut receipt: Receipt) {
+        self.waits(&mut receipt, false);
+        if let Some(channel) = self.channel(receipt.channel)
+            && channel.tags.forget(receipt.tag)
+        {
+            channel.subscription.give_back(receipt.tag);
+        }
+    }
+
+    /// Hands the acks of everything that is done to the connection, and closes channels that keep nothing any more. Waits for
+    /// neither: what is due meanwhile is not to be late.
+    pub(in crate::worker) fn send_acks(&mut self) {
+        self.ack_at = None;
+        self.receiving.send_acks();
+        self.keeping.values_mut().for_each(Channel::send_acks);
+        for (_, done) in self.keeping.extract_if(.., |_, channel| channel.tags.unsettled() == 0) {
+            self.ending.push(done.subscription.close().boxed());
+        }
+    }
+
+    /// # Errors
+    /// A channel has ended, and nothing was being received that would have said so; what it kept is back in the queue.
+    pub(in crate::worker) fn check(&self) -> Result<(), ConsumeError> {
+        self.receiving.subscription.check()?;
+        self.keeping.values().try_for_each(|channel| channel.subscription.check())
+    }
+
+    /// Acks what is done, stops deliveries and gives back everything else.
+    ///
+    /// # Errors
+    /// A channel is gone; then the broker gives back by itself.
+    pub(in crate::worker) async fn close(mut self) -> Result<(), ConsumeError> {
+        // Before that: what is done does not come again.
+        self.send_acks();
+        let mut result = self.receiving.subscription.give_back_all().await;
+        for channel in self.keeping.into_values() {
+            result = result.and(channel.subscription.give_back_all().await);
+        }
+        while let Some(ended) = self.ending.next().await {
+            result = result.and(ended);
+        }
+        result
+    }
+
+    fn channel(&mut self, number: u64) -> Option<&mut Channel> {
+        if number == self.opened {
+            return Some(&mut self.receiving);
+        }
+        self.keeping.get_mut(&number)
+    }
+}
+
+impl Channel {
+    async fn open(
+        link: &Link,
+        queue: &str,
+        prefetch: u16,
+        bodies: Bodies,
+    ) -> Result<Self, ConsumeError> {
+        let subscription = match bodies {
+            Bodies::Notices => Subscription::open(link, queue, prefetch).await?,
+            Bodies::Small => Subscription::open_with_history(link, queue, prefetch).await?,
+            Bodies::Large => Subscription::open_large(link, queue, prefetch).await?,
+        };
+        Ok(Self { subscription, bodies, prefetch, tags: Tags::default(), waiting: 0 })
+    }
+
+    fn send_acks(&mut self) {
+        let acks = self.tags.acks();
+        if !acks.is_empty() {
+            self.subscription.send_acks(acks.into_iter().map(|ack| match ack {
+                Ack::Through(tag) => (tag, true),
+                Ack::One(tag) => (tag, false),
+            }));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What one queue's consumer writes to the log: a line for many messages of a kind.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinSet;
+
+use super::delivery::Delivery;
+use crate::{
+    order::Outcome,
+    telemetry,
+    worker::{
+        context::ConsumerContext,
+        log_lines::{Parked, Seldom, Why},
+    },
+};
+
+/// An order is locked for this long before a person hears of it, and hears of it again.
+const REPORT_LOCKED_AFTER: Duration = Duration::from_secs(10);
+/// Orders that are named in a line, so that it can be read.
+const NAMED: usize = 20;
+
+pub(super) struct Log {
+    context: Arc<ConsumerContext>,
+    parked: Parked,
+    guarded: Seldom<String>,
+    failing: Seldom<(String, String)>,
+    /// When locked orders were named last, and the task that does so.
+    locked_reported: Option<Instant>,
+    naming: JoinSet<()>,
+}
+
+impl Log {
+    pub(super) fn new(context: Arc<ConsumerContext>) -> Self {
+        Self {
+            context,
+            parked: Parked::default(),
+            guarded: Seldom::default(),
+            failing: Seldom::default(),
+            locked_reported: None,
+            naming: JoinSet::new(),
+        }
+    }
+
+    pub(super) fn parked(&mut self, label: String, why: Why) {
+        self.parked.add(&self.context.timeout.name, label, why);
+    }
+
+    /// An order that is overdue and that the effect does not close: because of its own rule, or because it fails.
+    pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &Outcome) {
+        match outcome {
+            Outcome::NotDue { remaining } if remaining.is_zero() => {
+                self.guarded.add(1, delivery.label());
+            }
+            Outcome::Failed { reason, .. } => {
+                self.failing.add(1, (delivery.label(), reason.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Names the orders that others keep locked, those that are locked for longest first, and who holds the first one.
+    pub(super) fn locked<'a>(&mut self, waiting: impl Iterator<Item = &'a Delivery>, now: Instant) {
+        while self.naming.try_join_next().is_some() {}
+        let is_new = |at: Instant| now.saturating_duration_since(at) < REPORT_LOCKED_AFTER;
+        if self.locked_reported.is_some_and(is_new) || !self.naming.is_empty() {
+            return;
+        }
+        let locked = waiting.filter_map(|delivery| {
+            let (first, last) = delivery.locked?;
+            Some((last.saturating_duration_since(first), delivery.order_id()?))
+        });
+        let mut locked: Vec<_> =
+            locked.filter(|(since, _)| *since >= REPORT_LOCKED_AFTER).collect();
+        locked.sort_unstable_by(|(a, x), (b, y)| b.cmp(a).then(x.cmp(y)));
+        let Some((longest, first)) = locked.first().map(|(since, id)| (*since, (*id).clone()))
+        else {
+            return;
+        };
+        self.locked_reported = Some(now);
+        let (context, orders) = (Arc::clone(&self.context), locked.len());
+        let named: Vec<String> = locked.iter().take(NAMED).map(|(_, id)| id.to_string()).collect();
+        self.naming.spawn(async move {
+            let effect = &context.worker.effects[&context.timeout.effect];
+            let lock = context.worker.store.lock_of(effect, &[first]).await;
+            telemetry::held(&effect.name, orders, &named.join(","), longest, &lock.to_string());
+        });
+    }
+
+    /// Writes what is not in the log yet.
+    pub(super) fn write(&mut self, now: Instant) {
+        let timeout = &self.context.timeout.name;
+        if let Some((orders, first)) = self.guarded.due(now) {
+            telemetry::guarded(timeout, orders, &first);
+        }
+        if let Some((orders, (first, reason))) = self.failing.due(now) {
+            telemetry::failing(timeout, orders, &first, &reason);
+        }
+        self.parked.report(timeout);
+    }
+}
