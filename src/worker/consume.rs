@@ -1,4 +1,6 @@
-//! A consumer for each queue of each timeout. What happens to one queue concerns no other.
+//! A consumer for each queue of each timeout, on a connection of its own: what happens to one queue concerns no other. To
+//! subscribe to a quorum queue that does not answer ends the connection a minute later, and so does subscribing to one that is
+//! being deleted.
 
 mod batch;
 mod delivery;
@@ -14,7 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::{
+    sync::mpsc,
+    task::{Id, JoinError, JoinSet},
+    time::timeout,
+};
 
 use super::{
     backoff::{Backoff, jitter},
@@ -33,12 +39,22 @@ use crate::{
 };
 use inlet::{Bodies, Inlet};
 
-/// While a queue is being deleted, subscribing to it ends the whole connection (`INTERNAL_ERROR`).
+/// Before a queue is tried again that could not be consumed: each attempt is lines in the broker's log.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// A look takes milliseconds, and where the management API is silent some seconds.
 const ALIVE_WITHIN: Duration = Duration::from_mins(5);
 
+/// The session's connection answers within it, or the broker is gone: a consumer has just lost its own.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
 type Ended = Result<(Id, Result<(), SessionEnd>), JoinError>;
+
+struct Running {
+    task: Id,
+    began: Instant,
+    /// Whether the queue has answered.
+    consumes: bool,
+}
 
 /// The consumers of a session.
 struct Consumers {
@@ -50,7 +66,10 @@ struct Consumers {
     routes: LevelRoutes,
     stop: Stop,
     tasks: JoinSet<Result<(), SessionEnd>>,
-    running: BTreeMap<String, (Id, Instant)>,
+    running: BTreeMap<String, Running>,
+    /// The names of queues that are consumed from now on.
+    opened: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
+    is_reported: bool,
     /// Queues that could not be consumed, and when it is tried again.
     troubled: BTreeMap<String, (Backoff, Instant)>,
     /// Timeouts without a queue.
@@ -76,11 +95,12 @@ pub(super) async fn consume(
         stop,
         tasks: JoinSet::new(),
         running: BTreeMap::new(),
+        opened: mpsc::unbounded_channel(),
+        is_reported: false,
         troubled: BTreeMap::new(),
         missing: BTreeSet::new(),
     };
-    consumers.look().await?;
-    consumers.report_ready();
+    consumers.look().await;
     consumers.watch().await?;
     consumers.finish().await
 }
@@ -97,14 +117,23 @@ impl Consumers {
             alive.moved();
             tokio::select! {
                 () = self.stop.requested() => return Ok(()),
-                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
-                () = tokio::time::sleep_until(next_look.into()) => {
-                    let started = self.look().await?;
-                    regular = Instant::now() + jitter(longest);
-                    if !started.is_empty() {
-                        telemetry::queues_changed(&started);
+                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await?,
+                Some(queue) = self.opened.1.recv() => {
+                    if self.is_reported {
+                        telemetry::queues_changed(std::slice::from_ref(&queue));
+                    }
+                    if let Some(running) = self.running.get_mut(&queue) {
+                        running.consumes = true;
                     }
                 }
+                () = tokio::time::sleep_until(next_look.into()) => {
+                    self.report_ready();
+                    self.look().await;
+                    regular = Instant::now() + jitter(longest);
+                }
+            }
+            if self.running.values().all(|running| running.consumes) {
+                self.report_ready();
             }
         }
     }
@@ -130,13 +159,12 @@ impl Consumers {
         self.routes = routes;
     }
 
-    /// Starts consumers for queues that have none; their names.
-    async fn look(&mut self) -> Result<Vec<String>, SessionEnd> {
+    /// Starts consumers for queues that have none.
+    async fn look(&mut self) {
         let worker = Arc::clone(&self.worker);
         self.look_at_levels().await;
         let consumed = self.running.keys().cloned().collect();
         let missing = self.missing.clone();
-        let mut started = Vec::new();
         for (timeout, found) in queues::find(&worker, &self.link, &consumed, &missing).await {
             if !found.is_empty() {
                 self.missing.remove(&timeout.name);
@@ -148,12 +176,11 @@ impl Consumers {
             let base = worker.topology.business_queue(timeout);
             self.troubled.retain(|queue, _| !is_of(&base, queue) || found.contains(queue));
             for queue in found {
-                if self.may_start(&queue) && self.start(timeout, &queue).await? {
-                    started.push(queue);
+                if self.may_start(&queue) {
+                    self.start(timeout, &queue);
                 }
             }
         }
-        Ok(started)
     }
 
     fn may_start(&self, queue: &str) -> bool {
@@ -161,58 +188,47 @@ impl Consumers {
         !self.running.contains_key(queue) && !waits
     }
 
-    /// Whether it could be started; a queue that cannot be consumed is left for a while.
-    async fn start(&mut self, timeout: &Timeout, queue: &str) -> Result<bool, SessionEnd> {
-        let prefetch = limits::prefetch(&self.worker.settings);
-        let is_compat = timeout.name == WORD;
-        let bodies = if is_compat { Bodies::Small } else { Bodies::Notices };
-        let limit = self.worker.topology.delivery_limit;
-        let names = (timeout.name.as_str(), queue);
-        let inlet = match Inlet::open(&self.link, names, prefetch, bodies, limit).await {
-            Ok(inlet) => inlet,
-            Err(error) => return self.in_trouble(queue, error.into()).map(|()| false),
-        };
+    fn start(&mut self, timeout: &Timeout, queue: &str) {
         let context = ConsumerContext {
             worker: Arc::clone(&self.worker),
             timeout: timeout.clone(),
             queue: queue.to_owned(),
             outlet: Arc::clone(&self.outlet),
             levels: Arc::clone(&self.levels),
-            prefetch,
+            prefetch: limits::prefetch(&self.worker.settings),
         };
-        let stop = self.stop.clone();
-        let task = if is_compat {
-            self.tasks.spawn(compat::delay(context, inlet, stop))
-        } else {
-            self.tasks.spawn(desk::consume(context, inlet, stop))
-        };
-        self.running.insert(queue.to_owned(), (task.id(), Instant::now()));
-        Ok(true)
+        let task = self.tasks.spawn(serve(context, self.stop.clone(), self.opened.0.clone()));
+        let running = Running { task: task.id(), began: Instant::now(), consumes: false };
+        self.running.insert(queue.to_owned(), running);
     }
 
-    fn ended(&mut self, ended: Ended) -> Result<(), SessionEnd> {
+    async fn ended(&mut self, ended: Ended) -> Result<(), SessionEnd> {
         let (id, result) = match ended {
             Ok((id, result)) => (id, result),
             Err(panic) => (panic.id(), Err(SessionEnd::Panicked(panic.to_string()))),
         };
-        let queue = self.running.iter().find(|(_, (task, _))| *task == id);
-        let Some((queue, began)) = queue.map(|(queue, (_, began))| (queue.clone(), *began)) else {
+        let Some(queue) = self.running.iter().find(|(_, running)| running.task == id) else {
             return Ok(());
         };
-        self.running.remove(&queue);
-        if began.elapsed() >= self.worker.timing.good_session {
+        let queue = queue.0.clone();
+        let running = self.running.remove(&queue);
+        if running
+            .is_some_and(|it| it.consumes && it.began.elapsed() >= self.worker.timing.good_session)
+        {
             self.troubled.remove(&queue);
         }
         match result {
             Ok(()) => Ok(()),
-            Err(error) => self.in_trouble(&queue, error),
+            Err(error) => self.in_trouble(&queue, error).await,
         }
     }
 
     /// # Errors
-    /// The connection is gone, so it is not this queue's trouble.
-    fn in_trouble(&mut self, queue: &str, error: SessionEnd) -> Result<(), SessionEnd> {
-        if !self.link.is_connected() {
+    /// The broker is gone, so it is not this queue's trouble.
+    async fn in_trouble(&mut self, queue: &str, error: SessionEnd) -> Result<(), SessionEnd> {
+        let link = &self.link;
+        let asked = link.answered(async { link.channel().await?.close(200, "".into()).await });
+        if !matches!(timeout(ANSWERS_WITHIN, asked).await, Ok(Ok(()))) {
             return Err(error);
         }
         let (mut backoff, _) = self.troubled.remove(queue).unwrap_or_else(|| {
@@ -228,17 +244,25 @@ impl Consumers {
     fn report_consumed(&self) {
         let is_consumed = |timeout: &&Timeout| {
             let base = self.worker.topology.business_queue(timeout);
-            self.running.keys().any(|queue| is_of(&base, queue))
+            self.consumed().any(|queue| is_of(&base, queue))
         };
         let without = self.worker.rules.iter().filter(|timeout| !is_consumed(timeout));
         self.worker.health.unconsumed(without.map(|timeout| timeout.name.clone()).collect());
-        telemetry::observed::consumed(self.running.len());
+        telemetry::observed::consumed(self.consumed().count());
     }
 
-    fn report_ready(&self) {
+    fn consumed(&self) -> impl Iterator<Item = &String> {
+        self.running.iter().filter(|(_, running)| running.consumes).map(|(queue, _)| queue)
+    }
+
+    /// Once: when each queue is consumed that was there, or one of them has not answered until it was looked for others.
+    fn report_ready(&mut self) {
+        if std::mem::replace(&mut self.is_reported, true) {
+            return;
+        }
         self.report_consumed();
         self.worker.health.session_opened();
-        let names: Vec<String> = self.running.keys().cloned().collect();
+        let names: Vec<String> = self.consumed().cloned().collect();
         let (broker, database) = (self.worker.address.to_string(), self.worker.store.address());
         telemetry::worker_ready(&names, &broker, database);
     }
@@ -246,7 +270,7 @@ impl Consumers {
     /// Waits until every consumer has given back what it has not finished.
     async fn finish(&mut self) -> Result<(), SessionEnd> {
         while let Some(ended) = self.tasks.join_next_with_id().await {
-            self.ended(ended)?;
+            self.ended(ended).await?;
         }
         Ok(())
     }
@@ -254,4 +278,39 @@ impl Consumers {
 
 fn is_of(base: &str, queue: &str) -> bool {
     crate::plan::generation::number_of(base, queue).is_some()
+}
+
+/// Consumes from one queue, until a stop is asked for or its connection is gone.
+async fn serve(
+    context: ConsumerContext,
+    stop: Stop,
+    opened: mpsc::UnboundedSender<String>,
+) -> Result<(), SessionEnd> {
+    let (worker, queue) = (&context.worker, &context.queue);
+    let purpose = format!("overdue worker: consuming {queue}");
+    let is_compat = context.timeout.name == WORD;
+    let opening = async {
+        let link = Arc::new(Link::open(&worker.address, &purpose).await?);
+        link.gather_deliveries(limits::gathering(&worker.topology));
+        let bodies = if is_compat { Bodies::Small } else { Bodies::Notices };
+        let limit = worker.topology.delivery_limit;
+        let names = (context.timeout.name.as_str(), queue.as_str());
+        let inlet = Inlet::open(&link, names, context.prefetch, bodies, limit).await?;
+        Ok::<_, SessionEnd>((link, inlet))
+    };
+    let (link, inlet) = tokio::select! {
+        () = stop.requested() => return Ok(()),
+        open = opening => open?,
+    };
+    // Nobody listens any more where the session has ended.
+    let _listens = opened.send(queue.clone());
+    let worked = if is_compat {
+        compat::delay(context, inlet, stop).await
+    } else {
+        desk::consume(context, inlet, stop).await
+    };
+    if let Some(link) = Arc::into_inner(link) {
+        link.close().await;
+    }
+    worked
 }

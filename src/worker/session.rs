@@ -1,11 +1,11 @@
-//! One connection for consuming, and the tasks that work with it.
+//! A connection that shows whether the broker is there, and the tasks that work while it is.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
 use super::{
-    burst, clock_watch, compat::rebind, consume, context::Worker, history, limits, outgoing,
+    burst, clock_watch, compat::rebind, consume, context::Worker, history, outgoing,
 };
 use crate::{
     broker::{ConnectError, Link, consume::ConsumeError},
@@ -27,8 +27,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     // The database first: without it there is no point in taking messages. Its clock is known before a message is held: if
     // it is set forward later, this reading shows by how much.
     clock_watch::read(worker).await?;
-    let link = Arc::new(Link::open(&worker.address, "overdue worker: consuming").await?);
-    link.gather_deliveries(limits::gathering(&worker.topology));
+    let link = Arc::new(Link::open(&worker.address, "overdue worker: watching").await?);
     drop(connecting);
     let session = stop.child();
     let mut tasks = Tasks::new();

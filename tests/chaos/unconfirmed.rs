@@ -302,3 +302,48 @@ async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parke
     assert_eq!((lot.len(), bodies.len()), (100, 100), "{}", worker.log());
     assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
 }
+
+const TWO: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+
+[[timeout]]
+name = "unshipped"
+after = "100ms"
+effect = "cancel"
+
+[retry]
+after = ["100ms"]
+"#;
+
+/// A queue confirms a subscription before it can serve it; a minute later it ends the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_does_not_answer_takes_no_messages_of_others_back() {
+    let stage = Stage::of(Services::chaos_broker(), TWO).await;
+    let world = &stage.world;
+    let suspended = stage.broker.suspend(&world.vhost, "orders.unshipped").await;
+    let mut worker = stage
+        .worker_with(|command| {
+            command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+        })
+        .await;
+    let ended = |worker: &WorkerProcess| {
+        worker.logged("this queue is not consumed at present") + worker.logged("session ended")
+    };
+    let mut closed = 0;
+    while ended(&worker) == 0 {
+        let orders = world.orders(&format!("o{closed}"), 5, 300).await;
+        world.publish("100ms", &orders).await;
+        closed += 5;
+        world.until_closed(closed).await;
+    }
+    assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
+    suspended.resume().await;
+    worker.until_logged("consuming from these as well").await;
+}

@@ -104,7 +104,7 @@ impl Inlet {
     /// Begins with one delivery at a time; as soon as that one has shown no danger, up to `prefetch` are unsettled.
     ///
     /// # Errors
-    /// See [`Subscription::open`].
+    /// See [`Subscription::open`]. A queue that does not answer ends the connection, after more than a minute.
     pub(in crate::worker) async fn open(
         link: &Arc<Link>,
         (timeout, queue): (&str, &str),
@@ -112,6 +112,9 @@ impl Inlet {
         bodies: Bodies,
         delivery_limit: i64,
     ) -> Result<Self, ConsumeError> {
+        let receiving = Channel::open(link, queue, FIRST_PREFETCH, bodies).await?;
+        // The broker confirms a subscription before it asks the queue, and answers this behind it.
+        receiving.subscription.is_empty().await?;
         Ok(Self {
             link: Arc::clone(link),
             queue: queue.to_owned(),
@@ -123,7 +126,7 @@ impl Inlet {
             outdated: false,
             kept: KeptBytes::default(),
             opened: 0,
-            receiving: Channel::open(link, queue, FIRST_PREFETCH, bodies).await?,
+            receiving,
             keeping: BTreeMap::new(),
             ack_at: None,
             ending: FuturesUnordered::new(),
