@@ -183,6 +183,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether the order is overdue and a rule of the effect's own keeps it open.
+    pub(crate) const fn is_guarded(&self) -> bool {
+        matches!(self, Self::NotDue { remaining } if remaining.is_zero())
+    }
+
     /// What the effect calls the state that it brought the order to, if this call did.
     pub(crate) const fn final_state(&self) -> Option<&FinalState> {
         match self {

@@ -234,11 +234,6 @@ pub(crate) fn parked(timeout: &str, class: ParkReason, order: &str, reason: &str
     debug!(order, reason, "parked");
 }
 
-pub(crate) fn parked_by_broker(timeout: &str, class: ParkReason, messages: usize) {
-    METRICS.parked.add([timeout, class.name()], messages);
-    debug!(timeout, messages, reason = class.name(), "parked by the broker");
-}
-
 pub(crate) fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_reason: &str) {
     warn!(timeout, messages, first_order, first_reason, "parked");
 }

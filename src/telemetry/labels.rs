@@ -60,14 +60,12 @@ pub(crate) enum ParkReason {
     Failed,
     /// It had to wait, and the broker routed to nothing that delays.
     NowhereToWait,
-    /// Its copy was on the way to a level that was gone.
-    LevelGone,
 }
 
 impl ParkReason {
     /// All of them, in the order of `docs/metrics.md`.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Unreadable, Self::Unknown, Self::Failed, Self::NowhereToWait, Self::LevelGone];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Unreadable, Self::Unknown, Self::Failed, Self::NowhereToWait];
 
     /// The value of the label.
     #[must_use]
@@ -77,7 +75,6 @@ impl ParkReason {
             Self::Unknown => "unknown",
             Self::Failed => "failed",
             Self::NowhereToWait => "nowhere_to_wait",
-            Self::LevelGone => "level_gone",
         }
     }
 }

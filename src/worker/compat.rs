@@ -17,7 +17,6 @@ use super::{
     backoff::{pause_after, reached},
     consume::inlet::{Bodies, Delivered, Inlet, Receipt},
     context::ConsumerContext,
-    counters::count,
     log_lines::{Parked, Why},
     on_their_way::{Heard, OnTheirWay},
     session::SessionEnd,
@@ -136,8 +135,7 @@ impl Delaying {
                     let text =
                         format!("body or headers have {size} bytes, more than {MAX_PASSED_BYTES}");
                     let why = Why { class: ParkReason::Unreadable, text };
-                    self.parked.add(&self.context.timeout.name, label, why);
-                    self.inlet.dead_letter(receipt);
+                    self.park(receipt, label, why);
                 }
                 Some(_) if self.inlet.bodies_of(&receipt) == Bodies::Small => {
                     self.inlet.set_bodies(Bodies::Large);
@@ -153,6 +151,14 @@ impl Delaying {
                 }
             }
         }
+    }
+
+    /// The broker does, since no copy can be made.
+    fn park(&mut self, receipt: Receipt, label: String, why: Why) {
+        let ConsumerContext { worker, timeout, .. } = &self.context;
+        worker.counters.parked(&timeout.name, &label, &why);
+        self.parked.add(label, why);
+        self.inlet.dead_letter(receipt);
     }
 
     fn wait(&mut self, receipt: Receipt, delayed: Delayed, now: Instant) {
@@ -206,8 +212,8 @@ impl Delaying {
         let (mut copy, error) = match heard {
             Heard::Confirmed(copy) => {
                 self.inlet.ack(copy.receipt);
-                count(&self.context.worker.counters.put_back, 1);
-                return telemetry::put_back(&self.context.timeout.name);
+                let ConsumerContext { worker, timeout, .. } = &self.context;
+                return worker.counters.put_back(&timeout.name);
             }
             Heard::Silence(error) => return self.report(&error, now),
             Heard::Failed(copy, error) => (copy, error),
@@ -218,8 +224,8 @@ impl Delaying {
         }
         self.report(&error, now);
         if matches!(error, PublishError::Unencodable { .. }) {
-            telemetry::parked_by_broker(&self.context.timeout.name, ParkReason::Unreadable, 1);
-            return self.inlet.dead_letter(copy.receipt);
+            let why = Why { class: ParkReason::Unreadable, text: error_chain(&error) };
+            return self.park(copy.receipt, copy.step.message.message_id, why);
         }
         let pause = pause_after(copy.failures, self.context.worker.timing.backoff_longest);
         copy.failures += 1;

@@ -21,8 +21,7 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    pub(super) fn add(&mut self, timeout: &str, label: String, why: Why) {
-        telemetry::parked(timeout, why.class, &label, &why.text);
+    pub(super) fn add(&mut self, label: String, why: Why) {
         self.messages += 1;
         self.first.get_or_insert((label, why.text));
     }

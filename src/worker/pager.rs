@@ -7,7 +7,7 @@ use std::{
 
 use tokio::task::JoinSet;
 
-use super::{clock_watch, context::Worker, counters::count, health::Task, session::SessionEnd};
+use super::{clock_watch, context::Worker, health::Task, session::SessionEnd};
 use crate::{
     order::{OrderId, Outcome},
     shutdown::Stop,
@@ -16,7 +16,6 @@ use crate::{
         orders::ClosingPath,
         overdue::{OverdueKey, OverduePage},
     },
-    telemetry,
 };
 
 /// How overdue orders are read and closed.
@@ -157,18 +156,8 @@ pub(super) async fn close(
     if let Ok(outcomes) = &outcomes
         && !ids.is_empty()
     {
-        telemetry::batch_closed(
-            &worker.timeouts_of(&effect),
-            path.as_str(),
-            outcomes,
-            at.elapsed(),
-        );
-        let is_closed = |outcome: &&Outcome| matches!(outcome, Outcome::Closed { .. });
-        let closed = outcomes.iter().filter(is_closed).count();
-        if closed > 0 {
-            let is_burst = path == ClosingPath::Burst;
-            let counters = &worker.counters;
-            count(if is_burst { &counters.burst } else { &counters.swept }, closed);
+        let timeouts = worker.timeouts_of(&effect);
+        if worker.counters.batch(&timeouts, path, outcomes, at.elapsed()) > 0 {
             worker.events.notify_one();
             worker.health.closed(&effect);
         }

@@ -6,8 +6,7 @@ use super::delivery::Delivery;
 use crate::{
     order::Outcome,
     store::{StoreError, orders::ClosingPath},
-    telemetry,
-    worker::{context::ConsumerContext, counters::count},
+    worker::context::ConsumerContext,
 };
 
 /// A batch, and what the database said of it. `None` is a body that could not be read.
@@ -37,13 +36,9 @@ async fn outcomes(
 }
 
 fn report(context: &ConsumerContext, outcomes: &[Outcome], took: Duration) {
-    let closed =
-        outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Closed { .. })).count();
-    count(&context.worker.counters.closed, closed);
-    if closed > 0 {
-        context.worker.events.notify_one();
-        context.worker.health.closed(&context.timeout.effect);
+    let ConsumerContext { worker, timeout, .. } = context;
+    if worker.counters.batch(&timeout.name, ClosingPath::Message, outcomes, took) > 0 {
+        worker.events.notify_one();
+        worker.health.closed(&timeout.effect);
     }
-    let path = ClosingPath::Message.as_str();
-    telemetry::batch_closed(&context.timeout.name, path, outcomes, took);
 }

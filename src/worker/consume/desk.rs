@@ -43,7 +43,6 @@ use crate::{
         backoff::{Backoff, pause_after, reached},
         burst::{Burst, Changes, Running},
         context::ConsumerContext,
-        counters::count,
         health::{Task, Work},
         log_lines::Why,
         on_their_way::{Heard, OnTheirWay},
@@ -275,7 +274,7 @@ impl Desk {
         for mut delivery in self.waiting.take_due(until, size) {
             if delivery.order_id().is_some_and(|id| self.burst.has_closed(id, delivery.received_at))
             {
-                count(&self.context.worker.counters.already_final, 1);
+                self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);
             } else {
                 self.inlet.waits(&mut delivery.receipt, false);
@@ -321,14 +320,6 @@ impl Desk {
     }
 
     fn settle_one(&mut self, mut delivery: Delivery, outcome: Option<&Outcome>, now: Instant) {
-        let counters = &self.context.worker.counters;
-        match outcome {
-            Some(Outcome::AlreadyFinal) => count(&counters.already_final, 1),
-            Some(Outcome::NotDue { remaining }) if remaining.is_zero() => {
-                count(&counters.guarded, 1);
-            }
-            _ => {}
-        }
         if let Some(outcome) = outcome {
             self.log.answered(&delivery, outcome);
         }
@@ -369,8 +360,7 @@ impl Desk {
     }
 
     fn count_held(&self) {
-        count(&self.context.worker.counters.held, 1);
-        telemetry::message_held(&self.context.timeout.name);
+        self.context.worker.counters.held(&self.context.timeout.name);
     }
 
     /// Puts a message back to where it waits; or keeps it, or parks it, if nothing there holds it as long as it should.
@@ -424,8 +414,9 @@ impl Desk {
     }
 
     fn parked(&mut self, delivery: &Delivery, why: Why) {
-        count(&self.context.worker.counters.parked, 1);
-        self.log.parked(delivery.label(), why);
+        let label = delivery.label();
+        self.context.worker.counters.parked(&self.context.timeout.name, &label, &why);
+        self.log.parked(label, why);
     }
 
     fn copy(&mut self, mut delivery: Delivery, purpose: Purpose, message: Message) {
@@ -463,14 +454,8 @@ impl Desk {
     fn put_back(&mut self, Copy { delivery, purpose }: Copy) {
         let (counters, timeout) = (&self.context.worker.counters, &self.context.timeout.name);
         match purpose {
-            Purpose::Wait(_) => {
-                count(&counters.put_back, 1);
-                telemetry::put_back(timeout);
-            }
-            Purpose::Retry(_) => {
-                count(&counters.retried, 1);
-                telemetry::retried(timeout);
-            }
+            Purpose::Wait(_) => counters.put_back(timeout),
+            Purpose::Retry(_) => counters.retried(timeout),
             Purpose::Park(why) => self.parked(&delivery, why),
         }
         self.inlet.ack(delivery.receipt);

@@ -45,7 +45,7 @@ impl Log {
     }
 
     pub(super) fn parked(&mut self, label: String, why: Why) {
-        self.parked.add(&self.context.timeout.name, label, why);
+        self.parked.add(label, why);
     }
 
     /// An order that is overdue and that the effect does not close: because of its own rule, or because it fails.
