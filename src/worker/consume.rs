@@ -153,6 +153,7 @@ impl Consumers {
             telemetry::levels_gone(&gone);
         }
         if !back.is_empty() {
+            self.levels.forget();
             telemetry::levels_back(&back);
         }
         health.levels(&routes, topology);

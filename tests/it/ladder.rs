@@ -132,7 +132,7 @@ async fn early_notices_and_retries_wait_in_the_ladder() {
     let wire = world.wire().await;
     // Far enough away, however slow the machine is.
     let early = world.orders("early", 20, 25_000).await;
-    let through = wire.listen("orders.ladder.1s", "#").await;
+    let through = wire.listen("orders.ladder.again", "#").await;
     let worker = world.worker_with(WorkerSettings { hold: millis("900ms"), ..settings() });
     wire.publish_all("orders.dlx", "0.unpaid", &early).await;
     wire.publish_all("orders.dlx", "0.unpaid", &["nobody".to_owned()]).await;
@@ -150,22 +150,18 @@ async fn early_notices_and_retries_wait_in_the_ladder() {
     assert!(keys.contains(&"1.unpaid".to_owned()), "retries: {keys:?}");
 }
 
-/// The copies are refused until the worker knows why; then it holds what has nowhere to wait.
+/// The copies are refused; their orders are asked for again and again, and closed at their deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn copies_for_an_exchange_that_is_gone_are_decided_anew() {
+async fn orders_whose_copies_are_refused_are_closed_on_time() {
     let world = World::of(&ladder("9s")).await;
     let wire = world.wire().await;
-    let management = Proxy::to(&world.services.management_socket()).await;
-    let url = format!("http://admin:admin@127.0.0.1:{}", management.port());
-    let mut process = world.started(|it| _ = it.env("OVERDUE_BROKER__MANAGEMENT_URL", url)).await;
-    management.refuse();
-    world.call(Method::DELETE, "exchanges", &["orders.ladder.1s"], Value::Null).await;
+    let mut process = world.started(|_| {}).await;
+    world.call(Method::DELETE, "exchanges", &["orders.ladder.again"], Value::Null).await;
     // Early enough that there is a rest when they are asked for, however slow the machine is.
     let early = world.orders("early", 20, 20_000).await;
     wire.publish_all("orders.dlx", "0.unpaid", &early).await;
     process.until_logged("messages wait until they can be put back").await;
-    assert!(process.log().contains("no exchange `orders.ladder.1s`"), "{}", process.log());
-    management.pass();
+    assert!(process.log().contains("no exchange `orders.ladder.again`"), "{}", process.log());
     world.until_closed(20).await;
     world.assert_invariants().await;
     world.until_empty("orders.unpaid").await;
