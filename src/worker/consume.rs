@@ -305,7 +305,7 @@ async fn serve(
     };
     // Nobody listens any more where the session has ended.
     let _listens = opened.send(queue.clone());
-    let worked = if is_compat {
+    let result = if is_compat {
         compat::delay(context, inlet, stop).await
     } else {
         desk::consume(context, inlet, stop).await
@@ -313,5 +313,5 @@ async fn serve(
     if let Some(link) = Arc::into_inner(link) {
         link.close().await;
     }
-    worked
+    result
 }

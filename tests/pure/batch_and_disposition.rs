@@ -142,14 +142,15 @@ fn nothing_waits_for_company_unless_the_database_has_a_batch() {
 fn what_has_been_in_hand_for_long_goes_by_a_level() {
     let retry = levels(&["5s"]);
     let waits = |in_hand: Duration| {
-        let hold = Duration::from_secs(300);
+        let hold = Duration::from_mins(5);
         Waits { retry: &retry, hold, lead: hold }.after(in_hand)
     };
     let busy = |in_hand| decide(&Outcome::Busy, tries(0), waits(in_hand));
     let early = |in_hand| {
         decide(&Outcome::NotDue { remaining: Duration::from_secs(9) }, tries(0), waits(in_hand))
     };
-    let (soon, long) = (LONGEST_IN_HAND - Duration::from_millis(1), LONGEST_IN_HAND);
+    let long = LONGEST_IN_HAND;
+    let soon = long.saturating_sub(Duration::from_millis(1));
     assert!(matches!(busy(soon), Disposition::Hold { .. }));
     assert!(matches!(early(soon), Disposition::Hold { .. }));
     assert!(matches!(busy(long), Disposition::Delay { .. }));

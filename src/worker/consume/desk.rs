@@ -119,13 +119,13 @@ pub(super) async fn consume(
         alive: worker.health.task("consume", &context.queue, ALIVE_WITHIN),
         context,
     };
-    let worked = match desk.work(&stop).await {
+    let result = match desk.work(&stop).await {
         Ok(()) => desk.drain().await,
         Err(error) => Err(error),
     };
     desk.log.write(Instant::now());
     let closed = desk.inlet.close().await;
-    worked.and(closed.map_err(SessionEnd::from))
+    result.and(closed.map_err(SessionEnd::from))
 }
 
 impl Desk {
@@ -486,6 +486,7 @@ impl Desk {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn panicked(error: tokio::task::JoinError) -> SessionEnd {
     SessionEnd::Panicked(error.to_string())
 }

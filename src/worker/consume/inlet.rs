@@ -196,7 +196,8 @@ impl Inlet {
     /// # Errors
     /// A channel is gone.
     pub(in crate::worker) async fn renew(&mut self) -> Result<Vec<Delivered>, ConsumeError> {
-        if !self.outdated && !(self.is_short() && self.may_open()) {
+        let is_due = self.outdated || self.is_short() && self.may_open();
+        if !is_due {
             return Ok(Vec::new());
         }
         self.outdated = false;
