@@ -4,9 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
-use super::{
-    burst, clock_watch, compat::rebind, consume, context::Worker, history, outgoing,
-};
+use super::{burst, clock_watch, compat::rebind, consume, context::Worker, history, outgoing};
 use crate::{
     broker::{ConnectError, Link, consume::ConsumeError},
     shutdown::Stop,

@@ -21,7 +21,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::support::{
-    Proxy, World, until,
+    World, until,
     worker::{millis, settings},
 };
 
