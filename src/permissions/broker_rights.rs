@@ -172,10 +172,7 @@ fn publisher(topology: &Topology) -> Role {
 /// A worker that declares nothing.
 fn worker(topology: &Topology) -> Role {
     let mut needs = Needs::default();
-    let entries = topology.entries().into_iter().map(|entry| entry.exchange);
-    for exchange in entries.chain([topology.put_back_to()]) {
-        needs.exchange(Right::Write, &exchange, "put back, try again");
-    }
+    needs.exchange(Right::Write, &topology.put_back_to(), "put back, try again");
     needs.exchange(Right::Write, &topology.park_exchange(), "park");
     needs.exchange(Right::Write, &topology.events_exchange(), "publish what happened");
     for timeout in &topology.timeouts {

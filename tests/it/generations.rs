@@ -14,7 +14,7 @@ timeout = [{ name = "unpaid", after = "100ms" }]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place_of_its_own() {
     let mut world = World::of(BEFORE).await;
-    let rights = ["^$", r"^orders\.(again|events|in|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
+    let rights = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
     let [broker, management] = world.broker_user("", Some(rights)).await;
     let mut worker = world.start(|command| {
         command

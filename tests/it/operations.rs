@@ -7,8 +7,7 @@ use serde_json::Value;
 use crate::support::{WorkerProcess, World, pages::get, process::finish, python::manifests, until};
 
 /// The rights of a worker, as docs/permissions.md has them.
-const WORKER: [&str; 3] =
-    ["^$", r"^orders\.(again|events|in|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
+const WORKER: [&str; 3] = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
 
 /// Writes the three files of URLs into a folder; the flags that name them.
 fn url_files(

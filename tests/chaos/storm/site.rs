@@ -15,8 +15,7 @@ use crate::{
 };
 
 /// What a worker needs (`overdue permissions`): configure, write, read.
-const RIGHTS: [&str; 3] =
-    ["^$", r"^orders\.(again|events|in|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
+const RIGHTS: [&str; 3] = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
 const NO_RIGHTS: [&str; 3] = ["^$", "^$", "^$"];
 /// Connections of the order service and of whoever looks, and as many for closing, which nobody opens.
 const CONNECTIONS: usize = 80;

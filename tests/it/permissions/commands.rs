@@ -3,6 +3,7 @@
 use overdue::internals::{
     objects::mark,
     plan::{Change, name_of},
+    topology::strategy::Strategy,
 };
 
 use super::{
@@ -31,9 +32,15 @@ fn assert_done(run: &Run) {
     assert_eq!(run.code, Some(0), "{run}");
 }
 
-/// A worker starts, and closes what an order service publishes, with the tag and without it.
+/// A worker starts, closes what an order service publishes and puts back what is early, with the tag and without it.
 pub(crate) async fn assert_a_worker_runs(services: Services, text: &str) {
     let world = World::with(services, text).await;
+    let wire = world.wire().await;
+    // The exchange of the plugin hands on nothing before it is due.
+    let along = match world.topology.strategy {
+        Strategy::DelayedExchange => None,
+        _ => Some(wire.listen(&world.topology.put_back_to(), "#").await),
+    };
     let users = import(&world, &world.topology, false).await;
     let (publisher, worker) = (&users[0], &users[1]);
     for (closed, tag) in ["management", ""].into_iter().enumerate() {
@@ -43,6 +50,12 @@ pub(crate) async fn assert_a_worker_runs(services: Services, text: &str) {
         let publish = ["publish", order, "--timeout", "un_shipped-2", "--after", "1s"];
         assert_done(&world.overdue_as(&publish, publisher));
         world.until_closed(closed + 1).await;
+        if let Some(along) = &along {
+            let early = world.orders(&format!("early-{tag}"), 1, 3_600_000).await;
+            wire.publish_all(&world.topology.due_exchange(), "un_shipped-2", &early).await;
+            let taken = async || wire.take(along).await.map(|copy| copy.text());
+            until("put back", taken, |it| it.as_ref() == Some(&early[0])).await;
+        }
         assert_eq!(process.logged("session ended"), 0, "{}", process.log());
     }
     world.assert_invariants().await;

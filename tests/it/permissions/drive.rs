@@ -109,8 +109,7 @@ pub(crate) async fn prepare_for_worker(world: &World, topology: &Topology) {
 pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Done {
     let (park, events) = (topology.park_exchange(), topology.events_exchange());
     let link = Link::open(&world.address_of(Some(user)), "test").await.map_err(text)?;
-    let entries = topology.entries().into_iter().map(|entry| entry.exchange);
-    for exchange in entries.chain([topology.put_back_to(), park.clone(), events.clone()]) {
+    for exchange in [topology.put_back_to(), park.clone(), events.clone()] {
         assert!(passive::exchange_exists(&link, &exchange).await.map_err(text)?);
     }
     world.management_of(user).queue_stats().await.map_err(text)?;
@@ -126,7 +125,6 @@ pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Do
             consume(world, user, &queue).await?;
         }
     }
-    publisher(world, user, topology).await?;
     for timeout in &topology.timeouts {
         let route = topology.again(topology.wait(timeout, TRIED).map_err(text)?);
         publish(world, Some(user), &route.exchange, &route.routing_key).await?;

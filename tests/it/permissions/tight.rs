@@ -71,7 +71,7 @@ async fn nobody_reaches_the_neighbours() {
             &["a.b.again", "a.b.park", "a.b.dlx", "a.b.events", "a.b.in2"],
             &["a.b.unpaid", "a.b.parked", "a.b.delay.30m"],
         ],
-        worker: [&["a.b.dlx", "a.b.unpaid", "a.b.again.2"], queues],
+        worker: [&["a.b.in", "a.b.dlx", "a.b.unpaid", "a.b.again.2"], queues],
         administrator: [&["a.b.events"], &["a.b.parked"]],
     };
     assert_tight(Services::main(), DOTTED, &closed).await;
@@ -83,7 +83,7 @@ async fn nobody_reaches_more_of_a_ladder_or_beside_it() {
     let exchanges = ["a.b.in", "a.b.dlx", "a.b.ladder.1m", "a.b.ladderx1s", "a.b.ladder.1s-2.1s"];
     let closed = Closed {
         publisher: [&[&exchanges[..], &["a.b.ladder.again"]].concat(), queues],
-        worker: [&[&exchanges[..], &["a.b.again"]].concat(), queues],
+        worker: [&[&exchanges[..], &["a.b.again", "a.b.ladder.1s"]].concat(), queues],
         administrator: [&["a.b.events"], &["a.b.parked"]],
     };
     assert_tight(Services::main(), &dotted_ladder(), &closed).await;
