@@ -13,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::time::MissedTickBehavior;
+
 use super::{
     backoff::{pause_after, reached},
     consume::inlet::{Bodies, Delivered, Inlet, Receipt},
@@ -36,6 +38,8 @@ use crate::{
 const UNMARKED: Duration = Duration::from_secs(5);
 /// After a stop was asked for; what is not confirmed by then is given back.
 const LAST_CONFIRMS: Duration = Duration::from_secs(2);
+/// Between two looks whether the channels are there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// One line in the log stands for everything that was parked within it.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// Copies on their way at once, without those that get no answer.
@@ -45,6 +49,8 @@ const MAX_COPIES: usize = 1_000;
 struct Copy {
     receipt: Receipt,
     delayed: Delayed,
+    /// When it is due by the database's clock, in milliseconds since 1970; none where its publisher wants no delay.
+    due_ms: Option<u64>,
     step: Step,
     failures: u32,
 }
@@ -97,6 +103,8 @@ pub(super) async fn delay(
 
 impl Delaying {
     async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.parked_reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY)
                 && self.parked.report(&self.context.timeout.name)
@@ -123,6 +131,7 @@ impl Delaying {
                     }
                 }
                 delivered = self.inlet.next(if receives { MAX_COPIES } else { 0 }) => self.take(delivered?),
+                _ = look.tick() => self.inlet.check()?,
             }
         }
     }
@@ -146,8 +155,11 @@ impl Delaying {
                     self.inlet.waits(&mut receipt, true);
                     let old = self.context.worker.topology.compat.as_ref();
                     let old = old.map_or("", |compat| compat.exchange.as_str());
-                    let delayed = Delayed::read(received, old);
-                    self.wait(receipt, delayed, Instant::now());
+                    let (delayed, now) = (Delayed::read(received, old), Instant::now());
+                    let wanted = delayed.wanted.map(|wanted| self.after(wanted, now));
+                    let due_ms = delayed.due_ms.or(wanted);
+                    let (step, at) = self.next_step(&delayed, due_ms, now);
+                    self.waiting.add(at, Copy { receipt, delayed, due_ms, step, failures: 0 });
                 }
             }
         }
@@ -161,22 +173,13 @@ impl Delaying {
         self.inlet.dead_letter(receipt);
     }
 
-    fn wait(&mut self, receipt: Receipt, delayed: Delayed, now: Instant) {
-        let (step, at) = self.next_step(&delayed, now);
-        self.waiting.add(at, Copy { receipt, delayed, step, failures: 0 });
-    }
-
     /// What to publish, and when: nowhere does a message wait longer than it should.
-    fn next_step(&self, delayed: &Delayed, now: Instant) -> (Step, Instant) {
+    fn next_step(&self, delayed: &Delayed, due_ms: Option<u64>, now: Instant) -> (Step, Instant) {
         let ConsumerContext { worker, timeout, levels, .. } = &self.context;
         let topology = &worker.topology;
         let restored =
             || Step { message: delayed.restored(topology.compat_due_exchange()), route: None };
-        let due_ms = match (delayed.due_ms, delayed.wanted) {
-            (Some(due_ms), _) => due_ms,
-            (None, Some(wanted)) => self.after(wanted, now),
-            (None, None) => return (restored(), now),
-        };
+        let Some(due_ms) = due_ms else { return (restored(), now) };
         let due = worker.clock.surely(DatabaseTime::from_unix_ms(due_ms));
         let rest = due.map_or(Duration::MAX, |due| due.saturating_duration_since(now));
         let route = levels.wait(topology, timeout, rest, now).ok();
@@ -220,7 +223,7 @@ impl Delaying {
         };
         if let (Some(route), PublishError::Returned { .. }) = (&copy.step.route, &error) {
             self.context.levels.returned(route, now);
-            return self.wait(copy.receipt, copy.delayed, now);
+            return self.try_again(copy, now);
         }
         self.report(&error, now);
         if matches!(error, PublishError::Unencodable { .. }) {
@@ -229,7 +232,14 @@ impl Delaying {
         }
         let pause = pause_after(copy.failures, self.context.worker.timing.backoff_longest);
         copy.failures += 1;
-        self.waiting.add(now + pause, copy);
+        self.try_again(copy, now + pause);
+    }
+
+    /// By the way that is right then.
+    fn try_again(&mut self, mut copy: Copy, from: Instant) {
+        let at;
+        (copy.step, at) = self.next_step(&copy.delayed, copy.due_ms, from);
+        self.waiting.add(at, copy);
     }
 
     fn report(&mut self, error: &PublishError, now: Instant) {

@@ -86,6 +86,7 @@ pub(super) async fn consume(
     stop: Stop,
 ) -> Result<(), SessionEnd> {
     let outlet = Arc::new(Outlet::new(worker.address.clone(), "overdue worker: publishing"));
+    let stop = stop.child();
     let mut consumers = Consumers {
         worker,
         link,
@@ -101,8 +102,11 @@ pub(super) async fn consume(
         missing: BTreeSet::new(),
     };
     consumers.look().await;
-    consumers.watch().await?;
-    consumers.finish().await
+    let watched = consumers.watch().await;
+    // What is in hand is finished also if the session ends for another reason.
+    consumers.stop.request();
+    consumers.finish().await;
+    watched
 }
 
 impl Consumers {
@@ -111,7 +115,7 @@ impl Consumers {
         let alive = self.worker.health.task("look for queues", "", ALIVE_WITHIN);
         let mut regular = Instant::now() + jitter(longest);
         loop {
-            let next_try = self.troubled.values().map(|(_, at)| *at).min();
+            let next_try = next_try(&self.troubled, |queue| self.running.contains_key(queue));
             let next_look = next_try.map_or(regular, |next_try| next_try.min(regular));
             self.report_consumed();
             alive.moved();
@@ -127,6 +131,9 @@ impl Consumers {
                     }
                 }
                 () = tokio::time::sleep_until(next_look.into()) => {
+                    if !self.link.is_connected() {
+                        return Err(SessionEnd::Lost);
+                    }
                     self.report_ready();
                     self.look().await;
                     regular = Instant::now() + jitter(longest);
@@ -268,13 +275,19 @@ impl Consumers {
         telemetry::worker_ready(&names, &broker, database);
     }
 
-    /// Waits until every consumer has given back what it has not finished.
-    async fn finish(&mut self) -> Result<(), SessionEnd> {
-        while let Some(ended) = self.tasks.join_next_with_id().await {
-            self.ended(ended).await?;
-        }
-        Ok(())
+    /// Waits until every consumer has given back what it has not finished. How they end is of no consequence any more.
+    async fn finish(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// When a queue is to be tried again that has no consumer.
+fn next_try(
+    troubled: &BTreeMap<String, (Backoff, Instant)>,
+    is_running: impl Fn(&str) -> bool,
+) -> Option<Instant> {
+    let idle = troubled.iter().filter(|(queue, _)| !is_running(queue));
+    idle.map(|(_, (_, at))| *at).min()
 }
 
 fn is_of(base: &str, queue: &str) -> bool {
@@ -314,4 +327,22 @@ async fn serve(
         link.close().await;
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing::Timing;
+
+    /// It is still known as one that was in trouble.
+    #[test]
+    fn a_queue_that_is_consumed_again_is_looked_for_no_more_often() {
+        let now = Instant::now();
+        let entry = |at| (Backoff::new(&Timing::default()), at);
+        let later = now + SHORTEST_PAUSE;
+        let troubled = [("a".to_owned(), entry(now)), ("b".to_owned(), entry(later))].into();
+        assert_eq!(next_try(&troubled, |_| false), Some(now));
+        assert_eq!(next_try(&troubled, |queue| queue == "a"), Some(later));
+        assert_eq!(next_try(&troubled, |_| true), None);
+    }
 }

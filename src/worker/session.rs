@@ -65,6 +65,9 @@ pub(crate) enum SessionEnd {
     /// No connection to the broker.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The connection that shows whether the broker is there.
+    #[error("the connection to the broker has ended")]
+    Lost,
     /// A subscription ended.
     #[error(transparent)]
     Consume(#[from] ConsumeError),
@@ -80,7 +83,7 @@ impl SessionEnd {
     /// For those who count: one of the values of the label `cause`.
     pub(super) const fn cause(&self) -> &'static str {
         match self {
-            Self::Connect(_) => "connect",
+            Self::Connect(_) | Self::Lost => "connect",
             Self::Consume(_) => "consume",
             Self::Store(_) => "database",
             Self::Panicked(_) => "panic",

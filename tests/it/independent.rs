@@ -127,6 +127,37 @@ async fn while_the_database_refuses_writes_no_delivery_is_given_back() {
     world.parked(0).await;
 }
 
+/// A burst closes what waits when the database takes writes again, so no batch says that it does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
+    let world = World::new().await;
+    let (wire, url, user) = (world.wire().await, world.database_user().await, &world.schema);
+    let grant = format!(
+        "GRANT ALL ON ALL TABLES IN SCHEMA {user} TO {user}; \
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA {user} TO {user}"
+    );
+    world.sql(&grant).await;
+    let process = world
+        .started(|command| {
+            command.env("OVERDUE_DATABASE__URL", url).env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+        })
+        .await;
+    world.sql(&format!("REVOKE UPDATE ON orders FROM {user}")).await;
+    // More than twice what a burst is begun for.
+    let orders = world.orders_without_stock("o", 1_500).await;
+    wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
+    let ready = async || wire.ready("orders.unpaid").await;
+    until("all are in hand", ready, |ready| *ready == 0).await;
+    let failures = async || process.logged("orders cannot be closed");
+    until("an attempt", failures, |count| *count >= 1).await;
+    world.sql(&grant).await;
+    world.until_closed(1_500).await;
+    let one = world.orders_without_stock("another", 1).await;
+    wire.publish_all("orders.dlx", "100ms.unpaid", &one).await;
+    world.until_closed(1_501).await;
+    world.until_empty("orders.unpaid").await;
+}
+
 /// By the count of deliveries that failed, or of all deliveries, which 4.3 keeps beside it.
 fn times_given_back(message: &Parked) -> i64 {
     let counts =

@@ -43,7 +43,7 @@ async fn assert_closed_once_at_the_new_deadline(world: &World, id: &str) {
 async fn an_extended_deadline_needs_no_message() {
     let world = World::clocked_of(LADDER).await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.ladder.1s", "#").await;
+    let along = wire.listen("orders.ladder.again", "#").await;
     let id = world.orders("o", 1, 1_000).await.remove(0);
     let run = world.overdue(&["publish", &id, "--after", "1s"]);
     assert_eq!(run.code, Some(0), "{run}");
@@ -59,14 +59,13 @@ async fn an_extended_deadline_needs_no_message() {
     let counts = worker.stop().await;
     assert_eq!((counts.closed, counts.retried, counts.parked), (1, 0, 0), "{counts:?}");
     // No more than the rest each time: a longer way would be late.
-    let sent = usize::try_from(counts.put_back).unwrap() + 1;
+    let sent = usize::try_from(counts.put_back).unwrap();
     let keys: Vec<String> =
         wire.take_many(&along, sent).await.into_iter().map(|message| message.key).collect();
-    assert_eq!(keys[0], "1.unpaid");
     let rest = ["1.unpaid", "2.unpaid", "3.unpaid"];
-    assert!(keys[1..].iter().all(|key| rest.contains(&key.as_str())), "{keys:?}");
+    assert!(keys.iter().all(|key| rest.contains(&key.as_str())), "{keys:?}");
     world.until_empty("orders.unpaid").await;
-    assert_eq!(wire.ready(&along).await, 0, "one notice, and its copies");
+    assert_eq!(wire.ready(&along).await, 0, "its copies");
 }
 
 /// An UPDATE and a second message. The other one finds the order final, whichever comes first.

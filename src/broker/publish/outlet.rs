@@ -6,15 +6,12 @@
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use futures_util::FutureExt;
-use tokio::{
-    sync::{Mutex, mpsc},
-    time::timeout,
-};
+use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     Publisher, confirming,
@@ -42,7 +39,9 @@ const TRY_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Outlet {
     address: BrokerAddress,
     purpose: &'static str,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+    /// One attempt at a time.
+    connecting: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -54,7 +53,7 @@ struct State {
 
 impl Outlet {
     pub(crate) fn new(address: BrokerAddress, purpose: &'static str) -> Self {
-        Self { address, purpose, state: Mutex::default() }
+        Self { address, purpose, state: Arc::default(), connecting: Arc::default() }
     }
 
     /// Publishes on the channel of a place, and waits for the broker's answer for as long as it stands: what has no answer may
@@ -76,7 +75,7 @@ impl Outlet {
     /// # Errors
     /// Why it cannot.
     pub(crate) async fn connect(&self) -> Result<(), String> {
-        self.link(&mut *self.state.lock().await).await.map(drop)
+        self.link().await.map(drop)
     }
 
     /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.
@@ -85,10 +84,7 @@ impl Outlet {
     /// Why it does not.
     pub(crate) async fn answers(&self) -> Result<(), String> {
         let within = self.address.timing.hand_over;
-        // It is locked while it connects.
-        let state = timeout(within, self.state.lock()).await.ok();
-        let link = state.and_then(|state| state.link.clone());
-        let Some(link) = link.filter(|link| link.is_connected()) else {
+        let Some(link) = lock(&self.state).connected() else {
             return Err("the connection is gone".to_owned());
         };
         if link.is_blocked() {
@@ -106,8 +102,8 @@ impl Outlet {
     }
 
     async fn publisher(&self, place: &str) -> Result<Publisher, String> {
-        let mut state = self.state.lock().await;
-        let link = self.link(&mut state).await?;
+        let link = self.link().await?;
+        let mut state = lock(&self.state);
         let name = state.name(place);
         if let Some(publisher) =
             state.publishers.get(&name).filter(|publisher| !publisher.is_closed())
@@ -123,27 +119,56 @@ impl Outlet {
         Ok(publisher)
     }
 
-    async fn link(&self, state: &mut State) -> Result<Arc<Link>, String> {
-        if let Some(link) = state.link.as_ref().filter(|link| link.is_connected()) {
-            return Ok(Arc::clone(link));
+    async fn link(&self) -> Result<Arc<Link>, String> {
+        if let Some(link) = lock(&self.state).connected() {
+            return Ok(link);
+        }
+        let (state, connecting) = (Arc::clone(&self.state), Arc::clone(&self.connecting));
+        let (address, purpose) = (self.address.clone(), self.purpose);
+        // A task, since whoever began the attempt may look at something else, and the others wait for it.
+        let attempt = tokio::spawn(async move {
+            let _one = connecting.lock().await;
+            open(&state, &address, purpose).await
+        });
+        attempt.await.unwrap_or_else(|panic| Err(panic.to_string()))
+    }
+}
+
+async fn open(
+    state: &Mutex<State>,
+    address: &BrokerAddress,
+    purpose: &'static str,
+) -> Result<Arc<Link>, String> {
+    {
+        let mut state = lock(state);
+        if let Some(link) = state.connected() {
+            return Ok(link);
         }
         if let Some((_, reason)) = state.failed.as_ref().filter(|(at, _)| at.elapsed() < TRY_EVERY)
         {
             return Err(reason.clone());
         }
         *state = State::default();
-        match Link::open(&self.address, self.purpose).await {
-            Ok(link) => Ok(Arc::clone(state.link.insert(Arc::new(link)))),
-            Err(error) => {
-                let reason = error_chain(&error);
-                state.failed = Some((Instant::now(), reason.clone()));
-                Err(reason)
-            }
+    }
+    match Link::open(address, purpose).await {
+        Ok(link) => Ok(Arc::clone(lock(state).link.insert(Arc::new(link)))),
+        Err(error) => {
+            let reason = error_chain(&error);
+            lock(state).failed = Some((Instant::now(), reason.clone()));
+            Err(reason)
         }
     }
 }
 
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl State {
+    fn connected(&self) -> Option<Arc<Link>> {
+        self.link.clone().filter(|link| link.is_connected())
+    }
+
     /// That of a place of its own, or one of the shared.
     fn name(&self, place: &str) -> String {
         if self.publishers.contains_key(place) || self.publishers.len() < MOST_PLACES {
@@ -158,7 +183,7 @@ impl State {
 impl Drop for Outlet {
     /// Nobody waits for what a blocked connection still has, and it would keep its channels until it is free.
     fn drop(&mut self) {
-        if let Some(link) = self.state.get_mut().link.as_ref().filter(|link| link.is_blocked()) {
+        if let Some(link) = lock(&self.state).link.as_ref().filter(|link| link.is_blocked()) {
             link.abort();
         }
     }
@@ -169,5 +194,29 @@ async fn serve(link: Arc<Link>, mut inbox: mpsc::Receiver<task::Request>, limits
     match confirming(&link).await {
         Ok(channel) => task::serve(link, channel, inbox, WhileBlocked::Wait, limits).await,
         Err(error) => task::refuse(&mut inbox, &error.to_string()).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+    use crate::timing::Timing;
+
+    /// Whoever began to connect looks at something else meanwhile.
+    #[tokio::test]
+    async fn an_attempt_to_connect_holds_up_nobody_who_waits_for_it() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("amqp://{}", silent.local_addr().unwrap());
+        let address =
+            BrokerAddress::parse(&url, None).unwrap().with_timing(Arc::new(Timing::tenth()));
+        let outlet = Outlet::new(address, "test");
+        let mut first = pin!(outlet.publish("a", Message::default()));
+        while outlet.connecting.try_lock().is_ok() {
+            assert!(first.as_mut().now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+        assert!(outlet.connect().await.is_err(), "nobody answers");
     }
 }

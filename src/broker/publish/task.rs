@@ -96,6 +96,10 @@ pub(super) async fn serve(
             }
             _ = look.tick() => {}
         }
+        // Nobody waits for these any more.
+        if pending.len() >= limits.unconfirmed && inbox.is_closed() {
+            break true;
+        }
         // Nobody waits for what a blocked connection still has.
         if is_held_up && inbox.is_closed() {
             break false;

@@ -276,6 +276,7 @@ impl Desk {
             {
                 self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);
+                self.closes_again();
             } else {
                 self.inlet.waits(&mut delivery.receipt, false);
                 batch.push(delivery);
@@ -293,14 +294,21 @@ impl Desk {
             Ok(outcomes) => outcomes,
             Err(error) => return self.keep(batch, &error),
         };
-        if outcomes.iter().any(Option::is_some) && self.outage.ended() {
-            telemetry::closing_again(&self.context.timeout.name);
+        if outcomes.iter().any(Option::is_some) {
+            self.closes_again();
         }
         let now = Instant::now();
         for (delivery, outcome) in batch.into_iter().zip(outcomes) {
             self.settle_one(delivery, outcome.as_ref(), now);
         }
         self.log.write(now);
+    }
+
+    /// Also where a burst has closed everything that waited here: then no batch would say so.
+    fn closes_again(&mut self) {
+        if self.outage.ended() {
+            telemetry::closing_again(&self.context.timeout.name);
+        }
     }
 
     /// The database closes nothing at present: the messages stay here, unacked, until it does.

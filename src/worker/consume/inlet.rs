@@ -163,6 +163,8 @@ impl Inlet {
     fn take(&mut self, received: Received) -> Option<Delivered> {
         let receipt = self.receipt(&received);
         let step = match received.deliveries() {
+            // What is passed on is not interpreted, and may be in hand for long: no message of these is suspected.
+            _ if self.bodies != Bodies::Notices => self.quarantine.receive(0, self.may_open()),
             Some(deliveries) => {
                 self.report_suspect(deliveries);
                 self.quarantine.receive(deliveries, self.may_open())
