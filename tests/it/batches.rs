@@ -159,7 +159,8 @@ async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
     let world = World::new().await;
     let orders = world.orders("o", 10, 0).await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.again", "#").await;
+    let along = wire.listen("orders.in", "#").await;
+    wire.bind(&along, "orders.again", "#").await;
     let mut worker = world.started(|_| {}).await;
     world.sql("ALTER TABLE orders RENAME TO away").await;
     let missing = world.store.client().await.unwrap().query("SELECT FROM orders", &[]).await;

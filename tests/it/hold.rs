@@ -16,7 +16,8 @@ async fn a_notice_that_comes_early_is_closed_at_its_deadline_without_a_second_ho
     let first = world.orders("first", 1, 0).await;
     world.publish("100ms", &first).await;
     world.until_closed(1).await;
-    let along = wire.listen("orders.again", "#").await;
+    let along = wire.listen("orders.in", "#").await;
+    wire.bind(&along, "orders.again", "#").await;
     let orders = world.orders("o", 50, 3_600_000).await;
     world.publish("100ms", &orders).await;
     worker.until("held", |counts| counts.held >= 50).await;

@@ -242,7 +242,8 @@ const LATE_MS: i64 = 2_000;
 async fn levels_let_go_early_and_nothing_is_closed_early_or_late() {
     let world = World::new().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.again", "#").await;
+    let along = wire.listen("orders.in", "#").await;
+    wire.bind(&along, "orders.again", "#").await;
     let worker = world.worker();
     world.publish("100ms", &world.orders("first", 1, 0).await).await;
     world.until_closed(1).await;

@@ -78,7 +78,8 @@ async fn an_order_that_got_on_is_left_alone() {
 async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_burns_no_retry() {
     let world = World::new().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.again", "#").await;
+    let along = wire.listen("orders.in", "#").await;
+    wire.bind(&along, "orders.again", "#").await;
     // Between the levels of 2s and 30m, however slow the machine is.
     let orders = world.orders("o", 1, 60_000).await;
     let worker = world.worker();
@@ -135,7 +136,8 @@ async fn a_deadline_far_away_waits_in_the_longest_level() {
 async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_as_it_came() {
     let world = World::new().await;
     let wire = world.wire().await;
-    let along = wire.listen("orders.again", "#").await;
+    let along = wire.listen("orders.in", "#").await;
+    wire.bind(&along, "orders.again", "#").await;
     let worker = world.worker();
     let mut notice = world.notice("100ms", "nobody");
     notice.headers.insert("x-trace".into(), AMQPValue::LongString("abc".into()));
