@@ -7,8 +7,9 @@ use crate::{
     order::{OrderId, Outcome},
     store::database_time::DatabaseTime,
     telemetry::labels::ParkReason,
+    topology::route::Route,
     wire::{DueNotice, Received, Unreadable, headers},
-    worker::consume::inlet::Receipt,
+    worker::{consume::inlet::Receipt, log_lines::Why},
 };
 
 /// A delivery that has to be settled.
@@ -85,6 +86,32 @@ impl Delivery {
             Some(Outcome::Failed { .. }) => ParkReason::Failed,
             Some(Outcome::Unknown) | None => ParkReason::Unknown,
             Some(_) => ParkReason::NowhereToWait,
+        }
+    }
+}
+
+/// A delivery that is acked when its copy is confirmed.
+pub(super) struct Copy {
+    pub(super) delivery: Delivery,
+    pub(super) purpose: Purpose,
+}
+
+/// What a copy is for.
+pub(super) enum Purpose {
+    /// It waits there: for its deadline, or for what guards it.
+    Wait(Route),
+    /// It waits there for a retry.
+    Retry(Route),
+    /// The parking lot, and why.
+    Park(Why),
+}
+
+impl Purpose {
+    /// Where it goes: what does not answer there holds up nothing that goes elsewhere.
+    pub(super) fn place(&self) -> &str {
+        match self {
+            Self::Wait(route) | Self::Retry(route) => route.place(),
+            Self::Park(_) => "the parking lot",
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio::{task::JoinSet, time::MissedTickBehavior};
 
 use super::{
     batch::{Answered, close},
-    delivery::Delivery,
+    delivery::{Copy, Delivery, Purpose},
     inlet::{Delivered, Inlet},
     log::Log,
     outage::Outage,
@@ -37,7 +37,6 @@ use crate::{
     store::{FailureKind, StoreError},
     telemetry::{self, labels::ParkReason},
     text::error_chain,
-    topology::route::Route,
     wire::Message,
     worker::{
         backoff::{Backoff, pause_after, reached},
@@ -60,23 +59,6 @@ const MANY: usize = 500;
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// After a stop was asked for, or half of the drain time where that is shorter; what is not confirmed by then is given back.
 const LAST_CONFIRMS: Duration = Duration::from_secs(5);
-/// The place of what is parked.
-const PARKING_LOT: &str = "the parking lot";
-
-/// A delivery that is acked when its copy is confirmed.
-struct Copy {
-    delivery: Delivery,
-    purpose: Purpose,
-}
-
-enum Purpose {
-    /// It waits there: for its deadline, or for what guards it.
-    Wait(Route),
-    /// It waits there for a retry.
-    Retry(Route),
-    /// The parking lot, and why.
-    Park(Why),
-}
 
 struct Desk {
     context: Arc<ConsumerContext>,
@@ -429,10 +411,7 @@ impl Desk {
 
     fn copy(&mut self, mut delivery: Delivery, purpose: Purpose, message: Message) {
         self.inlet.waits(&mut delivery.receipt, true);
-        let place = match &purpose {
-            Purpose::Wait(route) | Purpose::Retry(route) => route.place().to_owned(),
-            Purpose::Park(_) => PARKING_LOT.to_owned(),
-        };
+        let place = purpose.place().to_owned();
         self.copies.send(&place, message, Copy { delivery, purpose });
     }
 
