@@ -1,11 +1,17 @@
 //! The outbox: events written with the effect, published afterwards, forgotten when confirmed; and those that are set aside.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use futures_util::FutureExt;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use super::{
     Store, StoreError,
-    outgoing::{OutgoingSession, Table},
+    outgoing::{OutgoingSession, Table, isolate},
 };
 
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
@@ -118,16 +124,33 @@ pub(crate) async fn claim(
     Ok(claim)
 }
 
-/// Moves events out of the way of the others: the rows in the outbox, and those where they are now.
+/// Moves events out of the way of the others: the rows in the outbox, and those where they are now. What cannot be moved, e.g.
+/// since somebody has locked it, stays.
+///
+/// # Errors
+/// The session has ended; some may be moved.
 pub(crate) async fn refuse(
     session: &OutgoingSession,
     refusals: &[Refusal],
 ) -> Result<Vec<(i64, i64)>, StoreError> {
-    let rows: Vec<i64> = refusals.iter().map(|refusal| refusal.row).collect();
-    let waits_for: Vec<_> = refusals.iter().map(|refusal| &refusal.waits_for).collect();
-    let reasons: Vec<_> = refusals.iter().map(|refusal| &refusal.reason).collect();
-    let moved = session.rows("outbox_refuse", REFUSE, &[&rows, &waits_for, &reasons]).await?;
-    Ok(moved.iter().map(|row| (row.get("id"), row.get("refused_id"))).collect())
+    let by_row: BTreeMap<i64, &Refusal> = refusals.iter().map(|it| (it.row, it)).collect();
+    let rows: Vec<i64> = by_row.keys().copied().collect();
+    let moved = Mutex::new(Vec::new());
+    let move_some = |part: Vec<i64>| {
+        let (by_row, moved) = (&by_row, &moved);
+        async move {
+            let waits_for: Vec<_> = part.iter().map(|row| &by_row[row].waits_for).collect();
+            let reasons: Vec<_> = part.iter().map(|row| &by_row[row].reason).collect();
+            let rows =
+                session.rows("outbox_refuse", REFUSE, &[&part, &waits_for, &reasons]).await?;
+            let ids = rows.iter().map(|row| (row.get("id"), row.get("refused_id")));
+            moved.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
+            Ok(())
+        }
+        .boxed()
+    };
+    isolate(&rows, move_some).await?;
+    Ok(moved.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The event names that set-aside events wait for.

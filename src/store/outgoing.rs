@@ -144,7 +144,11 @@ impl Store {
     }
 }
 
-async fn isolate<'a>(
+/// Runs a statement on rows, in ever smaller parts if it fails for one of them; those for which it did.
+///
+/// # Errors
+/// The database has not answered.
+pub(super) async fn isolate<'a>(
     rows: &[i64],
     delete: impl Fn(Vec<i64>) -> BoxFuture<'a, Result<(), StoreError>> + Send,
 ) -> Result<Undeletable, StoreError> {
