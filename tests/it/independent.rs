@@ -82,21 +82,27 @@ async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
     assert!(process.is_running());
 }
 
-/// A worker that may read and not write, 200 messages of which some are in its hands, and the grant that it lacks.
-async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
+/// A worker with this setting that may read and not write, and the grant that it lacks.
+async fn read_only(world: &World, setting: &str, value: &str) -> (WorkerProcess, String) {
     let url = world.database_user().await;
-    let user = world.schema.clone();
+    let user = &world.schema;
     let grant = format!(
         "GRANT ALL ON ALL TABLES IN SCHEMA {user} TO {user}; \
-                         GRANT ALL ON ALL SEQUENCES IN SCHEMA {user} TO {user}"
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA {user} TO {user}"
     );
     world.sql(&grant).await;
     let process = world
         .started(|command| {
-            command.env("OVERDUE_DATABASE__URL", url).env("OVERDUE_WORKER__BATCH_SIZE", "20");
+            command.env("OVERDUE_DATABASE__URL", url).env(setting, value);
         })
         .await;
     world.sql(&format!("REVOKE UPDATE ON orders FROM {user}")).await;
+    (process, grant)
+}
+
+/// A worker that may read and not write, 200 messages of which some are in its hands, and the grant that it lacks.
+async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
+    let (process, grant) = read_only(world, "OVERDUE_WORKER__BATCH_SIZE", "20").await;
     let orders = world.orders("o", 200, 0).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
     let ready = async || wire.ready("orders.unpaid").await;
@@ -131,18 +137,8 @@ async fn while_the_database_refuses_writes_no_delivery_is_given_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
     let world = World::new().await;
-    let (wire, url, user) = (world.wire().await, world.database_user().await, &world.schema);
-    let grant = format!(
-        "GRANT ALL ON ALL TABLES IN SCHEMA {user} TO {user}; \
-         GRANT ALL ON ALL SEQUENCES IN SCHEMA {user} TO {user}"
-    );
-    world.sql(&grant).await;
-    let process = world
-        .started(|command| {
-            command.env("OVERDUE_DATABASE__URL", url).env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
-        })
-        .await;
-    world.sql(&format!("REVOKE UPDATE ON orders FROM {user}")).await;
+    let wire = world.wire().await;
+    let (process, grant) = read_only(&world, "OVERDUE_WORKER__SWEEP_EVERY", "1h").await;
     // More than twice what a burst is begun for.
     let orders = world.orders_without_stock("o", 1_500).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;

@@ -49,7 +49,7 @@ use crate::{
     },
 };
 
-/// How often it is looked whether something is stuck.
+/// Interval of the look at channels and log; it also says that the loop goes on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Without such a look for this long the loop is stuck.
 const ALIVE_WITHIN: Duration = Duration::from_mins(2);
@@ -128,7 +128,7 @@ impl Desk {
                 Some(heard) = self.copies.next() => self.copied(heard),
                 () = reached(batch_at) => self.close_batch(),
                 delivered = self.inlet.next(at_once) => self.take(delivered?),
-                // What waits for it is looked at again.
+                // The next turn decides again what is due.
                 () = self.burst_changes.next() => {}
                 _ = look.tick() => self.look()?,
             }
@@ -415,7 +415,7 @@ impl Desk {
         self.copies.send(&place, message, Copy { delivery, purpose });
     }
 
-    /// What is confirmed is where it was sent to. For everything else its order is asked again, and decided anew.
+    /// What is confirmed is where it was sent to. For everything else the order is asked for again.
     fn copied(&mut self, heard: Heard<Copy>) {
         let now = Instant::now();
         match heard {
