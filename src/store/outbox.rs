@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 
 use super::{
     Store, StoreError,
-    outgoing::{OutgoingSession, Table, isolate},
+    outgoing::{LeftRows, OutgoingSession, Table, isolate},
 };
 
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
@@ -124,18 +124,18 @@ pub(crate) async fn claim(
     Ok(claim)
 }
 
-/// Moves events out of the way of the others: the rows in the outbox, and those where they are now. What cannot be moved, e.g.
-/// since somebody has locked it, stays.
+/// Moves events out of the way of the others: the rows in the outbox and those where they are now, and what could not be moved,
+/// e.g. since somebody has locked it.
 ///
 /// # Errors
 /// The session has ended; some may be moved.
 pub(crate) async fn refuse(
     session: &OutgoingSession,
     refusals: &[Refusal],
-) -> Result<Vec<(i64, i64)>, StoreError> {
+) -> Result<(BTreeMap<i64, i64>, LeftRows), StoreError> {
     let by_row: BTreeMap<i64, &Refusal> = refusals.iter().map(|it| (it.row, it)).collect();
     let rows: Vec<i64> = by_row.keys().copied().collect();
-    let moved = Mutex::new(Vec::new());
+    let moved = Mutex::new(BTreeMap::<i64, i64>::new());
     let move_some = |part: Vec<i64>| {
         let (by_row, moved) = (&by_row, &moved);
         async move {
@@ -143,14 +143,16 @@ pub(crate) async fn refuse(
             let reasons: Vec<_> = part.iter().map(|row| &by_row[row].reason).collect();
             let rows =
                 session.rows("outbox_refuse", REFUSE, &[&part, &waits_for, &reasons]).await?;
-            let ids = rows.iter().map(|row| (row.get("id"), row.get("refused_id")));
-            moved.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
-            Ok(())
+            let ids =
+                rows.iter().map(|row| (row.get::<_, i64>("id"), row.get::<_, i64>("refused_id")));
+            let mut moved = moved.lock().unwrap_or_else(PoisonError::into_inner);
+            moved.extend(ids);
+            Ok(part.into_iter().filter(|row| !moved.contains_key(row)).collect())
         }
         .boxed()
     };
-    isolate(&rows, move_some).await?;
-    Ok(moved.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let left = isolate(&rows, move_some).await?;
+    Ok((moved.into_inner().unwrap_or_else(PoisonError::into_inner), left))
 }
 
 /// The event names that set-aside events wait for.

@@ -21,6 +21,8 @@ const LEAD: &str = include_str!("../../sql/outgoing_lead.sql");
 const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
 /// Rows that cannot be deleted alone, before the others are left as well: each may take the time of a lock.
 const FAILURES: usize = 20;
+/// Why a row is left by a statement that has not failed.
+const KEPT: &str = "DELETE leaves it: a trigger or row security keeps it";
 
 /// A table of what is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +54,8 @@ impl Table {
 }
 
 /// Rows that could not be deleted.
-#[derive(Debug, Default)]
-pub(crate) struct Undeletable {
+#[derive(Debug)]
+pub(crate) struct LeftRows {
     pub(crate) rows: Vec<i64>,
     /// Why the first of them could not be.
     pub(crate) reason: String,
@@ -101,14 +103,12 @@ impl OutgoingSession {
     ///
     /// # Errors
     /// The session has ended; some may be deleted.
-    pub(crate) async fn forget(
-        &self,
-        table: Table,
-        rows: &[i64],
-    ) -> Result<Undeletable, StoreError> {
+    pub(crate) async fn forget(&self, table: Table, rows: &[i64]) -> Result<LeftRows, StoreError> {
         let (name, sql) = table.done();
-        isolate(rows, |part| async move { self.rows(name, sql, &[&part]).await.map(drop) }.boxed())
-            .await
+        let delete = |part: Vec<i64>| {
+            async move { Ok(keys(&self.rows(name, sql, &[&part]).await?)) }.boxed()
+        };
+        isolate(rows, delete).await
     }
 
     /// Runs a prepared statement.
@@ -131,12 +131,13 @@ impl Store {
     ///
     /// # Errors
     /// The database is unavailable; some may be deleted.
-    pub(crate) async fn forget_notices(&self, rows: &[i64]) -> Result<Undeletable, StoreError> {
+    pub(crate) async fn forget_notices(&self, rows: &[i64]) -> Result<LeftRows, StoreError> {
         let (name, sql) = Table::Notices.done();
         let delete = |part: Vec<i64>| {
             async move {
                 let question = Question { name, sql, parameters: &[&part], check: &|_| Ok(()) };
-                self.in_transaction(For::Anything, SHORT, question, End::Commit).await.map(drop)
+                let left = self.in_transaction(For::Anything, SHORT, question, End::Commit).await?;
+                Ok(keys(&left))
             }
             .boxed()
         };
@@ -144,26 +145,34 @@ impl Store {
     }
 }
 
-/// Runs a statement on rows, in ever smaller parts if it fails for one of them; those for which it did.
+fn keys(rows: &[Row]) -> Vec<i64> {
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// Runs a statement on rows, in ever smaller parts if it fails for one of them; those for which it did, and those that it says are
+/// left.
 ///
 /// # Errors
 /// The database has not answered.
 pub(super) async fn isolate<'a>(
     rows: &[i64],
-    delete: impl Fn(Vec<i64>) -> BoxFuture<'a, Result<(), StoreError>> + Send,
-) -> Result<Undeletable, StoreError> {
-    let (mut parts, mut reason) = (Isolation::new(rows.len(), false, 0), String::new());
+    run: impl Fn(Vec<i64>) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> + Send,
+) -> Result<LeftRows, StoreError> {
+    let (mut parts, mut reason) = (Isolation::new(rows.len(), false, 0), None);
     while let Some(part) = parts.next_part() {
         if parts.failures() >= FAILURES {
             parts.give_up(part, &true);
             break;
         }
-        match delete(rows[part.clone()].to_vec()).await {
-            Ok(()) => parts.answered(part, [], true),
+        match run(rows[part.clone()].to_vec()).await {
+            Ok(left) => {
+                let is_left = rows[part.clone()].iter().map(|row| left.contains(row));
+                parts.answered(part, is_left, true);
+            }
             Err(error) if !error.is_answer() => return Err(error),
             Err(error) => {
-                if part.len() == 1 && reason.is_empty() {
-                    reason = crate::text::error_chain(&error);
+                if part.len() == 1 {
+                    reason.get_or_insert_with(|| crate::text::error_chain(&error));
                 }
                 let _goes_on = parts.failed(part, Suspect::Order, true);
             }
@@ -171,5 +180,5 @@ pub(super) async fn isolate<'a>(
     }
     let is_left = parts.into_outcomes();
     let left = rows.iter().zip(is_left).filter_map(|(row, is_left)| is_left.then_some(*row));
-    Ok(Undeletable { rows: left.collect(), reason })
+    Ok(LeftRows { rows: left.collect(), reason: reason.unwrap_or_else(|| KEPT.to_owned()) })
 }

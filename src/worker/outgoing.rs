@@ -48,7 +48,7 @@ pub(super) enum Unpublished {
     Store(#[from] StoreError),
     /// None of the rows is at fault.
     #[error("{0}")]
-    Broker(String),
+    Elsewhere(String),
 }
 
 /// The oldest rows after one.
@@ -242,6 +242,9 @@ impl Session<'_> {
         let mut last_of_all = None;
         loop {
             alive.moved();
+            if let Some(reason) = self.undeleted.is_full() {
+                return Err(Unpublished::Elsewhere(reason));
+            }
             let Page { rows, decided, last, is_full } = source.read(self, after, is_look).await?;
             if let Some(last) = last {
                 self.floor.saw(last);
@@ -253,7 +256,9 @@ impl Session<'_> {
             if let Some(failure) = failure {
                 return Err(failure);
             }
-            if stop.is_requested() || !(is_full || has_more) {
+            // What is left would be read again.
+            let is_stuck = S::EMPTIES && passed.left.is_some();
+            if stop.is_requested() || is_stuck || !(is_full || has_more) {
                 break;
             }
             if !S::EMPTIES {

@@ -157,7 +157,7 @@ impl Engine {
                 _ => match self.outlet.answers().await {
                     Ok(()) => self.give_up(&mut page),
                     Err(reason) => {
-                        page.published.failure = Some(Unpublished::Broker(reason));
+                        page.published.failure = Some(Unpublished::Elsewhere(reason));
                         break;
                     }
                 },
@@ -177,7 +177,7 @@ impl Engine {
             // What connects may take long.
             () = page.stop.requested() => false,
             connected = self.outlet.connect() => {
-                page.published.failure = connected.err().map(Unpublished::Broker);
+                page.published.failure = connected.err().map(Unpublished::Elsewhere);
                 page.published.failure.is_none()
             }
         }

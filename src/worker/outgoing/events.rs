@@ -17,6 +17,7 @@ use crate::{
         outgoing::Table,
     },
     telemetry,
+    text::error_chain,
     wire::Message,
     worker::{context::Worker, health::Work, session::SessionEnd},
 };
@@ -37,7 +38,7 @@ pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     if worker.events_settings.publish {
         let alive = worker.health.task("relay", "", ALIVE_WITHIN);
         let exchange = worker.topology.events_exchange();
-        let events = Events { worker: &worker, exchange, refused: BTreeMap::new() };
+        let events = Events { worker: &worker, exchange, refused: BTreeMap::new(), left: None };
         super::publish(&worker, events, &alive, &stop).await;
     }
     Ok(())
@@ -48,6 +49,8 @@ struct Events<'a> {
     exchange: String,
     /// The names that events wait for.
     refused: BTreeMap<String, Refused>,
+    /// Why some could not be put aside the last time.
+    left: Option<String>,
 }
 
 /// An event name that the broker refuses, or does not confirm.
@@ -138,22 +141,36 @@ impl Source for Events<'_> {
             session.undeleted.forget(&session.database, table, &rows).await?;
         }
         if !refusals.is_empty() {
-            let moved = outbox::refuse(&session.database, &refusals).await?;
-            session.engine.moved(Table::Outbox, Table::Refused, &moved.into_iter().collect());
+            let (moved, left) = outbox::refuse(&session.database, &refusals).await?;
+            session.engine.moved(Table::Outbox, Table::Refused, &moved);
+            if !left.rows.is_empty() {
+                passed.leave(left.rows.len(), left.reason);
+            }
         }
         let regrouped: Vec<Regrouped> = regrouped.into_values().collect();
         if !regrouped.is_empty() {
-            outbox::regroup(&session.database, &regrouped).await?;
+            match outbox::regroup(&session.database, &regrouped).await {
+                Err(error) if error.is_answer() => {
+                    passed.leave(regrouped.len(), error_chain(&error));
+                }
+                answer => answer?,
+            }
         }
         self.report(&refusals, &regrouped);
         Ok(())
     }
 
-    async fn rest(&mut self, session: &mut Session<'_>, _passed: &Passed, stop: &Stop) {
-        let works = session.undeleted.is_empty() && self.worker.health.works(Work::Relay, "");
-        if works {
+    async fn rest(&mut self, session: &mut Session<'_>, passed: &Passed, stop: &Stop) {
+        let left = passed.left.as_ref().map(|left| &left.reason);
+        if let Some(reason) = left {
+            if self.left.as_ref() != left {
+                telemetry::relay_failed(reason);
+            }
+            self.worker.health.failed(Work::Relay, "", reason);
+        } else if session.undeleted.is_empty() && self.worker.health.works(Work::Relay, "") {
             telemetry::relay_works();
         }
+        self.left = left.cloned();
         tokio::select! {
             biased;
             () = stop.requested() => {}

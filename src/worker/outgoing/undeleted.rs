@@ -1,5 +1,5 @@
-//! What is published, and whose rows cannot be deleted: somebody keeps them locked, or a trigger raises. It is not published
-//! again, and holds up no others.
+//! What is published, and whose rows cannot be deleted: somebody keeps them locked, or a trigger raises or keeps them. It is not
+//! published again, and holds up no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ use crate::{
     telemetry,
 };
 
-/// Remembered of a table at the most: each page passes over them. What is beyond is published again and again.
+/// Each page passes over them. Beyond so many nothing more is published until some can be deleted: nothing goes out again and
+/// again.
 const MOST: usize = 10_000;
 
 /// What one session has published and not deleted.
@@ -35,6 +36,12 @@ impl Undeleted {
         self.rows.values().all(BTreeSet::is_empty)
     }
 
+    /// Why nothing more is to be published.
+    pub(super) fn is_full(&self) -> Option<String> {
+        let (table, rows) = self.rows.iter().find(|(_, rows)| rows.len() >= MOST)?;
+        Some(format!("{} rows of {} are published and cannot be deleted", rows.len(), table.name()))
+    }
+
     /// The rows of a table that are not to be read.
     pub(super) fn rows(&self, table: Table) -> Vec<i64> {
         self.rows.get(&table).into_iter().flatten().copied().collect()
@@ -50,8 +57,7 @@ impl Undeleted {
         let left = session.forget(table, published).await?;
         let Some(first) = left.rows.first() else { return Ok(()) };
         telemetry::rows_undeletable(table.name(), left.rows.len(), *first, &left.reason);
-        let known = self.rows.entry(table).or_default();
-        known.extend(left.rows.into_iter().take(MOST.saturating_sub(known.len())));
+        self.rows.entry(table).or_default().extend(left.rows);
         self.next_try = Some(Instant::now() + self.again);
         Ok(())
     }
