@@ -219,6 +219,7 @@ impl Delaying {
                 return worker.counters.put_back(&timeout.name);
             }
             Heard::Silence(error) => return self.report(&error, now),
+            Heard::GivenUp(copy) => return self.inlet.give_back(copy.receipt),
             Heard::Failed(copy, error) => (copy, error),
         };
         if let (Some(route), PublishError::Returned { .. }) = (&copy.step.route, &error) {

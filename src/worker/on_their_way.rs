@@ -17,6 +17,7 @@ use crate::{
     broker::{PublishError, publish::outlet::Outlet},
     text::length,
     timing::Timing,
+    topology::route::LONGEST_IN_HAND,
     wire::Message,
 };
 
@@ -30,6 +31,8 @@ pub(super) enum Heard<C> {
     Failed(C, PublishError),
     /// One waits for its answer for long.
     Silence(PublishError),
+    /// It has waited for its answer for so long that its original has to go back to its queue: RabbitMQ would close the channel.
+    GivenUp(C),
 }
 
 type Answer = Result<(), PublishError>;
@@ -39,8 +42,8 @@ struct Waiting<C> {
     place: Arc<str>,
     message_id: String,
     publishing: BoxFuture<'static, Answer>,
-    /// Whether it has waited for as long as copies that get through do not.
-    is_silent: bool,
+    /// How long it has waited for, once that is longer than copies that get through do.
+    silent_for: Option<Duration>,
 }
 
 /// Of one consumer.
@@ -51,6 +54,7 @@ pub(super) struct OnTheirWay<C> {
     silent: BTreeMap<Arc<str>, usize>,
     stuck_after: Duration,
     confirm: Duration,
+    longest: Duration,
     /// Between two attempts at the same message at most.
     longest_pause: Duration,
     reported: Option<Instant>,
@@ -66,6 +70,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
             silent,
             stuck_after: timing.copies_stuck,
             confirm: timing.confirm,
+            longest: 2 * LONGEST_IN_HAND,
             longest_pause: timing.backoff_longest,
             reported: None,
             failed: None,
@@ -76,7 +81,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
         let (outlet, place) = (Arc::clone(&self.outlet), Arc::from(place));
         let (to, message_id) = (Arc::clone(&place), message.message_id.clone());
         let publishing = async move { outlet.publish(&to, message).await }.boxed();
-        let waiting = Waiting { copy, place, message_id, publishing, is_silent: false };
+        let waiting = Waiting { copy, place, message_id, publishing, silent_for: None };
         self.wait(waiting, self.stuck_after);
     }
 
@@ -92,20 +97,25 @@ impl<C: Send + 'static> OnTheirWay<C> {
     pub(super) async fn next(&mut self) -> Option<Heard<C>> {
         loop {
             let (mut waiting, answer) = self.waiting.next().await?;
-            let was_silent = waiting.is_silent;
-            if let Some(answer) = answer {
-                if was_silent && let Some(count) = self.silent.get_mut(&waiting.place) {
-                    *count -= 1;
-                }
-                return Some(match answer {
-                    Ok(()) => Heard::Confirmed(waiting.copy),
-                    Err(error) => Heard::Failed(waiting.copy, error),
-                });
+            let silent_for = waiting.silent_for;
+            let is_given_up = silent_for >= Some(self.longest);
+            if (answer.is_some() || is_given_up)
+                && silent_for.is_some()
+                && let Some(count) = self.silent.get_mut(&waiting.place)
+            {
+                *count -= 1;
+            }
+            match answer {
+                Some(Ok(())) => return Some(Heard::Confirmed(waiting.copy)),
+                Some(Err(error)) => return Some(Heard::Failed(waiting.copy, error)),
+                None if is_given_up => return Some(Heard::GivenUp(waiting.copy)),
+                None => {}
             }
             let (place, message_id) = (Arc::clone(&waiting.place), waiting.message_id.clone());
-            waiting.is_silent = true;
+            let waited = silent_for.map_or(self.stuck_after, |waited| waited + self.confirm);
+            waiting.silent_for = Some(waited);
             self.wait(waiting, self.confirm);
-            if was_silent {
+            if silent_for.is_some() {
                 let reason = format!("no answer from `{place}` within {}", length(self.confirm));
                 return Some(Heard::Silence(PublishError::Unknown {
                     message_id,
@@ -140,5 +150,35 @@ impl<C: Send + 'static> OnTheirWay<C> {
     pub(super) fn work_again(&mut self, now: Instant) -> bool {
         let over = 2 * self.longest_pause;
         self.silent() == 0 && self.failed.take_if(|at| now.duration_since(*at) >= over).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+    use crate::broker::BrokerAddress;
+
+    #[tokio::test]
+    async fn what_has_no_answer_is_given_up_in_the_end() {
+        let address = BrokerAddress::parse("amqp://127.0.0.1:1", None).unwrap();
+        let outlet = Arc::new(Outlet::new(address, "test"));
+        let tick = Duration::from_millis(1);
+        let mut copies = OnTheirWay {
+            stuck_after: tick,
+            confirm: tick,
+            longest: 3 * tick,
+            ..OnTheirWay::new(outlet, &Timing::default())
+        };
+        let (place, message_id) = (Arc::from("a level"), String::new());
+        let publishing = pending().boxed();
+        copies.wait(Waiting { copy: "a", place, message_id, publishing, silent_for: None }, tick);
+        for _ in 0..2 {
+            assert!(matches!(copies.next().await, Some(Heard::Silence(_))));
+            assert_eq!((copies.len(), copies.silent()), (1, 1));
+        }
+        assert!(matches!(copies.next().await, Some(Heard::GivenUp("a"))));
+        assert_eq!((copies.len(), copies.silent()), (0, 0));
     }
 }

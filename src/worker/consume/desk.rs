@@ -421,6 +421,7 @@ impl Desk {
         match heard {
             Heard::Confirmed(copy) => self.put_back(copy),
             Heard::Silence(failure) => self.copies_failed(&failure, now),
+            Heard::GivenUp(copy) => self.inlet.give_back(copy.delivery.receipt),
             Heard::Failed(
                 Copy { delivery, purpose: Purpose::Wait(route) | Purpose::Retry(route) },
                 PublishError::Returned { .. },
