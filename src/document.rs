@@ -113,18 +113,18 @@ pub(crate) struct Unusable {
 
 /// Unknown and missing keys, values of another type, unknown words, numbers out of bounds.
 pub(crate) fn check(schema: &Json, table: &Table) -> Vec<Unusable> {
-    let mut check = Check { root: schema, path: Vec::new(), found: Vec::new() };
+    let mut check = DocumentCheck { root: schema, path: Vec::new(), found: Vec::new() };
     check.table(schema, table, "");
     check.found
 }
 
-struct Check<'s> {
+struct DocumentCheck<'s> {
     root: &'s Json,
     path: Vec<String>,
     found: Vec<Unusable>,
 }
 
-impl Check<'_> {
+impl DocumentCheck<'_> {
     fn add(&mut self, at_key: bool, message: String, help: String) {
         self.found.push(Unusable { path: self.path.clone(), at_key, message, help });
     }

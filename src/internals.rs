@@ -272,7 +272,7 @@ pub mod worker {
         pub use crate::worker::kept_bytes::{BOUND, KeptBytes};
     }
     pub mod log_lines {
-        pub use crate::worker::log_lines::{EVERY, Seldom};
+        pub use crate::worker::log_lines::{LINE_EVERY, Seldom};
     }
     pub mod quarantine {
         pub use crate::decisions::quarantine::{Quarantine, Step};

@@ -94,12 +94,12 @@ pub fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
 pub(super) struct Channel {
     url: Url,
     body: Template,
-    way: Way,
+    way: Transport,
     /// What is in no answer that is shown: the other side may quote what it got. The longest first.
     secrets: Vec<String>,
 }
 
-enum Way {
+enum Transport {
     Webhook { client: Client, answer_contains: Option<String> },
     Mail { transport: Box<AsyncSmtpTransport<Tokio1Executor>>, draft: Box<MessageBuilder> },
 }
@@ -120,10 +120,10 @@ impl Channel {
                 draft = draft.to(mailbox("to", to)?);
             }
             let transport = transport(alert.ca_file.as_deref(), &url, host)?;
-            Way::Mail { transport: Box::new(transport), draft: Box::new(draft) }
+            Transport::Mail { transport: Box::new(transport), draft: Box::new(draft) }
         } else {
             let client = client(alert, url.scheme() == "https")?;
-            Way::Webhook { client, answer_contains: alert.answer_contains.clone() }
+            Transport::Webhook { client, answer_contains: alert.answer_contains.clone() }
         };
         let secrets = secrets(&url, &body);
         Ok(Self { url, body, way, secrets })
@@ -152,10 +152,10 @@ impl Channel {
         let body = message.body(&self.body, sender);
         let sent = async {
             match &self.way {
-                Way::Webhook { client, answer_contains } => {
+                Transport::Webhook { client, answer_contains } => {
                     self.post(client, answer_contains.as_deref(), body).await
                 }
-                Way::Mail { transport, draft } => {
+                Transport::Mail { transport, draft } => {
                     let mail = draft.as_ref().clone().subject(message.title(sender));
                     let mail = mail.message_id(None).body(body);
                     let mail = mail.map_err(|error| error_chain(&error))?;

@@ -50,7 +50,7 @@ pub(super) struct Explain {
 }
 
 /// A way, before its stages are known.
-struct Asked {
+struct Explained {
     timeout: String,
     route: Route,
     delay: Duration,
@@ -65,7 +65,7 @@ impl Explain {
             None => (Some(self.asked(&topology, at)?), None),
         };
         let hold = settings.worker.hold.as_duration().max(topology.lead.longest());
-        let way = asked.map(|Asked { timeout, route, delay }| {
+        let way = asked.map(|Explained { timeout, route, delay }| {
             let rule = known(&topology, &timeout)?;
             Ok::<_, Failure>((rule, topology.stages(rule, route, delay, hold)?, delay))
         });
@@ -78,19 +78,19 @@ impl Explain {
         self.output.print(&explanation)
     }
 
-    fn asked(&self, topology: &Topology, at: Timestamp) -> Result<Asked, Failure> {
+    fn asked(&self, topology: &Topology, at: Timestamp) -> Result<Explained, Failure> {
         if let Some(key) = &self.key {
             let delay = self.wish.after().map(Interval::as_duration);
             let published = topology.published(self.exchange.as_deref(), key, delay);
             let (route, timeout) = published.map_err(|error| not_waiting(&error))?;
-            return Ok(Asked { timeout, delay: delay.unwrap_or_else(|| route.delay()), route });
+            return Ok(Explained { timeout, delay: delay.unwrap_or_else(|| route.delay()), route });
         }
         let timeout = one_timeout(topology, self.wish.timeout.as_deref());
         let timeout = timeout.map_err(Failure::usage)?;
         let delay = self.wish.delay(self.wish.due_at(), at);
         let route = topology.route(timeout, &delay)?;
         let delay = delay.length(known(topology, timeout)?)?;
-        Ok(Asked { timeout: timeout.to_owned(), route, delay })
+        Ok(Explained { timeout: timeout.to_owned(), route, delay })
     }
 
     /// The way of the rest; none where nothing is to be waited for.
@@ -99,7 +99,7 @@ impl Explain {
         settings: &Settings,
         topology: &Topology,
         id: &str,
-    ) -> Result<(Option<Asked>, Option<AskedOrder>), Failure> {
+    ) -> Result<(Option<Explained>, Option<AskedOrder>), Failure> {
         let id = OrderId::parse(id).map_err(|error| Failure::configuration(error.to_string()))?;
         let timeout = one_timeout(topology, self.wish.timeout.as_deref());
         let rule = known(topology, timeout.map_err(Failure::usage)?)?;
@@ -111,7 +111,7 @@ impl Explain {
         let way = match outcome {
             Outcome::NotDue { remaining } => {
                 let route = topology.wait(rule, remaining)?;
-                Some(Asked { timeout: rule.name.clone(), route, delay: remaining })
+                Some(Explained { timeout: rule.name.clone(), route, delay: remaining })
             }
             _ => None,
         };
@@ -141,7 +141,7 @@ struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<AskedOrder>,
     #[serde(flatten)]
-    way: Option<Way>,
+    way: Option<ExplainedWay>,
 }
 
 /// What the database said.
@@ -156,7 +156,7 @@ struct AskedOrder {
 }
 
 #[derive(Debug, Serialize)]
-struct Way {
+struct ExplainedWay {
     timeout: String,
     at: Timestamp,
     delay_ms: u64,
@@ -225,7 +225,7 @@ impl Explanation {
                 || at.checked_add(delay.saturating_add(stages.late)).unwrap_or(Timestamp::MAX);
             let publishes: Vec<Publish> = stages.stages.into_iter().map(Publish::of).collect();
             let passed = |publish: &Publish| publish.queues.len() as u64 * publish.times;
-            Way {
+            ExplainedWay {
                 timeout: timeout.name.clone(),
                 at,
                 delay_ms: ms(delay),
@@ -284,7 +284,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-impl Way {
+impl ExplainedWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>, strategy: &str) -> fmt::Result {
         let delay = shown(self.delay_ms);
         writeln!(f, "{delay} for `{}`, strategy `{strategy}`", self.timeout)?;

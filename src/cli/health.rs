@@ -29,13 +29,13 @@ pub(super) struct Health {
 
 /// What the worker says.
 #[derive(Serialize)]
-struct Answer {
+struct HealthAnswer {
     version: u32,
     ok: bool,
     text: String,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for HealthAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -51,12 +51,12 @@ impl Health {
         };
         let path = if self.live { "/livez" } else { "/readyz" };
         let answer = match ask(address, path, ASK_TIMEOUT).await {
-            Ok((status, text)) => Answer {
+            Ok((status, text)) => HealthAnswer {
                 version: 1,
                 ok: status == 200,
                 text: text.lines().next().unwrap_or_default().to_owned(),
             },
-            Err(error) => Answer { version: 1, ok: false, text: error.to_string() },
+            Err(error) => HealthAnswer { version: 1, ok: false, text: error.to_string() },
         };
         if answer.ok || self.output.is_json() {
             self.output.print(&answer)?;

@@ -87,7 +87,7 @@ impl Publish {
         let routes = level_routes(settings, &topology).await?;
         ways.check(&routes)?;
         let publisher = Publisher::connect(&address, "overdue publish").await?;
-        self.send_all(&Target { topology, routes, publisher }, &file, total).await
+        self.send_all(&Destination { topology, routes, publisher }, &file, total).await
     }
 
     fn single(&self, topology: &Topology, order_id: &str) -> Result<Prepared, Failure> {
@@ -133,7 +133,12 @@ impl Publish {
     }
 
     /// Prints each line that was not confirmed, so that it can be sent again.
-    async fn send_all(&self, target: &Target, file: &File, total: usize) -> Result<(), Failure> {
+    async fn send_all(
+        &self,
+        target: &Destination,
+        file: &File,
+        total: usize,
+    ) -> Result<(), Failure> {
         let mut progress = Progress::new("confirmed", u64::try_from(total).ok());
         let mut list = self.list()?;
         let lines = lines(file).map_err(unreadable)?;
@@ -182,13 +187,13 @@ impl Publish {
 }
 
 /// Where to.
-struct Target {
+struct Destination {
     topology: Topology,
     routes: LevelRoutes,
     publisher: Publisher,
 }
 
-impl Target {
+impl Destination {
     /// What waits until a time may by now take another way than the one that was looked at.
     async fn send(&self, prepared: Prepared) -> Result<(), Failure> {
         if let Some(missing) = Ways::of(&prepared.route).missing(&self.routes) {

@@ -41,7 +41,7 @@ pub(super) struct Rebuild {
     timeout: Option<String>,
     /// Go on behind this order, as a rebuild that was stopped has printed it
     #[arg(long, value_name = "PLACE", allow_hyphen_values = true)]
-    from: Option<Place>,
+    from: Option<RebuildPlace>,
     #[command(flatten)]
     confirm: Confirm,
     /// Notices per second, at the most
@@ -52,7 +52,7 @@ pub(super) struct Rebuild {
 }
 
 /// Orders of one effect, which are read together: a notice of any of its timeouts is enough for each.
-struct Part<'a> {
+struct RebuildPart<'a> {
     /// Through which they are published.
     timeout: &'a Timeout,
     effect: &'a Effect,
@@ -146,17 +146,17 @@ impl Rebuild {
         &self,
         topology: &'a Topology,
         effects: &'a BTreeMap<String, Effect>,
-    ) -> Result<Vec<Part<'a>>, Failure> {
-        let mut parts: Vec<Part<'a>> = Vec::new();
+    ) -> Result<Vec<RebuildPart<'a>>, Failure> {
+        let mut parts: Vec<RebuildPart<'a>> = Vec::new();
         for timeout in self.timeouts(topology)? {
             let Some(effect) = effects.get(&timeout.effect) else { continue };
             if parts.iter().any(|part| part.effect.name == effect.name) {
                 continue;
             }
             let overdue_sql = effect.overdue_sql.as_deref().ok_or_else(|| without(effect))?;
-            parts.push(Part { timeout, effect, overdue_sql, after: OverdueKey::first() });
+            parts.push(RebuildPart { timeout, effect, overdue_sql, after: OverdueKey::first() });
         }
-        let Some(Place { timeout, key }) = &self.from else { return Ok(parts) };
+        let Some(RebuildPlace { timeout, key }) = &self.from else { return Ok(parts) };
         let begun =
             parts.iter().position(|part| part.timeout.name == *timeout).ok_or_else(|| {
                 Failure::usage(format!(
@@ -254,18 +254,18 @@ fn taken(queue: &str) -> Failure {
 
 /// The last order whose notice is confirmed, with all before it: `unpaid/2026-11-22T10:00:00Z/4711`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct RebuildPlace {
     timeout: String,
     key: OverdueKey,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RebuildPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.timeout, self.key)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for RebuildPlace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -282,9 +282,9 @@ impl FromStr for Place {
 struct Preview<'a>(Vec<(&'a str, OpenOrders)>);
 
 impl<'a> Preview<'a> {
-    async fn read(store: &Store, parts: &[Part<'a>]) -> Result<Self, Failure> {
+    async fn read(store: &Store, parts: &[RebuildPart<'a>]) -> Result<Self, Failure> {
         let mut read = Vec::new();
-        for Part { timeout, effect, overdue_sql, after } in parts {
+        for RebuildPart { timeout, effect, overdue_sql, after } in parts {
             let open = store.open_orders(effect, overdue_sql, after).await?;
             read.push((timeout.name.as_str(), open));
         }
@@ -362,10 +362,10 @@ mod tests {
         for text in
             ["unpaid/2026-11-22T10:00:00.123456Z/a/b:c", "t/-infinity/o", "t/2026-11-22T10:00:00Z/"]
         {
-            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<RebuildPlace>().unwrap().to_string(), text);
         }
         for text in ["", "unpaid", "unpaid/soon/o", "unpaid/2026-11-22T10:00:00Z"] {
-            let error = text.parse::<Place>().unwrap_err();
+            let error = text.parse::<RebuildPlace>().unwrap_err();
             assert!(error.contains("as it was printed"), "{text}: {error}");
         }
     }

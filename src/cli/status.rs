@@ -67,7 +67,7 @@ pub(super) struct Status {
 type ParkedReasons = (u64, Vec<(String, u64)>);
 
 /// Whom to ask.
-struct Asked<'a> {
+struct StatusQuestion<'a> {
     settings: &'a Settings,
     services: Services,
     /// As they were when the count of parked messages last changed: to look takes them out of sight for a moment.
@@ -77,20 +77,20 @@ struct Asked<'a> {
 
 /// For programs: what was read, and what it comes to.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct StatusAnswer<'a> {
     version: u32,
     state: State,
     #[serde(flatten)]
     reading: &'a Reading,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> StatusAnswer<'a> {
     fn of(reading: &'a Reading) -> Self {
         Self { version: 1, state: State::of(reading), reading }
     }
 }
 
-impl Display for Answer<'_> {
+impl Display for StatusAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reading.fmt(f)
     }
@@ -98,7 +98,7 @@ impl Display for Answer<'_> {
 
 impl Status {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let asked = Asked {
+        let asked = StatusQuestion {
             settings,
             services: Services::open(settings)?,
             parked: RefCell::default(),
@@ -108,7 +108,7 @@ impl Status {
             return self.watch(&asked).await;
         }
         let reading = asked.read().await;
-        let answer = Answer::of(&reading);
+        let answer = StatusAnswer::of(&reading);
         self.output.print(&answer)?;
         if self.check && answer.state.word != Word::Ok {
             return Err(Failure { code: exit::FINDINGS, text: answer.state.reason });
@@ -116,7 +116,7 @@ impl Status {
         Ok(())
     }
 
-    async fn watch(&self, asked: &Asked<'_>) -> Result<(), Failure> {
+    async fn watch(&self, asked: &StatusQuestion<'_>) -> Result<(), Failure> {
         let stop = setup::stop_on_signals()?;
         let screen = Screen::open()?;
         let shown = self.redraw(asked, &screen, &stop).await;
@@ -124,7 +124,12 @@ impl Status {
         shown
     }
 
-    async fn redraw(&self, asked: &Asked<'_>, screen: &Screen, stop: &Stop) -> Result<(), Failure> {
+    async fn redraw(
+        &self,
+        asked: &StatusQuestion<'_>,
+        screen: &Screen,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
         loop {
             let reading = tokio::select! {
                 biased;
@@ -132,7 +137,7 @@ impl Status {
                 reading = asked.read() => reading,
             };
             if self.output.is_json() {
-                print_line(&Answer::of(&reading))?;
+                print_line(&StatusAnswer::of(&reading))?;
             } else {
                 screen.draw(&reading)?;
             }
@@ -145,7 +150,7 @@ impl Status {
     }
 }
 
-impl Asked<'_> {
+impl StatusQuestion<'_> {
     /// One that is unavailable does not keep the other from being shown.
     async fn read(&self) -> Reading {
         let Services { topology, effects, store, management, .. } = &self.services;

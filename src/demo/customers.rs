@@ -18,7 +18,7 @@ use super::{Demo, DemoError, Progress};
 use crate::{
     broker::Publisher,
     order::OrderId,
-    order_service::outcome::Answer,
+    order_service::outcome::OrderAnswer,
     shutdown::Stop,
     store::StoreError,
     wire::{DueNotice, Message},
@@ -40,8 +40,8 @@ pub(super) struct Customers {
     pub(super) published: usize,
     /// From the first order created to the last one published.
     pub(super) creating: Duration,
-    answers: Vec<Answer>,
-    payments: JoinSet<Result<Option<Answer>, StoreError>>,
+    answers: Vec<OrderAnswer>,
+    payments: JoinSet<Result<Option<OrderAnswer>, StoreError>>,
 }
 
 impl Customers {
@@ -71,7 +71,7 @@ impl Customers {
             let after = demo.script.after.as_duration();
             let due_at = demo.orders.create(&names, after, demo.seed).await?;
             self.take_payments(demo, chunk, &connections, stop);
-            self.answers.extend(ids.iter().map(|id| Answer::new(id, "created")));
+            self.answers.extend(ids.iter().map(|id| OrderAnswer::new(id, "created")));
             publish(publisher, demo, &ids, due_at).await?;
             self.published = end;
             if end <= total {
@@ -84,7 +84,7 @@ impl Customers {
     }
 
     /// Every answer, when the last payment is answered. A stop keeps back those whose time has not come.
-    pub(super) async fn answers(&mut self) -> Result<Vec<Answer>, DemoError> {
+    pub(super) async fn answers(&mut self) -> Result<Vec<OrderAnswer>, DemoError> {
         while let Some(payment) = self.payments.join_next().await {
             self.answers.extend(payment??);
         }
@@ -111,13 +111,13 @@ impl Customers {
                 // It is never closed.
                 let _connection = connections.acquire().await;
                 let taken = service.pay(id.as_str()).await?;
-                Ok(Some(Answer::new(&id, if taken { "taken" } else { "refused" })))
+                Ok(Some(OrderAnswer::new(&id, if taken { "taken" } else { "refused" })))
             });
         }
     }
 }
 
-impl Answer {
+impl OrderAnswer {
     fn new(order: &OrderId, answer: &'static str) -> Self {
         Self { order: order.to_string(), answer }
     }

@@ -16,7 +16,7 @@ const MUCH_LATER: &str = "(now() + interval '100 years')";
 const OUTCOMES: [&str; 2] = ["not_due", "already_final"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum TextPart {
     Code,
     Literal,
     /// A comment, or a quoted name.
@@ -24,33 +24,33 @@ enum Part {
 }
 
 /// The text in parts, without what it means: a trial finds out where this is not enough.
-fn parts(mut sql: &str) -> Vec<(Part, &str)> {
+fn parts(mut sql: &str) -> Vec<(TextPart, &str)> {
     let kinds = [
-        ("--", "\n", Part::Other),
-        ("/*", "*/", Part::Other),
-        ("\"", "\"", Part::Other),
-        ("'", "'", Part::Literal),
+        ("--", "\n", TextPart::Other),
+        ("/*", "*/", TextPart::Other),
+        ("\"", "\"", TextPart::Other),
+        ("'", "'", TextPart::Literal),
     ];
     let mut parts = Vec::new();
     loop {
         let begins = kinds.iter().filter_map(|kind| Some((sql.find(kind.0)?, kind)));
         let Some((at, (open, close, part))) = begins.min_by_key(|(at, _)| *at) else { break };
-        parts.push((Part::Code, &sql[..at]));
+        parts.push((TextPart::Code, &sql[..at]));
         let inner = at + open.len();
         let end = sql[inner..].find(close).map_or(sql.len(), |end| inner + end + close.len());
         parts.push((*part, &sql[at..end]));
         sql = &sql[end..];
     }
-    parts.push((Part::Code, sql));
+    parts.push((TextPart::Code, sql));
     parts
 }
 
 /// The same statement in a hundred years, when every order of today is due; none if it does not say `now()`.
 #[must_use]
 pub(crate) fn much_later(sql: &str) -> Option<String> {
-    let later = |(part, text): (Part, &str)| match part {
-        Part::Code => with_a_later_present(text),
-        Part::Literal | Part::Other => text.to_owned(),
+    let later = |(part, text): (TextPart, &str)| match part {
+        TextPart::Code => with_a_later_present(text),
+        TextPart::Literal | TextPart::Other => text.to_owned(),
     };
     let later: String = parts(sql).into_iter().map(later).collect();
     (later != sql).then_some(later)
@@ -78,7 +78,7 @@ fn with_a_later_present(code: &str) -> String {
 /// Literals that are no outcomes and look like one, with what may be meant.
 #[must_use]
 pub(crate) fn misspelt_outcomes(sql: &str) -> Vec<String> {
-    let literals = parts(sql).into_iter().filter(|(part, _)| *part == Part::Literal);
+    let literals = parts(sql).into_iter().filter(|(part, _)| *part == TextPart::Literal);
     let literals = literals.map(|(_, text)| text.trim_matches('\''));
     let misspelt = literals.filter_map(|text| {
         if OUTCOMES.contains(&text) || FinalState::of_outcome(text).is_some() {

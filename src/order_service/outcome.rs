@@ -53,7 +53,7 @@ pub(crate) struct Invariant {
 
 /// What the order service was answered about an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct OrderAnswer {
     /// The id of the order.
     pub order: String,
     /// `created`, `taken` or `refused`.
@@ -81,12 +81,12 @@ impl OrderService {
     pub(crate) async fn invariants(
         &self,
         finished: bool,
-        answers: &[Answer],
+        answers: &[OrderAnswer],
     ) -> Result<Vec<Invariant>, StoreError> {
         const INVARIANTS: Statement =
             Statement { name: "invariants", sql: include_str!("../../sql/invariants.sql") };
         let (ids, answers): (Vec<&str>, Vec<&str>) =
-            answers.iter().map(|Answer { order, answer }| (order.as_str(), *answer)).unzip();
+            answers.iter().map(|OrderAnswer { order, answer }| (order.as_str(), *answer)).unzip();
         let parameters: [&(dyn ToSql + Sync); 5] = [&self.run.0, &STOCK, &finished, &ids, &answers];
         let rows = self.rows(&INVARIANTS, &parameters).await?;
         let invariant = |row: &Row| Invariant {

@@ -14,8 +14,8 @@ use crate::{
 /// What the lines of `steps` say; those about the same place of a ladder are one, where the first of them stands.
 pub(super) fn lines<'a>(all: &'a [Step], steps: impl Iterator<Item = &'a Step>) -> Vec<String> {
     let place_of = places(all);
-    let mut groups: Vec<(Option<Key<'a>>, Vec<&Step>)> = Vec::new();
-    let mut at: BTreeMap<Key<'a>, usize> = BTreeMap::new();
+    let mut groups: Vec<(Option<LineKey<'a>>, Vec<&Step>)> = Vec::new();
+    let mut at: BTreeMap<LineKey<'a>, usize> = BTreeMap::new();
     for step in steps {
         let key = key(&place_of, step);
         let group = key.as_ref().and_then(|key| at.get(key)).and_then(|at| groups.get_mut(*at));
@@ -31,7 +31,7 @@ pub(super) fn lines<'a>(all: &'a [Step], steps: impl Iterator<Item = &'a Step>) 
 
 /// Steps with the same key are one line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
+struct LineKey<'a> {
     /// The exchange of a place or of what is put back, or what all names of the ladder begin with.
     about: &'a str,
     is_place: bool,
@@ -49,7 +49,7 @@ fn places(steps: &[Step]) -> BTreeMap<&str, &str> {
     ours.map(|it| (it.destination.as_str(), it.source.as_str())).collect()
 }
 
-fn key<'a>(place_of: &BTreeMap<&'a str, &'a str>, step: &'a Step) -> Option<Key<'a>> {
+fn key<'a>(place_of: &BTreeMap<&'a str, &'a str>, step: &'a Step) -> Option<LineKey<'a>> {
     let queue = |name: &'a str| {
         let (ladder, _) = queue_hold(name)?;
         Some(place_of.get(name).map_or((ladder, false), |place| (*place, true)))
@@ -70,7 +70,7 @@ fn key<'a>(place_of: &BTreeMap<&'a str, &'a str>, step: &'a Step) -> Option<Key<
         Change::Unbind(it) => (exchange(&it.source)?, '-'),
         Change::Leave(_) | Change::DeleteQueue { .. } => return None,
     };
-    Some(Key { about, is_place, sign, reason: reason(step) })
+    Some(LineKey { about, is_place, sign, reason: reason(step) })
 }
 
 /// Without the name of the queue.
@@ -118,7 +118,7 @@ fn kept(ladder: &str, queues: &[(&Draining, Ttl)]) -> String {
     )
 }
 
-fn line(key: Option<&Key<'_>>, steps: &[&Step]) -> String {
+fn line(key: Option<&LineKey<'_>>, steps: &[&Step]) -> String {
     let (Some(key), [_, _, ..]) = (key, steps) else {
         return steps.iter().map(ToString::to_string).collect();
     };

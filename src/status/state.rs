@@ -54,7 +54,7 @@ impl State {
             (Known::Known(database), Known::Known(broker)) => (database, Ok(broker)),
             (Known::Known(database), Known::Unknown(why)) => (database, Err(why)),
         };
-        let waiting = Waiting::of(database, reading.late_after_s);
+        let waiting = WaitingOrders::of(database, reading.late_after_s);
         let cause = cause(reading, database, broker.ok(), &waiting);
         if waiting.is_wrong(cause.is_some()) {
             let word = if waiting.is_late { Word::Late } else { Word::Look };
@@ -91,7 +91,7 @@ fn nothing_known(why: &str) -> String {
 }
 
 /// Orders that wait longer than they should.
-struct Waiting {
+struct WaitingOrders {
     text: String,
     /// For longer than an order takes that is on its way.
     is_long: bool,
@@ -100,7 +100,7 @@ struct Waiting {
     is_late: bool,
 }
 
-impl Waiting {
+impl WaitingOrders {
     fn of(database: &DatabaseReading, late_after_s: u64) -> Self {
         let none = Due::default();
         let due = database.due.get().unwrap_or(&none);
@@ -143,7 +143,7 @@ fn cause(
     reading: &Reading,
     database: &DatabaseReading,
     broker: Option<&BrokerReading>,
-    waiting: &Waiting,
+    waiting: &WaitingOrders,
 ) -> Option<Finding> {
     let obstacle = database.obstacle.as_ref();
     let tried = |Obstacle { reason, next, .. }: &Obstacle| (one_line(reason), next.clone());

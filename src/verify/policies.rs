@@ -72,7 +72,7 @@ fn hits_of<'a>(
     role: Kind<'a>,
     stats: &'a QueueStats,
 ) -> impl Iterator<Item = Hit<'a>> {
-    let applied = Applied { effective: Effective { queue, stats: Some(stats) }, role };
+    let applied = InEffect { effective: Effective { queue, stats: Some(stats) }, role };
     stats.effective_policy_definition.iter().filter_map(move |(key, value)| {
         Some(Hit {
             policy: stats.policy.as_deref(),
@@ -136,12 +136,12 @@ fn note(reason: impl Into<String>) -> Effect {
     Effect { severity: Severity::Note, reason: reason.into() }
 }
 
-struct Applied<'a> {
+struct InEffect<'a> {
     effective: Effective<'a>,
     role: Kind<'a>,
 }
 
-impl Applied<'_> {
+impl InEffect<'_> {
     /// What a key of the policy does to this queue; `None` where it does nothing.
     fn effect(&self, key: &str) -> Option<Effect> {
         match key {

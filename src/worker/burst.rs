@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     context::Worker,
     health::Task,
-    pager::{Asked, Pager, Paging},
+    pager::{PageAnswer, Pager, Paging},
     session::SessionEnd,
     sweep,
 };
@@ -46,19 +46,15 @@ const TRY_AGAIN: Duration = Duration::from_millis(25);
 /// … and for how long: then the messages are asked for. Until then they wait: asking for what the other worker is closing would
 /// take the locks and the CPU that it needs.
 const ANOTHERS: Duration = Duration::from_secs(3);
-/// After a burst that has closed nothing the next one waits this many times longer than it took…
-const REST: u32 = 10;
-/// … at most this long.
-const LONGEST_REST: Duration = Duration::from_millis(250);
+/// Pause after a burst that has closed nothing.
+const REST: Duration = Duration::from_millis(250);
 /// A burst goes on behind the last one, since what that has passed over is left to its messages; after this long it begins with
-/// the oldest order again.
+/// the oldest order again. Without a burst for this long, what the last one has closed is forgotten.
 const START_OVER: Duration = Duration::from_mins(1);
-/// Without a burst for this long, what the last one has closed is forgotten.
-const FORGET: Duration = Duration::from_secs(30);
 
 /// What is going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Phase {
     /// No task would begin one.
     Off,
     /// One can be asked for, from an instant on.
@@ -89,19 +85,19 @@ impl Running {
 #[derive(Debug)]
 pub(crate) struct Burst {
     wanted: Notify,
-    state: watch::Sender<State>,
+    state: watch::Sender<Phase>,
     closed: Mutex<RecentlyClosed>,
 }
 
 impl Default for Burst {
     fn default() -> Self {
-        let state = watch::Sender::new(State::Off);
+        let state = watch::Sender::new(Phase::Off);
         Self { wanted: Notify::new(), state, closed: Mutex::default() }
     }
 }
 
 /// Says when a burst has begun, has ended a pass, or is over.
-pub(super) struct Changes(watch::Receiver<State>);
+pub(super) struct Changes(watch::Receiver<Phase>);
 
 impl Changes {
     pub(super) async fn next(&mut self) {
@@ -115,9 +111,9 @@ impl Burst {
     /// Asks for a burst, since more is due than a batch holds. Whether one begins.
     pub(super) fn want(&self, now: Instant) -> bool {
         let begins = self.state.send_if_modified(|state| {
-            let begins = matches!(*state, State::Idle(from) if from <= Some(now));
+            let begins = matches!(*state, Phase::Idle(from) if from <= Some(now));
             if begins {
-                *state = State::Runs(Running { asked_for: now, moved: now, passed: None });
+                *state = Phase::Runs(Running { asked_for: now, moved: now, passed: None });
             }
             begins
         });
@@ -134,7 +130,7 @@ impl Burst {
     /// The burst that messages wait for: one that runs, and has closed something of late.
     pub(super) fn awaited(&self, now: Instant) -> Option<Running> {
         match *self.state.borrow() {
-            State::Runs(running) if now < running.given_up_at() => Some(running),
+            Phase::Runs(running) if now < running.given_up_at() => Some(running),
             _ => None,
         }
     }
@@ -152,7 +148,7 @@ impl Burst {
     /// It goes on. No consumer is woken: what is closed is acked many at a time.
     fn moved(&self, now: Instant) {
         self.state.send_if_modified(|state| {
-            if let State::Runs(running) = state {
+            if let Phase::Runs(running) = state {
                 running.moved = now;
             }
             false
@@ -161,7 +157,7 @@ impl Burst {
 
     fn passed(&self, began: Instant) {
         self.state.send_modify(|state| {
-            if let State::Runs(running) = state {
+            if let Phase::Runs(running) = state {
                 running.passed = Some(began);
             }
         });
@@ -209,7 +205,7 @@ async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), Se
             biased;
             () = stop.requested() => return Ok(()),
             () = burst.wanted.notified() => {}
-            () = tokio::time::sleep(FORGET) => {
+            () = tokio::time::sleep(START_OVER) => {
                 *burst.closed() = RecentlyClosed::default();
                 continue;
             }
@@ -238,9 +234,9 @@ async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), Se
                 0
             }
         };
-        let rest = if closed > 0 { Duration::ZERO } else { took * REST };
-        let from = Instant::now() + rest.min(LONGEST_REST);
-        burst.state.send_replace(State::Idle(Some(from)));
+        let rest = if closed > 0 { Duration::ZERO } else { REST };
+        let from = Instant::now() + rest;
+        burst.state.send_replace(Phase::Idle(Some(from)));
     }
 }
 
@@ -249,14 +245,14 @@ struct Serving<'a>(&'a Burst);
 
 impl<'a> Serving<'a> {
     fn begin(burst: &'a Burst) -> Self {
-        burst.state.send_replace(State::Idle(None));
+        burst.state.send_replace(Phase::Idle(None));
         Self(burst)
     }
 }
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        self.0.state.send_replace(State::Off);
+        self.0.state.send_replace(Phase::Off);
     }
 }
 
@@ -277,7 +273,7 @@ impl Run<'_> {
             let (worker, began) = (self.worker, Instant::now());
             let grace = Duration::ZERO;
             let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
-            while let Some(Asked { ids, outcomes, at, .. }) = pager.next().await? {
+            while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
                 let of_page = self.burst.answered(&ids, &outcomes?, at);
                 closed += of_page;
                 if of_page > 0 {
@@ -320,7 +316,7 @@ mod tests {
     fn running(now: Instant) -> Burst {
         let burst = Burst::default();
         assert!(!burst.want(now) && burst.awaited(now).is_none(), "no task would begin one");
-        burst.state.send_replace(State::Idle(None));
+        burst.state.send_replace(Phase::Idle(None));
         assert!(burst.want(now) && !burst.want(now), "it is asked for once");
         burst
     }
@@ -335,7 +331,7 @@ mod tests {
         let again = burst.awaited(given_up).expect("it has moved").given_up_at();
         assert!(again > given_up);
         assert!(burst.is_young(again - now, given_up) && !burst.is_young(given_up - now, given_up));
-        burst.state.send_replace(State::Idle(Some(again)));
+        burst.state.send_replace(Phase::Idle(Some(again)));
         assert!(burst.awaited(given_up).is_none(), "it is over");
         assert!(!burst.want(given_up) && burst.want(again), "it rests");
     }

@@ -19,7 +19,8 @@ use super::{
     backoff::{pause_after, reached},
     consume::inlet::{Bodies, Delivered, Inlet, Receipt},
     context::ConsumerContext,
-    log_lines::{Parked, Why},
+    limits,
+    log_lines::{LINE_EVERY, ParkedLines, Why},
     on_their_way::{Heard, OnTheirWay},
     session::SessionEnd,
 };
@@ -36,28 +37,22 @@ use crate::{
 
 /// What waits longer in a worker is marked with its time first, so that it does not begin anew when the worker dies.
 const UNMARKED: Duration = Duration::from_secs(5);
-/// After a stop was asked for; what is not confirmed by then is given back.
-const LAST_CONFIRMS: Duration = Duration::from_secs(2);
-/// Between two looks whether the channels are there.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// One line in the log stands for everything that was parked within it.
-const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// Copies on their way at once, without those that get no answer.
 const MAX_COPIES: usize = 1_000;
 
 /// A delivery that is acked when its copy is confirmed.
-struct Copy {
+struct PassedOn {
     receipt: Receipt,
     delayed: Delayed,
     /// When it is due by the database's clock, in milliseconds since 1970; none where its publisher wants no delay.
     due_ms: Option<u64>,
-    step: Step,
+    step: Hop,
     failures: u32,
 }
 
 /// What to publish, and to where it waits if it is not due then.
 #[derive(Clone)]
-struct Step {
+struct Hop {
     message: Message,
     route: Option<Route>,
 }
@@ -68,9 +63,9 @@ struct Delaying {
     /// Deliveries without their bodies, which come again with them.
     without_body: Vec<Receipt>,
     /// Copies that are to be sent at an instant.
-    waiting: TimerQueue<Copy>,
-    copies: OnTheirWay<Copy>,
-    parked: Parked,
+    waiting: TimerQueue<PassedOn>,
+    copies: OnTheirWay<PassedOn>,
+    parked: ParkedLines,
     parked_reported: Option<Instant>,
 }
 
@@ -90,7 +85,7 @@ pub(super) async fn delay(
         without_body: Vec::new(),
         waiting: TimerQueue::default(),
         copies,
-        parked: Parked::default(),
+        parked: ParkedLines::default(),
         parked_reported: None,
     };
     let worked = match delaying.work(&stop).await {
@@ -103,10 +98,10 @@ pub(super) async fn delay(
 
 impl Delaying {
     async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
-        let mut look = tokio::time::interval(LOOK_EVERY);
+        let mut look = tokio::time::interval(limits::LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if self.parked_reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY)
+            if self.parked_reported.is_none_or(|at| at.elapsed() >= LINE_EVERY)
                 && self.parked.report(&self.context.timeout.name)
             {
                 self.parked_reported = Some(Instant::now());
@@ -159,7 +154,7 @@ impl Delaying {
                     let wanted = delayed.wanted.map(|wanted| self.after(wanted, now));
                     let due_ms = delayed.due_ms.or(wanted);
                     let (step, at) = self.next_step(&delayed, due_ms, now);
-                    self.waiting.add(at, Copy { receipt, delayed, due_ms, step, failures: 0 });
+                    self.waiting.add(at, PassedOn { receipt, delayed, due_ms, step, failures: 0 });
                 }
             }
         }
@@ -174,11 +169,11 @@ impl Delaying {
     }
 
     /// What to publish, and when: nowhere does a message wait longer than it should.
-    fn next_step(&self, delayed: &Delayed, due_ms: Option<u64>, now: Instant) -> (Step, Instant) {
+    fn next_step(&self, delayed: &Delayed, due_ms: Option<u64>, now: Instant) -> (Hop, Instant) {
         let ConsumerContext { worker, timeout, levels, .. } = &self.context;
         let topology = &worker.topology;
         let restored =
-            || Step { message: delayed.restored(topology.compat_due_exchange()), route: None };
+            || Hop { message: delayed.restored(topology.compat_due_exchange()), route: None };
         let Some(due_ms) = due_ms else { return (restored(), now) };
         let due = worker.clock.surely(DatabaseTime::from_unix_ms(due_ms));
         let rest = due.map_or(Duration::MAX, |due| due.saturating_duration_since(now));
@@ -187,7 +182,7 @@ impl Delaying {
         match way(route, again, delayed.due_ms.is_some(), rest) {
             Some((route, stays)) => {
                 let message = delayed.on_its_way(route.clone(), due_ms);
-                (Step { message, route: Some(route) }, now + stays)
+                (Hop { message, route: Some(route) }, now + stays)
             }
             None => (restored(), now + rest),
         }
@@ -201,8 +196,8 @@ impl Delaying {
         now_ms.saturating_add(delay_ms).saturating_add(1)
     }
 
-    fn send(&mut self, copy: Copy) {
-        let Step { message, route } = copy.step.clone();
+    fn send(&mut self, copy: PassedOn) {
+        let Hop { message, route } = copy.step.clone();
         let place = match &route {
             Some(route) => route.place().to_owned(),
             None => format!("{} in {}", message.routing_key, message.exchange),
@@ -210,7 +205,7 @@ impl Delaying {
         self.copies.send(&place, message, copy);
     }
 
-    fn heard(&mut self, heard: Heard<Copy>) {
+    fn heard(&mut self, heard: Heard<PassedOn>) {
         let now = Instant::now();
         let (mut copy, error) = match heard {
             Heard::Confirmed(copy) => {
@@ -237,7 +232,7 @@ impl Delaying {
     }
 
     /// By the way that is right then.
-    fn try_again(&mut self, mut copy: Copy, from: Instant) {
+    fn try_again(&mut self, mut copy: PassedOn, from: Instant) {
         let at;
         (copy.step, at) = self.next_step(&copy.delayed, copy.due_ms, from);
         self.waiting.add(at, copy);
@@ -253,7 +248,7 @@ impl Delaying {
     /// Copies that are being sent are confirmed and acked; what waits is given back.
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.parked.report(&self.context.timeout.name);
-        let last = Instant::now() + LAST_CONFIRMS;
+        let last = limits::last_confirms(&self.context.worker.settings);
         while self.copies.len() > 0 {
             tokio::select! {
                 Some(heard) = self.copies.next() => self.heard(heard),

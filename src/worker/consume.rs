@@ -26,6 +26,7 @@ use super::{
     backoff::{Backoff, jitter},
     compat,
     context::{ConsumerContext, Worker},
+    health::ALIVE_WITHIN,
     levels::Levels,
     limits,
     session::SessionEnd,
@@ -41,15 +42,13 @@ use inlet::{Bodies, Inlet};
 
 /// Before a queue is tried again that could not be consumed: each attempt is lines in the broker's log.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A look takes milliseconds, and where the management API is silent some seconds.
-const ALIVE_WITHIN: Duration = Duration::from_mins(5);
 
 /// The session's connection answers within it, or the broker is gone: a consumer has just lost its own.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 type Ended = Result<(Id, Result<(), SessionEnd>), JoinError>;
 
-struct Running {
+struct Consumer {
     task: Id,
     began: Instant,
     /// Whether the queue has answered.
@@ -66,7 +65,7 @@ struct Consumers {
     routes: LevelRoutes,
     stop: Stop,
     tasks: JoinSet<Result<(), SessionEnd>>,
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, Consumer>,
     /// The names of queues that are consumed from now on.
     opened: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
     is_reported: bool,
@@ -206,7 +205,7 @@ impl Consumers {
             prefetch: limits::prefetch(&self.worker.settings),
         };
         let task = self.tasks.spawn(serve(context, self.stop.clone(), self.opened.0.clone()));
-        let running = Running { task: task.id(), began: Instant::now(), consumes: false };
+        let running = Consumer { task: task.id(), began: Instant::now(), consumes: false };
         self.running.insert(queue.to_owned(), running);
     }
 

@@ -50,6 +50,9 @@ impl Work {
     }
 }
 
+/// A task without a step for this long is stuck. The longest steps are a page of rows to publish, and questions one after the
+/// other to a management API that does not answer: less than a minute.
+pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(5);
 /// What fails is tried again more often than this.
 const FAILS_WITHIN: Duration = Duration::from_mins(2);
 

@@ -19,8 +19,6 @@ use crate::{
 
 /// Parts in a row without an old row, after which the rest is left for the next time: 8 MiB each minute, by default.
 const IN_VAIN: u32 = 32;
-/// A part takes milliseconds. Where the database needs so long for it, it has other things to do.
-const SLOW: Duration = Duration::from_millis(250);
 /// After each part it rests so many times as long as that took.
 const REST: u32 = 4;
 
@@ -84,7 +82,7 @@ impl Walk {
     ) -> Result<(), StoreError> {
         let (began, longest) = (Instant::now(), worker.settings.sweep_every.as_duration());
         let (mut in_vain, mut failure) = (0, Ok(()));
-        while !is_busy(worker) {
+        loop {
             let (part, from) = (Instant::now(), self.next);
             // Also where it fails: a row that cannot be deleted keeps the others of its part only.
             self.next += BLOCKS;
@@ -106,16 +104,10 @@ impl Walk {
                 self.next = 0;
             }
             let took = part.elapsed();
-            if is_through || in_vain >= IN_VAIN || took > SLOW || began.elapsed() > longest {
+            if is_through || in_vain >= IN_VAIN || began.elapsed() > longest {
                 return failure;
             }
             tokio::time::sleep(took * REST).await;
         }
-        failure
     }
-}
-
-/// Whether a burst is being closed.
-fn is_busy(worker: &Worker) -> bool {
-    worker.bursts.values().any(|burst| burst.awaited(Instant::now()).is_some())
 }

@@ -19,16 +19,16 @@ pub struct KeptBytes(Arc<AtomicUsize>);
 /// The part of one delivery. It ends when it is dropped.
 #[derive(Debug)]
 #[must_use = "what is dropped is no longer counted"]
-pub struct Part {
+pub struct Reservation {
     all: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl KeptBytes {
     /// Counts a delivery as long as its part is there.
-    pub fn keep(&self, bytes: usize) -> Part {
+    pub fn keep(&self, bytes: usize) -> Reservation {
         self.0.fetch_add(bytes, Ordering::Relaxed);
-        Part { all: Arc::clone(&self.0), bytes }
+        Reservation { all: Arc::clone(&self.0), bytes }
     }
 
     /// Whether there is room for messages that wait.
@@ -44,7 +44,7 @@ impl KeptBytes {
     }
 }
 
-impl Drop for Part {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }

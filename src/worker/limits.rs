@@ -1,12 +1,17 @@
 //! What follows from the settings: how large a batch gets, and how many deliveries a consumer holds.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{
     broker::large_bodies::MAX_PASSED_BYTES, config::WorkerSettings, topology::Topology,
     wire::MAX_BODY_BYTES,
 };
 
+/// Interval of the look at channels and log, which also says that a loop goes on.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Copies are waited for this long after a stop was asked for, or half of the drain time where that is shorter; what is not
+/// confirmed by then is given back.
+const LAST_CONFIRMS: Duration = Duration::from_secs(5);
 /// The greatest prefetch count: RabbitMQ's quorum queues use no more.
 const MAX_PREFETCH: u16 = 2_000;
 
@@ -20,6 +25,11 @@ pub(super) fn gathering(topology: &Topology) -> Duration {
         return Duration::ZERO;
     }
     LONGEST_GATHERING.min(topology.least_lead() / 10)
+}
+
+/// Until when the last copies are waited for, if a stop was asked for now.
+pub(super) fn last_confirms(settings: &WorkerSettings) -> Instant {
+    Instant::now() + LAST_CONFIRMS.min(settings.drain.as_duration() / 2)
 }
 
 /// Unsettled deliveries per consumer: the batches that are being closed, and the one after them.

@@ -15,12 +15,12 @@ pub(super) struct Why {
 
 /// What was parked since the last line.
 #[derive(Debug, Default)]
-pub(super) struct Parked {
+pub(super) struct ParkedLines {
     messages: usize,
     first: Option<(String, String)>,
 }
 
-impl Parked {
+impl ParkedLines {
     pub(super) fn add(&mut self, label: String, why: Why) {
         self.messages += 1;
         self.first.get_or_insert((label, why.text));
@@ -35,8 +35,8 @@ impl Parked {
     }
 }
 
-/// The least time between two lines of a [`Seldom`].
-pub const EVERY: Duration = Duration::from_secs(10);
+/// The least time between two lines about the same.
+pub const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// What has happened and is not in the log yet: a line at once for the first, and then one in ten seconds for all that follow.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl<T> Seldom<T> {
 
     /// How many there were since the last line, and the first, if it is time for a line.
     pub fn due(&mut self, now: Instant) -> Option<(usize, T)> {
-        if self.last.is_some_and(|last| now.saturating_duration_since(last) < EVERY) {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < LINE_EVERY) {
             return None;
         }
         let first = self.first.take()?;

@@ -13,6 +13,7 @@ use futures_util::{
 };
 use tokio::time::timeout;
 
+use super::log_lines::LINE_EVERY;
 use crate::{
     broker::{PublishError, publish::outlet::Outlet},
     text::length,
@@ -20,9 +21,6 @@ use crate::{
     topology::route::LONGEST_IN_HAND,
     wire::Message,
 };
-
-/// One line in the log stands for all failures within it.
-const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// What was heard of copies.
 pub(super) enum Heard<C> {
@@ -35,13 +33,13 @@ pub(super) enum Heard<C> {
     GivenUp(C),
 }
 
-type Answer = Result<(), PublishError>;
+type Confirmation = Result<(), PublishError>;
 
-struct Waiting<C> {
+struct Unconfirmed<C> {
     copy: C,
     place: Arc<str>,
     message_id: String,
-    publishing: BoxFuture<'static, Answer>,
+    publishing: BoxFuture<'static, Confirmation>,
     /// How long it has waited for, once that is longer than copies that get through do.
     silent_for: Option<Duration>,
 }
@@ -49,7 +47,7 @@ struct Waiting<C> {
 /// Of one consumer.
 pub(super) struct OnTheirWay<C> {
     outlet: Arc<Outlet>,
-    waiting: FuturesUnordered<BoxFuture<'static, (Waiting<C>, Option<Answer>)>>,
+    waiting: FuturesUnordered<BoxFuture<'static, (Unconfirmed<C>, Option<Confirmation>)>>,
     /// How many have been without an answer for long, by place.
     silent: BTreeMap<Arc<str>, usize>,
     stuck_after: Duration,
@@ -81,11 +79,11 @@ impl<C: Send + 'static> OnTheirWay<C> {
         let (outlet, place) = (Arc::clone(&self.outlet), Arc::from(place));
         let (to, message_id) = (Arc::clone(&place), message.message_id.clone());
         let publishing = async move { outlet.publish(&to, message).await }.boxed();
-        let waiting = Waiting { copy, place, message_id, publishing, silent_for: None };
+        let waiting = Unconfirmed { copy, place, message_id, publishing, silent_for: None };
         self.wait(waiting, self.stuck_after);
     }
 
-    fn wait(&mut self, mut waiting: Waiting<C>, within: Duration) {
+    fn wait(&mut self, mut waiting: Unconfirmed<C>, within: Duration) {
         let answer = async move {
             let answer = timeout(within, &mut waiting.publishing).await.ok();
             (waiting, answer)
@@ -139,7 +137,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
     /// One was refused, or gets no answer. Whether it is time for a line in the log.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         self.failed = Some(now);
-        let is_new = self.reported.is_none_or(|at| now.duration_since(at) >= REPORT_EVERY);
+        let is_new = self.reported.is_none_or(|at| now.duration_since(at) >= LINE_EVERY);
         if is_new {
             self.reported = Some(now);
         }
@@ -173,7 +171,8 @@ mod tests {
         };
         let (place, message_id) = (Arc::from("a level"), String::new());
         let publishing = pending().boxed();
-        copies.wait(Waiting { copy: "a", place, message_id, publishing, silent_for: None }, tick);
+        copies
+            .wait(Unconfirmed { copy: "a", place, message_id, publishing, silent_for: None }, tick);
         for _ in 0..2 {
             assert!(matches!(copies.next().await, Some(Heard::Silence(_))));
             assert_eq!((copies.len(), copies.silent()), (1, 1));

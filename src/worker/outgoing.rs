@@ -27,7 +27,7 @@ use crate::{
     text::error_chain,
     wire::Message,
 };
-use engine::{Engine, Fate, Published, Row};
+use engine::{Engine, Published, Row, RowFate};
 use undeleted::Undeleted;
 
 /// Rows of one page: what it costs is shared by all of them.
@@ -37,11 +37,12 @@ const PAGE: i64 = 2_000;
 const IDLE: Duration = Duration::from_millis(250);
 /// While rows are left that the broker does not take, looking at everything takes one of so many parts of the time.
 const PARTS: u32 = 5;
+/// The least time before what the broker does not take is tried again.
 const LEFT_EVERY: Duration = Duration::from_secs(1);
 
 /// Why rows that are to be published stay in their table for now.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unpublished {
+pub(super) enum OutgoingError {
     #[error(transparent)]
     Publish(#[from] PublishError),
     #[error(transparent)]
@@ -53,10 +54,10 @@ pub(super) enum Unpublished {
 
 /// The oldest rows after one.
 #[derive(Default)]
-struct Page {
+struct RowsRead {
     rows: Vec<(Row, Message)>,
     /// Rows that are not published.
-    decided: Vec<(Row, Fate)>,
+    decided: Vec<(Row, RowFate)>,
     /// Its last row, whether that is to be published or not; none if there are no rows.
     last: Option<i64>,
     is_full: bool,
@@ -88,7 +89,7 @@ impl Passed {
 }
 
 /// The session of one source.
-struct Session<'a> {
+struct Leader<'a> {
     worker: &'a Worker,
     database: OutgoingSession,
     engine: Engine,
@@ -112,25 +113,25 @@ trait Source: Send {
     const EMPTIES: bool;
 
     /// The parts of the table, at the beginning of a session; none if nothing can be published.
-    fn begin(&mut self) -> impl Future<Output = Result<Vec<String>, Unpublished>> + Send;
+    fn begin(&mut self) -> impl Future<Output = Result<Vec<String>, OutgoingError>> + Send;
     /// The rows after one; `is_look` at everything.
     fn read(
         &mut self,
-        session: &mut Session<'_>,
+        session: &mut Leader<'_>,
         after: i64,
         is_look: bool,
-    ) -> impl Future<Output = Result<Page, Unpublished>> + Send;
+    ) -> impl Future<Output = Result<RowsRead, OutgoingError>> + Send;
     /// Deletes what is confirmed, and puts aside what was refused.
     fn settle(
         &mut self,
-        session: &mut Session<'_>,
-        fates: Vec<(Row, Fate)>,
+        session: &mut Leader<'_>,
+        fates: Vec<(Row, RowFate)>,
         passed: &mut Passed,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
     /// Says what was done, and waits until there may be more.
     fn rest(
         &mut self,
-        session: &mut Session<'_>,
+        session: &mut Leader<'_>,
         passed: &Passed,
         stop: &Stop,
     ) -> impl Future<Output = ()> + Send;
@@ -150,7 +151,7 @@ async fn publish<S: Source>(worker: &Worker, mut source: S, alive: &Task, stop: 
     }
 }
 
-fn failed<S: Source>(worker: &Worker, source: &mut S, error: &Unpublished) {
+fn failed<S: Source>(worker: &Worker, source: &mut S, error: &OutgoingError) {
     let reason = error_chain(error);
     source.failed(&reason);
     worker.health.failed(S::WORK, "", &reason);
@@ -169,13 +170,13 @@ async fn in_one_session<S: Source>(
     source: &mut S,
     alive: &Task,
     stop: &Stop,
-) -> Result<(), Unpublished> {
+) -> Result<(), OutgoingError> {
     let others = source.begin().await?;
     if others.is_empty() {
         return Ok(());
     }
     // Nothing is kept of an earlier session: after a failover ids are given out again, to rows that are not published.
-    let mut session = Session {
+    let mut session = Leader {
         worker,
         database: OutgoingSession::open(&worker.store).await?,
         engine: Engine::new(worker, S::PURPOSE),
@@ -200,7 +201,7 @@ async fn in_one_session<S: Source>(
                 source.rest(&mut session, &passed, stop).await;
             }
             // Without the database there is no lock.
-            Err(error @ Unpublished::Store(_)) => return Err(error),
+            Err(error @ OutgoingError::Store(_)) => return Err(error),
             Err(error) => {
                 failed(worker, source, &error);
                 session.floor.look_soon();
@@ -211,7 +212,7 @@ async fn in_one_session<S: Source>(
     Ok(())
 }
 
-impl Session<'_> {
+impl Leader<'_> {
     /// Leads what no other worker leads any more.
     async fn lead(&mut self, table: Table) -> Result<(), StoreError> {
         if self.others.is_empty() || Instant::now() < self.lead_at {
@@ -233,7 +234,7 @@ impl Session<'_> {
         source: &mut S,
         alive: &Task,
         stop: &Stop,
-    ) -> Result<Passed, Unpublished> {
+    ) -> Result<Passed, OutgoingError> {
         let began = Instant::now();
         let is_look = self.floor.is_due(began, self.look_every);
         let mut after = if is_look { 0 } else { self.floor.row() };
@@ -243,9 +244,10 @@ impl Session<'_> {
         loop {
             alive.moved();
             if let Some(reason) = self.undeleted.is_full() {
-                return Err(Unpublished::Elsewhere(reason));
+                return Err(OutgoingError::Elsewhere(reason));
             }
-            let Page { rows, decided, last, is_full } = source.read(self, after, is_look).await?;
+            let RowsRead { rows, decided, last, is_full } =
+                source.read(self, after, is_look).await?;
             if let Some(last) = last {
                 self.floor.saw(last);
                 last_of_all = Some(last);

@@ -47,11 +47,11 @@ pub(super) struct Pager<'a> {
     pages: usize,
     is_at_end: bool,
     page: Option<OverduePage>,
-    closing: JoinSet<Asked>,
+    closing: JoinSet<PageAnswer>,
 }
 
 /// What became of a page.
-pub(super) struct Asked {
+pub(super) struct PageAnswer {
     pub(super) ids: Vec<OrderId>,
     /// Of each of `ids`.
     pub(super) outcomes: Result<Vec<Outcome>, StoreError>,
@@ -96,7 +96,7 @@ impl<'a> Pager<'a> {
     ///
     /// # Errors
     /// A page cannot be read.
-    pub(super) async fn next(&mut self) -> Result<Option<Asked>, SessionEnd> {
+    pub(super) async fn next(&mut self) -> Result<Option<PageAnswer>, SessionEnd> {
         loop {
             self.alive.moved();
             if self.page.is_none() {
@@ -150,7 +150,7 @@ pub(super) async fn close(
     path: ClosingPath,
     ids: Vec<OrderId>,
     refused: Vec<String>,
-) -> Asked {
+) -> PageAnswer {
     let at = Instant::now();
     let outcomes = worker.closers[&effect].outcomes(&ids, path).await;
     if let Ok(outcomes) = &outcomes
@@ -162,5 +162,5 @@ pub(super) async fn close(
             worker.health.closed(&effect);
         }
     }
-    Asked { ids, outcomes, at, refused }
+    PageAnswer { ids, outcomes, at, refused }
 }

@@ -1,18 +1,18 @@
 //! A connection that shows whether the broker is there, and the tasks that work while it is.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{burst, clock_watch, compat::rebind, consume, context::Worker, history, outgoing};
+use super::{
+    burst, clock_watch, compat::rebind, consume, context::Worker, health::ALIVE_WITHIN, history,
+    outgoing,
+};
 use crate::{
     broker::{ConnectError, Link, consume::ConsumeError},
     shutdown::Stop,
     store::StoreError,
 };
-
-/// Each step has a time-out of seconds.
-const ALIVE_WITHIN: Duration = Duration::from_mins(5);
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
 

@@ -14,7 +14,7 @@ use super::{
     clock_watch,
     context::Worker,
     health::{Task, Work},
-    pager::{Asked, Pager, Paging, close},
+    pager::{PageAnswer, Pager, Paging, close},
     session::SessionEnd,
 };
 use crate::{
@@ -172,7 +172,7 @@ impl<'a> Sweep<'a> {
     ///
     /// # Errors
     /// The database does not answer, or it is the second page after each other that it does not close.
-    fn answered(&mut self, asked: Asked) -> Result<Option<Vec<Outcome>>, StoreError> {
+    fn answered(&mut self, asked: PageAnswer) -> Result<Option<Vec<Outcome>>, StoreError> {
         self.refused += asked.refused.len();
         self.example = self.example.take().or_else(|| asked.refused.into_iter().next());
         let outcomes = match asked.outcomes {

@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use super::{backoff::jitter, context::Worker, health::Work};
+use super::{
+    backoff::jitter,
+    context::Worker,
+    health::{ALIVE_WITHIN, Work},
+};
 use crate::{
     broker::{Management, ManagementError},
     condition::ON_ITS_WAY,
@@ -27,8 +31,6 @@ use crate::{
 
 /// Comparing the broker with the topology lists everything in the virtual host.
 const COMPARE_EVERY: Duration = Duration::from_mins(5);
-/// Each question has time-outs of seconds.
-const ALIVE_WITHIN: Duration = Duration::from_mins(5);
 
 /// Looks at once and then after every `worker.watch_every`, until a stop is asked for.
 pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {

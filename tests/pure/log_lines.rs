@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use overdue::internals::worker::log_lines::{EVERY, Seldom};
+use overdue::internals::worker::log_lines::{LINE_EVERY, Seldom};
 
 #[test]
 fn the_first_is_said_at_once_and_the_others_together() {
@@ -12,7 +12,7 @@ fn the_first_is_said_at_once_and_the_others_together() {
     assert_eq!(seldom.due(began), Some((3, "a")));
     seldom.add(1, "b");
     seldom.add(2, "c");
-    assert_eq!(seldom.due(began + EVERY / 2), None);
-    assert_eq!(seldom.due(began + EVERY), Some((3, "b")));
-    assert_eq!(seldom.due(began + 3 * EVERY), None, "nothing happened since");
+    assert_eq!(seldom.due(began + LINE_EVERY / 2), None);
+    assert_eq!(seldom.due(began + LINE_EVERY), Some((3, "b")));
+    assert_eq!(seldom.due(began + 3 * LINE_EVERY), None, "nothing happened since");
 }

@@ -14,7 +14,7 @@ use super::{
         pace::{Pace, Progress},
         setup,
     },
-    Part, Place,
+    RebuildPart, RebuildPlace,
 };
 use crate::{
     broker::{BrokerAddress, PublishError, Publisher},
@@ -41,11 +41,11 @@ pub(super) struct Notices<'a> {
     /// Rows whose id no message can carry.
     pub(super) refused: u64,
     /// Everything up to here is confirmed; none before it has begun.
-    pub(super) reached: Option<Place>,
+    pub(super) reached: Option<RebuildPlace>,
 }
 
 /// Why a notice is not confirmed.
-enum Unpublished {
+enum NotConfirmed {
     Ended(Failure),
     Refused(PublishError),
 }
@@ -69,7 +69,7 @@ impl<'a> Notices<'a> {
     pub(super) async fn publish(
         &mut self,
         address: &BrokerAddress,
-        parts: &[Part<'_>],
+        parts: &[RebuildPart<'_>],
         expected: u64,
     ) -> Result<(), Failure> {
         let stop = setup::stop_on_signals()?;
@@ -95,7 +95,7 @@ impl<'a> Notices<'a> {
 
     async fn part(
         &mut self,
-        part: &Part<'_>,
+        part: &RebuildPart<'_>,
         publisher: &Publisher,
         stop: &Stop,
         progress: &mut Progress,
@@ -104,7 +104,7 @@ impl<'a> Notices<'a> {
         let mut key = part.after.clone();
         loop {
             let timeout = part.timeout.name.clone();
-            self.reached = Some(Place { timeout, key: key.clone() });
+            self.reached = Some(RebuildPlace { timeout, key: key.clone() });
             let page = tokio::select! {
                 biased;
                 () = stop.requested() => return Err(stopped()),
@@ -135,20 +135,20 @@ impl<'a> Notices<'a> {
             .take_while(|_| future::ready(!is_over.get()))
             .map(async |(order_id, due_at)| {
                 if !self.pace.wait(stop).await {
-                    return Err(Unpublished::Ended(stopped()));
+                    return Err(NotConfirmed::Ended(stopped()));
                 }
                 let message = self.notice(timeout, order_id, *due_at, page.now());
-                let message = message.map_err(Unpublished::Ended)?;
-                publisher.publish(message).await.map_err(Unpublished::Refused)
+                let message = message.map_err(NotConfirmed::Ended)?;
+                publisher.publish(message).await.map_err(NotConfirmed::Refused)
             })
             .buffer_unordered(IN_FLIGHT);
         let (mut confirmed, mut refused) = (0, None);
         while let Some(result) = results.next().await {
             match result {
                 Ok(()) => confirmed += 1,
-                Err(Unpublished::Ended(ended)) => return Err(ended),
+                Err(NotConfirmed::Ended(ended)) => return Err(ended),
                 // What shares its channel may say better why.
-                Err(Unpublished::Refused(error)) => {
+                Err(NotConfirmed::Refused(error)) => {
                     is_over.set(true);
                     refused = Some(PublishError::that_says_why(refused, error));
                 }

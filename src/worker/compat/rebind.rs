@@ -3,13 +3,10 @@
 //! A consumer binds its queue when it starts, and at the old name it would get its messages early. So each such binding
 //! is made where it belongs and taken away there, within about a second.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::super::{context::Worker, session::SessionEnd};
+use super::super::{context::Worker, limits, session::SessionEnd};
 use crate::{shutdown::Stop, telemetry, text::error_chain};
-
-/// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Looks until a stop is asked for. Without the management API, or without the rights, the log and `overdue verify`
 /// say so.
@@ -28,7 +25,7 @@ pub(in crate::worker) async fn rebind(worker: Arc<Worker>, stop: Stop) -> Result
         }
         tokio::select! {
             () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(limits::LOOK_EVERY) => {}
         }
     }
 }

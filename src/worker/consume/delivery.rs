@@ -91,7 +91,7 @@ impl Delivery {
 }
 
 /// A delivery that is acked when its copy is confirmed.
-pub(super) struct Copy {
+pub(super) struct Copied {
     pub(super) delivery: Delivery,
     pub(super) purpose: Purpose,
 }

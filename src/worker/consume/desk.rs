@@ -20,7 +20,7 @@ use tokio::{task::JoinSet, time::MissedTickBehavior};
 
 use super::{
     batch::{Answered, close},
-    delivery::{Copy, Delivery, Purpose},
+    delivery::{Copied, Delivery, Purpose},
     inlet::{Delivered, Inlet},
     log::Log,
     outage::Outage,
@@ -42,23 +42,18 @@ use crate::{
         backoff::{Backoff, pause_after, reached},
         burst::{Burst, Changes, Running},
         context::ConsumerContext,
-        health::{Task, Work},
+        health::{ALIVE_WITHIN, Task, Work},
+        limits,
         log_lines::Why,
         on_their_way::{Heard, OnTheirWay},
         session::SessionEnd,
     },
 };
 
-/// Interval of the look at channels and log; it also says that the loop goes on.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Without such a look for this long the loop is stuck.
-const ALIVE_WITHIN: Duration = Duration::from_mins(2);
 /// Orders that are due at once and are a burst.
 const MANY: usize = 500;
 /// Below a timer's precision.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// After a stop was asked for, or half of the drain time where that is shorter; what is not confirmed by then is given back.
-const LAST_CONFIRMS: Duration = Duration::from_secs(5);
 
 struct Desk {
     context: Arc<ConsumerContext>,
@@ -66,7 +61,7 @@ struct Desk {
     /// By the instant at which their orders are asked for.
     waiting: TimerQueue<Delivery>,
     closing: JoinSet<Answered>,
-    copies: OnTheirWay<Copy>,
+    copies: OnTheirWay<Copied>,
     burst: Arc<Burst>,
     burst_changes: Changes,
     outage: Outage,
@@ -112,7 +107,7 @@ pub(super) async fn consume(
 
 impl Desk {
     async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
-        let mut look = tokio::time::interval(LOOK_EVERY);
+        let mut look = tokio::time::interval(limits::LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.receives() {
@@ -143,8 +138,7 @@ impl Desk {
             self.settle(answered.map_err(panicked)?);
         }
         self.inlet.send_acks();
-        let bound = LAST_CONFIRMS.min(self.context.worker.settings.drain.as_duration() / 2);
-        let last = Instant::now() + bound;
+        let last = limits::last_confirms(&self.context.worker.settings);
         while self.copies.len() > 0 {
             tokio::select! {
                 Some(heard) = self.copies.next() => self.copied(heard),
@@ -412,24 +406,24 @@ impl Desk {
     fn copy(&mut self, mut delivery: Delivery, purpose: Purpose, message: Message) {
         self.inlet.waits(&mut delivery.receipt, true);
         let place = purpose.place().to_owned();
-        self.copies.send(&place, message, Copy { delivery, purpose });
+        self.copies.send(&place, message, Copied { delivery, purpose });
     }
 
     /// What is confirmed is where it was sent to. For everything else the order is asked for again.
-    fn copied(&mut self, heard: Heard<Copy>) {
+    fn copied(&mut self, heard: Heard<Copied>) {
         let now = Instant::now();
         match heard {
             Heard::Confirmed(copy) => self.put_back(copy),
             Heard::Silence(failure) => self.copies_failed(&failure, now),
             Heard::GivenUp(copy) => self.inlet.give_back(copy.delivery.receipt),
             Heard::Failed(
-                Copy { delivery, purpose: Purpose::Wait(route) | Purpose::Retry(route) },
+                Copied { delivery, purpose: Purpose::Wait(route) | Purpose::Retry(route) },
                 PublishError::Returned { .. },
             ) => {
                 self.context.levels.returned(&route, now);
                 self.wait(delivery, now);
             }
-            Heard::Failed(Copy { mut delivery, .. }, failure) => {
+            Heard::Failed(Copied { mut delivery, .. }, failure) => {
                 let longest = self.context.worker.timing.backoff_longest;
                 let pause = pause_after(delivery.refused, longest);
                 delivery.refused += 1;
@@ -439,7 +433,7 @@ impl Desk {
         }
     }
 
-    fn put_back(&mut self, Copy { delivery, purpose }: Copy) {
+    fn put_back(&mut self, Copied { delivery, purpose }: Copied) {
         let (counters, timeout) = (&self.context.worker.counters, &self.context.timeout.name);
         match purpose {
             Purpose::Wait(_) => counters.put_back(timeout),

@@ -30,7 +30,7 @@ use crate::{
     wire::Received,
     worker::{
         backoff::reached,
-        kept_bytes::{KeptBytes, Part},
+        kept_bytes::{KeptBytes, Reservation},
         limits,
     },
 };
@@ -63,13 +63,13 @@ pub(in crate::worker) struct Receipt {
     tag: u64,
     waits: bool,
     /// Counts the delivery, and a copy of it, while they are in memory.
-    _part: Part,
+    _part: Reservation,
 }
 
 /// A delivery that came.
 pub(in crate::worker) type Delivered = (Receipt, Received);
 
-struct Channel {
+struct InletChannel {
     subscription: Subscription,
     bodies: Bodies,
     prefetch: u16,
@@ -92,8 +92,8 @@ pub(in crate::worker) struct Inlet {
     outdated: bool,
     kept: KeptBytes,
     opened: u64,
-    receiving: Channel,
-    keeping: BTreeMap<u64, Channel>,
+    receiving: InletChannel,
+    keeping: BTreeMap<u64, InletChannel>,
     /// When everything that is done is acked.
     ack_at: Option<Instant>,
     /// The ends of channels that keep nothing any more.
@@ -112,7 +112,7 @@ impl Inlet {
         bodies: Bodies,
         delivery_limit: i64,
     ) -> Result<Self, ConsumeError> {
-        let receiving = Channel::open(link, queue, FIRST_PREFETCH, bodies).await?;
+        let receiving = InletChannel::open(link, queue, FIRST_PREFETCH, bodies).await?;
         // The broker confirms a subscription before it asks the queue, and answers this behind it.
         receiving.subscription.is_empty().await?;
         Ok(Self {
@@ -211,7 +211,7 @@ impl Inlet {
             Bodies::Large => limits::large_prefetch(self.prefetch),
             Bodies::Notices | Bodies::Small => self.prefetch,
         };
-        let next = Channel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
+        let next = InletChannel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
         let mut delivered = Vec::new();
         for received in self.receiving.subscription.cancel().await? {
             let receipt = self.receipt(&received);
@@ -317,7 +317,7 @@ impl Inlet {
     pub(in crate::worker) fn send_acks(&mut self) {
         self.ack_at = None;
         self.receiving.send_acks();
-        self.keeping.values_mut().for_each(Channel::send_acks);
+        self.keeping.values_mut().for_each(InletChannel::send_acks);
         for (_, done) in self.keeping.extract_if(.., |_, channel| channel.tags.unsettled() == 0) {
             self.ending.push(done.subscription.close().boxed());
         }
@@ -347,7 +347,7 @@ impl Inlet {
         result
     }
 
-    fn channel(&mut self, number: u64) -> Option<&mut Channel> {
+    fn channel(&mut self, number: u64) -> Option<&mut InletChannel> {
         if number == self.opened {
             return Some(&mut self.receiving);
         }
@@ -355,7 +355,7 @@ impl Inlet {
     }
 }
 
-impl Channel {
+impl InletChannel {
     async fn open(
         link: &Link,
         queue: &str,

@@ -1,9 +1,6 @@
 //! What one queue's consumer writes to the log: a line for many messages of a kind.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use tokio::task::JoinSet;
 
@@ -13,18 +10,16 @@ use crate::{
     telemetry,
     worker::{
         context::ConsumerContext,
-        log_lines::{Parked, Seldom, Why},
+        log_lines::{LINE_EVERY, ParkedLines, Seldom, Why},
     },
 };
 
-/// An order is locked for this long before a person hears of it, and hears of it again.
-const REPORT_LOCKED_AFTER: Duration = Duration::from_secs(10);
 /// Orders that are named in a line, so that it can be read.
 const NAMED: usize = 20;
 
 pub(super) struct Log {
     context: Arc<ConsumerContext>,
-    parked: Parked,
+    parked: ParkedLines,
     guarded: Seldom<String>,
     failing: Seldom<(String, String)>,
     /// When locked orders were named last, and the task that does so.
@@ -36,7 +31,7 @@ impl Log {
     pub(super) fn new(context: Arc<ConsumerContext>) -> Self {
         Self {
             context,
-            parked: Parked::default(),
+            parked: ParkedLines::default(),
             guarded: Seldom::default(),
             failing: Seldom::default(),
             locked_reported: None,
@@ -64,7 +59,7 @@ impl Log {
     /// Names the orders that others keep locked, those that are locked for longest first, and who holds the first one.
     pub(super) fn locked<'a>(&mut self, waiting: impl Iterator<Item = &'a Delivery>, now: Instant) {
         while self.naming.try_join_next().is_some() {}
-        let is_new = |at: Instant| now.saturating_duration_since(at) < REPORT_LOCKED_AFTER;
+        let is_new = |at: Instant| now.saturating_duration_since(at) < LINE_EVERY;
         if self.locked_reported.is_some_and(is_new) || !self.naming.is_empty() {
             return;
         }
@@ -72,8 +67,7 @@ impl Log {
             let (first, last) = delivery.locked?;
             Some((last.saturating_duration_since(first), delivery.order_id()?))
         });
-        let mut locked: Vec<_> =
-            locked.filter(|(since, _)| *since >= REPORT_LOCKED_AFTER).collect();
+        let mut locked: Vec<_> = locked.filter(|(since, _)| *since >= LINE_EVERY).collect();
         locked.sort_unstable_by(|(a, x), (b, y)| b.cmp(a).then(x.cmp(y)));
         let Some((longest, first)) = locked.first().map(|(since, id)| (*since, (*id).clone()))
         else {

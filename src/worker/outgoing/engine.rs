@@ -14,7 +14,7 @@ use futures_util::{
 };
 use tokio::time::timeout_at;
 
-use super::Unpublished;
+use super::OutgoingError;
 use crate::{
     broker::{
         PublishError,
@@ -59,7 +59,7 @@ impl Row {
 
 /// What is known of a row.
 #[derive(Clone, Debug)]
-pub(super) enum Fate {
+pub(super) enum RowFate {
     Confirmed,
     /// It is to be tried later: its place has refused it or does not answer, or an earlier row of its order waits for that place.
     Waits {
@@ -75,21 +75,21 @@ pub(super) enum Fate {
 /// What became of rows; of those that are missing nothing is known, and they are read again.
 #[derive(Default)]
 pub(super) struct Published {
-    pub(super) fates: Vec<(Row, Fate)>,
+    pub(super) fates: Vec<(Row, RowFate)>,
     /// Some were not tried.
     pub(super) has_more: bool,
-    pub(super) failure: Option<Unpublished>,
+    pub(super) failure: Option<OutgoingError>,
 }
 
 /// A row that has no answer yet.
-struct Sent {
+struct SentRow {
     row: Row,
     /// Its place is known not to answer.
     is_silent: bool,
 }
 
 #[derive(Default)]
-struct State {
+struct PlaceState {
     place: Place,
     on_their_way: usize,
     /// Why it did not take the last one.
@@ -101,8 +101,8 @@ pub(super) struct Engine {
     outlet: Arc<Outlet>,
     silence: Duration,
     pauses: (Duration, Duration),
-    places: BTreeMap<Arc<str>, State>,
-    sent: BTreeMap<u64, Sent>,
+    places: BTreeMap<Arc<str>, PlaceState>,
+    sent: BTreeMap<u64, SentRow>,
     count: u64,
     answers: FuturesUnordered<BoxFuture<'static, (u64, Result<(), PublishError>)>>,
 }
@@ -131,12 +131,12 @@ impl Engine {
     pub(super) fn doubt(&mut self, place: &str) {
         self.places
             .entry(Arc::from(place))
-            .or_insert_with(|| State { place: Place::in_doubt(), ..State::default() });
+            .or_insert_with(|| PlaceState { place: Place::in_doubt(), ..PlaceState::default() });
     }
 
     /// Rows are in another table now; by their former row.
     pub(super) fn moved(&mut self, from: Table, to: Table, rows: &BTreeMap<i64, i64>) {
-        for Sent { row, .. } in self.sent.values_mut().filter(|sent| sent.row.key.0 == from) {
+        for SentRow { row, .. } in self.sent.values_mut().filter(|sent| sent.row.key.0 == from) {
             if let Some(moved) = rows.get(&row.key.1) {
                 row.key = (to, *moved);
             }
@@ -145,7 +145,7 @@ impl Engine {
 
     /// Publishes rows until each has an answer, or its place has given none for long; also what was heard of earlier ones.
     pub(super) async fn publish(&mut self, rows: Vec<(Row, Message)>, stop: &Stop) -> Published {
-        let mut page = Page::new(stop);
+        let mut page = PageCall::new(stop);
         self.hear(&mut page);
         if !rows.is_empty() && self.is_connected(&mut page).await {
             self.line_up(rows, &mut page);
@@ -157,7 +157,7 @@ impl Engine {
                 _ => match self.outlet.answers().await {
                     Ok(()) => self.give_up(&mut page),
                     Err(reason) => {
-                        page.published.failure = Some(Unpublished::Elsewhere(reason));
+                        page.published.failure = Some(OutgoingError::Elsewhere(reason));
                         break;
                     }
                 },
@@ -171,28 +171,28 @@ impl Engine {
         self.end(page)
     }
 
-    async fn is_connected(&mut self, page: &mut Page<'_>) -> bool {
+    async fn is_connected(&mut self, page: &mut PageCall<'_>) -> bool {
         tokio::select! {
             biased;
             // What connects may take long.
             () = page.stop.requested() => false,
             connected = self.outlet.connect() => {
-                page.published.failure = connected.err().map(Unpublished::Elsewhere);
+                page.published.failure = connected.err().map(OutgoingError::Elsewhere);
                 page.published.failure.is_none()
             }
         }
     }
 
     /// Hands over as many as their places take.
-    fn line_up(&mut self, rows: Vec<(Row, Message)>, page: &mut Page<'_>) {
+    fn line_up(&mut self, rows: Vec<(Row, Message)>, page: &mut PageCall<'_>) {
         let keys: BTreeMap<_, u64> = self.sent.iter().map(|(n, sent)| (sent.row.key, *n)).collect();
-        let by_order = |(n, sent): (&u64, &Sent)| Some((sent.row.order.clone()?, *n));
+        let by_order = |(n, sent): (&u64, &SentRow)| Some((sent.row.order.clone()?, *n));
         let orders: BTreeMap<String, u64> = self.sent.iter().filter_map(by_order).collect();
         for (row, message) in rows {
             let of_order = || orders.get(row.order.as_ref()?);
             match keys.get(&row.key).or_else(of_order).and_then(|number| self.sent.get(number)) {
                 None => page.add(row, message),
-                Some(Sent { row: before, is_silent: true }) => {
+                Some(SentRow { row: before, is_silent: true }) => {
                     let place = Arc::clone(&before.place);
                     page.leave(row, &place, self.reason(&place));
                 }
@@ -210,7 +210,7 @@ impl Engine {
         }
     }
 
-    fn hand_over(&mut self, place: &Arc<str>, page: &mut Page<'_>) {
+    fn hand_over(&mut self, place: &Arc<str>, page: &mut PageCall<'_>) {
         let Some(queue) = page.places.get_mut(place) else { return };
         let state = self.places.entry(Arc::clone(place)).or_default();
         while page.published.failure.is_none()
@@ -230,13 +230,13 @@ impl Engine {
             let (number, outlet, to) = (self.count, Arc::clone(&self.outlet), Arc::clone(place));
             let publishing = async move { (number, outlet.publish(&to, message).await) };
             self.answers.push(Box::pin(publishing));
-            self.sent.insert(number, Sent { row, is_silent: false });
+            self.sent.insert(number, SentRow { row, is_silent: false });
             page.sent.push_back((now, number));
         }
     }
 
     /// Since when the oldest has had no answer.
-    fn first_without_answer(&self, page: &mut Page<'_>) -> Option<Instant> {
+    fn first_without_answer(&self, page: &mut PageCall<'_>) -> Option<Instant> {
         while let Some((at, number)) = page.sent.front() {
             if self.sent.contains_key(number) {
                 return Some(*at);
@@ -247,18 +247,18 @@ impl Engine {
     }
 
     /// What has come by now.
-    fn hear(&mut self, page: &mut Page<'_>) {
+    fn hear(&mut self, page: &mut PageCall<'_>) {
         while let Some(Some((number, answer))) = self.answers.next().now_or_never() {
             self.heard(number, answer, page);
         }
     }
 
-    fn heard(&mut self, number: u64, answer: Result<(), PublishError>, page: &mut Page<'_>) {
-        let Some(Sent { row, .. }) = self.sent.remove(&number) else { return };
+    fn heard(&mut self, number: u64, answer: Result<(), PublishError>, page: &mut PageCall<'_>) {
+        let Some(SentRow { row, .. }) = self.sent.remove(&number) else { return };
         let place = Arc::clone(&row.place);
         let state = self.places.entry(Arc::clone(&place)).or_default();
         state.on_their_way = state.on_their_way.saturating_sub(1);
-        let mut refused = |harms, error: &PublishError, row, page: &mut Page<'_>| {
+        let mut refused = |harms, error: &PublishError, row, page: &mut PageCall<'_>| {
             state.place.refused(harms, Instant::now(), self.pauses);
             state.reason = error.to_string();
             page.leave(row, &place, state.reason.clone());
@@ -267,17 +267,17 @@ impl Engine {
         match answer {
             Ok(()) => {
                 state.place.confirmed();
-                next = page.pass(row, Fate::Confirmed);
+                next = page.pass(row, RowFate::Confirmed);
             }
             Err(error @ PublishError::Refused { .. }) => refused(false, &error, row, page),
-            Err(PublishError::Returned { .. }) => next = page.pass(row, Fate::Returned),
+            Err(PublishError::Returned { .. }) => next = page.pass(row, RowFate::Returned),
             Err(error @ PublishError::RoutingKeyNotPermitted { .. }) => {
                 refused(true, &error, row, page);
             }
             // Nothing else is on its channel.
             Err(error) if error.ended_channel() => refused(true, &error, row, page),
             Err(PublishError::Unencodable { reason, .. }) => {
-                next = page.pass(row, Fate::Never(reason));
+                next = page.pass(row, RowFate::Never(reason));
             }
             // Its channel or its connection had ended before.
             Err(error @ PublishError::Disconnected { .. }) => {
@@ -293,7 +293,7 @@ impl Engine {
     }
 
     /// The places of what has waited for long do not answer.
-    fn give_up(&mut self, page: &mut Page<'_>) {
+    fn give_up(&mut self, page: &mut PageCall<'_>) {
         self.hear(page);
         let now = Instant::now();
         while let Some((at, number)) = page.sent.front().copied() {
@@ -311,7 +311,7 @@ impl Engine {
         }
     }
 
-    fn end(&mut self, mut page: Page<'_>) -> Published {
+    fn end(&mut self, mut page: PageCall<'_>) -> Published {
         let is_cut = page.published.failure.is_some()
             || page.published.has_more
             || page.stop.is_requested()
@@ -332,7 +332,7 @@ impl Engine {
 }
 
 /// The rows of one call.
-struct Page<'a> {
+struct PageCall<'a> {
     began: Instant,
     stop: &'a Stop,
     /// By order: those behind the one that is tried.
@@ -346,7 +346,7 @@ struct Page<'a> {
     published: Published,
 }
 
-impl<'a> Page<'a> {
+impl<'a> PageCall<'a> {
     fn new(stop: &'a Stop) -> Self {
         let (orders, places, sent) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         let published = Published::default();
@@ -380,7 +380,7 @@ impl<'a> Page<'a> {
     }
 
     /// A row is done with; the place of the next one of its order.
-    fn pass(&mut self, row: Row, fate: Fate) -> Option<Arc<str>> {
+    fn pass(&mut self, row: Row, fate: RowFate) -> Option<Arc<str>> {
         let next = row.order.as_ref().and_then(|order| self.next_of(order));
         self.published.fates.push((row, fate));
         next
@@ -389,16 +389,16 @@ impl<'a> Page<'a> {
     /// A row waits, and those behind it.
     fn leave(&mut self, row: Row, place: &Arc<str>, reason: String) {
         let behind = row.order.as_ref().and_then(|order| self.orders.remove(order));
-        self.published.fates.push((row, Fate::Waits { place: Arc::clone(place), reason }));
+        self.published.fates.push((row, RowFate::Waits { place: Arc::clone(place), reason }));
         for (row, _) in behind.into_iter().flatten() {
-            let fate = Fate::Waits { place: Arc::clone(place), reason: waits_until(place) };
+            let fate = RowFate::Waits { place: Arc::clone(place), reason: waits_until(place) };
             self.published.fates.push((row, fate));
         }
     }
 
     fn fail(&mut self, error: PublishError) {
         let kept = match self.published.failure.take() {
-            Some(Unpublished::Publish(kept)) => Some(kept),
+            Some(OutgoingError::Publish(kept)) => Some(kept),
             None => None,
             other => return self.published.failure = other,
         };

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Fate, IDLE, PAGE, Page, Passed, Row, Session, Source, Unpublished};
+use super::{IDLE, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source};
 use crate::{
     shutdown::Stop,
     store::{
@@ -19,16 +19,16 @@ use crate::{
     telemetry,
     text::error_chain,
     wire::Message,
-    worker::{context::Worker, health::Work, session::SessionEnd},
+    worker::{
+        context::Worker,
+        health::{ALIVE_WITHIN, Work},
+        session::SessionEnd,
+    },
 };
 
-/// Each page has a limit of less than a minute; a full outbox takes many of them, and each moves.
-const ALIVE_WITHIN: Duration = Duration::from_mins(10);
 /// Event names that are tried again with one page, and events of each.
 const NAMES: usize = 8;
 const RETRIED: i64 = 256;
-/// Closing more orders per second than this is a burst: the database and the machine are for those that are due.
-const BURST_PER_S: u64 = 8_000;
 /// Events of a burst wait no longer than this for its end: what they cost would make the closing of 100,000 orders last
 /// twice as long.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -48,13 +48,13 @@ struct Events<'a> {
     worker: &'a Worker,
     exchange: String,
     /// The names that events wait for.
-    refused: BTreeMap<String, Refused>,
+    refused: BTreeMap<String, RefusedName>,
     /// Why some could not be put aside the last time.
     left: Option<String>,
 }
 
 /// An event name that the broker refuses, or does not confirm.
-struct Refused {
+struct RefusedName {
     since: Instant,
     /// Published since then.
     events: usize,
@@ -66,7 +66,7 @@ impl Source for Events<'_> {
     const PURPOSE: &'static str = "overdue worker: events";
     const EMPTIES: bool = true;
 
-    async fn begin(&mut self) -> Result<Vec<String>, Unpublished> {
+    async fn begin(&mut self) -> Result<Vec<String>, OutgoingError> {
         self.refused.clear();
         self.pass_over(PassedOver::default());
         Ok(vec![Table::Outbox.name().to_owned()])
@@ -74,24 +74,25 @@ impl Source for Events<'_> {
 
     async fn read(
         &mut self,
-        session: &mut Session<'_>,
+        session: &mut Leader<'_>,
         after: i64,
         is_look: bool,
-    ) -> Result<Page, Unpublished> {
+    ) -> Result<RowsRead, OutgoingError> {
         let undeleted = session.undeleted.rows(Table::Outbox);
         let passed_over = PassedOver { floor: session.floor.row(), undeleted };
         if is_look {
             for name in outbox::refused_names(&session.database).await? {
                 session.engine.doubt(&name);
-                self.refused.entry(name).or_insert_with(Refused::now);
+                self.refused.entry(name).or_insert_with(RefusedName::now);
             }
         }
         let again = self.retried(session).await?;
         let claim = outbox::claim(&session.database, after, PAGE, &passed_over.undeleted).await?;
         self.pass_over(passed_over);
-        let never =
-            |refusal: Refusal| (Row::of(Table::Outbox, refusal.row), Fate::Never(refusal.reason));
-        Ok(Page {
+        let never = |refusal: Refusal| {
+            (Row::of(Table::Outbox, refusal.row), RowFate::Never(refusal.reason))
+        };
+        Ok(RowsRead {
             rows: again.into_iter().chain(claim.events).map(|event| self.row(event)).collect(),
             decided: claim.faulty.into_iter().map(never).collect(),
             last: claim.last,
@@ -101,8 +102,8 @@ impl Source for Events<'_> {
 
     async fn settle(
         &mut self,
-        session: &mut Session<'_>,
-        fates: Vec<(Row, Fate)>,
+        session: &mut Leader<'_>,
+        fates: Vec<(Row, RowFate)>,
         passed: &mut Passed,
     ) -> Result<(), StoreError> {
         let mut published: BTreeMap<Table, Vec<i64>> = BTreeMap::new();
@@ -110,7 +111,7 @@ impl Source for Events<'_> {
         for (row, fate) in fates {
             let (table, id) = row.key;
             match fate {
-                Fate::Confirmed => {
+                RowFate::Confirmed => {
                     passed.published += 1;
                     published.entry(table).or_default().push(id);
                     let name = row.waits_for.as_ref().and_then(|name| self.refused.get_mut(name));
@@ -118,23 +119,23 @@ impl Source for Events<'_> {
                         refused.events += 1;
                     }
                 }
-                Fate::Waits { place, reason } if table == Table::Outbox => {
+                RowFate::Waits { place, reason } if table == Table::Outbox => {
                     let waits_for = Some(place.to_string());
                     refusals.push(Refusal { row: id, waits_for, reason });
                 }
                 // Its order waits for another name from now on.
-                Fate::Waits { place, reason } if row.waits_for.as_deref() != Some(&*place) => {
+                RowFate::Waits { place, reason } if row.waits_for.as_deref() != Some(&*place) => {
                     if let Some(order_id) = row.order {
                         let event = place.to_string();
                         let regroup = Regrouped { order_id: order_id.clone(), event, reason };
                         regrouped.entry(order_id).or_insert(regroup);
                     }
                 }
-                Fate::Never(reason) if table == Table::Outbox => {
+                RowFate::Never(reason) if table == Table::Outbox => {
                     refusals.push(Refusal { row: id, waits_for: None, reason });
                 }
                 // Events need no route, and were looked at when they were read first: this does not happen, and loses none.
-                Fate::Waits { .. } | Fate::Returned | Fate::Never(_) => {}
+                RowFate::Waits { .. } | RowFate::Returned | RowFate::Never(_) => {}
             }
         }
         for (table, rows) in published {
@@ -160,7 +161,7 @@ impl Source for Events<'_> {
         Ok(())
     }
 
-    async fn rest(&mut self, session: &mut Session<'_>, passed: &Passed, stop: &Stop) {
+    async fn rest(&mut self, session: &mut Leader<'_>, passed: &Passed, stop: &Stop) {
         let left = passed.left.as_ref().map(|left| &left.reason);
         if let Some(reason) = left {
             if self.left.as_ref() != left {
@@ -202,7 +203,7 @@ impl Events<'_> {
     }
 
     /// Events that may be tried again. A name that nothing waits for any more is forgotten.
-    async fn retried(&mut self, session: &mut Session<'_>) -> Result<Vec<Event>, StoreError> {
+    async fn retried(&mut self, session: &mut Leader<'_>) -> Result<Vec<Event>, StoreError> {
         let names = self.refused.keys().map(String::as_str);
         let due: Vec<&str> =
             names.filter(|name| session.engine.may_try(name)).take(NAMES).collect();
@@ -215,7 +216,7 @@ impl Events<'_> {
             .into_iter()
             .filter(|name| !events.iter().any(|event| event.waits_for.as_deref() == Some(*name)));
         for name in ended.map(str::to_owned).collect::<Vec<_>>() {
-            if let Some(Refused { since, events: events @ 1.. }) = self.refused.remove(&name) {
+            if let Some(RefusedName { since, events: events @ 1.. }) = self.refused.remove(&name) {
                 telemetry::event_accepted(&name, events, since.elapsed());
             }
         }
@@ -231,13 +232,13 @@ impl Events<'_> {
         for (name, reason) in aside.chain(regrouped.iter().map(|it| (&it.event, &it.reason))) {
             self.refused.entry(name.clone()).or_insert_with(|| {
                 telemetry::event_refused(name, reason);
-                Refused::now()
+                RefusedName::now()
             });
         }
     }
 }
 
-impl Refused {
+impl RefusedName {
     fn now() -> Self {
         Self { since: Instant::now(), events: 0 }
     }
@@ -248,13 +249,11 @@ async fn gather(worker: &Worker, stop: &Stop) {
     let linger = worker.events_settings.linger.as_duration();
     let began = Instant::now();
     loop {
-        let before = closed(worker);
         tokio::select! {
             () = stop.requested() => return,
             () = tokio::time::sleep(linger) => {}
         }
-        let burst = in_young_burst(worker) || is_burst(closed(worker) - before, linger);
-        if !burst || began.elapsed() >= LONGEST_WAIT {
+        if !in_young_burst(worker) || began.elapsed() >= LONGEST_WAIT {
             return;
         }
     }
@@ -263,28 +262,4 @@ async fn gather(worker: &Worker, stop: &Stop) {
 fn in_young_burst(worker: &Worker) -> bool {
     let now = Instant::now();
     worker.bursts.values().any(|burst| burst.is_young(LONGEST_WAIT, now))
-}
-
-fn closed(worker: &Worker) -> u64 {
-    let counts = worker.counters.read();
-    counts.closed + counts.swept
-}
-
-fn is_burst(closed: u64, within: Duration) -> bool {
-    let ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-    ms > 0 && closed.saturating_mul(1_000) > BURST_PER_S.saturating_mul(ms)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_burst_is_more_orders_than_a_steady_load_has_and_nothing_is_one_without_a_linger() {
-        let within = Duration::from_millis(50);
-        assert!(!is_burst(250, within), "5,000/s");
-        assert!(is_burst(500, within), "10,000/s");
-        assert!(!is_burst(0, within));
-        assert!(!is_burst(u64::MAX, Duration::ZERO));
-    }
 }

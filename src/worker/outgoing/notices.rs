@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Fate, IDLE, PAGE, Page, Passed, Row, Session, Source, Unpublished, pause};
+use super::{
+    IDLE, LEFT_EVERY, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source, pause,
+};
 use crate::{
     config::PublishScheduled,
     decisions::disposition::NOWHERE_TO_WAIT,
@@ -20,15 +22,16 @@ use crate::{
     text::error_chain,
     topology::route::Route,
     wire::{DueNotice, Message},
-    worker::{context::Worker, health::Work, levels::Levels, session::SessionEnd},
+    worker::{
+        context::Worker,
+        health::{ALIVE_WITHIN, Work},
+        levels::Levels,
+        session::SessionEnd,
+    },
 };
 
 /// Between two looks while there is something: one look is for the rows of many commits. The levels let go 2 s early.
 const PACE: Duration = Duration::from_millis(50);
-/// Before what the broker does not take is tried again.
-const LEFT: Duration = Duration::from_secs(1);
-/// A page takes less than a minute, also without a confirm, and each moves.
-const ALIVE_WITHIN: Duration = Duration::from_mins(10);
 
 /// Publishes what `schedule()` writes until a stop is asked for, where the tables are there.
 pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
@@ -56,7 +59,7 @@ impl Source for Notices<'_> {
     const PURPOSE: &'static str = "overdue worker: scheduled notices";
     const EMPTIES: bool = false;
 
-    async fn begin(&mut self) -> Result<Vec<String>, Unpublished> {
+    async fn begin(&mut self) -> Result<Vec<String>, OutgoingError> {
         let worker = self.worker;
         self.left = None;
         self.levels.forget();
@@ -79,21 +82,22 @@ impl Source for Notices<'_> {
 
     async fn read(
         &mut self,
-        session: &mut Session<'_>,
+        session: &mut Leader<'_>,
         after: i64,
         _is_look: bool,
-    ) -> Result<Page, Unpublished> {
+    ) -> Result<RowsRead, OutgoingError> {
         let (database, undeleted) = (&session.database, session.undeleted.rows(Table::Notices));
         let claimed = schedule::claim(database, after, PAGE, &session.parts, &undeleted).await?;
-        let mut page = Page { last: claimed.last, is_full: claimed.is_full, ..Page::default() };
+        let mut page =
+            RowsRead { last: claimed.last, is_full: claimed.is_full, ..RowsRead::default() };
         let never =
-            |aside: SetAside| (Row::of(Table::Notices, aside.id), Fate::Never(aside.reason));
+            |aside: SetAside| (Row::of(Table::Notices, aside.id), RowFate::Never(aside.reason));
         page.decided = claimed.faulty.into_iter().map(never).collect();
         for notice in claimed.notices {
             match self.route(&notice) {
                 Ok(route) => page.rows.push(row(notice, route)),
                 Err(reason) => {
-                    let fate = Fate::Waits { place: Arc::from(""), reason };
+                    let fate = RowFate::Waits { place: Arc::from(""), reason };
                     page.decided.push((Row::of(Table::Notices, notice.id), fate));
                 }
             }
@@ -103,8 +107,8 @@ impl Source for Notices<'_> {
 
     async fn settle(
         &mut self,
-        session: &mut Session<'_>,
-        fates: Vec<(Row, Fate)>,
+        session: &mut Leader<'_>,
+        fates: Vec<(Row, RowFate)>,
         passed: &mut Passed,
     ) -> Result<(), StoreError> {
         let (mut published, mut aside) = (Vec::new(), Vec::new());
@@ -112,18 +116,18 @@ impl Source for Notices<'_> {
         for (row, fate) in fates {
             let id = row.key.1;
             match fate {
-                Fate::Confirmed => {
+                RowFate::Confirmed => {
                     published.push(id);
                     *by_timeout.entry(row.name).or_default() += 1;
                 }
-                Fate::Waits { reason, .. } => passed.leave(1, reason),
-                Fate::Returned => {
+                RowFate::Waits { reason, .. } => passed.leave(1, reason),
+                RowFate::Returned => {
                     passed.returned += 1;
                     if let Some(route) = &row.route {
                         self.levels.returned(route, Instant::now());
                     }
                 }
-                Fate::Never(reason) => aside.push(SetAside { id, reason }),
+                RowFate::Never(reason) => aside.push(SetAside { id, reason }),
             }
         }
         passed.published += published.len();
@@ -140,7 +144,7 @@ impl Source for Notices<'_> {
         Ok(())
     }
 
-    async fn rest(&mut self, _session: &mut Session<'_>, passed: &Passed, stop: &Stop) {
+    async fn rest(&mut self, _session: &mut Leader<'_>, passed: &Passed, stop: &Stop) {
         let health = &self.worker.health;
         match &passed.left {
             Some(left) => {
@@ -160,7 +164,7 @@ impl Source for Notices<'_> {
             None => {}
         }
         let rest = match passed {
-            Passed { left: Some(_), .. } => LEFT,
+            Passed { left: Some(_), .. } => LEFT_EVERY,
             Passed { published: 0, returned: 0, .. } => IDLE,
             Passed { .. } => PACE,
         };
