@@ -1,30 +1,20 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
-pub(crate) mod burst_lock;
-pub(crate) mod clock_estimate;
-pub(crate) mod database_clock;
-pub(crate) mod database_time;
-pub(crate) mod dropped;
-pub(crate) mod dry_run;
-pub(crate) mod effect;
+pub(crate) mod clock;
+mod contract;
+mod dry_run;
 pub(crate) mod failure;
-pub(crate) mod health;
+mod health;
 pub(crate) mod history;
-pub(crate) mod init;
-mod lately;
-mod obstacle;
-pub(crate) mod open;
 pub(crate) mod orders;
 pub(crate) mod outbox;
 pub(crate) mod outgoing;
 pub(crate) mod overdue;
+pub(crate) mod own_tables;
 pub(crate) mod pool;
-pub(crate) mod remove;
-mod row;
 pub(crate) mod schedule;
-mod shape;
+pub(crate) mod status;
 mod tls_parameters;
-pub(crate) mod watched;
 
 use std::{
     error::Error as _,
@@ -35,9 +25,11 @@ use std::{
 };
 
 use tokio::sync::Semaphore;
-use tokio_postgres::{config::Host, error::SqlState, types::ToSql};
+use tokio_postgres::{config::Host, error::SqlState};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+pub(crate) use clock as clock_estimate;
+use clock::DatabaseTime;
 pub use failure::{FailureKind, StoreError};
 use pool::{ClosedSchemas, Pools};
 use tls_parameters::TlsParameters;
@@ -166,7 +158,7 @@ impl Store {
         let closed_schemas = ClosedSchemas::default();
         let pools = Pools::new(&config, tls.as_ref(), connections, &closed_schemas)?;
         let (address, config) = (address.into(), Arc::new(config));
-        let (timing, burst_locks) = (Arc::default(), burst_lock::permits(connections / 2));
+        let (timing, burst_locks) = (Arc::default(), overdue::permits(connections / 2));
         Ok(Self { pools, address, tls, encryption, config, timing, closed_schemas, burst_locks })
     }
 
@@ -194,22 +186,15 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         // On a standby, and on a primary that is set so (default_transaction_read_only).
         const SQL: &str = "SELECT current_setting('transaction_read_only')::boolean";
-        let rows = self.rows("ping", SQL, &[]).await?;
-        if rows.first().is_some_and(|row| row.get(0)) {
+        if self.one("ping", SQL, &[]).await?.get(0) {
             return Err(StoreError::ReadOnly { address: self.address.to_string() });
         }
         Ok(())
     }
 
-    /// The database's clock, in milliseconds since 1970.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub(crate) async fn now_ms(&self) -> Result<u64, StoreError> {
-        const SQL: &str = include_str!("../sql/now.sql");
-        let rows = self.rows("read the clock", SQL, &[]).await?;
-        let ms = rows.first().map_or(0, |row| row.get::<_, i64>(0));
-        Ok(u64::try_from(ms).unwrap_or(0))
+    /// The database's clock.
+    pub(crate) async fn now(&self) -> Result<DatabaseTime, StoreError> {
+        Ok(self.read_clock().await?.0)
     }
 
     /// Forgets every idle connection: after a failover they lead to the old primary.
@@ -226,17 +211,6 @@ impl Store {
         let transaction = self.named(name, client.transaction().await)?;
         self.named(name, transaction.batch_execute(script).await)?;
         self.named(name, transaction.commit().await)
-    }
-
-    /// Plans a statement without carrying it out: missing tables, columns and permissions show here as well.
-    pub(crate) async fn explain(
-        &self,
-        name: &'static str,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<(), StoreError> {
-        let client = self.client().await?;
-        self.named(name, client.query(&format!("EXPLAIN {sql}"), parameters).await).map(drop)
     }
 
     /// Gives the failure of a statement its name.

@@ -11,7 +11,7 @@ use crate::{
     config::Settings,
     store::{
         Store,
-        init::{ScheduledState, created},
+        own_tables::{ScheduledState, created},
     },
     topology::Topology,
 };

@@ -19,7 +19,11 @@ use crate::{
     config::Settings,
     doctor::effect_plan::{EffectPlan, RowLocks, Scan},
     order::OrderId,
-    store::{Store, open::OpenOrders, orders::Effect, overdue::OverdueKey},
+    store::{
+        Store,
+        orders::Effect,
+        overdue::{OpenOrders, OverdueKey},
+    },
     text::counted,
 };
 use trial::Trial;
@@ -80,15 +84,9 @@ impl Check {
 
 async fn check(store: &Store, effect: &Effect, orders: &[OrderId]) -> Result<Checked, Failure> {
     let plan = store.effect_plan(effect).await?;
-    let open = open(store, effect).await?;
+    let open = store.open_orders(effect, &OverdueKey::first()).await?;
     let trial = Trial::of(store, effect, orders).await?;
     Ok(Checked::new(effect, &plan, trial, open))
-}
-
-/// None where nobody can ask for them.
-async fn open(store: &Store, effect: &Effect) -> Result<Option<OpenOrders>, Failure> {
-    let Some(sql) = &effect.overdue_sql else { return Ok(None) };
-    Ok(Some(store.open_orders(effect, sql, &OverdueKey::first()).await?))
 }
 
 /// Each effect that was looked at.

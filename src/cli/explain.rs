@@ -1,6 +1,6 @@
 //! `overdue explain`: the way of a notice, without a broker.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, slice::from_ref, time::Duration};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     config::Settings,
     order::{OrderId, Outcome},
-    store::{database_time::DatabaseTime, dry_run::Standing},
+    store::{clock::DatabaseTime, orders::Standing},
     text::{counted, length},
     topology::{
         Timeout, Topology,
@@ -104,7 +104,8 @@ impl Explain {
         let timeout = one_timeout(topology, self.wish.timeout.as_deref());
         let rule = known(topology, timeout.map_err(Failure::usage)?)?;
         let effect = setup::one_effect(settings, &rule.effect, &rule.name)?;
-        let Standing { outcome, due_at } = setup::store(settings)?.standing(&effect, &id).await?;
+        let mut standings = setup::store(settings)?.rehearse(&effect, from_ref(&id)).await?;
+        let Standing { outcome, due_at } = standings.remove(0);
         if outcome == Outcome::Unknown {
             return Err(Failure::failed(format!("the database does not know the order {id}")));
         }

@@ -242,7 +242,8 @@ impl Lots {
         for (name, ids) in asked {
             let Some(effect) = effects.get(&name) else { continue };
             let ids: Vec<OrderId> = ids.into_iter().collect();
-            let outcomes = store.rehearse(effect, &ids).await?;
+            let standings = store.rehearse(effect, &ids).await?;
+            let outcomes = standings.into_iter().map(|standing| standing.outcome);
             known.extend(ids.into_iter().map(|id| (name.clone(), id)).zip(outcomes));
         }
         let outcome = |found: &Found| known.get(&key(&found.message)?).cloned();

@@ -24,7 +24,11 @@ use crate::{
     broker::{Management, lock::CommandLock},
     config::Settings,
     plan::generation::number_of,
-    store::{Store, open::OpenOrders, orders::Effect, overdue::OverdueKey},
+    store::{
+        Store,
+        orders::Effect,
+        overdue::{OpenOrders, OverdueKey},
+    },
     text::{about, counted, length, option},
     topology::{Timeout, Topology, level_routes::LevelRoutes, route::LONGEST_IN_HAND},
 };
@@ -284,9 +288,10 @@ struct Preview<'a>(Vec<(&'a str, OpenOrders)>);
 impl<'a> Preview<'a> {
     async fn read(store: &Store, parts: &[RebuildPart<'a>]) -> Result<Self, Failure> {
         let mut read = Vec::new();
-        for RebuildPart { timeout, effect, overdue_sql, after } in parts {
-            let open = store.open_orders(effect, overdue_sql, after).await?;
-            read.push((timeout.name.as_str(), open));
+        for RebuildPart { timeout, effect, after, .. } in parts {
+            if let Some(open) = store.open_orders(effect, after).await? {
+                read.push((timeout.name.as_str(), open));
+            }
         }
         Ok(Self(read))
     }

@@ -18,7 +18,7 @@ use crate::{
     plan::{Plan, Refusal},
     store::{
         Store,
-        remove::{OwnTable, OwnTables},
+        own_tables::{OwnTable, OwnTables},
     },
     text::{counted, one_line},
 };

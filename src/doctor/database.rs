@@ -344,14 +344,9 @@ pub(crate) fn outbox(facts: &Facts) -> Draft {
     known(&facts.database.outbox, judge_outbox)
 }
 
-/// An age by the database's clock, which may be behind.
-pub(super) fn millis(age_ms: i64) -> Duration {
-    Duration::from_millis(age_ms.max(0).unsigned_abs())
-}
-
 fn longest_refused(name: &RefusedName) -> String {
     let RefusedName { event, lasts_ms, order_id, reason } = name;
-    let lasts = about(millis(*lasts_ms));
+    let lasts = about(Duration::from_millis(*lasts_ms));
     let first = match (order_id, reason) {
         (Some(order_id), Some(reason)) => format!(", the oldest of order {order_id}: {reason}"),
         _ => String::new(),
@@ -386,7 +381,7 @@ pub fn judge_outbox(outbox: &Outbox) -> Draft {
     let (counted, seconds) = (counted(*events, "event"), oldest_ms / 1_000);
     match *events {
         0 => Draft::ok("empty"),
-        _ if condition::is_old(millis(*oldest_ms)) => Draft::warning(
+        _ if condition::is_old(Duration::from_millis(*oldest_ms)) => Draft::warning(
             format!("{counted} waiting, the oldest for {seconds} s"),
             "start a worker, or look in its log for `relay failed`",
         ),
@@ -424,7 +419,7 @@ pub fn judge_scheduled(scheduled: &Scheduled) -> Draft {
     let (counted, seconds) = (counted(*notices, "notice"), oldest_ms / 1_000);
     match *notices {
         0 => Draft::ok("nothing waits"),
-        _ if condition::is_old(millis(*oldest_ms)) => Draft::warning(
+        _ if condition::is_old(Duration::from_millis(*oldest_ms)) => Draft::warning(
             format!(
                 "{counted} waiting to be published, the oldest for {seconds} s and timeout `{}`",
                 timeout.as_deref().unwrap_or("NULL")

@@ -2,7 +2,7 @@
 
 use tokio_postgres::error::{ErrorPosition, Severity, SqlState};
 
-use super::shape::Misfit;
+use super::contract::Misfit;
 use crate::decisions::verdict::{Failure, Suspect};
 
 /// SQLSTATE of a statement that was cancelled, as the statement time-out does.
@@ -47,7 +47,7 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
 }
 
 /// How the place of SQL begins that is part of the program.
-const BUILT_IN: &str = "built in, ";
+pub(super) const BUILT_IN: &str = "built in, ";
 
 /// The next step where the SQL is somebody else's: its tables are not ours.
 fn effect_advice(code: &SqlState) -> Option<&'static str> {

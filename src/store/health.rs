@@ -1,20 +1,20 @@
 //! What `overdue doctor` wants to know about the database. Asks for everything it can; changes nothing.
 
-use std::future::Future;
+use std::{future::Future, ops::Range};
 
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio_postgres::Row;
 
 use super::{
     FailureKind, Store, StoreError,
+    clock::{DatabaseTime, to_ms},
     orders::Effect,
+    outbox::PassedOver,
     pool::{For, Question},
     schedule::Notices,
 };
 use crate::doctor::facts::{
-    Asked, DatabaseFacts, Encryption, Gap, Outbox, RefusedName, Scheduled, Schema, Server, Session,
-    Skew, Sweep, Table, User, is_loopback,
+    Asked, DatabaseFacts, Encryption, Gap, Schema, Server, Session, Skew, Table, User, is_loopback,
 };
 
 impl Store {
@@ -50,12 +50,12 @@ impl Store {
             session,
             tables,
             schemas: asked(self.schemas().await),
-            outbox: asked(self.outbox().await),
-            scheduled: asked(self.scheduled(notices).await),
+            outbox: asked(self.outbox(i64::MAX, &PassedOver::default()).await),
+            scheduled: asked(self.scheduled(i64::MAX, notices).await),
             effects: checked,
             sweeps,
             obstacles,
-            clock: asked(self.clock(now).await),
+            clock: asked(self.skew(now).await),
         }
     }
 
@@ -76,14 +76,9 @@ impl Store {
     async fn server(&self) -> Result<Server, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_server.sql");
         const LOCK_TIMEOUT: &str = include_str!("../../sql/doctor_lock_timeout.sql");
-        let row = self.one("doctor_server", SQL).await?;
-        let question = Question {
-            name: "doctor_lock_timeout",
-            sql: LOCK_TIMEOUT,
-            parameters: &[],
-            check: &|_| Ok(()),
-        };
-        let limit = self.ask(For::Closing, question).await?;
+        let row = self.one("doctor_server", SQL, &[]).await?;
+        let limit = Question::new("doctor_lock_timeout", LOCK_TIMEOUT, &[]);
+        let limit = self.ask(For::Closing, limit).await?;
         Ok(Server {
             version_num: row.get(0),
             tls: if row.get(1) { self.encryption } else { Encryption::None },
@@ -113,86 +108,11 @@ impl Store {
         Ok(rows.iter().map(schema).collect())
     }
 
-    async fn outbox(&self) -> Result<Outbox, StoreError> {
-        const SQL: &str = include_str!("../../sql/doctor_outbox.sql");
-        let row = self.one("doctor_outbox", SQL).await?;
-        Ok(Outbox {
-            events: row.get(0),
-            oldest_ms: row.get(1),
-            refused: row.get(2),
-            longest: row.get::<_, Option<String>>(3).map(|event| RefusedName {
-                event,
-                lasts_ms: row.get(4),
-                order_id: row.get(5),
-                reason: row.get(6),
-            }),
-            unpublishable: row.get(7),
-            unpublishable_reason: row.get(8),
-        })
-    }
-
-    async fn scheduled(&self, notices: Notices) -> Result<Scheduled, StoreError> {
-        const SQL: &str = include_str!("../../sql/doctor_schedule.sql");
-        let lacks = self.schedule_lacks(notices).await?;
-        if lacks.is_some() {
-            return Ok(Scheduled { lacks, ..Scheduled::default() });
-        }
-        let row = self.one("doctor_schedule", SQL).await?;
-        Ok(Scheduled {
-            lacks,
-            notices: row.get(0),
-            oldest_ms: row.get(1),
-            refused: row.get(2),
-            reason: row.get(3),
-            timeout: row.get(4),
-        })
-    }
-
-    async fn clock(&self, now: fn() -> Timestamp) -> Result<Skew, StoreError> {
-        let client = self.client().await?;
-        let statement = client.prepare_cached("SELECT clock_timestamp()").await;
-        let statement = self.named("clock", statement)?;
-        let sent = now();
-        let row = self.named("clock", client.query_one(&statement, &[]).await)?;
-        let received = now();
-        let database: Timestamp = row.get(0);
-        let round_trip_ms = received.as_millisecond().saturating_sub(sent.as_millisecond());
-        let middle_ms = sent.as_millisecond().saturating_add(round_trip_ms / 2);
-        Ok(Skew {
-            ahead_ms: database.as_millisecond().saturating_sub(middle_ms),
-            margin_ms: round_trip_ms / 2 + 1,
-        })
-    }
-
-    /// What a page of the sweep scans.
-    async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
-        let Some(sql) = &effect.overdue_sql else { return Ok(Sweep::None) };
-        let page = "(500, 60000, '-infinity', '')";
-        let plan = self.generic_plan(effect, &effect.overdue_file, sql, page).await?;
-        let mut scans = Vec::new();
-        collect_scans(&plan, &mut scans);
-        Ok(Sweep::Planned { scans })
-    }
-
-    async fn one(&self, name: &'static str, sql: &str) -> Result<Row, StoreError> {
-        let rows = self.rows(name, sql, &[]).await?;
-        let silent = || StoreError::Silent { address: self.address.to_string() };
-        rows.into_iter().next().ok_or_else(silent)
-    }
-}
-
-/// Every table that a plan scans, at whatever depth.
-fn collect_scans(plan: &Value, scans: &mut Vec<String>) {
-    match plan {
-        Value::Array(nodes) => nodes.iter().for_each(|node| collect_scans(node, scans)),
-        Value::Object(node) => {
-            if node.get("Node Type").and_then(Value::as_str) == Some("Seq Scan") {
-                let table = node.get("Relation Name").and_then(Value::as_str);
-                scans.extend(table.map(str::to_owned));
-            }
-            node.values().for_each(|child| collect_scans(child, scans));
-        }
-        _ => {}
+    async fn skew(&self, now: fn() -> Timestamp) -> Result<Skew, StoreError> {
+        let (database, Range { start, end }) = self.read_clock().await?;
+        let half = (end - start) / 2;
+        let middle = DatabaseTime::from(now()).before(end.elapsed() + half);
+        Ok(Skew { ahead_ms: database.ms_after(middle), margin_ms: to_ms(half) + 1 })
     }
 }
 

@@ -1,12 +1,15 @@
-//! Deleting what is older than is kept, a few blocks at a time.
+//! What `overdue` keeps of the past: recording what a person has dropped from the parking lot, and deleting what is older than is kept,
+//! a few blocks at a time.
 
 use std::time::Duration;
 
-use tokio_postgres::Row;
+use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
 
 use super::{
     Store, StoreError,
-    pool::{End, For, Limits, Question},
+    clock::to_ms,
+    pool::{End, For, Limits, Question, count},
 };
 
 /// A statement that waits for somebody, or takes long, gives up: nobody waits for it.
@@ -49,6 +52,21 @@ pub(crate) struct LookedThrough {
     pub(crate) blocks: u64,
 }
 
+/// A message that is about to be dropped, as it is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DroppedMessage {
+    pub(crate) queue: String,
+    pub(crate) order_id: Option<String>,
+    pub(crate) timeout: Option<String>,
+    pub(crate) routing_key: String,
+    pub(crate) message_id: Option<String>,
+    pub(crate) parked_because: String,
+    pub(crate) parked_at: Option<Timestamp>,
+    /// None where it was too large to be read.
+    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) body_bytes: i64,
+}
+
 impl Store {
     /// Deletes the rows of [`BLOCKS`] blocks, from block `from` on, that are older than `keep`; `None` while another session
     /// does so in this table.
@@ -63,20 +81,40 @@ impl Store {
     ) -> Result<Option<LookedThrough>, StoreError> {
         let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
         let (from, blocks) = (number(from), number(BLOCKS));
-        let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
-        let question = Question {
-            name: "history",
-            sql: table.sql(),
-            parameters: &[&from, &blocks, &keep_ms],
-            check: &|_| Ok(()),
-        };
+        let parameters: [&(dyn ToSql + Sync); 3] = [&from, &blocks, &to_ms(keep)];
+        let question = Question::new("history", table.sql(), &parameters);
         let rows = self.in_transaction(For::Anything, LIMITS, question, End::Commit).await?;
-        Ok(rows.first().and_then(looked))
+        let mine = rows.first().filter(|row| row.get("is_mine"));
+        Ok(mine.map(|row| LookedThrough {
+            deleted: count(row, "deleted"),
+            blocks: count(row, "blocks"),
+        }))
     }
-}
 
-fn looked(row: &Row) -> Option<LookedThrough> {
-    let count = |column: &str| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
-    row.get::<_, bool>("is_mine")
-        .then(|| LookedThrough { deleted: count("deleted"), blocks: count("blocks") })
+    /// Records messages, in one transaction; `because` is what the person says.
+    ///
+    /// # Errors
+    /// The statement failed; then nothing is to be dropped.
+    pub(crate) async fn record_dropped(
+        &self,
+        messages: &[DroppedMessage],
+        because: &str,
+    ) -> Result<(), StoreError> {
+        const SQL: &str = include_str!("../../sql/parked_dropped.sql");
+        let texts = |of: fn(&DroppedMessage) -> Option<&str>| -> Vec<Option<&str>> {
+            messages.iter().map(of).collect()
+        };
+        let queues = texts(|it| Some(&it.queue));
+        let orders = texts(|it| it.order_id.as_deref());
+        let timeouts = texts(|it| it.timeout.as_deref());
+        let keys = texts(|it| Some(&it.routing_key));
+        let ids = texts(|it| it.message_id.as_deref());
+        let reasons = texts(|it| Some(&it.parked_because));
+        let times: Vec<Option<Timestamp>> = messages.iter().map(|it| it.parked_at).collect();
+        let bodies: Vec<Option<&[u8]>> = messages.iter().map(|it| it.body.as_deref()).collect();
+        let sizes: Vec<i64> = messages.iter().map(|it| it.body_bytes).collect();
+        let parameters: [&(dyn ToSql + Sync); 10] =
+            [&queues, &orders, &timeouts, &keys, &ids, &reasons, &times, &bodies, &sizes, &because];
+        self.rows("record_dropped", SQL, &parameters).await.map(drop)
+    }
 }

@@ -1,51 +1,120 @@
-//! Closing orders: the effect's SQL, run on a batch of order ids in one transaction.
+//! Closing orders: the effect's SQL, run on a batch of order ids in one transaction; and what it answered, read row by row: one that
+//! is not as agreed concerns its order only.
 
-pub(crate) mod answer;
+use std::collections::HashMap;
 
-pub use super::effect::{ClosingPath, Effect};
+use tokio_postgres::Row;
+
 use super::{
-    Store, StoreError, effect, overdue,
+    Store, StoreError,
+    clock::DatabaseTime,
+    contract::{Contract, cell, excerpt},
+    failure::BUILT_IN,
     pool::{End, For, Limits, Question},
 };
-use crate::order::{OrderId, Outcome};
+use crate::order::{FinalState, OrderId, Outcome, Spelled};
+
+const CLOSE: &str = include_str!("../../sql/close.sql");
+const CLOSE_CONTENDED: &str = include_str!("../../sql/close_contended.sql");
+const CANCEL: &str = include_str!("../../sql/cancel.sql");
+const CANCEL_CONTENDED: &str = include_str!("../../sql/cancel_contended.sql");
+
+/// The SQL of a timeout's effect: one statement, so it is its own transaction.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    /// Its name in `topology.toml`.
+    pub name: String,
+    /// `$1 text[]` ids, `$2 text` path → `order_id`, `outcome`, `due_at`, `decided_at`.
+    pub sql: String,
+    /// Where that is written, for messages.
+    pub sql_file: String,
+    /// `$1 bigint` limit, `$2 bigint` grace in ms, `$3 timestamptz` and `$4 text` the order before → `order_id`,
+    /// `due_at`; without it nothing is swept.
+    pub overdue_sql: Option<String>,
+    /// Where that is written, for messages.
+    pub overdue_file: String,
+}
+
+impl Effect {
+    /// The same effect in a statement that waits for no lock, where there is one.
+    pub(crate) fn contended_sql(&self) -> Option<&'static str> {
+        match self.sql.as_str() {
+            CLOSE => Some(CLOSE_CONTENDED),
+            CANCEL => Some(CANCEL_CONTENDED),
+            _ => None,
+        }
+    }
+
+    /// The effect on the reference schema that is called so, if one is.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        [Self::close, Self::cancel, Self::complete]
+            .into_iter()
+            .map(|effect| effect())
+            .find(|effect| effect.name == name)
+    }
+
+    /// Whether its SQL is part of the program.
+    pub(crate) fn is_built_in(&self) -> bool {
+        Self::built_in(&self.name).is_some_and(|built_in| built_in.sql == self.sql)
+    }
+
+    /// The built-in effect on the reference schema: `sql/close.sql`.
+    #[must_use]
+    pub fn close() -> Self {
+        Self::reference("close", CLOSE, "overdue_ids", include_str!("../../sql/overdue_ids.sql"))
+    }
+
+    /// The built-in effect on paid orders that were not shipped: `sql/cancel.sql`.
+    #[must_use]
+    pub fn cancel() -> Self {
+        let overdue = include_str!("../../sql/cancel_overdue_ids.sql");
+        Self::reference("cancel", CANCEL, "cancel_overdue_ids", overdue)
+    }
+
+    /// The built-in effect on shipped orders that were not confirmed: `sql/complete.sql`.
+    #[must_use]
+    pub fn complete() -> Self {
+        let (sql, overdue) = (
+            include_str!("../../sql/complete.sql"),
+            include_str!("../../sql/complete_overdue_ids.sql"),
+        );
+        Self::reference("complete", sql, "complete_overdue_ids", overdue)
+    }
+
+    fn reference(name: &str, sql: &str, overdue_name: &str, overdue_sql: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            sql: sql.to_owned(),
+            sql_file: format!("{BUILT_IN}sql/{name}.sql"),
+            overdue_sql: Some(overdue_sql.to_owned()),
+            overdue_file: format!("{BUILT_IN}sql/{overdue_name}.sql"),
+        }
+    }
+}
+
+/// What made an order due: the value of `closures.path`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosingPath {
+    /// A message came.
+    Message,
+    /// Many were due at once: it was closed ahead of its message.
+    Burst,
+    /// The sweep found it: no message came.
+    Sweep,
+}
+
+impl ClosingPath {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Burst => "burst",
+            Self::Sweep => "sweep",
+        }
+    }
+}
 
 impl Store {
-    /// Compares the parameters and columns of the effect's SQL with the contract, and plans it, which shows
-    /// missing permissions; changes nothing.
-    ///
-    /// # Errors
-    /// A table, a column or a permission is missing, or the SQL takes or gives something else.
-    pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
-        let Effect { name, sql, sql_file, overdue_sql, overdue_file } = effect;
-        let in_effect = |error: StoreError| error.in_effect(name, sql_file, sql);
-        let none: &[&str] = &[];
-        self.check_shape(effect).await.map_err(in_effect)?;
-        let path = ClosingPath::Message.as_str();
-        self.explain("effect", sql, &[&none, &path]).await.map_err(in_effect)?;
-        if let Some(sql) = overdue_sql {
-            let in_effect = |error: StoreError| error.in_effect(name, overdue_file, sql);
-            self.check_overdue_shape(effect, sql).await.map_err(in_effect)?;
-            self.explain_overdue(sql).await.map_err(in_effect)?;
-        }
-        Ok(())
-    }
-
-    async fn check_shape(&self, effect: &Effect) -> Result<(), StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("effect", client.prepare_cached(&effect.sql).await)?;
-        effect::check_shape(effect, &statement)
-    }
-
-    pub(super) async fn check_overdue_shape(
-        &self,
-        effect: &Effect,
-        sql: &str,
-    ) -> Result<(), StoreError> {
-        let client = self.client().await?;
-        let statement = self.named("overdue_ids", client.prepare_cached(sql).await)?;
-        overdue::check_shape(effect, &statement)
-    }
-
     /// Runs the effect on `ids` and says what became of each, in the same order.
     ///
     /// It waits for each lock for 50 ms. One transaction: when this returns it is committed, and when it fails nothing has happened. An id that
@@ -77,21 +146,121 @@ impl Store {
             name: "effect",
             sql,
             parameters: &[&texts, &path.as_str()],
-            // Before it commits something that cannot be read.
-            check: &|statement| effect::check_shape(effect, statement),
+            contract: Contract::Effect(effect),
         };
         let rows = if limits == Limits::NONE {
-            self.ask(For::Closing, question).await
+            self.ask(For::Closing, question).await?
         } else {
-            self.in_transaction(For::Closing, limits, question, End::Commit).await
+            self.in_transaction(For::Closing, limits, question, End::Commit).await?
         };
-        let rows = rows.map_err(|error| error.in_effect(&effect.name, &effect.sql_file, sql))?;
-        let mut outcomes = answer::outcomes(effect, &rows, ids);
-        for outcome in &mut outcomes {
-            if let Outcome::Failed { reason, .. } = outcome {
+        let committed = standings(effect, &rows, ids).into_iter().map(|mut standing| {
+            if let Outcome::Failed { reason, .. } = &mut standing.outcome {
                 reason.push_str("; what the effect did is committed");
             }
-        }
-        Ok(outcomes)
+            standing.outcome
+        });
+        Ok(committed.collect())
     }
+}
+
+/// The cause of every failure of this kind: no SQLSTATE, because the statement itself has worked.
+pub(crate) const CONTRACT: &str = "contract";
+
+/// An order at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// What an effect has done with it, or would have.
+    pub(crate) outcome: Outcome,
+    /// Its deadline, if a row has one.
+    pub(crate) due_at: Option<DatabaseTime>,
+}
+
+impl From<Outcome> for Standing {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, due_at: None }
+    }
+}
+
+/// The rows of one execution.
+struct EffectRows {
+    by_id: HashMap<String, Standing>,
+    /// What became of an order without a row, if one of the rows says no order id.
+    stray: Option<Outcome>,
+}
+
+/// What became of each of `ids`, in the same order.
+pub(super) fn standings(effect: &Effect, rows: &[Row], ids: &[OrderId]) -> Vec<Standing> {
+    let mut answer = EffectRows::read(effect, rows);
+    let mut spelled = None;
+    let of_each = ids.iter().map(|id| {
+        answer.take(id.as_str()).unwrap_or_else(|| {
+            let spelled = spelled
+                .get_or_insert_with(|| Spelled::new(ids, answer.by_id.keys().map(String::as_str)));
+            let other = spelled.of(id).and_then(|id| answer.take(id));
+            other.unwrap_or_else(|| answer.stray.clone().unwrap_or(Outcome::Unknown).into())
+        })
+    });
+    of_each.collect()
+}
+
+impl EffectRows {
+    fn read(effect: &Effect, rows: &[Row]) -> Self {
+        let mut answer = Self { by_id: HashMap::with_capacity(rows.len()), stray: None };
+        for row in rows {
+            answer.add(effect, row);
+        }
+        answer
+    }
+
+    fn add(&mut self, effect: &Effect, row: &Row) {
+        let id = match cell::<&str>(row, 0) {
+            Ok(id) => id,
+            Err(wrong) => {
+                self.stray.get_or_insert_with(|| failed(effect, &wrong, "one of these orders"));
+                return;
+            }
+        };
+        let failed = |wrong: String| failed(effect, &wrong, &format!("order {}", excerpt(id)));
+        let outcome = outcome(row).unwrap_or_else(failed);
+        // Of two rows for one order the one that closed it says what happened.
+        let known = self.by_id.get(id).map(|it| &it.outcome);
+        if !matches!(known, Some(Outcome::Closed { .. })) {
+            let due_at = row.try_get::<_, Option<DatabaseTime>>(2).ok().flatten();
+            self.by_id.insert(id.to_owned(), Standing { outcome, due_at });
+        }
+    }
+
+    /// What became of an order, if there is a row. The same order twice in a batch was closed by the first of the two.
+    fn take(&mut self, id: &str) -> Option<Standing> {
+        let standing = self.by_id.get_mut(id)?;
+        let taken = standing.clone();
+        if matches!(taken.outcome, Outcome::Closed { .. }) {
+            standing.outcome = Outcome::AlreadyFinal;
+        }
+        Some(taken)
+    }
+}
+
+fn outcome(row: &Row) -> Result<Outcome, String> {
+    let name = cell::<&str>(row, 1)?;
+    let due_at = cell::<DatabaseTime>(row, 2);
+    let decided_at = cell::<DatabaseTime>(row, 3);
+    Ok(match name {
+        "already_final" => Outcome::AlreadyFinal,
+        "busy" => Outcome::Busy,
+        "not_due" => Outcome::NotDue { remaining: decided_at?.until(due_at?) },
+        other => match FinalState::of_outcome(other) {
+            Some(state) => Outcome::Closed { late: due_at?.until(decided_at?), state },
+            None => return Err(format!("`{}` as `outcome`", excerpt(other))),
+        },
+    })
+}
+
+fn failed(effect: &Effect, wrong: &str, of: &str) -> Outcome {
+    let Effect { name, sql_file, .. } = effect;
+    let reason = format!(
+        "effect `{name}` ({sql_file}) gave {wrong} for {of}: the outcome has to be closed, done:<word>, already_final, \
+         not_due or busy, no column NULL (docs/effects.md)"
+    );
+    Outcome::Failed { cause: CONTRACT.to_owned(), reason }
 }

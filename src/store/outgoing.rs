@@ -135,7 +135,8 @@ impl Store {
         let (name, sql) = Table::Notices.done();
         let delete = |part: Vec<i64>| {
             async move {
-                let question = Question { name, sql, parameters: &[&part], check: &|_| Ok(()) };
+                let parameters: [&(dyn ToSql + Sync); 1] = [&part];
+                let question = Question::new(name, sql, &parameters);
                 let left = self.in_transaction(For::Anything, SHORT, question, End::Commit).await?;
                 Ok(keys(&left))
             }

@@ -1,22 +1,36 @@
-//! What the sweeps ask: overdue orders, page by page.
+//! Orders by deadline, page by page, as the index that serves the sweep has them: overdue ones, and with a grace before the deadline
+//! those that are open. So it works for any tables. And the lock of a burst: one worker at a time closes the burst of an effect.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tokio_postgres::{Column, Row, Statement, types::Type};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     Store, StoreError,
-    database_time::DatabaseTime,
-    effect::Effect,
-    pool::{For, Question},
-    row::{cell, excerpt},
-    shape::{self, Misfit},
+    clock::{DatabaseTime, to_ms},
+    contract::{Contract, cell, excerpt},
+    orders::Effect,
+    pool::{Cancellable, For, Question, count},
 };
-use crate::order::OrderId;
+use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 
-/// `$3` and `$4` say after which order a page begins.
-const PARAMETERS: [Type; 4] = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT];
-const COLUMNS: [(&str, Type); 2] = [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
+/// The grace that gives all open orders: a hundred years before the deadline. What is due later than that waits for nothing that is to
+/// come: 9999-12-31 stands for "never" in many tables.
+const AHEAD_MS: i64 = -100 * 365 * 24 * 3_600_000;
+/// The grace that gives these, too.
+const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
+/// Where counting open orders ends: what is counted is read.
+const MOST_COUNTED: i64 = 100_000_000;
+/// A worker that was paused or cut off loses the lock.
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '20s'";
+/// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
+const LEFT: usize = 2;
 
 /// The place of an order among those that are overdue: by deadline, then by id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,11 +48,6 @@ impl OverdueKey {
     /// Before all orders that are due then.
     pub(crate) const fn at(due_at: DatabaseTime) -> Self {
         Self { due_at, order_id: String::new() }
-    }
-
-    /// `$3` and `$4`.
-    pub(super) const fn parts(&self) -> (&DatabaseTime, &String) {
-        (&self.due_at, &self.order_id)
     }
 
     /// How long an order with this key has been overdue at `now`.
@@ -77,6 +86,64 @@ pub(crate) struct OverduePage {
     pub(crate) next: OverdueKey,
 }
 
+/// The open orders of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenOrders {
+    /// Those that are read as pages, up to 100,000,000.
+    pub(crate) orders: u64,
+    /// Those of them whose deadline has passed.
+    pub(crate) overdue: u64,
+    /// Their first and their last deadline.
+    pub(crate) due: Option<(DatabaseTime, DatabaseTime)>,
+    /// Rows up to then whose id is none that a message could carry.
+    pub(crate) unusable: u64,
+    /// Rows that are due in more than a hundred years.
+    pub(crate) far: u64,
+}
+
+/// Some of them, by deadline.
+pub(crate) struct OpenPage {
+    /// Order and deadline.
+    pub(crate) orders: Vec<(OrderId, DatabaseTime)>,
+    /// Rows whose id is none that a message could carry, and why.
+    pub(crate) refused: Vec<String>,
+    /// Where the next page begins.
+    pub(crate) next: OverdueKey,
+    /// Whether there is none.
+    pub(crate) is_last: bool,
+    clock: (DatabaseTime, Instant),
+}
+
+impl OpenPage {
+    /// The present by the database's clock.
+    pub(crate) fn now(&self) -> DatabaseTime {
+        self.clock.0.after(self.clock.1.elapsed())
+    }
+}
+
+/// What came of asking for the lock.
+pub(crate) enum Locked<'a> {
+    /// It is this burst's.
+    Taken(Box<BurstLock<'a>>),
+    /// Another burst has it: one of another worker, or of another effect of this worker that leaves no connection.
+    ByAnother {
+        /// Whether it has closed orders in the last half second.
+        moves: bool,
+    },
+}
+
+/// A transaction that holds the lock. Between two statements it has neither a snapshot nor an id, so it holds up no vacuum.
+pub(crate) struct BurstLock<'a> {
+    store: &'a Store,
+    client: Cancellable,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// As many locks as the pool that does not close has connections to spare.
+pub(super) fn permits(connections: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(connections.saturating_sub(LEFT)))
+}
+
 impl Store {
     /// Orders past their deadline by more than `grace`, oldest first, at most `limit`; none without `overdue_sql`.
     ///
@@ -90,13 +157,41 @@ impl Store {
         grace: Duration,
     ) -> Result<Option<OverduePage>, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(None) };
-        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
-        let (rows, next) = self.overdue_rows(effect, sql, after, limit, grace_ms).await?;
-        Ok(Some(page(&rows, next)))
+        let (rows, next) = self.page(effect, sql, after, limit, to_ms(grace)).await?;
+        let mut page = OverduePage { ids: Vec::new(), refused: Vec::new(), rows: rows.len(), next };
+        for row in &rows {
+            match order_id(row) {
+                Ok(id) => page.ids.push(id),
+                Err(reason) => page.refused.push(reason),
+            }
+        }
+        Ok(Some(page))
+    }
+
+    /// At most `limit` open orders behind `after`, the first due first; `sql` is the effect's `overdue_sql`.
+    pub(crate) async fn open_page(
+        &self,
+        effect: &Effect,
+        sql: &str,
+        after: &OverdueKey,
+        limit: i64,
+    ) -> Result<OpenPage, StoreError> {
+        let (rows, next) = self.page(effect, sql, after, limit, AHEAD_MS).await?;
+        let clock = (self.now().await?, Instant::now());
+        let is_full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit);
+        let is_last = !is_full || next == *after;
+        let mut page = OpenPage { orders: Vec::new(), refused: Vec::new(), next, is_last, clock };
+        for row in &rows {
+            match order_id(row).and_then(|id| Ok((id, cell(row, 1)?))) {
+                Ok(order) => page.orders.push(order),
+                Err(reason) => page.refused.push(reason),
+            }
+        }
+        Ok(page)
     }
 
     /// Rows of `overdue_sql`, and where the next page begins; a grace below zero is one before the deadline.
-    pub(super) async fn overdue_rows(
+    async fn page(
         &self,
         effect: &Effect,
         sql: &str,
@@ -104,92 +199,114 @@ impl Store {
         limit: i64,
         grace_ms: i64,
     ) -> Result<(Vec<Row>, OverdueKey), StoreError> {
-        let (due_at, order_id) = after.parts();
         let question = Question {
             name: "overdue_ids",
             sql,
-            parameters: &[&limit, &grace_ms, due_at, order_id],
-            check: &|statement| check_shape(effect, statement),
+            parameters: &[&limit, &grace_ms, &after.due_at, &after.order_id],
+            contract: Contract::Overdue(effect),
         };
-        let rows = self.ask(For::Anything, question).await;
-        let rows =
-            rows.map_err(|error| error.in_effect(&effect.name, &effect.overdue_file, sql))?;
-        let next = next(effect, after, &rows)?;
+        let rows = self.ask(For::Anything, question).await?;
+        // The last row that can be a key. A page that ends where it began would come again for ever.
+        let Some(next) = rows.iter().rev().find_map(key) else { return Ok((rows, after.clone())) };
+        if next == *after || next.due_at < after.due_at {
+            let wrong = "it gives orders that are not after $3 and $4".to_owned();
+            return Err(question.contract.misfit(wrong));
+        }
         Ok((rows, next))
     }
 
-    pub(super) async fn explain_overdue(&self, sql: &str) -> Result<(), StoreError> {
-        let OverdueKey { due_at, order_id } = OverdueKey::first();
-        self.explain("overdue_ids", sql, &[&0_i64, &0_i64, &due_at, &order_id]).await
+    /// Rows of a statement around `overdue_sql`, with the same parameters first; `None` without that.
+    pub(super) async fn around_overdue(
+        &self,
+        name: &'static str,
+        around: &str,
+        effect: &Effect,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Vec<Row>>, StoreError> {
+        let Some(sql) = &effect.overdue_sql else { return Ok(None) };
+        let contract = Contract::Overdue(effect);
+        self.prepare(Question { contract, ..Question::new("overdue_ids", sql, &[]) }).await?;
+        let around = around.replace("{sql}", sql.trim().trim_end_matches(';'));
+        let rows = self.rows(name, &around, parameters).await;
+        rows.map(Some).map_err(|error| contract.failure(error, sql))
+    }
+
+    /// How many orders behind `after` are open; `None` without `overdue_sql`.
+    pub(crate) async fn open_orders(
+        &self,
+        effect: &Effect,
+        after: &OverdueKey,
+    ) -> Result<Option<OpenOrders>, StoreError> {
+        const SQL: &str = include_str!("../../sql/open_orders.sql");
+        let bytes = i64::try_from(MAX_ORDER_ID_BYTES).unwrap_or(i64::MAX);
+        let parameters: [&(dyn ToSql + Sync); 6] =
+            [&MOST_COUNTED, &COUNTED_AHEAD_MS, &after.due_at, &after.order_id, &AHEAD_MS, &bytes];
+        let rows = self.around_overdue("open_orders", SQL, effect, &parameters).await?;
+        Ok(rows.iter().flatten().next().map(|row| OpenOrders {
+            orders: count(row, "orders"),
+            overdue: count(row, "overdue"),
+            due: row.get::<_, Option<_>>("first_due").zip(row.get("last_due")),
+            unusable: count(row, "unusable"),
+            far: count(row, "far"),
+        }))
+    }
+
+    /// Asks for the lock of an effect's burst, without waiting for it.
+    pub(crate) async fn lock_burst(&self, effect: &str) -> Result<Locked<'_>, StoreError> {
+        const SQL: &str = include_str!("../../sql/burst_lock.sql");
+        let Ok(permit) = Arc::clone(&self.burst_locks).try_acquire_owned() else {
+            return Ok(Locked::ByAnother { moves: false });
+        };
+        let locking = async {
+            let client = self.cancellable(For::Anything).await?;
+            let lock = self.named("burst_lock", client.prepare_cached(SQL).await)?;
+            self.named("burst_lock", client.batch_execute(BEGIN).await)?;
+            let row = self.named("burst_lock", client.query_one(&lock, &[&effect]).await)?;
+            Ok((client, row))
+        };
+        let (client, row) = self.attended(Box::pin(locking)).await?;
+        let lock = BurstLock { store: self, client, _permit: permit };
+        if row.get("is_taken") {
+            return Ok(Locked::Taken(Box::new(lock)));
+        }
+        lock.release().await?;
+        Ok(Locked::ByAnother { moves: row.get("moves") })
     }
 }
 
-fn page(rows: &[Row], next: OverdueKey) -> OverduePage {
-    let mut page = OverduePage { ids: Vec::new(), refused: Vec::new(), rows: rows.len(), next };
-    for row in rows {
-        match order_id(row) {
-            Ok(id) => page.ids.push(id),
-            Err(reason) => page.refused.push(reason),
-        }
+impl BurstLock<'_> {
+    /// Orders were closed: other workers see it, and go on waiting.
+    ///
+    /// # Errors
+    /// The connection is gone, and with it the lock.
+    pub(crate) async fn moved(&self) -> Result<(), StoreError> {
+        self.run("SELECT").await
     }
-    page
+
+    /// Another burst may take it.
+    ///
+    /// # Errors
+    /// The connection is gone, and with it the lock.
+    pub(crate) async fn release(self) -> Result<(), StoreError> {
+        self.run("COMMIT").await?;
+        self.client.done();
+        Ok(())
+    }
+
+    async fn run(&self, sql: &str) -> Result<(), StoreError> {
+        let Self { store, client, .. } = self;
+        let running = async { store.named("burst_lock", client.batch_execute(sql).await) };
+        store.attended(Box::pin(running)).await
+    }
 }
 
 /// The order of a row; why it is none that a message could carry.
-pub(super) fn order_id(row: &Row) -> Result<OrderId, String> {
+fn order_id(row: &Row) -> Result<OrderId, String> {
     let id: &str = cell(row, 0)?;
     OrderId::parse(id).map_err(|error| format!("{error}: `{}`", excerpt(id)))
-}
-
-/// The last row that can be a key. A page that ends where it began would come again for ever.
-fn next(effect: &Effect, after: &OverdueKey, rows: &[Row]) -> Result<OverdueKey, StoreError> {
-    let Some(key) = rows.iter().rev().find_map(key) else { return Ok(after.clone()) };
-    if key == *after || key.due_at < after.due_at {
-        let reason = "it gives orders that are not after $3 and $4".to_owned();
-        return Err(misfit(effect, reason));
-    }
-    Ok(key)
 }
 
 fn key(row: &Row) -> Option<OverdueKey> {
     let order_id = cell::<&str>(row, 0).ok()?.to_owned();
     Some(OverdueKey { due_at: cell(row, 1).ok()?, order_id })
-}
-
-pub(super) fn check_shape(effect: &Effect, statement: &Statement) -> Result<(), StoreError> {
-    let columns = statement.columns();
-    if statement.params() == PARAMETERS
-        && columns.iter().map(Column::type_).eq(COLUMNS.iter().map(|it| &it.1))
-    {
-        return Ok(());
-    }
-    let given: Vec<_> = columns.iter().map(|column| (column.name(), column.type_())).collect();
-    let Misfit { found, write } = wrong_parameter(statement.params())
-        .or_else(|| shape::wrong_column(&given, &COLUMNS))
-        .unwrap_or_else(|| "it gives more than the columns order_id and due_at".to_owned().into());
-    let agreed = "overdue_sql takes $1 bigint, $2 bigint, $3 timestamptz, $4 text and gives order_id text, due_at \
-                  timestamptz";
-    let write = write.unwrap_or_else(|| "write what is agreed".to_owned());
-    Err(misfit(effect, Misfit { found, write: Some(format!("{write} ({agreed})")) }))
-}
-
-fn wrong_parameter(found: &[Type]) -> Option<Misfit> {
-    if found == &PARAMETERS[..2] {
-        let found = "it takes no place to begin at ($3 and $4)".to_owned();
-        let write = "write `AND (due_at, id) > ($3, $4) ORDER BY due_at, id LIMIT $1`".to_owned();
-        return Some(Misfit { found, write: Some(write) });
-    }
-    match found.get(3) {
-        // Before the first page it is empty, which no number is.
-        Some(kind) if *kind != Type::TEXT && found[..3] == PARAMETERS[..3] => {
-            let kind = shape::sql_name(kind);
-            let write = Some(format!("write nullif($4, '')::{kind}"));
-            Some(Misfit { found: format!("$4 is {kind}"), write })
-        }
-        _ => shape::wrong_parameter(found, &PARAMETERS),
-    }
-}
-
-pub(super) fn misfit(effect: &Effect, wrong: impl Into<Misfit>) -> StoreError {
-    StoreError::misfit(&effect.name, &effect.overdue_file, wrong.into())
 }

@@ -6,10 +6,10 @@
 //! SET LOCAL`, `COMMIT`), and a small batch little more than that.
 
 use std::{
-    ops::Deref,
+    ops::{Deref, Range},
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use deadpool_postgres::{
@@ -17,10 +17,12 @@ use deadpool_postgres::{
     RecyclingMethod, Runtime,
 };
 use tokio::{runtime::Handle, time::timeout};
-use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, Statement, types::ToSql};
+use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{CREATE_TIMEOUT, Store, StoreError, TlsConnect, refusal};
+use super::{
+    CREATE_TIMEOUT, Store, StoreError, TlsConnect, clock::DatabaseTime, contract::Contract, refusal,
+};
 
 /// A connection that goes back to its pool.
 pub type Connection = Object;
@@ -164,37 +166,83 @@ impl Limits {
     }
 }
 
-/// A statement, its parameters, and what has to hold of both.
+/// A statement, its parameters, and what it has to take and give.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) name: &'static str,
     pub(super) sql: &'a str,
     pub(super) parameters: &'a [&'a (dyn ToSql + Sync)],
-    /// Before it is run.
-    pub(super) check: &'a (dyn Fn(&Statement) -> Result<(), StoreError> + Sync),
+    pub(super) contract: Contract<'a>,
+}
+
+impl<'a> Question<'a> {
+    pub(super) const fn new(
+        name: &'static str,
+        sql: &'a str,
+        parameters: &'a [&'a (dyn ToSql + Sync)],
+    ) -> Self {
+        Self { name, sql, parameters, contract: Contract::None }
+    }
+}
+
+/// A cell that is a count.
+pub(super) fn count(row: &Row, column: &str) -> u64 {
+    u64::try_from(row.get::<_, i64>(column)).unwrap_or_default()
+}
+
+/// How a statement is run.
+enum Mode {
+    /// As its own transaction.
+    Alone,
+    /// Between these.
+    Between(String, &'static str),
+    /// Only prepared and checked.
+    Prepared,
 }
 
 impl Store {
-    /// Runs a prepared statement.
+    /// Runs a statement.
     pub(super) async fn rows(
         &self,
         name: &'static str,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        self.ask(For::Anything, Question { name, sql, parameters, check: &|_| Ok(()) }).await
+        self.ask(For::Anything, Question::new(name, sql, parameters)).await
     }
 
-    /// Runs a prepared statement, which is its own transaction.
+    /// Runs a statement that always gives a row.
+    pub(super) async fn one(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, StoreError> {
+        let rows = self.rows(name, sql, parameters).await?;
+        let silent = || StoreError::Silent { address: self.address.to_string() };
+        rows.into_iter().next().ok_or_else(silent)
+    }
+
+    /// Plans a statement: missing tables, columns and permissions show.
+    pub(super) async fn explain(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<(), StoreError> {
+        self.rows(name, &format!("EXPLAIN {sql}"), parameters).await.map(drop)
+    }
+
+    /// Runs a statement, which is its own transaction.
     pub(super) async fn ask(
         &self,
         purpose: For,
         question: Question<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        self.attended(Box::pin(self.run(purpose, question, None))).await
+        Ok(self.attended(Box::pin(self.run(purpose, question, Mode::Alone))).await?.0)
     }
 
-    /// Runs a prepared statement in a transaction with limits of its own.
+    /// Runs a statement in a transaction with limits of its own.
     pub(super) async fn in_transaction(
         &self,
         purpose: For,
@@ -202,24 +250,40 @@ impl Store {
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let around = (limits.begin(), end.sql());
-        self.attended(Box::pin(self.run(purpose, question, Some(around)))).await
+        let mode = Mode::Between(limits.begin(), end.sql());
+        Ok(self.attended(Box::pin(self.run(purpose, question, mode))).await?.0)
     }
 
-    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind.
+    /// Prepares and checks a statement, and does not run it.
+    pub(super) async fn prepare(&self, question: Question<'_>) -> Result<(), StoreError> {
+        self.attended(Box::pin(self.run(For::Anything, question, Mode::Prepared))).await.map(drop)
+    }
+
+    /// The database's clock, and between which instants here it was read.
+    pub(super) async fn read_clock(&self) -> Result<(DatabaseTime, Range<Instant>), StoreError> {
+        let question = Question::new("clock", "SELECT clock_timestamp()", &[]);
+        let reading = self.run(For::Anything, question, Mode::Alone);
+        let (rows, when) = self.attended(Box::pin(reading)).await?;
+        Ok((rows[0].get(0), when))
+    }
+
+    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind. Gives also when it was sent and
+    /// answered.
     async fn run(
         &self,
         purpose: For,
-        Question { name, sql, parameters, check }: Question<'_>,
-        around: Option<(String, &str)>,
-    ) -> Result<Vec<Row>, StoreError> {
-        let client = self.cancellable_of(purpose).await?;
+        Question { name, sql, parameters, contract }: Question<'_>,
+        mode: Mode,
+    ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
+        let client = self.cancellable(purpose).await?;
         let asking = async {
             let statement = self.named(name, client.prepare_cached(sql).await)?;
-            check(&statement)?;
-            let rows = match around {
-                None => client.query(&statement, parameters).await,
-                Some((before, after)) => {
+            contract.check(&statement)?;
+            let sent = Instant::now();
+            let rows = match mode {
+                Mode::Prepared => Ok(Vec::new()),
+                Mode::Alone => client.query(&statement, parameters).await,
+                Mode::Between(before, after) => {
                     let (begun, rows, ended) = tokio::join!(
                         biased;
                         client.batch_execute(&before),
@@ -229,14 +293,14 @@ impl Store {
                     begun.and(rows).and_then(|rows| ended.map(|()| rows))
                 }
             };
-            self.named(name, rows)
+            Ok((self.named(name, rows)?, sent..Instant::now()))
         };
-        let rows = asking.await;
-        if !rows.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
+        let answer = asking.await.map_err(|error| contract.failure(error, sql));
+        if !answer.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
             // Otherwise the next attempt prepares it again, on another connection.
             client.done();
         }
-        rows
+        answer
     }
 
     /// A connection of the pool that is for everything but closing.
@@ -265,12 +329,8 @@ impl Store {
         Ok(Connection::take(self.connection(For::Anything).await?))
     }
 
-    /// A connection like [`Store::client`]'s, whose statement is cancelled when nothing waits for it any more.
-    pub(super) async fn cancellable(&self) -> Result<Cancellable, StoreError> {
-        self.cancellable_of(For::Anything).await
-    }
-
-    async fn cancellable_of(&self, purpose: For) -> Result<Cancellable, StoreError> {
+    /// A connection whose statement is cancelled when nothing waits for it any more.
+    pub(super) async fn cancellable(&self, purpose: For) -> Result<Cancellable, StoreError> {
         let client = self.connection(purpose).await?;
         Ok(Cancellable { client: Some(client), tls: self.tls.clone(), is_done: false })
     }

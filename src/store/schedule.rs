@@ -1,14 +1,12 @@
 //! Notices that order services wrote with their orders, `schedule()`: read, forgotten when confirmed, set aside when they
 //! cannot be published.
 
-mod uncovered;
-
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio_postgres::{Row, error::SqlState};
+use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
-use super::{Store, StoreError, outgoing::OutgoingSession};
+use super::{Store, StoreError, clock::to_ms, outgoing::OutgoingSession};
 use crate::order::OrderId;
 
 /// What `schedule()` takes.
@@ -17,6 +15,7 @@ const LACKS: &str = include_str!("../../sql/schedule_lacks.sql");
 const CLAIM: &str = include_str!("../../sql/schedule_claim.sql");
 const REFUSE: &str = include_str!("../../sql/schedule_refuse.sql");
 const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
+const UNCOVERED: &str = include_str!("../../sql/schedule_uncovered.sql");
 const TIMEOUTS: &str = include_str!("../../sql/schedule_timeouts.sql");
 
 /// What is done with notices.
@@ -58,6 +57,15 @@ pub(crate) struct Claimed {
     pub(crate) last: Option<i64>,
     /// Whether there can be more rows than were asked for.
     pub(crate) is_full: bool,
+}
+
+/// An order whose notice was never confirmed.
+#[derive(Clone, Debug)]
+pub(crate) struct Uncovered {
+    /// The row of the notice.
+    pub(crate) id: i64,
+    /// None where no message could carry it; the one that publishes sets it aside.
+    pub(crate) order: Option<OrderId>,
 }
 
 impl Store {
@@ -115,6 +123,27 @@ impl Store {
         removed: &[String],
     ) -> Result<(), StoreError> {
         self.rows("schedule_timeouts", TIMEOUTS, &[&timeouts, &topology, &removed]).await.map(drop)
+    }
+
+    /// Notices that have been over for `grace`, by their rows.
+    ///
+    /// # Errors
+    /// The statement failed.
+    pub(crate) async fn uncovered(
+        &self,
+        timeouts: &[&str],
+        grace: Duration,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<Uncovered>, StoreError> {
+        let parameters: [&(dyn ToSql + Sync); 4] = [&timeouts, &to_ms(grace), &after, &limit];
+        let rows = self.rows("schedule_uncovered", UNCOVERED, &parameters).await?;
+        let read = rows.iter().map(|row| Uncovered {
+            id: row.get("id"),
+            // In a database without an encoding it can be bytes that are not UTF-8.
+            order: row.try_get("order_id").ok().and_then(|id| OrderId::parse(id).ok()),
+        });
+        Ok(read.collect())
     }
 }
 

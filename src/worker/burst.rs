@@ -27,9 +27,8 @@ use crate::{
     shutdown::Stop,
     store::{
         StoreError,
-        burst_lock::{BurstLock, Locked},
         orders::ClosingPath,
-        overdue::OverdueKey,
+        overdue::{BurstLock, Locked, OverdueKey},
     },
     telemetry,
     text::error_chain,

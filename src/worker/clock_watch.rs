@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::{backoff::jitter, context::Worker, session::SessionEnd};
 use crate::{
     shutdown::Stop,
-    store::{StoreError, clock_estimate::LEAP_BELIEVED_AFTER},
+    store::{StoreError, clock::LEAP_BELIEVED_AFTER},
     telemetry,
 };
 

@@ -28,7 +28,7 @@ use crate::{
     broker::{PublishError, large_bodies::MAX_PASSED_BYTES},
     decisions::timer_queue::TimerQueue,
     shutdown::Stop,
-    store::database_time::DatabaseTime,
+    store::clock::DatabaseTime,
     telemetry::{self, labels::ParkReason},
     text::error_chain,
     topology::route::{LONGEST_IN_HAND, Route},

@@ -12,7 +12,7 @@ use super::{burst::Burst, closing::Closer, counters::Counters, health::Health, l
 use crate::{
     broker::{BrokerAddress, Management, publish::outlet::Outlet},
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
-    store::{Store, database_clock::DatabaseClock, orders::Effect, outbox::PassedOver},
+    store::{Store, clock::DatabaseClock, orders::Effect, outbox::PassedOver},
     telemetry,
     timing::Timing,
     topology::{Timeout, Topology},

@@ -22,7 +22,9 @@ use crate::{
         snapshot::QueueStats,
     },
     shutdown::Stop,
-    store::{StoreError, database_time::DatabaseTime, orders::Effect},
+    store::{
+        StoreError, clock::DatabaseTime, orders::Effect, schedule::Notices, status::MOST_WAITING,
+    },
     telemetry::{self, observed},
     text::error_chain,
     topology::Topology,
@@ -75,27 +77,28 @@ async fn database(worker: &Worker) {
 
 async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {
     worker.store.ping().await?;
-    let state = worker.store.outbox_state(&worker.passed_over()).await?;
+    let state = worker.store.outbox(MOST_WAITING, &worker.passed_over()).await?;
     observed::outbox(
         observed::OutboxReading {
             events: state.events,
-            oldest: state.oldest,
+            oldest: Duration::from_millis(state.oldest_ms),
             refused: state.refused,
             unpublishable: state.unpublishable,
         },
         now_s(),
     );
-    Ok(state.now)
+    worker.store.now().await
 }
 
 /// The tables of `schedule()` are optional: where they cannot be read, orders are closed all the same.
 async fn scheduled(worker: &Worker) {
-    let state = worker.store.schedule_state().await;
+    let state = worker.store.scheduled(MOST_WAITING, Notices::Counted).await;
     if state.is_err() {
         observed::look_failed("database");
     }
-    let state = state.ok().flatten();
-    observed::scheduled(state.map(|it| (it.notices, it.oldest, it.refused)));
+    let state = state.ok().filter(|state| state.lacks.is_none());
+    let oldest = |ms| Duration::from_millis(ms);
+    observed::scheduled(state.map(|it| (it.notices, oldest(it.oldest_ms), it.refused)));
 }
 
 async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<(), StoreError> {

@@ -9,8 +9,8 @@ use crate::{
     order::{OrderId, Outcome},
     store::{
         Store, StoreError,
-        database_time::DatabaseTime,
-        orders::{Effect, answer::CONTRACT},
+        clock::DatabaseTime,
+        orders::{CONTRACT, Effect, Standing},
         overdue::OverdueKey,
     },
 };
@@ -50,14 +50,13 @@ impl Trial {
             (named, _) => named.iter().map(|id| (id.clone(), None)).collect(),
         };
         let ids: Vec<OrderId> = orders.iter().map(|(id, _)| id.clone()).collect();
-        let outcomes = store.rehearse(effect, &ids).await?;
-        for ((id, due_at), outcome) in orders.iter_mut().zip(&outcomes) {
-            if due_at.is_none() && outcome.final_state().is_some() {
-                *due_at = store.standing(effect, id).await?.due_at;
-            }
+        let standings = store.rehearse(effect, &ids).await?;
+        for ((_, due_at), standing) in orders.iter_mut().zip(&standings) {
+            *due_at = due_at.or(standing.due_at);
         }
+        let outcomes = outcomes(standings);
         // After the trial: what is not due now was not due then.
-        let now = DatabaseTime::from_unix_ms(store.now_ms().await?);
+        let now = store.now().await?;
         let is_early = |(_, due_at): &Candidate, outcome: &Outcome| {
             outcome.final_state().is_some() && due_at.is_some_and(|due_at| due_at > now)
         };
@@ -91,13 +90,17 @@ impl Trial {
     async fn much_later(store: &Store, effect: &Effect, ids: &[OrderId]) -> Vec<Outcome> {
         let Some(sql) = much_later(&effect.sql) else { return Vec::new() };
         let effect = Effect { sql, ..effect.clone() };
-        store.rehearse(&effect, ids).await.unwrap_or_default()
+        outcomes(store.rehearse(&effect, ids).await.unwrap_or_default())
     }
+}
+
+fn outcomes(standings: Vec<Standing>) -> Vec<Outcome> {
+    standings.into_iter().map(|standing| standing.outcome).collect()
 }
 
 /// The oldest that are open, and the next that are not due.
 async fn open(store: &Store, effect: &Effect, sql: &str) -> Result<Vec<Candidate>, StoreError> {
-    let now = DatabaseTime::from_unix_ms(store.now_ms().await?);
+    let now = store.now().await?;
     let mut orders: Vec<Candidate> = Vec::new();
     for after in [OverdueKey::first(), OverdueKey::at(now)] {
         let page = store.open_page(effect, sql, &after, TRIED).await?;

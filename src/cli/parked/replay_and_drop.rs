@@ -24,7 +24,7 @@ use crate::{
     config::Settings,
     parking::{Fate, Reasons, Totals, fate},
     shutdown::Stop,
-    store::{Store, dropped::DroppedMessage},
+    store::{Store, history::DroppedMessage},
     text::{counted, error_chain, one_line},
     wire::Message,
 };

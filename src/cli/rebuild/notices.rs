@@ -20,7 +20,7 @@ use crate::{
     broker::{BrokerAddress, PublishError, Publisher},
     order::OrderId,
     shutdown::Stop,
-    store::{Store, database_time::DatabaseTime, open::OpenPage},
+    store::{Store, clock::DatabaseTime, overdue::OpenPage},
     text::counted,
     topology::{Timeout, Topology, level_routes::LevelRoutes},
     wire::{DueNotice, Message},

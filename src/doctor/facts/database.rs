@@ -138,15 +138,15 @@ pub struct Schema {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outbox {
     /// Events.
-    pub events: i64,
+    pub events: u64,
     /// Age of the oldest in milliseconds, by the database's clock.
-    pub oldest_ms: i64,
+    pub oldest_ms: u64,
     /// Events that the broker refuses or does not confirm, and those behind them.
-    pub refused: i64,
+    pub refused: u64,
     /// The event name of which that has been so for the longest time.
     pub longest: Option<RefusedName>,
     /// Events that can never be published.
-    pub unpublishable: i64,
+    pub unpublishable: u64,
     /// Why one of them cannot.
     pub unpublishable_reason: Option<String>,
 }
@@ -157,7 +157,7 @@ pub struct RefusedName {
     /// The name.
     pub event: String,
     /// For how many milliseconds, by the database's clock.
-    pub lasts_ms: i64,
+    pub lasts_ms: u64,
     /// The order of the oldest such event; `None` where it was published at this moment.
     pub order_id: Option<String>,
     /// Why it waits.
@@ -170,11 +170,11 @@ pub struct Scheduled {
     /// A table that is missing, or rights on one; then nothing else is known.
     pub lacks: Option<String>,
     /// Notices.
-    pub notices: i64,
+    pub notices: u64,
     /// Age of the oldest in milliseconds, by the database's clock.
-    pub oldest_ms: i64,
+    pub oldest_ms: u64,
     /// Notices that were set aside.
-    pub refused: i64,
+    pub refused: u64,
     /// Why one of them was.
     pub reason: Option<String>,
     /// The timeout of the oldest notice.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::{
     decisions::disposition::{Disposition, Tries, Waits, decide},
     order::{OrderId, Outcome},
-    store::database_time::DatabaseTime,
+    store::clock::DatabaseTime,
     telemetry::labels::ParkReason,
     topology::route::Route,
     wire::{DueNotice, Received, Unreadable, headers},

@@ -177,17 +177,18 @@ fn work(role: usize) -> Vec<(String, String)> {
 }
 
 fn is_done_by(role: usize, statement: &str) -> bool {
-    let effect = ["close", "close_contended", "overdue_ids", "blocker", "now"];
+    let effect = ["close", "close_contended", "overdue_ids", "blocker"];
     if effect.contains(&statement) {
         return true;
     }
-    let of_worker = ["history_", "outbox_", "outgoing_", "schedule_", "watch_", "table_", "ahead_"];
+    let of_worker = ["history_", "outbox_", "outgoing_", "schedule_", "watch_", "table_"];
     let scripts = ["schedule_known", "schedule_timeouts", "schedule_triggers"];
     if role == WORKER {
         return !scripts.contains(&statement)
             && of_worker.iter().any(|prefix| statement.starts_with(prefix));
     }
-    let of_on_call = ["doctor_", "status_", "parked_", "watch_schedule", "schedule_lacks"];
+    let of_on_call =
+        ["doctor_", "status_", "parked_", "outbox_waiting", "schedule_waiting", "schedule_lacks"];
     of_on_call.iter().any(|prefix| statement.starts_with(prefix))
 }
 

@@ -1,6 +1,0 @@
--- watch_schedule: how many notices wait to be published, for how long the oldest has, and how many were set aside.
--- $1 bigint where counting ends -> notices bigint, oldest_ms bigint, refused bigint
-SELECT (SELECT count(*) FROM (SELECT FROM scheduled_notices LIMIT $1) AS waiting) AS notices,
-       coalesce((SELECT extract(epoch FROM clock_timestamp() - scheduled_at) * 1000.0
-                 FROM scheduled_notices WHERE isfinite(scheduled_at) ORDER BY id LIMIT 1), 0)::bigint AS oldest_ms,
-       (SELECT count(*) FROM (SELECT FROM scheduled_notices_refused LIMIT $1) AS set_aside) AS refused

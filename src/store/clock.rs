@@ -1,0 +1,340 @@
+//! The database's clock: a time as PostgreSQL has it, how exactly its clock is known here, and whether it was set.
+//!
+//! What is held here ends by the monotonic clock of this process: setting the clock of this machine changes nothing.
+
+use std::{
+    error::Error,
+    fmt,
+    ops::Range,
+    str::FromStr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+use super::{Store, StoreError};
+
+/// 2000-01-01 in UTC, since 1970.
+const EPOCH_US: i64 = 946_684_800_000_000;
+
+/// Microseconds since 2000-01-01 in UTC; `infinity` and `-infinity` are the ends of the range.
+///
+/// <https://www.postgresql.org/docs/current/datatype-datetime.html>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DatabaseTime(i64);
+
+impl DatabaseTime {
+    /// `-infinity`: before every order.
+    pub(crate) const FIRST: Self = Self(i64::MIN);
+
+    /// From milliseconds since 1970.
+    pub(crate) fn from_unix_ms(ms: u64) -> Self {
+        let us = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000);
+        Self(us.saturating_sub(EPOCH_US))
+    }
+
+    /// The same as a time of the calendar; none for `infinity` and what is outside the years -9999 to 9999.
+    pub(crate) fn timestamp(self) -> Option<Timestamp> {
+        Timestamp::from_microsecond(self.0.checked_add(EPOCH_US)?).ok()
+    }
+
+    /// As people read it, to the second.
+    pub(crate) fn to_second(self) -> String {
+        let second = self.timestamp().and_then(|it| Timestamp::from_second(it.as_second()).ok());
+        second.map_or_else(|| self.to_string(), |second| second.to_string())
+    }
+
+    /// So long after.
+    pub(crate) fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// So long before.
+    pub(crate) fn before(self, ago: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// By how many milliseconds it is after `other`; below zero if it is before that.
+    pub(super) const fn ms_after(self, other: Self) -> i64 {
+        self.0.saturating_sub(other.0) / 1_000
+    }
+
+    /// From here to `later`: zero where that is before, 292,000 years where it is farther than that.
+    pub(crate) fn until(self, later: Self) -> Duration {
+        Duration::from_micros(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
+    }
+}
+
+impl From<Timestamp> for DatabaseTime {
+    fn from(time: Timestamp) -> Self {
+        Self(time.as_microsecond() - EPOCH_US)
+    }
+}
+
+impl fmt::Display for DatabaseTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.timestamp() {
+            Some(time) => time.fmt(f),
+            None => f.write_str(if self.0 < 0 { "-infinity" } else { "infinity" }),
+        }
+    }
+}
+
+impl FromStr for DatabaseTime {
+    type Err = jiff::Error;
+
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        match text {
+            "-infinity" => Ok(Self::FIRST),
+            "infinity" => Ok(Self(i64::MAX)),
+            _ => text.parse::<Timestamp>().map(Self::from),
+        }
+    }
+}
+
+impl<'a> FromSql<'a> for DatabaseTime {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        i64::from_sql(ty, raw).map(Self)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::TIMESTAMPTZ
+    }
+}
+
+impl ToSql for DatabaseTime {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut tokio_postgres::types::private::BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        self.0.to_sql(ty, out)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::TIMESTAMPTZ
+    }
+
+    to_sql_checked!();
+}
+
+/// A duration as a parameter.
+pub(super) fn to_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Two clocks that nobody sets run apart by less than this part of the time: 50 µs per second, as NTP keeps them.
+const DRIFT: u32 = 20_000;
+/// PostgreSQL counts in microseconds.
+const GRAIN: Duration = Duration::from_micros(1);
+
+/// The time on another machine, as a reading shows it: exact to half of the round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockEstimate {
+    here: Instant,
+    /// In microseconds, since whenever the other clock counts.
+    there_us: i64,
+    error: Duration,
+}
+
+impl ClockEstimate {
+    /// From an answer that said `there_us`, to a question that was sent and answered at these times.
+    #[must_use]
+    pub fn of_reading(sent: Instant, received: Instant, there_us: i64) -> Self {
+        let half = received.saturating_duration_since(sent) / 2;
+        Self { here: sent + half, there_us, error: half + GRAIN }
+    }
+
+    /// What is best known after another reading. One that contradicts this one says that a clock was set.
+    #[must_use]
+    pub fn and(self, newer: Self) -> Self {
+        if self.contradicts(newer) || newer.error <= self.error_at(newer.here) {
+            newer
+        } else {
+            self
+        }
+    }
+
+    /// By how many microseconds the other clock was set before another reading, forward or back; 0 if the two agree.
+    #[must_use]
+    pub fn step_us(self, newer: Self) -> i64 {
+        let step = newer.there_us.saturating_sub(self.expected_us(newer));
+        if self.contradicts(newer) { step } else { 0 }
+    }
+
+    /// Whether this is a reading from before another one.
+    #[must_use]
+    pub fn is_older(self, other: Self) -> bool {
+        self.here < other.here
+    }
+
+    fn contradicts(self, newer: Self) -> bool {
+        self.apart(newer) > self.error_at(newer.here) + newer.error
+    }
+
+    /// The first instant here at which it surely is `there_us` on the other clock; none where that is out of reach.
+    #[must_use]
+    pub fn surely(self, there_us: i64) -> Option<Instant> {
+        let away_us = there_us.checked_sub(self.there_us)?;
+        let away = Duration::from_micros(away_us.unsigned_abs());
+        let error = self.error + away / DRIFT;
+        match away_us {
+            0.. => self.here.checked_add(away)?.checked_add(error),
+            _ => self.here.checked_add(error)?.checked_sub(away),
+        }
+    }
+
+    /// What it is at the most on the other clock at an instant here, in microseconds.
+    #[must_use]
+    pub fn at_most_us(self, at: Instant) -> i64 {
+        let passed = at.saturating_duration_since(self.here) + self.error_at(at);
+        self.there_us.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    /// How far this reading, carried on until then, is from the other one.
+    fn apart(self, newer: Self) -> Duration {
+        Duration::from_micros(self.expected_us(newer).abs_diff(newer.there_us))
+    }
+
+    /// What the other one would say if nobody had set that clock.
+    fn expected_us(self, newer: Self) -> i64 {
+        let passed = newer.here.saturating_duration_since(self.here);
+        let passed_us = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
+        self.there_us.saturating_add(passed_us)
+    }
+
+    fn error_at(self, now: Instant) -> Duration {
+        self.error + now.saturating_duration_since(self.here) / DRIFT
+    }
+}
+
+/// Smaller steps are what a machine does to keep its clock right.
+const LEAST_LEAP: Duration = Duration::from_secs(1);
+/// A leap is believed after this long, if the clock was not set back: a person who was paged has looked at the clock by then. If
+/// the clock is right now, orders that no message came for are closed by as much as it was wrong later until then.
+pub const LEAP_BELIEVED_AFTER: Duration = Duration::from_hours(1);
+
+/// How far a clock was set forward that is not believed yet: this machine's clock, which nobody sets, contradicts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leap {
+    by: Duration,
+    since: Option<Instant>,
+}
+
+impl Leap {
+    /// The clock was set by so many microseconds, forward or back. Whether that is a leap forward.
+    pub fn step(&mut self, step_us: i64, now: Instant) -> bool {
+        let (step, before) = (Duration::from_micros(step_us.unsigned_abs()), self.at(now));
+        if step < LEAST_LEAP {
+            return false;
+        }
+        let is_forward = step_us > 0;
+        self.by = if is_forward { before + step } else { before.saturating_sub(step) };
+        if is_forward {
+            self.since = Some(now);
+        }
+        is_forward
+    }
+
+    /// How far the clock is ahead of what is believed.
+    #[must_use]
+    pub fn at(&self, now: Instant) -> Duration {
+        let is_new = |since| now.saturating_duration_since(since) < LEAP_BELIEVED_AFTER;
+        if self.since.is_some_and(is_new) { self.by } else { Duration::ZERO }
+    }
+}
+
+/// What is known of the database's clock; nothing until it was read.
+#[derive(Debug, Default)]
+pub(crate) struct DatabaseClock(Mutex<Readings>);
+
+#[derive(Debug, Default)]
+struct Readings {
+    estimate: Option<ClockEstimate>,
+    /// By how much it was set forward so far, in all.
+    set_forward: Duration,
+    leap: Leap,
+}
+
+impl DatabaseClock {
+    fn readings(&self) -> MutexGuard<'_, Readings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first instant here at which it surely is `time` in the database; none where the clock was not read, or where
+    /// that is out of reach.
+    pub(crate) fn surely(&self, time: DatabaseTime) -> Option<Instant> {
+        self.readings().estimate?.surely(time.0)
+    }
+
+    /// Milliseconds since 1970 that it is in the database at the most, at an instant here; none where the clock was not read.
+    pub(crate) fn at_most_ms(&self, at: Instant) -> Option<u64> {
+        let at_most = self.readings().estimate?.at_most_us(at);
+        let ms = u64::try_from(at_most.saturating_add(EPOCH_US) / 1_000).unwrap_or(0);
+        Some(ms + 1)
+    }
+
+    /// Reads it. How far it is ahead of what is believed, if it has just leapt forward.
+    ///
+    /// # Errors
+    /// The database does not answer; what was known stays.
+    pub(crate) async fn read(&self, store: &Store) -> Result<Option<Duration>, StoreError> {
+        let (there, Range { start, end }) = store.read_clock().await?;
+        let reading = ClockEstimate::of_reading(start, end, there.0);
+        let mut readings = self.readings();
+        let known = readings.estimate.unwrap_or(reading);
+        // Two tasks read it at the same time.
+        if reading.is_older(known) {
+            return Ok(None);
+        }
+        readings.estimate = Some(known.and(reading));
+        let (step_us, now) = (known.step_us(reading), Instant::now());
+        readings.set_forward += Duration::from_micros(u64::try_from(step_us).unwrap_or(0));
+        Ok(readings.leap.step(step_us, now).then(|| readings.leap.at(now)))
+    }
+
+    /// By how much it was set forward since it was read for the first time, in all.
+    pub(crate) fn set_forward(&self) -> Duration {
+        self.readings().set_forward
+    }
+
+    /// How far it is ahead of what is believed: for so long after their deadline by it orders are left to their messages, whose
+    /// delays are the broker's.
+    pub(crate) fn leap(&self, now: Instant) -> Duration {
+        self.readings().leap.at(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_dates_and_infinity_are_times_like_others() {
+        let at = DatabaseTime;
+        assert_eq!(at(0).until(at(5_000_000)), Duration::from_secs(5));
+        assert_eq!(at(5).until(at(0)), Duration::ZERO);
+        assert_eq!(at(-5).until(at(i64::MAX)), Duration::from_micros(i64::MAX.unsigned_abs()));
+        assert_eq!(at(0).until(at(i64::MIN)), Duration::ZERO);
+        assert_eq!(at(i64::MAX).until(at(i64::MAX)), Duration::ZERO);
+        assert_eq!(at(5_000_000).before(Duration::from_secs(5)), at(0));
+        assert_eq!(at(-5).before(Duration::MAX), DatabaseTime::FIRST);
+        assert!(DatabaseTime::FIRST < at(i64::MIN + 1));
+        let time: Timestamp = "2000-01-01T00:00:01.5Z".parse().unwrap();
+        assert_eq!(DatabaseTime::from(time), at(1_500_000));
+        assert_eq!(at(1_500_000).timestamp(), Some(time));
+        assert_eq!(DatabaseTime::from_unix_ms(946_684_801_500), at(1_500_000));
+        assert_eq!(at(0).after(Duration::from_millis(1_500)), at(1_500_000));
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        for us in [0, 1, -1, 1_500_000, -230_000_000_000_000_000, i64::MIN, i64::MAX] {
+            let time = DatabaseTime(us);
+            assert_eq!(time.to_string().parse::<DatabaseTime>().unwrap(), time, "{time}");
+        }
+        assert!("soon".parse::<DatabaseTime>().is_err());
+    }
+}

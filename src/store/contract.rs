@@ -1,0 +1,352 @@
+//! What the SQL of effects takes and gives: whether it is as agreed, and what to write instead; its plan; and the cells of its rows,
+//! which can be NULL or something else than agreed.
+
+use std::fmt;
+
+use tokio_postgres::{
+    Row, SimpleQueryMessage, Statement,
+    types::{FromSql, Kind, Type},
+};
+
+use super::{
+    Store, StoreError,
+    clock::DatabaseTime,
+    orders::{ClosingPath, Effect},
+    pool::Question,
+};
+use crate::{
+    doctor::{effect_plan::EffectPlan, facts::Sweep},
+    text::error_chain,
+};
+
+const EFFECT_PARAMETERS: [Type; 2] = [Type::TEXT_ARRAY, Type::TEXT];
+const EFFECT_COLUMNS: [(&str, Type); 4] = [
+    ("order_id", Type::TEXT),
+    ("outcome", Type::TEXT),
+    ("due_at", Type::TIMESTAMPTZ),
+    ("decided_at", Type::TIMESTAMPTZ),
+];
+/// `$3` and `$4` say after which order a page begins.
+const OVERDUE_PARAMETERS: [Type; 4] = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT];
+const OVERDUE_COLUMNS: [(&str, Type); 2] =
+    [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
+
+/// Which statement of an effect something is, if it is one.
+#[derive(Clone, Copy)]
+pub(super) enum Contract<'a> {
+    /// One of ours.
+    None,
+    /// The one that closes orders.
+    Effect(&'a Effect),
+    /// The one that finds overdue orders.
+    Overdue(&'a Effect),
+}
+
+impl Contract<'_> {
+    /// Whether it takes and gives what it should.
+    pub(super) fn check(self, statement: &Statement) -> Result<(), StoreError> {
+        let (parameters, columns) = (statement.params(), statement.columns());
+        let columns: Vec<_> = columns.iter().map(|it| (it.name(), it.type_())).collect();
+        let wrong = match self {
+            Self::None => None,
+            Self::Effect(_) => wrong_parameter(parameters, &EFFECT_PARAMETERS)
+                .or_else(|| wrong_column(&columns, &EFFECT_COLUMNS)),
+            Self::Overdue(_) => wrong_overdue(parameters, &columns),
+        };
+        wrong.map_or(Ok(()), |wrong| Err(self.misfit(wrong)))
+    }
+
+    /// That it is not as agreed.
+    pub(super) fn misfit(self, wrong: impl Into<Misfit>) -> StoreError {
+        let (effect, file) = self.place();
+        StoreError::misfit(effect, file, wrong.into())
+    }
+
+    /// A failure of the statement `sql`, with where that is written.
+    pub(super) fn failure(self, error: StoreError, sql: &str) -> StoreError {
+        let (effect, file) = self.place();
+        if matches!(self, Self::None) { error } else { error.in_effect(effect, file, sql) }
+    }
+
+    const fn place(&self) -> (&str, &str) {
+        match self {
+            Self::None => ("", ""),
+            Self::Effect(Effect { name, sql_file, .. }) => (name.as_str(), sql_file.as_str()),
+            Self::Overdue(Effect { name, overdue_file, .. }) => {
+                (name.as_str(), overdue_file.as_str())
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Compares the parameters and columns of the effect's SQL with the contract, and plans it, which shows
+    /// missing permissions; changes nothing.
+    ///
+    /// # Errors
+    /// A table, a column or a permission is missing, or the SQL takes or gives something else.
+    pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
+        let (none, path): (&[&str], _) = (&[], ClosingPath::Message.as_str());
+        self.check_statement(Question {
+            name: "effect",
+            sql: &effect.sql,
+            parameters: &[&none, &path],
+            contract: Contract::Effect(effect),
+        })
+        .await?;
+        let Some(sql) = &effect.overdue_sql else { return Ok(()) };
+        self.check_statement(Question {
+            name: "overdue_ids",
+            sql,
+            parameters: &[&0_i64, &0_i64, &DatabaseTime::FIRST, &""],
+            contract: Contract::Overdue(effect),
+        })
+        .await
+    }
+
+    async fn check_statement(&self, question: Question<'_>) -> Result<(), StoreError> {
+        let Question { name, sql, parameters, contract } = question;
+        self.prepare(question).await?;
+        let explained = self.explain(name, sql, parameters).await;
+        explained.map_err(|error| contract.failure(error, sql))
+    }
+
+    /// Checks the effect against the contract, and reads the plan that PostgreSQL makes of it for any orders.
+    ///
+    /// # Errors
+    /// As [`Store::check_effect`].
+    pub(crate) async fn effect_plan(&self, effect: &Effect) -> Result<EffectPlan, StoreError> {
+        const ROWS: &str = include_str!("../../sql/table_rows.sql");
+        self.check_effect(effect).await?;
+        let contract = Contract::Effect(effect);
+        let mut plan = self.plan(contract, &effect.sql, "('{}', 'message')").await?;
+        for scan in &mut plan.scans {
+            // By the latest statistics; below zero where the table was never analysed.
+            let rows = self.rows("table_rows", ROWS, &[&scan.table]).await?;
+            scan.rows = rows.first().map(|row| row.get(0)).filter(|rows| *rows >= 0);
+        }
+        Ok(plan)
+    }
+
+    /// What a page of the sweep scans.
+    pub(super) async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
+        let Some(sql) = &effect.overdue_sql else { return Ok(Sweep::None) };
+        let page = "(500, 60000, '-infinity', '')";
+        let plan = self.plan(Contract::Overdue(effect), sql, page).await?;
+        Ok(Sweep::Planned { scans: plan.scans.into_iter().map(|scan| scan.table).collect() })
+    }
+
+    /// The plan of a statement for any parameters, with scans forbidden where there is another way: on a small table PostgreSQL
+    /// scans although there is an index.
+    async fn plan(
+        &self,
+        contract: Contract<'_>,
+        sql: &str,
+        arguments: &str,
+    ) -> Result<EffectPlan, StoreError> {
+        let script = format!(
+            "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan;\nPREPARE effect_plan AS {}\n;\n\
+             EXPLAIN (FORMAT json) EXECUTE effect_plan {arguments}",
+            sql.trim().trim_end_matches(';')
+        );
+        let asking = async {
+            // It ends with what is set and prepared on it.
+            let client = self.detached().await?;
+            self.named("effect_plan", client.simple_query(&script).await)
+        };
+        let answer = self.attended(Box::pin(asking)).await;
+        let answer = answer.map_err(|error| contract.failure(error, sql))?;
+        let rows = answer.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let unreadable = |error| contract.misfit(format!("its plan cannot be read: {error}"));
+        let plan = serde_json::from_str(&rows.collect::<String>()).map_err(unreadable)?;
+        Ok(EffectPlan::read(&plan))
+    }
+}
+
+/// Something about a statement that is not as agreed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Misfit {
+    /// What it is.
+    pub(super) found: String,
+    /// What to write instead, to whoever wrote the statement.
+    pub(super) write: Option<String>,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.found)?;
+        self.write.as_ref().map_or(Ok(()), |write| write!(f, ": {write}"))
+    }
+}
+
+impl From<String> for Misfit {
+    fn from(found: String) -> Self {
+        Self { found, write: None }
+    }
+}
+
+fn misfit(found: String, write: String) -> Misfit {
+    Misfit { found, write: Some(write) }
+}
+
+/// The first parameter that is not as agreed.
+fn wrong_parameter(found: &[Type], wanted: &[Type]) -> Option<Misfit> {
+    for (number, wanted) in (1..).zip(wanted) {
+        let kind = sql_name(wanted);
+        match found.get(number - 1) {
+            Some(found) if found == wanted => {}
+            Some(found) => {
+                let found = sql_name(found);
+                let write = format!("write ${number}::{kind}::{found}");
+                return Some(misfit(format!("${number} is {found}"), write));
+            }
+            None => {
+                let write =
+                    format!("use it, or write `${number}::{kind} IS NOT NULL` into a condition");
+                return Some(misfit(format!("${number} {kind} is missing"), write));
+            }
+        }
+    }
+    let extra = found.len() > wanted.len();
+    extra.then(|| format!("${} is one parameter too many", wanted.len() + 1).into())
+}
+
+/// The first column (name and type) that is not as agreed.
+fn wrong_column(found: &[(&str, &Type)], wanted: &[(&str, Type)]) -> Option<Misfit> {
+    for (number, (name, kind)) in (1..).zip(wanted) {
+        let kind_name = sql_name(kind);
+        let agreed = format!("`{name} {kind_name}`");
+        match found.get(number - 1) {
+            Some((found, is)) if found == name && *is == kind => {}
+            Some((found, is)) => {
+                let advice = if *is == kind {
+                    format!("AS {name}")
+                } else {
+                    format!("…::{kind_name} AS {name}")
+                };
+                let is = sql_name(is);
+                let found = format!("column {number} is `{found} {is}`, not {agreed}");
+                return Some(misfit(found, format!("write {advice}")));
+            }
+            None => return Some(format!("column {number}, {agreed}, is missing").into()),
+        }
+    }
+    None
+}
+
+/// As it is written in SQL.
+fn sql_name(kind: &Type) -> String {
+    if let Kind::Array(element) = kind.kind() {
+        return format!("{}[]", sql_name(element));
+    }
+    let name = match *kind {
+        Type::INT2 => "smallint",
+        Type::INT4 => "integer",
+        Type::INT8 => "bigint",
+        Type::BOOL => "boolean",
+        _ => kind.name(),
+    };
+    name.to_owned()
+}
+
+fn wrong_overdue(parameters: &[Type], columns: &[(&str, &Type)]) -> Option<Misfit> {
+    let types = columns.iter().map(|it| it.1);
+    if parameters == OVERDUE_PARAMETERS && types.eq(OVERDUE_COLUMNS.iter().map(|it| &it.1)) {
+        return None;
+    }
+    let Misfit { found, write } = wrong_overdue_parameter(parameters)
+        .or_else(|| wrong_column(columns, &OVERDUE_COLUMNS))
+        .unwrap_or_else(|| "it gives more than the columns order_id and due_at".to_owned().into());
+    let agreed = "overdue_sql takes $1 bigint, $2 bigint, $3 timestamptz, $4 text and gives order_id text, due_at \
+                  timestamptz";
+    let write = write.unwrap_or_else(|| "write what is agreed".to_owned());
+    Some(misfit(found, format!("{write} ({agreed})")))
+}
+
+fn wrong_overdue_parameter(found: &[Type]) -> Option<Misfit> {
+    if found == &OVERDUE_PARAMETERS[..2] {
+        let found = "it takes no place to begin at ($3 and $4)".to_owned();
+        let write = "write `AND (due_at, id) > ($3, $4) ORDER BY due_at, id LIMIT $1`".to_owned();
+        return Some(misfit(found, write));
+    }
+    match found.get(3) {
+        // Before the first page it is empty, which no number is.
+        Some(kind) if *kind != Type::TEXT && found[..3] == OVERDUE_PARAMETERS[..3] => {
+            let kind = sql_name(kind);
+            Some(misfit(format!("$4 is {kind}"), format!("write nullif($4, '')::{kind}")))
+        }
+        _ => wrong_parameter(found, &OVERDUE_PARAMETERS),
+    }
+}
+
+/// Characters of a text from the database that a reason repeats.
+const EXCERPT: usize = 60;
+
+/// What was wrong with a cell, as the object of "gave".
+pub(super) fn cell<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, String> {
+    let name = row.columns().get(index).map_or("?", tokio_postgres::Column::name);
+    match row.try_get::<_, Option<T>>(index) {
+        Ok(Some(value)) => Ok(value),
+        Ok(None) => Err(format!("NULL as `{name}`")),
+        Err(error) => {
+            Err(format!("a value as `{name}` that cannot be read ({})", error_chain(&error)))
+        }
+    }
+}
+
+/// The beginning of a text from the database, for a message.
+pub(super) fn excerpt(text: &str) -> String {
+    let mut excerpt: String = text.chars().take(EXCERPT).flat_map(char::escape_debug).collect();
+    if text.chars().nth(EXCERPT).is_some() {
+        excerpt.push('…');
+    }
+    excerpt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_another_type_are_cast_at_the_parameter() {
+        let wanted = [Type::TEXT_ARRAY, Type::TEXT];
+        let said = |found: &[Type]| {
+            wrong_parameter(found, &wanted).map(|misfit| misfit.to_string()).unwrap_or_default()
+        };
+        assert_eq!(said(&[Type::TEXT_ARRAY, Type::TEXT]), "");
+        assert_eq!(
+            said(&[Type::INT8_ARRAY, Type::TEXT]),
+            "$1 is bigint[]: write $1::text[]::bigint[]"
+        );
+        assert_eq!(said(&[Type::UUID_ARRAY, Type::TEXT]), "$1 is uuid[]: write $1::text[]::uuid[]");
+        assert_eq!(
+            said(&[Type::TEXT_ARRAY]),
+            "$2 text is missing: use it, or write `$2::text IS NOT NULL` into a condition"
+        );
+        assert_eq!(
+            said(&[Type::TEXT_ARRAY, Type::TEXT, Type::INT8]),
+            "$3 is one parameter too many"
+        );
+    }
+
+    #[test]
+    fn columns_are_cast_and_named() {
+        let wanted = [("order_id", Type::TEXT)];
+        let said = |found: &[(&str, &Type)]| {
+            wrong_column(found, &wanted).map(|misfit| misfit.to_string()).unwrap_or_default()
+        };
+        assert_eq!(said(&[("order_id", &Type::TEXT)]), "");
+        assert_eq!(
+            said(&[("order_id", &Type::INT8)]),
+            "column 1 is `order_id bigint`, not `order_id text`: write …::text AS order_id"
+        );
+        assert_eq!(
+            said(&[("id", &Type::TEXT)]),
+            "column 1 is `id text`, not `order_id text`: write AS order_id"
+        );
+        assert_eq!(said(&[]), "column 1, `order_id text`, is missing");
+    }
+}

@@ -1,0 +1,295 @@
+//! The tables of `overdue`: creating them in the first schema of the search path, the reference order tables in the last; and
+//! dropping ours. The reference order tables are the user's.
+
+use std::fmt;
+
+use deadpool_postgres::Transaction;
+
+use super::{LOCK_TIMEOUT_MS, Store, StoreError, schedule::KNOWN};
+use crate::text::counted;
+
+const OURS: &str = include_str!("../../sql/worker_tables.sql");
+const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
+const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
+const REFERENCE: &str = include_str!("../../sql/schema.sql");
+/// How the creation of a table begins in these scripts; each of its columns has a line.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
+
+/// Rows are counted up to here: a history may have millions.
+const MOST_COUNTED: i64 = 1_000_000;
+
+/// A table of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnTable {
+    /// Its name, without the schema.
+    pub(crate) name: String,
+    /// Its rows, up to a million.
+    pub(crate) rows: i64,
+}
+
+impl OwnTable {
+    /// Whether it holds what is still to be published.
+    pub(crate) fn waits(&self) -> bool {
+        let to_publish =
+            self.name.starts_with("outbox") || self.name.starts_with("scheduled_notices");
+        to_publish && self.rows > 0
+    }
+}
+
+impl fmt::Display for OwnTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let more = if self.rows == MOST_COUNTED { " or more" } else { "" };
+        write!(f, "{}  WITH {}{more}", self.name, counted(self.rows.unsigned_abs(), "row"))
+    }
+}
+
+/// What the first schema of a search path holds, and for whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnTables {
+    pub(crate) schema: String,
+    /// What can be dropped.
+    pub(crate) tables: Vec<OwnTable>,
+    /// What has the name of a table of ours and other columns.
+    pub(crate) foreign: Vec<String>,
+    /// Other topologies whose timeouts `schedule()` takes.
+    pub(crate) other_topologies: Vec<String>,
+}
+
+impl OwnTables {
+    fn names(&self) -> String {
+        self.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same without rows.
+    fn emptied(&self) -> Self {
+        let mut emptied = self.clone();
+        emptied.tables.iter_mut().for_each(|table| table.rows = 0);
+        emptied
+    }
+
+    /// What is there now and was not there then.
+    fn since(&self, then: &Self) -> String {
+        let new = self.tables.iter().filter(|table| !then.tables.contains(table));
+        let new = new.map(|table| table.to_string().replace("  WITH ", " with "));
+        new.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A timeout, and the state of the reference tables that it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct ScheduledState<'a> {
+    /// Of the topology.
+    pub(crate) timeout: &'a str,
+    /// `orders.status`
+    pub(crate) status: &'static str,
+    /// The column with its deadline.
+    pub(crate) deadline: &'static str,
+}
+
+impl Store {
+    /// Creates what is missing, in one transaction.
+    ///
+    /// # Errors
+    /// A statement failed, a schema's name cannot be one, or a table of somebody else has the name of one of ours; nothing was
+    /// created.
+    pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
+        let (ours, orders) = schemas(search_path)?;
+        // Two that start at once would both create the schema: the second waits.
+        let mut script =
+            "SELECT pg_advisory_xact_lock(hashtextextended('overdue database init', 0::bigint));\n"
+                .to_owned();
+        script.push_str(&in_schema(ours, &refuse_foreign()));
+        script.push_str(&in_schema(ours, OURS));
+        script.push_str(&in_schema(ours, SCHEDULE));
+        if reference_tables {
+            script.push_str(&in_schema(orders, REFERENCE));
+        }
+        self.run_script("database_init", &script).await
+    }
+
+    /// Makes the triggers that schedule each order of the reference tables, in one transaction.
+    ///
+    /// # Errors
+    /// The tables are missing, or are not the reference tables.
+    pub(crate) async fn schedule_by_triggers(
+        &self,
+        states: &[ScheduledState<'_>],
+    ) -> Result<(), StoreError> {
+        let mut script = include_str!("../../sql/schedule_triggers.sql").to_owned();
+        for ScheduledState { timeout, status, deadline } in states {
+            // A timeout is a word, so it needs no quoting.
+            script.extend([
+                "SELECT pg_temp.schedule_state('",
+                [*timeout, status, deadline].join("', '").as_str(),
+                "');\n",
+            ]);
+        }
+        script.push_str("DROP FUNCTION pg_temp.schedule_state;\n");
+        self.run_script("schedule_triggers", &script).await
+    }
+
+    /// Our tables that are there, and whether another topology than this one uses them.
+    ///
+    /// # Errors
+    /// A statement failed, or a schema's name cannot be one.
+    pub(crate) async fn own_tables(
+        &self,
+        search_path: &str,
+        topology: &str,
+    ) -> Result<OwnTables, StoreError> {
+        let (schema, _) = schemas(search_path)?;
+        let mut client = self.client().await?;
+        let transaction = self.named("own_tables", client.transaction().await)?;
+        let path = format!("SET LOCAL search_path TO {schema}");
+        self.named("own_tables", transaction.batch_execute(&path).await)?;
+        self.read_own(&transaction, schema, topology).await
+    }
+
+    /// Drops our tables and functions, in one transaction: locks the tables, counts again, and drops them if they have as many
+    /// rows as were shown, or none.
+    ///
+    /// # Errors
+    /// As for [`Store::own_tables`]; there are other rows; a lock is not available within 5 s; something depends on them, for
+    /// example a trigger on the user's tables. Nothing is dropped then.
+    pub(crate) async fn drop_own(
+        &self,
+        search_path: &str,
+        topology: &str,
+        shown: &OwnTables,
+    ) -> Result<(), StoreError> {
+        const NAME: &str = "drop_own";
+        const SQL: &str = include_str!("../../sql/drop_own.sql");
+        let (schema, _) = schemas(search_path)?;
+        let names = shown.names();
+        let mut client = self.client().await?;
+        let transaction = self.named(NAME, client.transaction().await)?;
+        let lock = format!(
+            "SET LOCAL search_path TO {schema}; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS};\n\
+             LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE"
+        );
+        self.named(NAME, transaction.batch_execute(&lock).await)?;
+        let now = self.read_own(&transaction, schema, topology).await?;
+        if now != *shown && now != shown.emptied() {
+            let (address, now) = (self.address.to_string(), now.since(shown));
+            return Err(StoreError::RowsChanged { address, now });
+        }
+        let drop = format!("{SQL}\nDROP TABLE {names}");
+        self.named(NAME, transaction.batch_execute(&drop).await)?;
+        self.named(NAME, transaction.commit().await)
+    }
+
+    /// With the schema alone in the search path.
+    async fn read_own(
+        &self,
+        transaction: &Transaction<'_>,
+        schema: &str,
+        topology: &str,
+    ) -> Result<OwnTables, StoreError> {
+        const NAME: &str = "own_tables";
+        const SQL: &str = include_str!("../../sql/own_tables.sql");
+        let mut found = OwnTables { schema: schema.to_owned(), ..OwnTables::default() };
+        let [tables, columns, types] = own_columns();
+        let rows = transaction.query(SQL, &[&schema, &tables, &columns, &types]).await;
+        for row in self.named(NAME, rows)? {
+            let name: String = row.get("name");
+            if !row.get::<_, bool>("is_own") {
+                found.foreign.push(name);
+                continue;
+            }
+            // A name that needs no quoting.
+            let count = format!(
+                "SELECT count(*) AS rows FROM (SELECT FROM {name} LIMIT {MOST_COUNTED}) AS counted"
+            );
+            let counted = self.named("count_rows", transaction.query_one(&count, &[]).await)?;
+            if name == "schedule_timeouts" {
+                let rows = self.named(NAME, transaction.query(KNOWN, &[]).await)?;
+                let topologies = rows.iter().map(|row| row.get::<_, String>("topology"));
+                found
+                    .other_topologies
+                    .extend(topologies.filter(|it| it != topology && !it.is_empty()));
+                found.other_topologies.dedup();
+            }
+            found.tables.push(OwnTable { name, rows: counted.get("rows") });
+        }
+        Ok(found)
+    }
+}
+
+/// A table that is there already would be left as it is, but for its comment, and the worker would find other columns.
+fn refuse_foreign() -> String {
+    let [tables, columns, _] = own_columns();
+    let columns =
+        tables.iter().zip(columns).map(|(table, column)| format!("('{table}', '{column}')"));
+    FOREIGN.replace("{columns}", &columns.collect::<Vec<_>>().join(", "))
+}
+
+/// A script with `schema` in front of the search path while it runs. Looked up first: CREATE SCHEMA needs a right on the database
+/// even where there is nothing to do.
+fn in_schema(schema: &str, script: &str) -> String {
+    format!(
+        "DO $$ BEGIN IF to_regnamespace('{schema}'::text) IS NULL THEN CREATE SCHEMA {schema}; END IF; END $$;\n\
+         SET LOCAL search_path TO {schema};\n{script}\n"
+    )
+}
+
+/// What [`Store::init`] creates where it is missing, as text.
+///
+/// # Errors
+/// A schema's name cannot be one.
+pub(crate) fn created(search_path: &str, reference_tables: bool) -> Result<String, StoreError> {
+    let (ours, orders) = schemas(search_path)?;
+    let own = format!("in schema {ours}: the tables {}, and schedule()", own_tables().join(", "));
+    if !reference_tables {
+        return Ok(own);
+    }
+    Ok(format!("{own}\nin schema {orders}: the tables {}", tables(&[REFERENCE]).join(", ")))
+}
+
+/// The tables of ours that [`Store::init`] creates.
+pub(super) fn own_tables() -> Vec<&'static str> {
+    tables(&[OURS, SCHEDULE])
+}
+
+fn tables(scripts: &[&'static str]) -> Vec<&'static str> {
+    let lines = scripts.iter().flat_map(|script| script.lines());
+    let names = lines.filter_map(|it| it.strip_prefix(CREATE));
+    names.map(|name| name.trim_end_matches(" (")).collect()
+}
+
+/// Table, name and type of each column of [`own_tables`], by which they are recognised.
+pub(super) fn own_columns() -> [Vec<&'static str>; 3] {
+    let [mut tables, mut columns, mut types] = [const { Vec::new() }; 3];
+    let mut table = None;
+    for line in [OURS, SCHEDULE].iter().flat_map(|script| script.lines()) {
+        if let Some(name) = line.strip_prefix(CREATE) {
+            table = Some(name.trim_end_matches(" ("));
+        } else if line.starts_with(')') {
+            table = None;
+        } else if let Some(table) = table
+            && let [column, data_type, ..] = line.split_whitespace().collect::<Vec<_>>()[..]
+            && column.starts_with(|c: char| c.is_ascii_lowercase())
+        {
+            tables.push(table);
+            columns.push(column);
+            types.push(data_type.trim_end_matches(','));
+        }
+    }
+    [tables, columns, types]
+}
+
+/// The first schema of a search path, which is for our tables, and the last, which is for the order tables.
+pub(super) fn schemas(search_path: &str) -> Result<(&str, &str), StoreError> {
+    let schemas = || search_path.split(',').map(str::trim);
+    schemas().try_for_each(check_name)?;
+    Ok((schemas().next().unwrap_or_default(), schemas().next_back().unwrap_or_default()))
+}
+
+/// Only names that need no quoting: they are written into statements and connection options.
+fn check_name(schema: &str) -> Result<(), StoreError> {
+    let first = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    let rest = schema.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if first && rest && schema.len() <= 63 {
+        return Ok(());
+    }
+    Err(StoreError::SearchPath(schema.to_owned()))
+}

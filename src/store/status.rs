@@ -1,0 +1,266 @@
+//! What a worker shows of the database now and then, and `overdue status` when it is asked: what waits to be published, what is
+//! overdue and comes due, and what became of the orders that were due a moment ago.
+
+use std::time::Duration;
+
+use tokio_postgres::{Row, types::ToSql};
+
+use super::{
+    Store, StoreError,
+    clock::{DatabaseTime, to_ms},
+    orders::Effect,
+    outbox::PassedOver,
+    overdue::OverdueKey,
+    pool::count,
+    schedule::Notices,
+};
+use crate::{
+    doctor::facts::{Outbox, RefusedName, Scheduled},
+    order::Outcome,
+    status::{Closings, DatabaseReading, Due, Known, MINUTES, WaitingEvents, WaitingNotices},
+    text::error_chain,
+};
+
+/// For metrics: where counting events and notices ends, since what is counted is read.
+pub(crate) const MOST_WAITING: i64 = 100_000;
+/// For metrics: where counting overdue orders ends.
+const MOST_OVERDUE: i64 = 1_000;
+/// For status: where counting orders that are and come due ends.
+const MOST_DUE: i64 = 1_000_000;
+/// The newest rows of `closures` that status looks at, some tens of milliseconds…
+const NEWEST: i64 = 50_000;
+/// … and how far back.
+const WINDOW_S: i64 = 300;
+/// The grace that gives what comes due within an hour.
+const HOUR_AHEAD_MS: i64 = -3_600_000;
+/// Which deadlines are accounted for: few enough rows to count them every few seconds.
+const ACCOUNTED: Duration = Duration::from_mins(1);
+/// So many of the orders that were not closed are tried, to see whether one could have been.
+const TRIED: i64 = 5;
+
+/// Orders by what closed them: message, burst, sweep, nobody. Together they came due and were not paid.
+pub(crate) type Accounting = [usize; 4];
+
+/// What is overdue with one effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overdue {
+    /// Orders, up to 1,000.
+    pub(crate) orders: usize,
+    /// How long the oldest has been overdue; `None` where there is none.
+    pub(crate) oldest: Option<Duration>,
+}
+
+impl Store {
+    /// The outbox without what is passed over; its parts are counted up to `most`.
+    pub(crate) async fn outbox(
+        &self,
+        most: i64,
+        without: &PassedOver,
+    ) -> Result<Outbox, StoreError> {
+        const SQL: &str = include_str!("../../sql/outbox_waiting.sql");
+        let parameters: [&(dyn ToSql + Sync); 3] = [&most, &without.undeleted, &without.floor];
+        let row = self.one("outbox_waiting", SQL, &parameters).await?;
+        Ok(Outbox {
+            events: count(&row, "events"),
+            oldest_ms: count(&row, "oldest_ms"),
+            refused: count(&row, "refused"),
+            longest: row.get::<_, Option<String>>("refused_name").map(|event| RefusedName {
+                event,
+                lasts_ms: count(&row, "refused_ms"),
+                order_id: row.get("refused_order"),
+                reason: row.get("refused_reason"),
+            }),
+            unpublishable: count(&row, "unpublishable"),
+            unpublishable_reason: row.get("unpublishable_reason"),
+        })
+    }
+
+    /// What waits of `schedule()`, and what was set aside, each counted up to `most`; only what is missing for `purpose`, if
+    /// something is.
+    pub(crate) async fn scheduled(
+        &self,
+        most: i64,
+        purpose: Notices,
+    ) -> Result<Scheduled, StoreError> {
+        const SQL: &str = include_str!("../../sql/schedule_waiting.sql");
+        let lacks = self.schedule_lacks(purpose).await?;
+        if lacks.is_some() {
+            return Ok(Scheduled { lacks, ..Scheduled::default() });
+        }
+        let row = self.one("schedule_waiting", SQL, &[&most]).await?;
+        Ok(Scheduled {
+            lacks,
+            notices: count(&row, "notices"),
+            oldest_ms: count(&row, "oldest_ms"),
+            refused: count(&row, "refused"),
+            reason: row.get("reason"),
+            timeout: row.get("timeout"),
+        })
+    }
+
+    /// What is overdue at `now`; `None` without `overdue_sql`.
+    pub(crate) async fn overdue(
+        &self,
+        effect: &Effect,
+        now: DatabaseTime,
+    ) -> Result<Option<Overdue>, StoreError> {
+        let first = OverdueKey::first();
+        let Some(page) = self.overdue_page(effect, &first, 1, Duration::ZERO).await? else {
+            return Ok(None);
+        };
+        if page.rows == 0 {
+            return Ok(Some(Overdue { orders: 0, oldest: None }));
+        }
+        let oldest = Some(page.next.overdue_at(now));
+        let all = self.overdue_page(effect, &first, MOST_OVERDUE, Duration::ZERO).await?;
+        let orders = all.map_or(1, |all| all.rows.max(1));
+        Ok(Some(Overdue { orders, oldest }))
+    }
+
+    /// For how long orders that could be closed have been overdue, at least `bound`, if their deadlines came after the last
+    /// closing, `closed_ago` before `now`; without one, any. One that the effect fails for or refuses says nothing of who
+    /// closes.
+    pub(crate) async fn stuck_for(
+        &self,
+        effect: &Effect,
+        now: DatabaseTime,
+        closed_ago: Option<Duration>,
+        bound: Duration,
+    ) -> Result<Option<Duration>, StoreError> {
+        let after =
+            closed_ago.map_or_else(OverdueKey::first, |ago| OverdueKey::at(now.before(ago)));
+        let page = self.overdue_page(effect, &after, TRIED, bound).await?;
+        let Some(page) = page.filter(|page| !page.ids.is_empty()) else { return Ok(None) };
+        let could_be_closed = match self.rehearse_without_orders(effect).await {
+            Ok(()) => {
+                let standings = self.rehearse(effect, &page.ids).await?;
+                standings.iter().any(|it| matches!(it.outcome, Outcome::Closed { .. }))
+            }
+            // It fails whatever the order, or its tables are locked.
+            Err(error) if error.is_answer() || error.is_misfit() => true,
+            Err(error) => return Err(error),
+        };
+        Ok(could_be_closed.then(|| page.next.overdue_at(now)))
+    }
+
+    /// Of the orders whose deadline was in the last minute; `None` without `overdue_sql`, or without the right to read `closures`.
+    pub(crate) async fn accounting(
+        &self,
+        effect: &Effect,
+        now: DatabaseTime,
+    ) -> Result<Option<Accounting>, StoreError> {
+        const MAY_READ: &str = "SELECT has_table_privilege('closures', 'SELECT')";
+        const CLOSED: &str = include_str!("../../sql/watch_due.sql");
+        if !self.one("may_read_closures", MAY_READ, &[]).await?.get::<_, bool>(0) {
+            return Ok(None);
+        }
+        let after = OverdueKey::at(now.before(ACCOUNTED));
+        let page = self.overdue_page(effect, &after, MOST_OVERDUE, Duration::ZERO).await?;
+        let Some(page) = page else { return Ok(None) };
+        let rows = self.rows("watch_due", CLOSED, &[&effect.name, &to_ms(ACCOUNTED)]).await?;
+        let by = |path: &str| {
+            let row = rows.iter().find(|row| row.get::<_, &str>("path") == path);
+            row.map_or(0, |row| usize::try_from(count(row, "orders")).unwrap_or(usize::MAX))
+        };
+        Ok(Some([by("message"), by("burst"), by("sweep"), page.rows]))
+    }
+
+    /// What was closed in the last five minutes, what waits to be published, and what is and comes due of these effects.
+    ///
+    /// # Errors
+    /// The database cannot be asked, or lacks our tables.
+    pub(crate) async fn lately<'a>(
+        &self,
+        effects: impl Iterator<Item = &'a Effect>,
+    ) -> Result<DatabaseReading, StoreError> {
+        const CLOSURES: &str = include_str!("../../sql/status_closures.sql");
+        let closures = self.one("status_closures", CLOSURES, &[&NEWEST, &WINDOW_S]).await?;
+        let outbox = self.outbox(i64::MAX, &PassedOver::default()).await?;
+        let (mut due, mut obstacle) = (Known::Known(Due::default()), None);
+        for effect in effects {
+            let (more, found) = tokio::join!(self.due(effect), self.obstacle(effect));
+            obstacle = obstacle.or(found?);
+            let more = match more {
+                Err(error) if error.is_answer() || error.is_misfit() => {
+                    Known::Unknown(error_chain(&error))
+                }
+                more => more?,
+            };
+            due = match (due, more) {
+                (Known::Known(one), Known::Known(other)) => Known::Known(one.and(&other)),
+                (unknown @ Known::Unknown(_), _) | (_, unknown) => unknown,
+            };
+        }
+        let scheduled = self.scheduled(i64::MAX, Notices::Counted).await?;
+        Ok(DatabaseReading {
+            clock: closures.get("clock"),
+            closings: closings(&closures),
+            due,
+            obstacle,
+            outbox: WaitingEvents {
+                events: outbox.events,
+                oldest_s: outbox.oldest_ms / 1_000,
+                refused: outbox.refused + outbox.unpublishable,
+            },
+            scheduled: scheduled.lacks.is_none().then_some(WaitingNotices {
+                notices: scheduled.notices,
+                oldest_s: scheduled.oldest_ms / 1_000,
+                refused: scheduled.refused,
+            }),
+        })
+    }
+
+    /// Open orders by deadline, up to an hour ahead.
+    async fn due(&self, effect: &Effect) -> Result<Known<Due>, StoreError> {
+        const SQL: &str = include_str!("../../sql/status_due.sql");
+        let parameters: [&(dyn ToSql + Sync); 4] =
+            [&MOST_DUE, &HOUR_AHEAD_MS, &DatabaseTime::FIRST, &""];
+        let Some(rows) = self.around_overdue("status_due", SQL, effect, &parameters).await? else {
+            return Ok(Known::Unknown(format!("effect `{}` has no overdue_sql", effect.name)));
+        };
+        let mut due = Due::default();
+        let mut counted = 0;
+        for row in &rows {
+            let (orders, distance_s) = (count(row, "orders"), count(row, "distance_s"));
+            counted += orders;
+            match usize::try_from(row.get::<_, i32>("minute")) {
+                Err(_) => {
+                    due.overdue = orders;
+                    due.oldest_s = distance_s;
+                    due.overdue_last_minute = count(row, "last_minute");
+                }
+                Ok(minute) => {
+                    due.minutes[minute.min(MINUTES - 1)] += orders;
+                    due.next_s = due.next_s.into_iter().chain([distance_s]).min();
+                }
+            }
+        }
+        due.more = counted >= MOST_DUE.unsigned_abs();
+        Ok(Known::Known(due))
+    }
+}
+
+fn closings(row: &Row) -> Closings {
+    let window_s: f64 = row.get("window_s");
+    let was_cut = row.get::<_, i64>("looked_at") >= NEWEST;
+    // Where the newest rows do not reach back a minute, by as far as they do.
+    let minute_s = if was_cut && window_s < 60.0 { window_s.max(0.1) } else { 60.0 };
+    Closings {
+        window_s: if was_cut { window_s } else { seconds(WINDOW_S) },
+        closed: count(row, "closed"),
+        closed_per_s: seconds(row.get("last_minute")) / minute_s,
+        due_last_minute: count(row, "due_last_minute"),
+        p50_s: row.get("p50_s"),
+        p99_s: row.get("p99_s"),
+        max_s: row.get("max_s"),
+        by_message: count(row, "by_message"),
+        by_burst: count(row, "by_burst"),
+        by_sweep: count(row, "by_sweep"),
+        best_per_s: count(row, "best_per_s"),
+        last_s: row.get("last_s"),
+    }
+}
+
+fn seconds(count: i64) -> f64 {
+    i32::try_from(count).map_or(f64::MAX, f64::from)
+}
