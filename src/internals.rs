@@ -258,7 +258,7 @@ pub mod wire {
 pub mod worker {
     pub use crate::worker::{Counts, Worker, run};
     pub mod batch {
-        pub use crate::decisions::batch::Batches;
+        pub use crate::decisions::batch::{Batches, Coming, MANY, TOGETHER};
     }
     pub mod verdict {
         pub use crate::decisions::verdict::{Failure, Isolation, MANY, Suspect, Verdict};

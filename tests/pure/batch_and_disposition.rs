@@ -7,7 +7,7 @@ use overdue::internals::{
     topology::level::{Lead, Level, best_level},
     topology::route::LONGEST_IN_HAND,
     worker::{
-        batch::Batches,
+        batch::{Batches, Coming, MANY, TOGETHER},
         disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait},
         timer_queue::TimerQueue,
     },
@@ -129,12 +129,35 @@ fn any_levels() -> impl Strategy<Value = Vec<Level>> {
 #[test]
 fn nothing_waits_for_company_unless_the_database_has_a_batch() {
     let (first, age) = (Instant::now(), Duration::from_millis(20));
-    let at = |closing, is_full| Batches { closing, at_once: 2, age }.next(first, is_full);
+    let batches = |closing, in_burst| Batches { closing, at_once: 2, age, in_burst };
+    let at = |closing, is_full| batches(closing, false).next(first, is_full);
     assert_eq!(at(0, false), Some(first));
     assert_eq!(at(0, true), Some(first));
     assert_eq!(at(1, false), Some(first + age));
     assert_eq!(at(1, true), Some(first));
     assert_eq!([at(2, false), at(2, true)], [None, None], "one of them has to end before");
+    let in_burst = |is_full| batches(0, true).next(first, is_full);
+    assert_eq!([in_burst(false), in_burst(true)], [Some(first + age), Some(first)]);
+}
+
+/// A broker that is busy hands on a few messages at a time.
+#[test]
+fn many_orders_one_after_the_other_are_a_burst_and_a_steady_load_is_none() {
+    let ms = |ms| Duration::from_millis(ms);
+    let begin = Instant::now();
+    let (mut steady, mut burst) = (Coming::default(), Coming::default());
+    for tick in 0..200 {
+        steady.add(9, begin + ms(tick));
+        burst.add(11, begin + ms(tick));
+    }
+    let last = begin + ms(199);
+    assert!(!steady.in_burst(last), "9,000/s");
+    assert!(burst.in_burst(last) && !burst.in_burst(last + TOGETHER), "11,000/s");
+    let mut once = Coming::default();
+    once.add(MANY, begin);
+    assert!(once.in_burst(begin));
+    once.add(1, last);
+    assert!(!once.in_burst(last));
 }
 
 /// The broker ends the channel of what stays unsettled for half an hour.

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     broker::PublishError,
     decisions::{
-        batch::Batches,
+        batch::{Batches, Coming, MANY},
         disposition::{Disposition, Tries, Waits, is_waiting, nowhere_to_wait, without_retry},
         timer_queue::TimerQueue,
     },
@@ -50,8 +50,6 @@ use crate::{
     },
 };
 
-/// Orders that are due at once and are a burst.
-const MANY: usize = 500;
 /// Below a timer's precision.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
@@ -60,6 +58,8 @@ struct Desk {
     inlet: Inlet,
     /// By the instant at which their orders are asked for.
     waiting: TimerQueue<Delivery>,
+    /// Of what is due when it comes.
+    coming: Coming,
     closing: JoinSet<Answered>,
     copies: OnTheirWay<Copied>,
     burst: Arc<Burst>,
@@ -86,6 +86,7 @@ pub(super) async fn consume(
     let mut desk = Desk {
         inlet,
         waiting: TimerQueue::default(),
+        coming: Coming::default(),
         closing: JoinSet::new(),
         copies: OnTheirWay::new(Arc::clone(&context.outlet), &worker.timing),
         burst_changes: burst.changes(),
@@ -176,14 +177,20 @@ impl Desk {
     }
 
     fn take(&mut self, delivered: Vec<Delivered>) {
-        let now = Instant::now();
+        let (now, mut due) = (Instant::now(), 0);
         for (receipt, received) in delivered {
             let delivery = Delivery::read(receipt, received);
             let at = self.early_until(&delivery, now);
             if at.is_some() {
                 self.count_held();
+            } else {
+                due += 1;
             }
             self.wait(delivery, at.unwrap_or(now));
+        }
+        self.coming.add(due, now);
+        if !self.inlet.is_narrow() && self.coming.in_burst(now) {
+            self.burst.want(now);
         }
     }
 
@@ -224,6 +231,7 @@ impl Desk {
             closing: self.closing.len(),
             at_once: self.batches_at_once(),
             age: settings.batch_age.as_duration(),
+            in_burst: self.coming.in_burst(now),
         };
         let is_full = first <= now && self.waiting.are_due(settings.batch_size, now);
         let mut at = batches.next(first, is_full)?;
