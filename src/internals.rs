@@ -185,12 +185,9 @@ pub mod status {
     };
 }
 pub mod store {
-    pub use crate::store::{FailureKind, Store, pool::Connection};
-    pub mod clock_estimate {
-        pub use crate::store::clock_estimate::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap};
-    }
-    pub mod failure {
-        pub use crate::store::failure::{FailureKind, kind_of};
+    pub use crate::store::{FailureKind, Store, failure::kind_of, pool::Connection};
+    pub mod clock {
+        pub use crate::store::clock::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap};
     }
     pub mod orders {
         pub use crate::store::orders::{ClosingPath, Effect};

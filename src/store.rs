@@ -28,11 +28,10 @@ use tokio::sync::Semaphore;
 use tokio_postgres::{config::Host, error::SqlState};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-pub(crate) use clock as clock_estimate;
 use clock::DatabaseTime;
 pub use failure::{FailureKind, StoreError};
 use pool::{ClosedSchemas, Pools};
-use tls_parameters::TlsParameters;
+use tls_parameters::SslParameters;
 
 use crate::{
     doctor::facts::{Encryption, is_loopback},
@@ -107,9 +106,6 @@ impl Store {
     }
 
     /// Like [`Store::new`]; the built-in effect writes no events (`overdue.events` is off in its sessions).
-    ///
-    /// # Errors
-    /// As for [`Store::new`].
     pub fn without_events(
         url: &str,
         search_path: &str,
@@ -124,7 +120,7 @@ impl Store {
         connections: usize,
         more: &str,
     ) -> Result<Self, StoreError> {
-        let (url, parameters) = TlsParameters::take(url)?;
+        let (url, parameters) = SslParameters::take(url)?;
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|error: tokio_postgres::Error| {
                 StoreError::Address(crate::text::error_chain(&error))
@@ -203,9 +199,6 @@ impl Store {
     }
 
     /// Runs a script of several statements in one transaction.
-    ///
-    /// # Errors
-    /// The first statement that failed; nothing of the script has taken effect.
     pub async fn run_script(&self, name: &'static str, script: &str) -> Result<(), StoreError> {
         let mut client = self.client().await?;
         let transaction = self.named(name, client.transaction().await)?;

@@ -112,9 +112,6 @@ impl Store {
     }
 
     /// Checks the effect against the contract, and reads the plan that PostgreSQL makes of it for any orders.
-    ///
-    /// # Errors
-    /// As [`Store::check_effect`].
     pub(crate) async fn effect_plan(&self, effect: &Effect) -> Result<EffectPlan, StoreError> {
         const ROWS: &str = include_str!("../../sql/table_rows.sql");
         self.check_effect(effect).await?;

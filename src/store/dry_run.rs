@@ -10,7 +10,7 @@ use super::{
     contract::Contract,
     orders::{self, ClosingPath, Effect, Standing},
     overdue::OverdueKey,
-    pool::{End, For, Limits, Question},
+    pool::{End, For, Question, TransactionLimits},
 };
 use crate::{
     condition::{
@@ -24,21 +24,21 @@ use crate::{
 
 /// A lock that is held for longer than this makes an order [`Outcome::Busy`]. What the trial locks itself is not to wait for
 /// a slow effect until the session's own limit.
-const LOCK: Duration = Duration::from_millis(200);
+const TRIAL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// Parts that are tried elsewhere once three orders are too slow alone: those that are not may be there.
 const ELSEWHERE: usize = 2;
-
-/// Of the oldest orders so many are tried.
+/// The oldest orders that are looked at for an obstacle…
 const OLDEST: i64 = 2;
-/// And the first one that came due within each of these: the oldest may have reasons of their own.
-const WITHIN: [Duration; 3] =
+/// … and the first one that came due within each of these: the oldest may have reasons of their own.
+const NEWER: [Duration; 3] =
     [Duration::from_hours(24), Duration::from_hours(1), Duration::from_mins(1)];
 
-/// Who holds a lock that a session waits for.
 const BLOCKER: &str = include_str!("../../sql/blocker.sql");
-/// Nobody waits for longer: it is seen in a hundredth of that.
-const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 2000";
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Of the attempt that waits for a lock, to see who holds it: that shows in a hundredth of this time.
+const BEGIN_WAITING: &str =
+    "BEGIN; SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 2000";
+/// Pause between two questions who holds it.
+const BLOCKER_EVERY: Duration = Duration::from_millis(10);
 
 impl Store {
     /// Runs the effect on orders in a transaction that is rolled back, so that it works for any tables, and says what
@@ -103,7 +103,7 @@ impl Store {
         ids: &[OrderId],
         limit: Duration,
     ) -> Result<Vec<Row>, StoreError> {
-        let limits = Limits { lock: Some(LOCK), statement: Some(limit) };
+        let limits = TransactionLimits { lock: Some(TRIAL_LOCK_TIMEOUT), statement: Some(limit) };
         let mut rows = self.rolled_back(effect, ids, limits).await;
         if rows.as_ref().is_err_and(StoreError::is_stale) {
             // Prepared before the tables were changed, as a rule.
@@ -116,7 +116,7 @@ impl Store {
         &self,
         effect: &Effect,
         ids: &[OrderId],
-        limits: Limits,
+        limits: TransactionLimits,
     ) -> Result<Vec<Row>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let question = Question {
@@ -132,9 +132,6 @@ impl Store {
     /// What keeps overdue orders, old ones and new ones, from being closed by this user, if anything does; the newest that
     /// cannot be says it. Where none is overdue the effect is run without orders, which shows wrong SQL, missing rights and
     /// locked tables.
-    ///
-    /// # Errors
-    /// The database does not answer.
     pub(crate) async fn obstacle(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
         let tried = match self.of_some(effect).await {
             // Prepared before the tables were changed.
@@ -199,7 +196,7 @@ impl Store {
     /// By deadline, each from an index as the sweep reads it.
     async fn old_and_new(&self, effect: &Effect) -> Result<Vec<OrderId>, StoreError> {
         let now = self.now().await?;
-        let mut new = WITHIN.into_iter().map(|age| OverdueKey::at(now.before(age)));
+        let mut new = NEWER.into_iter().map(|age| OverdueKey::at(now.before(age)));
         let (mut ids, mut after, mut limit) = (Vec::new(), OverdueKey::first(), OLDEST);
         while let Some(page) = self.overdue_page(effect, &after, limit, ON_ITS_WAY).await? {
             ids.extend(page.ids);
@@ -221,7 +218,7 @@ impl Store {
         let pid: i32 = self.named("blocker", pid)?.get(0);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let attempt = async {
-            client.batch_execute(BEGIN).await?;
+            client.batch_execute(BEGIN_WAITING).await?;
             let statement = client.prepare(&waiting(&effect.sql)).await?;
             client.query(&statement, &[&texts, &ClosingPath::Message.as_str()]).await
         };
@@ -230,7 +227,7 @@ impl Store {
                 if let Some(row) = self.rows("blocker", BLOCKER, &[&pid]).await?.first() {
                     return Ok(lock(row));
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(BLOCKER_EVERY).await;
             }
         };
         tokio::select! {

@@ -87,7 +87,7 @@ fn built_in_advice(code: &SqlState) -> Option<&'static str> {
 }
 
 /// Statements on tables of `overdue`, by the beginnings of their names.
-const OURS: [&str; 5] = ["outbox_", "schedule_", "status_closures", "history_", "parked_"];
+const OURS: [&str; 5] = ["outbox_", "schedule_", "status_closures", "history", "parked_"];
 
 /// The line of the character at `position`, both counted from 1.
 fn line_of(sql: &str, position: u32) -> usize {

@@ -11,7 +11,7 @@ use super::{
     orders::Effect,
     outbox::PassedOver,
     pool::{For, Question},
-    schedule::Notices,
+    schedule::ScheduleUse,
 };
 use crate::doctor::facts::{
     Asked, DatabaseFacts, Encryption, Gap, Schema, Server, Session, Skew, Table, User, is_loopback,
@@ -43,7 +43,7 @@ impl Store {
         }
         let tables = asked(self.tables().await);
         let reads = tables.as_ref().is_ok_and(|tables| Table::only_read(tables));
-        let notices = if reads { Notices::Counted } else { Notices::Published };
+        let notices = if reads { ScheduleUse::Counted } else { ScheduleUse::Published };
         DatabaseFacts {
             address: self.address().to_owned(),
             loopback: self.is_loopback(),

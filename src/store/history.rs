@@ -9,12 +9,9 @@ use tokio_postgres::types::ToSql;
 use super::{
     Store, StoreError,
     clock::to_ms,
-    pool::{End, For, Limits, Question, count},
+    pool::{End, For, Question, TransactionLimits, count},
 };
 
-/// A statement that waits for somebody, or takes long, gives up: nobody waits for it.
-const LIMITS: Limits =
-    Limits { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(2)) };
 /// Blocks of 8 KiB that are read at once: some thousand rows.
 pub(crate) const BLOCKS: u64 = 32;
 
@@ -72,7 +69,7 @@ impl Store {
     /// does so in this table.
     ///
     /// # Errors
-    /// The database did not do it: also where somebody holds a row for longer than 100 ms, or where it takes 2 s.
+    /// The database did not do it: also where somebody holds a row for longer than 100 ms, or where it takes 5 s.
     pub(crate) async fn delete_old(
         &self,
         table: HistoryTable,
@@ -83,7 +80,9 @@ impl Store {
         let (from, blocks) = (number(from), number(BLOCKS));
         let parameters: [&(dyn ToSql + Sync); 3] = [&from, &blocks, &to_ms(keep)];
         let question = Question::new("history", table.sql(), &parameters);
-        let rows = self.in_transaction(For::Anything, LIMITS, question, End::Commit).await?;
+        let rows = self
+            .in_transaction(For::Anything, TransactionLimits::DELETION, question, End::Commit)
+            .await?;
         let mine = rows.first().filter(|row| row.get("is_mine"));
         Ok(mine.map(|row| LookedThrough {
             deleted: count(row, "deleted"),
@@ -115,6 +114,6 @@ impl Store {
         let sizes: Vec<i64> = messages.iter().map(|it| it.body_bytes).collect();
         let parameters: [&(dyn ToSql + Sync); 10] =
             [&queues, &orders, &timeouts, &keys, &ids, &reasons, &times, &bodies, &sizes, &because];
-        self.rows("record_dropped", SQL, &parameters).await.map(drop)
+        self.rows("parked_dropped", SQL, &parameters).await.map(drop)
     }
 }

@@ -10,7 +10,7 @@ use super::{
     clock::DatabaseTime,
     contract::{Contract, cell, excerpt},
     failure::BUILT_IN,
-    pool::{End, For, Limits, Question},
+    pool::{End, For, Question, TransactionLimits},
 };
 use crate::order::{FinalState, OrderId, Outcome, Spelled};
 
@@ -129,7 +129,7 @@ impl Store {
         ids: &[OrderId],
         path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
-        self.run_limited(effect, &effect.sql, ids, path, Limits::NONE).await
+        self.run_limited(effect, &effect.sql, ids, path, TransactionLimits::NONE).await
     }
 
     /// Like [`Store::run_effect`], with `sql` instead of the effect's own, and limits.
@@ -139,7 +139,7 @@ impl Store {
         sql: &str,
         ids: &[OrderId],
         path: ClosingPath,
-        limits: Limits,
+        limits: TransactionLimits,
     ) -> Result<Vec<Outcome>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let question = Question {
@@ -148,7 +148,7 @@ impl Store {
             parameters: &[&texts, &path.as_str()],
             contract: Contract::Effect(effect),
         };
-        let rows = if limits == Limits::NONE {
+        let rows = if limits == TransactionLimits::NONE {
             self.ask(For::Closing, question).await?
         } else {
             self.in_transaction(For::Closing, limits, question, End::Commit).await?

@@ -1,22 +1,18 @@
 //! The session of a worker that publishes rows: by locks that end with its connection, whatever ends that, it is the only one that
 //! reads them.
 
-use std::time::Duration;
-
 use deadpool_postgres::ClientWrapper;
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     Store, StoreError,
-    pool::{End, For, Limits, Question},
+    pool::{End, For, Question, TransactionLimits},
 };
 use crate::decisions::verdict::{Isolation, Suspect};
 
 /// A worker that hangs loses its connection, and with it its locks. A row that somebody locks is tried again later.
 const BEGIN: &str = "SET idle_session_timeout = '30s'; SET lock_timeout = '100ms'";
-const SHORT: Limits =
-    Limits { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(5)) };
 const LEAD: &str = include_str!("../../sql/outgoing_lead.sql");
 const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
 /// Rows that cannot be deleted alone, before the others are left as well: each may take the time of a lock.
@@ -137,7 +133,9 @@ impl Store {
             async move {
                 let parameters: [&(dyn ToSql + Sync); 1] = [&part];
                 let question = Question::new(name, sql, &parameters);
-                let left = self.in_transaction(For::Anything, SHORT, question, End::Commit).await?;
+                let limits = TransactionLimits::DELETION;
+                let left =
+                    self.in_transaction(For::Anything, limits, question, End::Commit).await?;
                 Ok(keys(&left))
             }
             .boxed()

@@ -28,9 +28,9 @@ const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
 /// Where counting open orders ends: what is counted is read.
 const MOST_COUNTED: i64 = 100_000_000;
 /// A worker that was paused or cut off loses the lock.
-const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '20s'";
+const BEGIN_BURST: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '20s'";
 /// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
-const LEFT: usize = 2;
+const LEFT_TO_OTHERS: usize = 2;
 
 /// The place of an order among those that are overdue: by deadline, then by id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,7 +141,7 @@ pub(crate) struct BurstLock<'a> {
 
 /// As many locks as the pool that does not close has connections to spare.
 pub(super) fn permits(connections: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(connections.saturating_sub(LEFT)))
+    Arc::new(Semaphore::new(connections.saturating_sub(LEFT_TO_OTHERS)))
 }
 
 impl Store {
@@ -260,7 +260,7 @@ impl Store {
         let locking = async {
             let client = self.cancellable(For::Anything).await?;
             let lock = self.named("burst_lock", client.prepare_cached(SQL).await)?;
-            self.named("burst_lock", client.batch_execute(BEGIN).await)?;
+            self.named("burst_lock", client.batch_execute(BEGIN_BURST).await)?;
             let row = self.named("burst_lock", client.query_one(&lock, &[&effect]).await)?;
             Ok((client, row))
         };

@@ -15,8 +15,8 @@ const REFERENCE: &str = include_str!("../../sql/schema.sql");
 /// How the creation of a table begins in these scripts; each of its columns has a line.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
 
-/// Rows are counted up to here: a history may have millions.
-const MOST_COUNTED: i64 = 1_000_000;
+/// Where counting the rows of a table ends: a history may have millions.
+const MOST_ROWS: i64 = 1_000_000;
 
 /// A table of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl OwnTable {
 
 impl fmt::Display for OwnTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let more = if self.rows == MOST_COUNTED { " or more" } else { "" };
+        let more = if self.rows == MOST_ROWS { " or more" } else { "" };
         write!(f, "{}  WITH {}{more}", self.name, counted(self.rows.unsigned_abs(), "row"))
     }
 }
@@ -108,9 +108,6 @@ impl Store {
     }
 
     /// Makes the triggers that schedule each order of the reference tables, in one transaction.
-    ///
-    /// # Errors
-    /// The tables are missing, or are not the reference tables.
     pub(crate) async fn schedule_by_triggers(
         &self,
         states: &[ScheduledState<'_>],
@@ -129,9 +126,6 @@ impl Store {
     }
 
     /// Our tables that are there, and whether another topology than this one uses them.
-    ///
-    /// # Errors
-    /// A statement failed, or a schema's name cannot be one.
     pub(crate) async fn own_tables(
         &self,
         search_path: &str,
@@ -198,7 +192,7 @@ impl Store {
             }
             // A name that needs no quoting.
             let count = format!(
-                "SELECT count(*) AS rows FROM (SELECT FROM {name} LIMIT {MOST_COUNTED}) AS counted"
+                "SELECT count(*) AS rows FROM (SELECT FROM {name} LIMIT {MOST_ROWS}) AS counted"
             );
             let counted = self.named("count_rows", transaction.query_one(&count, &[]).await)?;
             if name == "schedule_timeouts" {
@@ -233,9 +227,6 @@ fn in_schema(schema: &str, script: &str) -> String {
 }
 
 /// What [`Store::init`] creates where it is missing, as text.
-///
-/// # Errors
-/// A schema's name cannot be one.
 pub(crate) fn created(search_path: &str, reference_tables: bool) -> Result<String, StoreError> {
     let (ours, orders) = schemas(search_path)?;
     let own = format!("in schema {ours}: the tables {}, and schedule()", own_tables().join(", "));

@@ -142,16 +142,19 @@ impl End {
 
 /// The limits of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct TransactionLimits {
     /// For each lock that somebody else holds; none where that of the connection is enough.
     pub(crate) lock: Option<Duration>,
     /// For its statement; none likewise.
     pub(crate) statement: Option<Duration>,
 }
 
-impl Limits {
+impl TransactionLimits {
     /// Those of the connection.
     pub(crate) const NONE: Self = Self { lock: None, statement: None };
+    /// For deletions that are tried again later: they wait for nobody, and keep nobody waiting.
+    pub(super) const DELETION: Self =
+        Self { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(5)) };
 
     /// Begins a transaction with them.
     fn begin(self) -> String {
@@ -246,7 +249,7 @@ impl Store {
     pub(super) async fn in_transaction(
         &self,
         purpose: For,
-        limits: Limits,
+        limits: TransactionLimits,
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {

@@ -20,7 +20,7 @@ const TIMEOUTS: &str = include_str!("../../sql/schedule_timeouts.sql");
 
 /// What is done with notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notices {
+pub(crate) enum ScheduleUse {
     /// By a worker.
     Published,
     /// By whoever looks.
@@ -70,20 +70,17 @@ pub(crate) struct Uncovered {
 
 impl Store {
     /// What is missing to publish notices, or to count them: a table, or a right on one.
-    ///
-    /// # Errors
-    /// The database does not answer.
-    pub(crate) async fn schedule_lacks(&self, what: Notices) -> Result<Option<String>, StoreError> {
-        let publish = what == Notices::Published;
+    pub(crate) async fn schedule_lacks(
+        &self,
+        what: ScheduleUse,
+    ) -> Result<Option<String>, StoreError> {
+        let publish = what == ScheduleUse::Published;
         let rows = self.rows("schedule_lacks", LACKS, &[&publish]).await?;
         Ok(rows.first().map(|row| row.get("lacks")))
     }
 
     /// `schedule()` takes these timeouts of a topology from now on, but those that were [removed](Self::set_timeouts): a worker
     /// may have an older file. Those that it refuses for that reason.
-    ///
-    /// # Errors
-    /// The tables are missing, or a right on them is.
     pub async fn register_timeouts(
         &self,
         topology: &str,
@@ -94,9 +91,6 @@ impl Store {
     }
 
     /// Timeouts of a topology that `schedule()` takes and that are none of these. None where the tables are missing.
-    ///
-    /// # Errors
-    /// The database does not answer, or a right is missing.
     pub(crate) async fn timeouts_to_remove(
         &self,
         topology: &str,
@@ -113,9 +107,6 @@ impl Store {
     }
 
     /// `schedule()` takes these timeouts of a topology from now on, and the `removed` ones of it no more.
-    ///
-    /// # Errors
-    /// The tables are missing, or a right on them is.
     pub async fn set_timeouts(
         &self,
         topology: &str,
@@ -126,9 +117,6 @@ impl Store {
     }
 
     /// Notices that have been over for `grace`, by their rows.
-    ///
-    /// # Errors
-    /// The statement failed.
     pub(crate) async fn uncovered(
         &self,
         timeouts: &[&str],

@@ -12,7 +12,7 @@ use super::{
     outbox::PassedOver,
     overdue::OverdueKey,
     pool::count,
-    schedule::Notices,
+    schedule::ScheduleUse,
 };
 use crate::{
     doctor::facts::{Outbox, RefusedName, Scheduled},
@@ -35,8 +35,8 @@ const WINDOW_S: i64 = 300;
 const HOUR_AHEAD_MS: i64 = -3_600_000;
 /// Which deadlines are accounted for: few enough rows to count them every few seconds.
 const ACCOUNTED: Duration = Duration::from_mins(1);
-/// So many of the orders that were not closed are tried, to see whether one could have been.
-const TRIED: i64 = 5;
+/// Of the orders that were not closed these are tried, to see whether one could have been.
+const TRIED_STUCK: i64 = 5;
 
 /// Orders by what closed them: message, burst, sweep, nobody. Together they came due and were not paid.
 pub(crate) type Accounting = [usize; 4];
@@ -80,7 +80,7 @@ impl Store {
     pub(crate) async fn scheduled(
         &self,
         most: i64,
-        purpose: Notices,
+        purpose: ScheduleUse,
     ) -> Result<Scheduled, StoreError> {
         const SQL: &str = include_str!("../../sql/schedule_waiting.sql");
         let lacks = self.schedule_lacks(purpose).await?;
@@ -129,7 +129,7 @@ impl Store {
     ) -> Result<Option<Duration>, StoreError> {
         let after =
             closed_ago.map_or_else(OverdueKey::first, |ago| OverdueKey::at(now.before(ago)));
-        let page = self.overdue_page(effect, &after, TRIED, bound).await?;
+        let page = self.overdue_page(effect, &after, TRIED_STUCK, bound).await?;
         let Some(page) = page.filter(|page| !page.ids.is_empty()) else { return Ok(None) };
         let could_be_closed = match self.rehearse_without_orders(effect).await {
             Ok(()) => {
@@ -166,9 +166,6 @@ impl Store {
     }
 
     /// What was closed in the last five minutes, what waits to be published, and what is and comes due of these effects.
-    ///
-    /// # Errors
-    /// The database cannot be asked, or lacks our tables.
     pub(crate) async fn lately<'a>(
         &self,
         effects: impl Iterator<Item = &'a Effect>,
@@ -191,7 +188,7 @@ impl Store {
                 (unknown @ Known::Unknown(_), _) | (_, unknown) => unknown,
             };
         }
-        let scheduled = self.scheduled(i64::MAX, Notices::Counted).await?;
+        let scheduled = self.scheduled(i64::MAX, ScheduleUse::Counted).await?;
         Ok(DatabaseReading {
             clock: closures.get("clock"),
             closings: closings(&closures),

@@ -14,12 +14,12 @@ const MODES: &str = "disable, prefer, require, verify-ca or verify-full";
 
 /// What a URL says about TLS.
 #[derive(Debug, Default)]
-pub(super) struct TlsParameters {
+pub(super) struct SslParameters {
     mode: Option<String>,
     files: Vec<(String, String)>,
 }
 
-impl TlsParameters {
+impl SslParameters {
     /// Takes them out of a URL: the client that gets it does not know them.
     ///
     /// # Errors

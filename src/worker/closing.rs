@@ -16,7 +16,7 @@ use crate::{
         FailureKind, Store, StoreError,
         failure::CANCELLED,
         orders::{ClosingPath, Effect},
-        pool::Limits,
+        pool::TransactionLimits,
     },
     telemetry,
 };
@@ -187,7 +187,7 @@ impl Closer {
             ClosingPath::Burst => (&self.skip_locked_in_burst, Some(BURST_LOCK_TIMEOUT)),
             ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, None),
         };
-        let limits = Limits { lock, statement };
+        let limits = TransactionLimits { lock, statement };
         let run = |sql| self.store.run_limited(&self.effect, sql, ids, path, limits);
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;

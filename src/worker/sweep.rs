@@ -25,7 +25,7 @@ use crate::{
         StoreError,
         orders::{ClosingPath, Effect},
         overdue::OverdueKey,
-        schedule::Notices,
+        schedule::ScheduleUse,
     },
     telemetry,
     text::error_chain,
@@ -139,7 +139,7 @@ impl<'a> Sweep<'a> {
     async fn close_uncovered(&mut self) -> Result<(), StoreError> {
         let store = &self.worker.store;
         if self.worker.schedule.publish == PublishScheduled::Off
-            || store.schedule_lacks(Notices::Published).await?.is_some()
+            || store.schedule_lacks(ScheduleUse::Published).await?.is_some()
         {
             return Ok(());
         }

@@ -23,7 +23,8 @@ use crate::{
     },
     shutdown::Stop,
     store::{
-        StoreError, clock::DatabaseTime, orders::Effect, schedule::Notices, status::MOST_WAITING,
+        StoreError, clock::DatabaseTime, orders::Effect, schedule::ScheduleUse,
+        status::MOST_WAITING,
     },
     telemetry::{self, observed},
     text::error_chain,
@@ -92,7 +93,7 @@ async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {
 
 /// The tables of `schedule()` are optional: where they cannot be read, orders are closed all the same.
 async fn scheduled(worker: &Worker) {
-    let state = worker.store.scheduled(MOST_WAITING, Notices::Counted).await;
+    let state = worker.store.scheduled(MOST_WAITING, ScheduleUse::Counted).await;
     if state.is_err() {
         observed::look_failed("database");
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use overdue::internals::{
     objects::Argument,
     plan::{Snapshot, diff},
-    store::clock_estimate::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap},
+    store::clock::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap},
     topology::{
         Topology,
         check::Surroundings,

@@ -1,6 +1,6 @@
 //! What each SQLSTATE means for the worker: again, wait, slow down, find the row, or call a person.
 
-use overdue::internals::store::failure::{FailureKind, kind_of};
+use overdue::internals::store::{FailureKind, kind_of};
 use proptest::prelude::*;
 use tokio_postgres::error::SqlState;
 

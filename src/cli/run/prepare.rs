@@ -8,7 +8,7 @@ use crate::{
     config::{PublishScheduled, Settings},
     permissions::{Need, Object, Right, Role},
     plan::{Plan, Reason, Refusal, Step},
-    store::{FailureKind, Store, orders::Effect, schedule::Notices},
+    store::{FailureKind, Store, orders::Effect, schedule::ScheduleUse},
     telemetry,
     topology::Topology,
     worker::Worker,
@@ -34,7 +34,7 @@ pub(in crate::cli) async fn prepare(
     check_effects(&store, &effects).await?;
     store.check_outbox().await?;
     if settings.schedule.publish == PublishScheduled::On
-        && let Some(lacks) = store.schedule_lacks(Notices::Published).await?
+        && let Some(lacks) = store.schedule_lacks(ScheduleUse::Published).await?
     {
         telemetry::notices_unusable(&lacks);
     }

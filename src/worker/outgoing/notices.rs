@@ -16,7 +16,7 @@ use crate::{
     store::{
         StoreError,
         outgoing::Table,
-        schedule::{self, Notices as Purpose, ScheduledNotice, SetAside},
+        schedule::{self, ScheduleUse, ScheduledNotice, SetAside},
     },
     telemetry,
     text::error_chain,
@@ -63,7 +63,7 @@ impl Source for Notices<'_> {
         let worker = self.worker;
         self.left = None;
         self.levels.forget();
-        if let Some(lacks) = worker.store.schedule_lacks(Purpose::Published).await? {
+        if let Some(lacks) = worker.store.schedule_lacks(ScheduleUse::Published).await? {
             if worker.health.works(Work::Schedule, "") {
                 // It has failed for that reason, and does so as long as it is there.
                 worker.health.failed(Work::Schedule, "", &lacks);
