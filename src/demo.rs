@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    broker::{ConnectError, PublishError, Publisher, consume::ConsumeError},
+    messaging::{ConnectError, PublishError, Publisher, consume::ConsumeError},
     order_service::{
         Open, OrderService, RunId,
         outcome::{Invariant, per_second},

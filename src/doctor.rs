@@ -1,6 +1,6 @@
 //! A diagnosis of broker, database and machine: a table of checks, each a function from facts to what it says about them.
 //!
-//! `broker::health` and `store::health` gather the facts; nothing here asks anybody. A fact that could not
+//! `administration::health` and `store::health` gather the facts; nothing here asks anybody. A fact that could not
 //! be gathered makes its checks warnings that say which right or service is missing; it never stops the others.
 
 pub(crate) mod broker;

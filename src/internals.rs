@@ -12,32 +12,33 @@ pub mod alerting {
     pub use crate::config::template::{PLACEHOLDERS, Template};
 }
 pub mod broker {
-    pub use crate::broker::{
-        BrokerAddress, ChangeError, ChangeEvent, Goal, Link, LockError, Management,
-        ManagementError, PublishError, Publisher, TopologyChange, TopologyLock,
+    pub use crate::administration::{
+        ChangeError, ChangeEvent, Goal, LockError, Management, ManagementError, TopologyChange,
+        TopologyLock,
     };
+    pub use crate::messaging::{BrokerAddress, Link, PublishError, Publisher};
     pub mod apply {
-        pub use crate::broker::apply::{ApplyError, StepError, StepResult, plan};
+        pub use crate::administration::apply::{ApplyError, StepError, StepResult, plan};
     }
     pub mod consume {
-        pub use crate::broker::consume::{ConsumeError, Subscription};
+        pub use crate::messaging::consume::{ConsumeError, Subscription};
     }
     pub mod frames {
-        pub use crate::broker::frames::{DROPPED, FrameRepair};
+        pub use crate::messaging::frames::{DROPPED, FrameRepair};
     }
     pub mod large_bodies {
-        pub use crate::broker::large_bodies::{
+        pub use crate::messaging::large_bodies::{
             CONSUMER_TAG, HISTORY_TAG, LARGE_TAG, MAX_PASSED_BYTES,
         };
     }
     pub mod lock {
-        pub use crate::broker::lock::PURPOSE;
+        pub use crate::administration::lock::PURPOSE;
     }
     pub mod passive {
-        pub use crate::broker::passive::{exchange_exists, queue_exists};
+        pub use crate::messaging::passive::{exchange_exists, queue_exists};
     }
     pub mod probe {
-        pub use crate::broker::probe::send;
+        pub use crate::administration::probe::send;
     }
 }
 pub mod cli {

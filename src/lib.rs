@@ -163,8 +163,8 @@
 //! # }
 //! ```
 
+mod administration;
 mod alerting;
-mod broker;
 #[allow(
     clippy::doc_markdown,
     reason = "doc comments of arguments are help texts, shown as they are"
@@ -183,6 +183,7 @@ mod graph;
 pub mod internals;
 mod ladder;
 mod listen;
+mod messaging;
 mod objects;
 mod order;
 mod order_service;
@@ -205,12 +206,12 @@ mod worker;
 #[doc(hidden)]
 pub use cli::main;
 
-pub use broker::{
-    BrokerAddress, ChangeError, ChangeEvent, ConnectError, LockError, Management, ManagementError,
-    PublishError, Publisher, TopologyChange, address::AddressError,
+pub use administration::{
+    ChangeError, ChangeEvent, LockError, Management, ManagementError, TopologyChange,
 };
 pub use config::{Settings, WorkerSettings};
 pub use diagnostic::{Diagnostic, Fix, Severity, Subject};
+pub use messaging::{BrokerAddress, ConnectError, PublishError, Publisher, address::AddressError};
 pub use objects::{Argument, Binding, Exchange, Objects, Queue};
 pub use order::{OrderId, OrderIdError, Outcome};
 pub use plan::{Change, Plan, Reason, Refusal, Step, diff::diff, snapshot::Snapshot};

@@ -18,7 +18,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{ChangeEvent, Goal, TopologyChange, apply::StepResult},
+    administration::{ChangeEvent, Goal, TopologyChange, apply::StepResult},
     config::Settings,
     plan::{
         Draining, Plan,

@@ -11,8 +11,8 @@ use super::{
     verify,
 };
 use crate::{
+    administration::health,
     alerting::{Alert, message::Message},
-    broker::health,
     config::{AlertSettings, Settings},
     diagnostic::Diagnostic,
     doctor::{

@@ -3,13 +3,12 @@
 use std::{fmt, process::ExitCode};
 
 use crate::{
-    broker::{
-        ChangeError, ConnectError, LockError, ManagementError, PublishError,
-        address::AddressError,
+    administration::{
+        ChangeError, LockError, ManagementError,
         apply::{ApplyError, StepError},
-        consume::ConsumeError,
     },
     config::SettingsError,
+    messaging::{ConnectError, PublishError, address::AddressError, consume::ConsumeError},
     plan::saved::StalePlan,
     shutdown::DrainOverrun,
     store::{FailureKind, StoreError},

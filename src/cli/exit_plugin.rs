@@ -13,7 +13,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{Management, TopologyLock},
+    administration::{Management, TopologyLock},
     config::Settings,
     objects::{Binding, Exchange},
     plan::{Change, snapshot::Snapshot},
@@ -226,7 +226,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::broker::DelayedOnNode;
+    use crate::administration::DelayedOnNode;
 
     const FILE: &str =
         "name = 'shop'\ndelay.levels = ['1s']\n[[timeout]]\nname = 'unpaid'\nafter = '1s'\n";

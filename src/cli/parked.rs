@@ -16,12 +16,12 @@ use super::{
     setup::{Services, now},
 };
 use crate::{
-    broker::{
+    administration::lock::CommandLock,
+    config::Settings,
+    messaging::{
         Link,
-        lock::CommandLock,
         parking_lot::{ParkingLot, Place},
     },
-    config::Settings,
     order::{OrderId, Outcome},
     parking::{Filter, ParkedMessage, Reasons},
     plan::own_queues::parking_lots,

@@ -10,7 +10,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::apply,
+    administration::apply,
     config::Settings,
     plan::{Plan, Refusal, saved::SavedPlan},
 };

@@ -20,8 +20,9 @@ use super::{
     setup::{self, now},
 };
 use crate::{
-    broker::{Link, Management, ManagementError, Publisher, routes::probed_level_routes},
+    administration::{Management, ManagementError, routes::probed_level_routes},
     config::Settings,
+    messaging::{Link, Publisher},
     text::printable_json,
     topology::{Topology, level_routes::LevelRoutes, route::Route},
     wire::Message,

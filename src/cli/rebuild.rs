@@ -21,7 +21,7 @@ use super::{
     setup::Services,
 };
 use crate::{
-    broker::{Management, lock::CommandLock},
+    administration::{Management, lock::CommandLock},
     config::Settings,
     plan::generation::number_of,
     store::{

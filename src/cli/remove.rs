@@ -13,7 +13,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{Goal, TopologyChange},
+    administration::{Goal, TopologyChange},
     config::Settings,
     plan::{Plan, Refusal},
     store::{

@@ -11,8 +11,9 @@ use super::{
     output::{Output, print, print_json},
 };
 use crate::{
-    broker::{BrokerAddress, Management},
+    administration::Management,
     config::{EffectSettings, SecretUrl, Settings},
+    messaging::BrokerAddress,
     plan::counts::StatisticsInterval,
     shutdown::Stop,
     store::{Store, orders::Effect},

@@ -18,7 +18,7 @@ use super::{
     setup::{self, Services},
 };
 use crate::{
-    broker::{Management, ManagementError},
+    administration::{Management, ManagementError},
     condition,
     config::Settings,
     diagnostic::{Severity, Target},

@@ -16,7 +16,7 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{Management, ManagementError},
+    administration::{Management, ManagementError},
     config::Settings,
     objects::Queue,
     plan::{

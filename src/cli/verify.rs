@@ -14,12 +14,13 @@ use super::{
     setup,
 };
 use crate::{
-    broker::{
-        BrokerAddress, Management, ManagementError, apply,
+    administration::{
+        Management, ManagementError, apply,
         probe::{self, ProbeError},
     },
     config::Settings,
     diagnostic::Diagnostic,
+    messaging::BrokerAddress,
     plan::snapshot::{QueueStats, Snapshot},
     topology::{
         Topology,

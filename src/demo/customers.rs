@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{Demo, DemoError, Progress};
 use crate::{
-    broker::Publisher,
+    messaging::Publisher,
     order::OrderId,
     order_service::outcome::OrderAnswer,
     shutdown::Stop,

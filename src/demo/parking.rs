@@ -15,7 +15,7 @@ use tokio::time::interval;
 
 use super::DemoError;
 use crate::{
-    broker::{BrokerAddress, Link, passive},
+    messaging::{BrokerAddress, Link, passive},
     order_service::RunId,
     shutdown::Stop,
     topology::Topology,

@@ -25,8 +25,8 @@ use super::{
     session::SessionEnd,
 };
 use crate::{
-    broker::{PublishError, large_bodies::MAX_PASSED_BYTES},
     decisions::timer_queue::TimerQueue,
+    messaging::{PublishError, large_bodies::MAX_PASSED_BYTES},
     shutdown::Stop,
     store::clock::DatabaseTime,
     telemetry::{self, labels::ParkReason},

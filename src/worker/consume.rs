@@ -32,7 +32,7 @@ use super::{
     session::SessionEnd,
 };
 use crate::{
-    broker::{Link, publish::outlet::Outlet},
+    messaging::{Link, publish::outlet::Outlet},
     shutdown::Stop,
     telemetry,
     text::error_chain,

@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 
 use super::{burst::Burst, closing::Closer, counters::Counters, health::Health, levels::Levels};
 use crate::{
-    broker::{BrokerAddress, Management, publish::outlet::Outlet},
+    administration::Management,
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
+    messaging::{BrokerAddress, publish::outlet::Outlet},
     store::{Store, clock::DatabaseClock, orders::Effect, outbox::PassedOver},
     telemetry,
     timing::Timing,

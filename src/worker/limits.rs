@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    broker::large_bodies::MAX_PASSED_BYTES, config::WorkerSettings, topology::Topology,
+    config::WorkerSettings, messaging::large_bodies::MAX_PASSED_BYTES, topology::Topology,
     wire::MAX_BODY_BYTES,
 };
 

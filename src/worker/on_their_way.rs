@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::log_lines::LINE_EVERY;
 use crate::{
-    broker::{PublishError, publish::outlet::Outlet},
+    messaging::{PublishError, publish::outlet::Outlet},
     text::length,
     timing::Timing,
     topology::route::LONGEST_IN_HAND,
@@ -156,7 +156,7 @@ mod tests {
     use std::future::pending;
 
     use super::*;
-    use crate::broker::BrokerAddress;
+    use crate::messaging::BrokerAddress;
 
     #[tokio::test]
     async fn what_has_no_answer_is_given_up_in_the_end() {

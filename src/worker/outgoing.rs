@@ -17,8 +17,8 @@ use super::{
     health::{Task, Work},
 };
 use crate::{
-    broker::PublishError,
     decisions::floor::Floor,
+    messaging::PublishError,
     shutdown::Stop,
     store::{
         StoreError,

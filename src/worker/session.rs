@@ -9,7 +9,7 @@ use super::{
     outgoing,
 };
 use crate::{
-    broker::{ConnectError, Link, consume::ConsumeError},
+    messaging::{ConnectError, Link, consume::ConsumeError},
     shutdown::Stop,
     store::StoreError,
 };

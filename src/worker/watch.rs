@@ -12,7 +12,7 @@ use super::{
     health::{ALIVE_WITHIN, Work},
 };
 use crate::{
-    broker::{Management, ManagementError},
+    administration::{Management, ManagementError},
     condition::ON_ITS_WAY,
     decisions::readiness::Suspect,
     diagnostic::{Diagnostic, Severity},

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 
 use crate::{
-    broker::DelayedOnNode,
+    administration::DelayedOnNode,
     diagnostic::{delete_exchange, list_held},
     objects::Binding,
     text::{counted, one_line, quote},

@@ -20,8 +20,8 @@ use super::{
     Batch, Found, Lots, Select,
 };
 use crate::{
-    broker::{PublishError, Publisher, parking_lot::Place},
     config::Settings,
+    messaging::{PublishError, Publisher, parking_lot::Place},
     parking::{Fate, Reasons, Totals, fate},
     shutdown::Stop,
     store::{Store, history::DroppedMessage},

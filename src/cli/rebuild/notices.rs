@@ -17,7 +17,7 @@ use super::{
     RebuildPart, RebuildPlace,
 };
 use crate::{
-    broker::{BrokerAddress, PublishError, Publisher},
+    messaging::{BrokerAddress, PublishError, Publisher},
     order::OrderId,
     shutdown::Stop,
     store::{Store, clock::DatabaseTime, overdue::OpenPage},

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    broker::{BrokerAddress, ChangeEvent, Link, Management, TopologyChange, passive},
+    administration::{ChangeEvent, Management, TopologyChange},
     cli::{exit::Failure, setup::Services},
     config::{PublishScheduled, Settings},
+    messaging::{BrokerAddress, Link, passive},
     permissions::{Need, Object, Right, Role},
     plan::{Plan, Reason, Refusal, Step},
     store::{FailureKind, Store, orders::Effect, schedule::ScheduleUse},

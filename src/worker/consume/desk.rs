@@ -26,12 +26,12 @@ use super::{
     outage::Outage,
 };
 use crate::{
-    broker::PublishError,
     decisions::{
         batch::{Batches, Coming, MANY},
         disposition::{Disposition, Tries, Waits, is_waiting, nowhere_to_wait, without_retry},
         timer_queue::TimerQueue,
     },
+    messaging::PublishError,
     order::Outcome,
     shutdown::Stop,
     store::{FailureKind, StoreError},

@@ -18,13 +18,13 @@ use futures_util::{
 };
 
 use crate::{
-    broker::{
-        Link,
-        consume::{ConsumeError, Subscription},
-    },
     decisions::{
         delivery_tags::{Ack, Tags},
         quarantine::{Quarantine, Step},
+    },
+    messaging::{
+        Link,
+        consume::{ConsumeError, Subscription},
     },
     telemetry,
     wire::Received,
@@ -51,7 +51,7 @@ pub(in crate::worker) enum Bodies {
     Notices,
     /// The same with the history of the message, which is passed on.
     Small,
-    /// The same up to [`crate::broker::large_bodies::MAX_PASSED_BYTES`].
+    /// The same up to [`crate::messaging::large_bodies::MAX_PASSED_BYTES`].
     Large,
 }
 

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
-    broker::{Link, Management, passive},
+    administration::Management,
+    messaging::{Link, passive},
     plan::generation::{name_of, number_of},
     topology::Timeout,
     worker::context::Worker,

@@ -16,11 +16,11 @@ use tokio::time::timeout_at;
 
 use super::OutgoingError;
 use crate::{
-    broker::{
+    decisions::place::Place,
+    messaging::{
         PublishError,
         publish::outlet::{Outlet, UNCONFIRMED},
     },
-    decisions::place::Place,
     shutdown::Stop,
     store::outgoing::Table,
     topology::route::Route,

@@ -20,7 +20,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 const KEEPALIVE: Duration = Duration::from_secs(3);
 
 /// At least one node, and whom they are asked by.
-pub(in crate::broker) struct Nodes {
+pub(in crate::administration) struct Nodes {
     /// Without user and password.
     urls: Vec<Url>,
     /// The node that answered last.
@@ -79,7 +79,7 @@ impl Nodes {
     ///
     /// # Errors
     /// Nobody answers, or with a status that is not 2xx.
-    pub(in crate::broker) async fn send(
+    pub(in crate::administration) async fn send(
         &self,
         method: Method,
         path: &[&str],

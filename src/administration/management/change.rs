@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Management, ManagementError, error::ApiFailure};
 use crate::{
-    broker::objects::BindingInfo,
+    administration::objects::BindingInfo,
     objects::{Binding, arguments_json, mark::Leaving},
     plan::Change,
 };
@@ -68,7 +68,7 @@ impl Management {
     }
 
     /// Creates an object; done where it is there already.
-    pub(in crate::broker) async fn create(
+    pub(in crate::administration) async fn create(
         &self,
         how: Method,
         path: &[&str],
@@ -78,7 +78,7 @@ impl Management {
     }
 
     /// Deletes an object; done where it is not there.
-    pub(in crate::broker) async fn delete(&self, path: &[&str]) -> Result<(), ApiFailure> {
+    pub(in crate::administration) async fn delete(&self, path: &[&str]) -> Result<(), ApiFailure> {
         match self.nodes.send(Method::DELETE, path, &[], None).await {
             Err(error) if !error.is(404) => Err(error),
             _done => Ok(()),

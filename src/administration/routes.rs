@@ -6,11 +6,11 @@ use futures_util::future::try_join_all;
 use serde::de::IgnoredAny;
 
 use super::{
-    Link, Management, ManagementError,
+    Management, ManagementError,
     objects::{BindingInfo, ExchangeInfo},
-    passive,
 };
 use crate::{
+    messaging::{Link, passive},
     objects::{Binding, Exchange, Objects},
     topology::{Topology, level_routes::LevelRoutes},
 };

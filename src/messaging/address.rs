@@ -27,10 +27,10 @@ pub struct BrokerAddress {
     /// Where the URI says nothing else.
     frame_max: u32,
     /// None in plain text.
-    pub(super) tls: Option<Tls>,
+    pub(crate) tls: Option<Tls>,
     /// At least one, and those of one cluster too.
-    pub(super) management: Secret<Vec<Url>>,
-    pub(super) management_tls: Option<Tls>,
+    pub(crate) management: Secret<Vec<Url>>,
+    pub(crate) management_tls: Option<Tls>,
     /// How long it is waited for.
     pub(crate) timing: Arc<Timing>,
 }
@@ -127,7 +127,7 @@ impl BrokerAddress {
     }
 
     /// The hosts, for judgements about where they are.
-    pub(super) fn hosts(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         self.nodes.expose().iter().map(|uri| uri.authority.host.as_str())
     }
 

@@ -18,7 +18,7 @@ pub const LARGE_TAG: &str = "overdue-large";
 /// The largest body of somebody else's message that is passed on.
 pub const MAX_PASSED_BYTES: usize = 1024 * 1024;
 /// By which a plan knows our consumers from those of somebody else.
-pub(super) const OUR_TAGS: [&str; 3] = [CONSUMER_TAG, HISTORY_TAG, LARGE_TAG];
+pub(crate) const OUR_TAGS: [&str; 3] = [CONSUMER_TAG, HISTORY_TAG, LARGE_TAG];
 
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;

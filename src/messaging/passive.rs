@@ -60,13 +60,13 @@ pub(super) async fn declared_on(
 }
 
 /// Asks one queue after the other over one channel. The broker closes it for a queue that is not there.
-pub(super) struct Questions<'a> {
+pub(crate) struct Questions<'a> {
     link: &'a Link,
     channel: Option<Channel>,
 }
 
 impl<'a> Questions<'a> {
-    pub(super) const fn new(link: &'a Link) -> Self {
+    pub(crate) const fn new(link: &'a Link) -> Self {
         Self { link, channel: None }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Questions<'a> {
     ///
     /// # Errors
     /// As for [`queue_exists`].
-    pub(super) async fn queue(
+    pub(crate) async fn queue(
         &mut self,
         queue: &str,
     ) -> Result<Option<lapin::Queue>, ConsumeError> {
@@ -110,7 +110,7 @@ pub(crate) async fn generations(link: &Link, base: &str) -> Result<BTreeSet<Stri
 ///
 /// # Errors
 /// As for [`queue_exists`].
-pub(super) async fn any_generation_exists(link: &Link, base: &str) -> Result<bool, ConsumeError> {
+pub(crate) async fn any_generation_exists(link: &Link, base: &str) -> Result<bool, ConsumeError> {
     for name in (1..=PROBED).map(|number| name_of(base, number)) {
         if queue_exists(link, &name).await? {
             return Ok(true);

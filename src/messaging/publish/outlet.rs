@@ -19,7 +19,7 @@ use super::{
     task::{self, Limits, WhileBlocked},
 };
 use crate::{
-    broker::{BrokerAddress, Link},
+    messaging::{BrokerAddress, Link},
     text::{error_chain, length},
     wire::Message,
 };

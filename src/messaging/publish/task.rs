@@ -15,7 +15,7 @@ use super::{
     send::send,
     sent::{Answer, Confirm, Confirmed, Sent},
 };
-use crate::{broker::Link, wire::Message};
+use crate::{messaging::Link, wire::Message};
 
 /// How soon an idle publisher notices that its connection is gone.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{Management, ManagementError, large_bodies::OUR_TAGS, management::reading};
+use super::{Management, ManagementError, management::reading};
 pub(crate) use crate::plan::snapshot::QueueStats;
 use crate::{
+    messaging::large_bodies::OUR_TAGS,
     objects::{
         Exchange,
         mark::{Acks, mark},

@@ -7,9 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::timeout;
 
-use super::{BrokerAddress, ConnectError, Management, PublishError, Publisher};
+use super::Management;
 use crate::{
     doctor::facts::{AmqpConnection, BrokerFacts, Encryption, is_loopback},
+    messaging::{BrokerAddress, ConnectError, PublishError, Publisher},
     wire::Message,
 };
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Management, nodes::Nodes};
-use crate::broker::ManagementError;
+use crate::administration::ManagementError;
 
 /// What the plugin holds for one exchange on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

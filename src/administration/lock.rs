@@ -13,8 +13,11 @@ use lapin::{
 };
 use tokio::time::timeout;
 
-use super::{BrokerAddress, ConnectError, Link};
-use crate::{text::length, topology::Topology};
+use crate::{
+    messaging::{BrokerAddress, ConnectError, Link},
+    text::length,
+    topology::Topology,
+};
 
 /// The name of the connection in the management UI.
 pub const PURPOSE: &str = "overdue: holds the lock of a topology";

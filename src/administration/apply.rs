@@ -9,11 +9,9 @@ use std::{
 
 use deletion::{Counted, Deletion, LOOK_EVERY};
 
-use super::{
-    ConnectError, LockLost, Management, ManagementError, TopologyLock, consume::ConsumeError,
-    passive::Questions,
-};
+use super::{LockLost, Management, ManagementError, TopologyLock};
 use crate::{
+    messaging::{ConnectError, consume::ConsumeError, passive::Questions},
     objects::{Queue, mark::mark},
     plan::{
         Change, Contents, Plan, Reason, Step,

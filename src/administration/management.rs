@@ -20,12 +20,9 @@ use error::Caller;
 pub use error::ManagementError;
 use nodes::{Nodes, http_client};
 
-use super::{
-    BrokerAddress, ConnectError, Link,
-    host_list::percent_decode,
-    objects::{BindingInfo, ExchangeInfo, QueueInfo},
-};
+use super::objects::{BindingInfo, ExchangeInfo, QueueInfo};
 use crate::{
+    messaging::{BrokerAddress, ConnectError, Link, host_list::percent_decode},
     objects::{Binding, Exchange, Objects, Queue},
     plan::{counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
 };

@@ -98,7 +98,7 @@ pub enum ManagementError {
 
 /// Why a call has no answer that can be used.
 #[derive(Debug)]
-pub(in crate::broker) enum ApiFailure {
+pub(in crate::administration) enum ApiFailure {
     /// Nobody answers, or something that cannot be read.
     Request(reqwest::Error),
     /// It is said to be elsewhere; nothing was done.
@@ -137,7 +137,10 @@ impl ApiFailure {
     }
 
     /// What was answered with `status`, where that is an answer as well.
-    pub(in crate::broker) fn read<T: DeserializeOwned>(self, status: u16) -> Result<T, Self> {
+    pub(in crate::administration) fn read<T: DeserializeOwned>(
+        self,
+        status: u16,
+    ) -> Result<T, Self> {
         match &self {
             Self::Status { status: it, body } if it.as_u16() == status => {
                 serde_json::from_str(body).map_err(|_not_ours| self)
@@ -147,7 +150,7 @@ impl ApiFailure {
     }
 
     /// Whether it refuses, with this status.
-    pub(in crate::broker) fn is(&self, status: u16) -> bool {
+    pub(in crate::administration) fn is(&self, status: u16) -> bool {
         matches!(self, Self::Status { status: it, .. } if it.as_u16() == status)
     }
 }

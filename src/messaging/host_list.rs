@@ -15,7 +15,7 @@ pub(super) fn each_host(url: &str) -> Vec<String> {
 }
 
 /// What a part of a URL means.
-pub(super) fn percent_decode(text: &str) -> String {
+pub(crate) fn percent_decode(text: &str) -> String {
     // A lone query value is percent-decoded by the URL standard; `+` is protected from becoming a space.
     let query = format!("v={}", text.replace('+', "%2B"));
     let decoded = url::form_urlencoded::parse(query.as_bytes()).next();

@@ -10,10 +10,13 @@ use std::{
 };
 
 use super::{
-    super::{Link, Management, ManagementError, passive},
+    super::{Management, ManagementError},
     COUNTING, StepError, StepResult,
 };
-use crate::plan::{Change, Plan, counts::CountReports};
+use crate::{
+    messaging::{Link, passive},
+    plan::{Change, Plan, counts::CountReports},
+};
 
 /// How often the reports of the queues are looked at.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);

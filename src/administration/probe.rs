@@ -15,8 +15,8 @@ use lapin::{
 };
 use tokio::time::timeout_at;
 
-use super::{BrokerAddress, ConnectError, Link, Publisher};
 use crate::{
+    messaging::{BrokerAddress, ConnectError, Link, Publisher},
     verify::probe::{Canaries, Canary, Fate},
     wire::{Message, headers},
 };

@@ -1,0 +1,18 @@
+//! The edge to RabbitMQ as AMQP: where it is, how to connect, publishing and consuming.
+
+pub(crate) mod address;
+mod connect;
+pub(crate) mod consume;
+pub(crate) mod frames;
+mod gathering;
+pub(crate) mod host_list;
+pub(crate) mod large_bodies;
+pub(crate) mod parking_lot;
+pub(crate) mod passive;
+pub(crate) mod publish;
+mod stream;
+mod tls_parameters;
+
+pub use address::BrokerAddress;
+pub use connect::{ConnectError, Link};
+pub use publish::{PublishError, Publisher};
