@@ -2,14 +2,10 @@
 
 pub(crate) mod apply;
 pub(crate) mod change;
-mod clock;
-mod early_bindings;
-mod exchange_types;
 pub(crate) mod health;
 pub(crate) mod lock;
 pub(crate) mod management;
 mod objects;
-pub(crate) mod policies;
 pub(crate) mod probe;
 pub(crate) mod routes;
 pub(crate) mod stats;
@@ -17,5 +13,5 @@ pub(crate) mod stats;
 pub use change::{ChangeError, ChangeEvent, Goal, TopologyChange};
 pub(crate) use lock::LockLost;
 pub use lock::{LockError, TopologyLock};
-pub(crate) use management::DelayedOnNode;
 pub use management::{Management, ManagementError};
+pub(crate) use stats::DelayedOnNode;

@@ -22,8 +22,11 @@ use crate::{
         snapshot::{Clock, Snapshot},
         step_order::KeptQueues,
     },
-    topology::Topology,
+    topology::{Topology, check::BrokerVersion},
 };
+
+/// From this series on the plugin of delayed messages cannot run: its last release is for the one before.
+const WITHOUT_PLUGIN: BrokerVersion = BrokerVersion::new(4, 3);
 
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +58,7 @@ pub async fn plan(
     topology: &Topology,
     discard: &BTreeSet<String>,
 ) -> Result<(Plan, Snapshot), ManagementError> {
-    management.has_exchange_types(topology).await?;
+    has_exchange_types(management, topology).await?;
     let mut observed = management.observe().await?;
     let plan = diff(topology, &observed, discard);
     let leaving = plan.leaving();
@@ -82,6 +85,35 @@ pub async fn plan(
         }
     }
     Ok((diff(topology, &observed, discard), observed))
+}
+
+/// Fails where the topology needs an exchange type of a plugin that the broker does not have.
+pub(crate) async fn has_exchange_types(
+    management: &Management,
+    topology: &Topology,
+) -> Result<(), ManagementError> {
+    let Some(needed) = topology.strategy.needs_exchange_type() else { return Ok(()) };
+    let overview = management.overview().await?;
+    if overview.exchange_types.iter().any(|it| it.name == needed) {
+        return Ok(());
+    }
+    let version = overview.rabbitmq_version;
+    let cannot =
+        version.parse().is_ok_and(|it: BrokerVersion| it.series() >= WITHOUT_PLUGIN.series());
+    let fix = if cannot {
+        "that plugin was archived in January 2026 and cannot run on RabbitMQ 4.3 and later: write strategy = \
+             \"levels\" with the delays that are needed, or \"ladder\" for any delay, which need no plugin \
+             (docs/leaving-the-delayed-message-plugin.md)"
+    } else {
+        "enable that plugin (rabbitmq-plugins/README.md), or write strategy = \"levels\" with the delays that are \
+             needed, or \"ladder\" for any delay, which need no plugin (docs/topology.md)"
+    };
+    Err(ManagementError::NoExchangeType {
+        broker: format!("RabbitMQ {version} at {}", management.displayed()),
+        kind: needed,
+        strategy: topology.strategy.as_str(),
+        fix,
+    })
 }
 
 /// What there is of `topology`, and what it takes to remove it, with what waits if `discard` is set; changes nothing.

@@ -1,6 +1,7 @@
-//! One change at a time: whoever changes a topology holds its lock queue, which is exclusive to a connection.
+//! One at a time: whoever changes a topology, rebuilds its notices or takes messages out of its parking lot holds a queue that
+//! is exclusive to a connection.
 //!
-//! Without it an apply that waits to delete a retired queue and one with the old file that binds it again would
+//! Without the one of a topology an apply that waits to delete a retired queue and one with the old file that binds it again would
 //! together delete a queue that is in use.
 
 use std::time::{Duration, Instant};
@@ -76,7 +77,7 @@ pub struct LockLost {
     lock: String,
 }
 
-/// The right to change a topology. It goes with the connection: when this is dropped, also by a panic or because the
+/// The right to do something alone. It goes with the connection: when this is dropped, also by a panic or because the
 /// future was cancelled, and with the process, also by SIGKILL.
 #[must_use]
 pub struct TopologyLock {
@@ -86,7 +87,8 @@ pub struct TopologyLock {
 }
 
 impl TopologyLock {
-    /// Waits for at most three minutes until nobody else holds it; `on_wait` is called once if it has to.
+    /// The lock for changes of `topology`: waits for at most three minutes until nobody else holds it; `on_wait` is called
+    /// once if it has to.
     ///
     /// Permission needed: configure on the lock queue.
     ///
@@ -116,6 +118,20 @@ impl TopologyLock {
         }
     }
 
+    /// The lock of a command, the queue `lock`; `None` at once if somebody else has it. `purpose` is the name of the
+    /// connection in the management UI.
+    ///
+    /// Permission needed: configure on the lock queue.
+    pub(crate) async fn try_acquire(
+        address: &BrokerAddress,
+        lock: &str,
+        purpose: &str,
+    ) -> Result<Option<Self>, LockError> {
+        let link = Link::open(address, purpose).await?;
+        let held = declared(&link, lock).await?;
+        Ok(held.map(|channel| Self { lock: lock.to_owned(), channel, link }))
+    }
+
     /// Asks the broker over the connection that holds the lock: it answers only to that one.
     ///
     /// # Errors
@@ -141,7 +157,7 @@ impl TopologyLock {
 }
 
 /// The channel over which the lock was declared; none while another connection holds it.
-pub(super) async fn declared(link: &Link, lock: &str) -> Result<Option<Channel>, LockError> {
+async fn declared(link: &Link, lock: &str) -> Result<Option<Channel>, LockError> {
     let failed = |source| LockError::Failed { lock: lock.to_owned(), source };
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let channel = link.channel().await.map_err(failed)?;
@@ -159,36 +175,5 @@ pub(super) async fn declared(link: &Link, lock: &str) -> Result<Option<Channel>,
             },
             _ => Err(failed(error)),
         },
-    }
-}
-
-/// The right to run it, a queue that is exclusive to a connection. It goes with the connection.
-#[must_use]
-pub(crate) struct CommandLock {
-    link: Link,
-    _channel: Channel,
-}
-
-impl CommandLock {
-    /// Takes it, or gives `None` at once where somebody else has it; `purpose` is the name of the connection in the
-    /// management UI.
-    ///
-    /// Permission needed: configure on the lock queue.
-    ///
-    /// # Errors
-    /// See [`LockError`].
-    pub(crate) async fn acquire(
-        address: &BrokerAddress,
-        queue: &str,
-        purpose: &str,
-    ) -> Result<Option<Self>, LockError> {
-        let link = Link::open(address, purpose).await?;
-        let held = declared(&link, queue).await?;
-        Ok(held.map(|channel| Self { link, _channel: channel }))
-    }
-
-    /// Lets the next one in.
-    pub(crate) async fn release(self) {
-        self.link.close().await;
     }
 }

@@ -5,32 +5,62 @@
 //! configure and write on the topology's objects to change.
 
 mod change;
-mod each;
 mod error;
 mod nodes;
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
-use reqwest::Method;
-use serde::{Deserialize, de::DeserializeOwned};
+use futures_util::future::try_join_all;
+use jiff::{Timestamp, fmt::rfc2822};
+use reqwest::{Method, header::DATE};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
-pub(crate) use each::DelayedOnNode;
 pub(super) use error::ApiFailure;
 use error::Caller;
 pub use error::ManagementError;
-use nodes::{Nodes, http_client};
+pub(super) use nodes::Nodes;
+use nodes::http_client;
 
 use super::objects::{BindingInfo, ExchangeInfo, QueueInfo};
 use crate::{
     messaging::{BrokerAddress, ConnectError, Link, host_list::percent_decode},
     objects::{Binding, Exchange, Objects, Queue},
     plan::{counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
+    topology::{Topology, level_routes::LevelRoutes},
 };
 
 #[derive(Deserialize)]
 struct Cluster {
     name: String,
 }
+
+/// The answer of `GET /overview`.
+#[derive(Deserialize)]
+pub(super) struct Overview {
+    pub(super) rabbitmq_version: String,
+    #[serde(default)]
+    pub(super) exchange_types: Vec<Named>,
+    pub(super) rates_mode: Option<String>,
+    /// Of the one that answers; a user without the tag `monitoring` is not given it.
+    pub(super) node: Option<String>,
+}
+
+impl Overview {
+    pub(super) const QUERY: [(&str, &str); 1] =
+        [("columns", "rabbitmq_version,exchange_types,rates_mode,node")];
+}
+
+/// The name of an object, which is all that is read of it.
+#[derive(Deserialize)]
+pub(super) struct Named {
+    pub(super) name: String,
+}
+
+/// An exchange that every virtual host has.
+const EVERYWHERE: &str = "amq.direct";
 
 /// A client of the management API for one virtual host.
 pub struct Management {
@@ -251,8 +281,98 @@ impl Management {
     pub(super) async fn link(&self, purpose: &str) -> Result<Link, ConnectError> {
         Link::open(&self.address, purpose).await
     }
+
+    /// What the broker says of itself.
+    pub(super) async fn overview(&self) -> Result<Overview, ManagementError> {
+        self.get(&["overview"], &Overview::QUERY).await
+    }
+
+    /// The clock of the broker, in seconds since 1970.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(super) async fn now_s(&self) -> Result<u64, ManagementError> {
+        let now = self.now().await?;
+        Ok(u64::try_from(now.as_second()).unwrap_or_default())
+    }
+
+    /// The clock of the broker, by the `Date` of a small answer: whole seconds.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub(super) async fn now(&self) -> Result<Timestamp, ManagementError> {
+        let step = "read the broker's clock";
+        let response = self.nodes.send(Method::GET, &["whoami"], &[], None).await;
+        let response = response.map_err(|error| self.explain(step, error))?;
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| rfc2822::parse(date).ok());
+        date.map(|date| date.timestamp()).ok_or_else(|| ManagementError::Refused {
+            address: self.display.clone(),
+            step: step.to_owned(),
+            reason: "its answer has no date".to_owned(),
+        })
+    }
+
+    /// Which of the topology's levels the broker routes to, by its exchanges and bindings; changes nothing.
+    ///
+    /// It holds for the moment of the answer: ask again after `overdue apply`, or every few seconds. It asks for the
+    /// exchanges that notices can pass, one by one: what else the virtual host has makes it no slower.
+    /// Permission needed: the `management` tag.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn level_routes(&self, topology: &Topology) -> Result<LevelRoutes, ManagementError> {
+        let mut objects = Objects::default();
+        let mut asked = BTreeSet::new();
+        let entries = topology.entries().into_iter().map(|entry| entry.exchange);
+        let mut next: BTreeSet<String> = entries.collect();
+        while !next.is_empty() {
+            let answers = try_join_all(next.iter().map(|name| self.exchange(name))).await?;
+            if answers.iter().any(Option::is_none) {
+                self.has_virtual_host().await?;
+            }
+            asked.append(&mut next);
+            for (exchange, bindings) in answers.into_iter().flatten() {
+                next.extend(leads_to(&exchange, &bindings));
+                objects.exchanges.insert(exchange.name.clone(), exchange);
+                objects.bindings.extend(bindings);
+            }
+            next.retain(|name| !asked.contains(name));
+        }
+        Ok(LevelRoutes::of_objects(topology, &objects))
+    }
+
+    /// For a user without permissions in it, RabbitMQ 4.3 answers as if it had no objects.
+    async fn has_virtual_host(&self) -> Result<(), ManagementError> {
+        let path = ["exchanges", self.virtual_host(), EVERYWHERE];
+        self.get::<IgnoredAny>(&path, &[]).await.map(drop)
+    }
+
+    /// An exchange and what is bound to it; none where it is not there.
+    async fn exchange(
+        &self,
+        name: &str,
+    ) -> Result<Option<(Exchange, Vec<Binding>)>, ManagementError> {
+        let path = ["exchanges", self.virtual_host(), name, "bindings", "source"];
+        let (exchange, bindings) = tokio::try_join!(
+            self.find::<ExchangeInfo>(&path[..3], &[]),
+            self.find::<Vec<BindingInfo>>(&path, &[]),
+        )?;
+        Ok(exchange.zip(bindings).map(|(exchange, bindings)| {
+            (exchange.into(), bindings.into_iter().map(Binding::from).collect())
+        }))
+    }
 }
 
 pub(super) fn reading(path: &[&str]) -> String {
     format!("read {}", path.join("/"))
+}
+
+/// Exchanges that take what an exchange takes.
+fn leads_to(exchange: &Exchange, bindings: &[Binding]) -> Vec<String> {
+    let bound = bindings.iter().filter(|binding| !binding.to_queue);
+    let bound = bound.map(|binding| binding.destination.as_str());
+    // The default exchange has no name to ask for, and leads to no level.
+    let all = bound.chain(exchange.alternate()).filter(|name| !name.is_empty());
+    all.map(str::to_owned).collect()
 }

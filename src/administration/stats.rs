@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{Management, ManagementError, management::reading};
+use super::{
+    Management, ManagementError,
+    management::{Named, Nodes, Overview, reading},
+};
 pub(crate) use crate::plan::snapshot::QueueStats;
 use crate::{
     messaging::large_bodies::OUR_TAGS,
@@ -13,7 +16,11 @@ use crate::{
         Exchange,
         mark::{Acks, mark},
     },
-    plan::{counts::CountReport, own_queues::queues_of, snapshot::Snapshot},
+    plan::{
+        counts::CountReport,
+        own_queues::queues_of,
+        snapshot::{AppliedPolicy, Snapshot, definition, settings},
+    },
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
@@ -40,11 +47,6 @@ struct Bound {
     routing_key: String,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-}
-
 /// One page of a list.
 #[derive(Deserialize)]
 struct Page<T> {
@@ -68,11 +70,6 @@ struct Delayed {
 }
 
 #[derive(Deserialize)]
-struct Rates {
-    rates_mode: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct Acked {
     /// Empty or missing if nothing was ever delivered.
     #[serde(default)]
@@ -88,10 +85,48 @@ struct Member {
     term: Value,
 }
 
+/// What the plugin holds for one exchange on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DelayedOnNode {
+    /// The node.
+    pub node: String,
+    /// Messages; `None` where that node was not asked, or does not say.
+    pub messages: Option<u64>,
+}
+
 #[derive(Deserialize)]
-struct NodeName {
-    #[expect(dead_code, reason = "they are counted")]
+struct Held {
+    messages_delayed: Option<u64>,
+}
+
+/// A policy as it is stored. Of those that match a queue the one with the highest priority applies, alone.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Policy {
+    /// Unique among the policies of a virtual host.
+    pub name: String,
+    /// A regular expression of queue or exchange names.
+    pub pattern: String,
+    /// Higher wins.
+    pub priority: i64,
+    /// What it sets.
+    #[serde(default, deserialize_with = "definition")]
+    pub definition: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OfExchange {
     name: String,
+    policy: Option<String>,
+}
+
+/// What applies to a queue, read from the broker's own tables, not from its statistics.
+#[derive(Debug, Deserialize)]
+struct Applied {
+    name: String,
+    policy: Option<String>,
+    operator_policy: Option<String>,
+    /// 4.0 has no policies in this answer.
+    effective_policy_definition: Option<Value>,
 }
 
 impl Management {
@@ -104,7 +139,7 @@ impl Management {
         if !exchanges.iter().any(|exchange| exchange.kind == DELAYED_EXCHANGE_TYPE) {
             return Ok(BTreeMap::new());
         }
-        let nodes = self.get::<Vec<NodeName>>(&["nodes"], &[("columns", "name")]).await;
+        let nodes = self.get::<Vec<Named>>(&["nodes"], &[("columns", "name")]).await;
         if nodes.map_or(0, |nodes| nodes.len()) != 1 {
             return Ok(BTreeMap::new());
         }
@@ -213,8 +248,7 @@ impl Management {
     /// # Errors
     /// See [`ManagementError`].
     pub(super) async fn acked(&self, queue: &str) -> Result<Option<Acks>, ManagementError> {
-        let Rates { rates_mode } = self.get(&["overview"], &[("columns", "rates_mode")]).await?;
-        if rates_mode.is_none_or(|mode| mode == "none") {
+        if self.overview().await?.rates_mode.is_none_or(|mode| mode == "none") {
             return Ok(None);
         }
         let path = ["queues", self.virtual_host(), queue];
@@ -297,6 +331,91 @@ impl Management {
             return Ok(None);
         }
         Ok(leader.zip(reductions).map(|(leader, reductions)| CountReport { leader, reductions }))
+    }
+
+    /// What the plugin holds for `exchange` on each node of the cluster. Only nodes whose management API is among the
+    /// URLs can be asked.
+    ///
+    /// Permission needed: the tag `monitoring`, to list the nodes.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn delayed_on_each_node(
+        &self,
+        exchange: &str,
+    ) -> Result<Vec<DelayedOnNode>, ManagementError> {
+        let nodes: Vec<Named> = self.get(&["nodes"], &[("columns", "name")]).await?;
+        let mut counted = Vec::new();
+        for node in self.nodes.each() {
+            counted.extend(self.held_by(&node, exchange).await);
+        }
+        let on_node = |Named { name: node }| {
+            let messages = counted.iter().find(|(name, _)| *name == node);
+            DelayedOnNode { messages: messages.and_then(|(_, messages)| *messages), node }
+        };
+        Ok(nodes.into_iter().map(on_node).collect())
+    }
+
+    /// The name of a node and what it holds; none where it does not answer.
+    async fn held_by(&self, node: &Nodes, exchange: &str) -> Option<(String, Option<u64>)> {
+        let overview: Overview = node.ask(&["overview"], &Overview::QUERY).await.ok()?;
+        let held: Option<Held> =
+            node.ask(&["exchanges", self.virtual_host(), exchange], &[]).await.ok();
+        Some((overview.node?, held.and_then(|held| held.messages_delayed)))
+    }
+
+    /// The policies of the virtual host. Needs no more than the `management` tag; changes nothing.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn policies(&self) -> Result<Vec<Policy>, ManagementError> {
+        self.get(&["policies", self.virtual_host()], &[]).await
+    }
+
+    /// What applies to the exchanges of the virtual host, by their names. Needs no more than the `management` tag;
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn exchange_policies(
+        &self,
+    ) -> Result<BTreeMap<String, AppliedPolicy>, ManagementError> {
+        let policies = self.policies().await?;
+        let query = [("columns", "name,policy")];
+        let exchanges: Vec<OfExchange> =
+            self.get(&["exchanges", self.virtual_host()], &query).await?;
+        let applied = exchanges.into_iter().filter_map(|OfExchange { name, policy }| {
+            let policy = policies.iter().find(|it| Some(&it.name) == policy.as_ref())?;
+            let definition = policy.definition.clone();
+            Some((name, AppliedPolicy { policy: policy.name.clone(), definition }))
+        });
+        Ok(applied.collect())
+    }
+
+    /// [`Management::queue_stats`] with the policies that apply at this moment, where the broker says so: the
+    /// statistics have those of five seconds ago, and RabbitMQ 4.0 has no others.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn stats_and_policies(
+        &self,
+    ) -> Result<BTreeMap<String, QueueStats>, ManagementError> {
+        // Without statistics the answer is made from the broker's tables.
+        let query = [
+            ("disable_stats", "true"),
+            ("columns", "name,policy,operator_policy,effective_policy_definition"),
+        ];
+        let applied: Vec<Applied> = self.get(&["queues", self.virtual_host()], &query).await?;
+        let mut stats = self.queue_stats().await?;
+        for Applied { name, policy, operator_policy, effective_policy_definition } in applied {
+            let Some(definition) = effective_policy_definition else { continue };
+            let queue = stats.entry(name.clone()).or_default();
+            queue.name = name;
+            queue.policy = policy;
+            queue.operator_policy = operator_policy;
+            queue.effective_policy_definition = settings(definition);
+        }
+        Ok(stats)
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     setup::{Services, now},
 };
 use crate::{
-    administration::lock::CommandLock,
+    administration::TopologyLock,
     config::Settings,
     messaging::{
         Link,
@@ -145,9 +145,9 @@ impl Lots {
     }
 
     /// The right to take messages out.
-    async fn lock(&self) -> Result<CommandLock, Failure> {
+    async fn lock(&self) -> Result<TopologyLock, Failure> {
         let queue = self.services.topology.parking_lock_queue();
-        let lock = CommandLock::acquire(&self.services.address, &queue, LOCK_PURPOSE).await?;
+        let lock = TopologyLock::try_acquire(&self.services.address, &queue, LOCK_PURPOSE).await?;
         lock.ok_or_else(|| {
             Failure::failed(format!(
                 "another `overdue parked replay` or `drop` is taking messages out of {}; nothing was done, run this again \

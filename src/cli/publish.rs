@@ -20,7 +20,9 @@ use super::{
     setup::{self, now},
 };
 use crate::{
-    administration::{Management, ManagementError, routes::probed_level_routes},
+    administration::{
+        Management, ManagementError, apply::has_exchange_types, routes::probed_level_routes,
+    },
     config::Settings,
     messaging::{Link, Publisher},
     text::printable_json,
@@ -303,7 +305,7 @@ pub(super) async fn level_routes(
 
 /// An exchange that is not there may be one that this broker cannot have: `overdue apply` would not help.
 async fn can_be_there(management: &Management, topology: &Topology) -> Result<(), Failure> {
-    match management.has_exchange_types(topology).await {
+    match has_exchange_types(management, topology).await {
         Err(error @ ManagementError::NoExchangeType { .. }) => Err(error.into()),
         // Who may not ask hears it from the broker.
         _ => Ok(()),

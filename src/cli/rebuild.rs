@@ -21,7 +21,7 @@ use super::{
     setup::Services,
 };
 use crate::{
-    administration::{Management, lock::CommandLock},
+    administration::{Management, TopologyLock},
     config::Settings,
     plan::generation::number_of,
     store::{
@@ -105,7 +105,7 @@ impl Rebuild {
         self.confirm
             .ask(&format!("publish {} to {address}?", counted(preview.orders(), "notice")))?;
         let queue = topology.rebuild_lock_queue();
-        let lock = CommandLock::acquire(address, &queue, LOCK_PURPOSE).await?;
+        let lock = TopologyLock::try_acquire(address, &queue, LOCK_PURPOSE).await?;
         let lock = lock.ok_or_else(|| taken(&queue))?;
         let mut notices = Notices::new(store, topology, &routes, self.rate);
         let ended = notices.publish(address, &parts, preview.orders()).await;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::super::{Management, ManagementError};
+use super::super::{Management, ManagementError, management::Named};
 use crate::{
     doctor::facts::{Alarm, ApiFacts, Asked, Gap, Overview, Permission, Replicas, Skew},
     text::{length, quote},
@@ -105,20 +105,9 @@ fn gap_in_virtual_host(error: &ManagementError, vhost: &str) -> Gap {
 }
 
 async fn overview(management: &Management) -> Result<Overview, ManagementError> {
-    #[derive(Deserialize)]
-    struct Wire {
-        rabbitmq_version: String,
-        #[serde(default)]
-        exchange_types: Vec<Named>,
-    }
-    let wire: Wire = management.get(&["overview"], &[]).await?;
-    let exchange_types = wire.exchange_types.into_iter().map(|kind| kind.name).collect();
-    Ok(Overview { version: wire.rabbitmq_version, exchange_types })
-}
-
-#[derive(Deserialize)]
-struct Named {
-    name: String,
+    let overview = management.overview().await?;
+    let exchange_types = overview.exchange_types.into_iter().map(|kind| kind.name).collect();
+    Ok(Overview { version: overview.rabbitmq_version, exchange_types })
 }
 
 async fn feature_flags_off(management: &Management) -> Result<Vec<String>, ManagementError> {

@@ -1,5 +1,7 @@
 //! One call of the management API per change of a plan.
 
+use std::collections::BTreeMap;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -7,7 +9,9 @@ use super::{Management, ManagementError, error::ApiFailure};
 use crate::{
     administration::objects::BindingInfo,
     objects::{Binding, arguments_json, mark::Leaving},
+    permissions::pattern::escape,
     plan::Change,
+    topology::Topology,
 };
 
 impl Management {
@@ -68,17 +72,12 @@ impl Management {
     }
 
     /// Creates an object; done where it is there already.
-    pub(in crate::administration) async fn create(
-        &self,
-        how: Method,
-        path: &[&str],
-        body: &Value,
-    ) -> Result<(), ApiFailure> {
+    async fn create(&self, how: Method, path: &[&str], body: &Value) -> Result<(), ApiFailure> {
         self.nodes.send(how, path, &[], Some(body)).await.map(drop)
     }
 
     /// Deletes an object; done where it is not there.
-    pub(in crate::administration) async fn delete(&self, path: &[&str]) -> Result<(), ApiFailure> {
+    async fn delete(&self, path: &[&str]) -> Result<(), ApiFailure> {
         match self.nodes.send(Method::DELETE, path, &[], None).await {
             Err(error) if !error.is(404) => Err(error),
             _done => Ok(()),
@@ -107,6 +106,67 @@ impl Management {
         let key = bound.into_iter().find(is_it).and_then(|it| it.properties_key);
         let Some(key) = key else { return Ok(()) };
         self.delete(&[&self.between(binding)[..], &[&key]].concat()).await
+    }
+
+    /// Makes the broker try the dead letters of `queue` again, by a policy that sets `definition` and is deleted
+    /// at once. Whatever changes about a queue's policy has this effect
+    /// (`rabbit_fifo_dlx:update_config/4`, message `lookup_topology`).
+    ///
+    /// `definition` has to be what applies to the queue already. With one that ends at-least-once the
+    /// broker deletes the dead letters it holds.
+    ///
+    /// Permission needed: the `policymaker` tag.
+    ///
+    /// # Errors
+    /// See [`ManagementError`]. When only the second step fails, the policy is still there.
+    pub async fn nudge(
+        &self,
+        policy: &str,
+        queue: &str,
+        definition: &BTreeMap<String, Value>,
+        priority: i32,
+    ) -> Result<(), ManagementError> {
+        let path = ["policies", self.virtual_host(), policy];
+        let body = json!({
+            "pattern": format!("^{}$", escape(queue)),
+            "apply-to": "queues",
+            "priority": priority,
+            "definition": definition,
+        });
+        let set = self.create(Method::PUT, &path, &body).await;
+        // Also after a failure: a request that timed out may have been carried out.
+        let cleared = self.delete(&path).await;
+        set.map_err(|error| self.explain(&format!("set policy {policy}"), error))?;
+        cleared.map_err(|error| self.explain(&format!("clear policy {policy}"), error))
+    }
+
+    /// Bindings that somebody else has made to the exchange with the old name.
+    ///
+    /// # Errors
+    /// See [`ManagementError`]. Where there is no such exchange there are no bindings.
+    pub async fn early_bindings(
+        &self,
+        topology: &Topology,
+    ) -> Result<Vec<Binding>, ManagementError> {
+        let Some(compat) = &topology.compat else { return Ok(Vec::new()) };
+        let path = ["exchanges", self.virtual_host(), &compat.exchange, "bindings", "source"];
+        let bindings: Option<Vec<BindingInfo>> = self.find(&path, &[]).await?;
+        let bindings = bindings.into_iter().flatten().map(Binding::from);
+        Ok(bindings.filter(|it| topology.is_early(it)).collect())
+    }
+
+    /// Makes a binding where messages come out, and takes it away at the old name.
+    ///
+    /// # Errors
+    /// See [`ManagementError`]; then it is at the old name still.
+    pub async fn bind_when_due(
+        &self,
+        topology: &Topology,
+        early: &Binding,
+    ) -> Result<(), ManagementError> {
+        let source = topology.compat_due_exchange();
+        self.apply(&Change::Bind(Binding { source, ..early.clone() })).await?;
+        self.apply(&Change::Unbind(early.clone())).await
     }
 }
 

@@ -54,7 +54,7 @@ impl Nodes {
     }
 
     /// Each of them alone.
-    pub(super) fn each(&self) -> impl Iterator<Item = Self> {
+    pub(in crate::administration) fn each(&self) -> impl Iterator<Item = Self> {
         self.urls.iter().map(|url| Self {
             urls: vec![url.clone()],
             current: AtomicUsize::new(0),
@@ -65,7 +65,7 @@ impl Nodes {
     }
 
     /// A GET, and its answer.
-    pub(super) async fn ask<T: DeserializeOwned>(
+    pub(in crate::administration) async fn ask<T: DeserializeOwned>(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
