@@ -277,7 +277,7 @@ struct Arrived {
 
 impl Arrived {
     fn add(&mut self, message_id: Option<&str>, body: &[u8]) {
-        let id = message_id.and_then(|id| id.rsplit_once('/')?.1.parse::<u64>().ok());
+        let id = message_id.and_then(|id| id.split_once('@')?.0.parse::<u64>().ok());
         let body: Option<serde_json::Value> = serde_json::from_slice(body).ok();
         let order_id = body.as_ref().and_then(|body| body["order_id"].as_str());
         let (Some(id), Some(order_id)) = (id, order_id) else {

@@ -5,8 +5,8 @@ use crate::{
     topology::{Topology, level_routes::LevelRoutes},
 };
 
-/// As [`Management::level_routes`](super::Management::level_routes) without the management API: a level is there if a queue of it exists, in any generation. Whether that queue
-/// is bound cannot be asked; one that was taken out of use and drains is taken for a level.
+/// As [`Management::level_routes`](super::Management::level_routes): a level is there if a queue of it exists, in any generation.
+/// Whether that queue is bound cannot be asked; one that was taken out of use and drains is taken for a level.
 ///
 /// `None` if the broker does not say: from 4.3.1 a user needs a right on the queues. Each level that is not there is
 /// some lines in its log.
