@@ -7,7 +7,6 @@ pub(crate) mod lock;
 pub(crate) mod management;
 mod objects;
 pub(crate) mod probe;
-pub(crate) mod routes;
 pub(crate) mod stats;
 
 pub use change::{ChangeError, ChangeEvent, Goal, TopologyChange};

@@ -20,11 +20,9 @@ use super::{
     setup::{self, now},
 };
 use crate::{
-    administration::{
-        Management, ManagementError, apply::has_exchange_types, routes::probed_level_routes,
-    },
+    administration::{Management, ManagementError, apply::has_exchange_types},
     config::Settings,
-    messaging::{Link, Publisher},
+    messaging::{Link, Publisher, passive},
     text::printable_json,
     topology::{Topology, level_routes::LevelRoutes, route::Route},
     wire::Message,
@@ -297,7 +295,7 @@ pub(super) async fn level_routes(
         return Ok(routes);
     }
     let link = Link::open(management.address(), "overdue publish: routes").await?;
-    let routes = probed_level_routes(&link, topology).await;
+    let routes = passive::probed_level_routes(&link, topology).await;
     link.close().await;
     // To whom the broker does not say it: the alternate exchange parks what no level takes.
     Ok(routes.unwrap_or_default())

@@ -10,7 +10,10 @@ use lapin::{
 };
 
 use super::{Link, connect::answered, consume::ConsumeError};
-use crate::plan::generation::name_of;
+use crate::{
+    plan::generation::name_of,
+    topology::{Topology, level_routes::LevelRoutes},
+};
 
 /// Whether `queue` exists.
 ///
@@ -151,4 +154,19 @@ fn is_not_found(error: &lapin::Error) -> bool {
 
 fn failed(name: &str, source: lapin::Error) -> ConsumeError {
     ConsumeError::failed(name, "ask whether it exists", source)
+}
+
+/// Which levels the broker routes to, without the management API: a level is there if a queue of it exists, in any
+/// generation. Whether that queue is bound cannot be asked; one that was taken out of use and drains is taken for a level.
+///
+/// `None` if the broker does not say: from 4.3.1 a user needs a right on the queues. Each level that is not there is
+/// some lines in its log.
+pub(crate) async fn probed_level_routes(link: &Link, topology: &Topology) -> Option<LevelRoutes> {
+    let mut missing = Vec::new();
+    for (level, queue) in topology.delay_queues() {
+        if !any_generation_exists(link, &queue).await.ok()? {
+            missing.push(level);
+        }
+    }
+    Some(LevelRoutes::without(topology, &missing))
 }
