@@ -1,6 +1,7 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
 pub(crate) mod clock;
+mod connect;
 mod contract;
 mod dry_run;
 pub(crate) mod failure;
@@ -29,6 +30,7 @@ use tokio_postgres::{config::Host, error::SqlState};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use clock::DatabaseTime;
+use connect::Connector;
 pub use failure::{FailureKind, StoreError};
 use pool::{ClosedSchemas, Pools};
 use tls_parameters::SslParameters;
@@ -41,7 +43,7 @@ use crate::{
 
 /// What sessions call themselves.
 const APPLICATION: &str = "overdue";
-/// TCP, TLS and login.
+/// TCP, to one address of a host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Shorter than a server that falls silent is waited for: of one that has never answered something else is said.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(7);
@@ -65,6 +67,7 @@ pub struct Store {
     address: Arc<str>,
     /// For what needs a connection of its own; none where connections are in plain text.
     tls: Option<MakeRustlsConnect>,
+    connector: Connector,
     /// What `tls` checks, where the server has it.
     encryption: Encryption,
     /// For connections beside the pool.
@@ -152,10 +155,21 @@ impl Store {
             None => None,
         };
         let closed_schemas = ClosedSchemas::default();
-        let pools = Pools::new(&config, tls.as_ref(), connections, &closed_schemas)?;
+        let connector = Connector::new(tls.clone());
+        let pools = Pools::new(&config, &connector, connections, &closed_schemas)?;
         let (address, config) = (address.into(), Arc::new(config));
         let (timing, burst_locks) = (Arc::default(), overdue::permits(connections / 2));
-        Ok(Self { pools, address, tls, encryption, config, timing, closed_schemas, burst_locks })
+        Ok(Self {
+            pools,
+            address,
+            tls,
+            connector,
+            encryption,
+            config,
+            timing,
+            closed_schemas,
+            burst_locks,
+        })
     }
 
     /// The same database, waited for by other time-outs.

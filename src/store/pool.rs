@@ -21,7 +21,8 @@ use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
-    CREATE_TIMEOUT, Store, StoreError, TlsConnect, clock::DatabaseTime, contract::Contract, refusal,
+    CREATE_TIMEOUT, Store, StoreError, clock::DatabaseTime, connect::Connector, contract::Contract,
+    refusal,
 };
 
 /// A connection that goes back to its pool.
@@ -57,13 +58,15 @@ impl Pools {
     /// At most `connections` together, and at least one each; the larger half closes orders.
     pub(super) fn new(
         config: &Config,
-        tls: Option<&MakeRustlsConnect>,
+        connector: &Connector,
         connections: usize,
         closed_schemas: &ClosedSchemas,
     ) -> Result<Self, StoreError> {
         let pool = |config, connections: usize| {
             let closed_schemas = Arc::clone(closed_schemas);
-            let built = Pool::builder(manager(config, tls))
+            // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
+            let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+            let built = Pool::builder(Manager::from_connect(config, connector.clone(), recycling))
                 .max_size(connections.max(1))
                 // What was used last is in the caches of the processor, and has its statements prepared.
                 .queue_mode(QueueMode::Lifo)
@@ -98,15 +101,6 @@ impl Pools {
     pub(super) fn drop_connections(&self) {
         self.closing.retain(|_, _| false);
         self.anything.retain(|_, _| false);
-    }
-}
-
-fn manager(config: Config, tls: Option<&MakeRustlsConnect>) -> Manager {
-    // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
-    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    match tls {
-        Some(tls) => Manager::from_config(config, tls.clone(), recycling),
-        None => Manager::from_config(config, NoTls, recycling),
     }
 }
 
@@ -363,26 +357,8 @@ impl Store {
     /// Whether the server, or the machine it was on, says anything to a new connection: that it has too many, or that
     /// it takes none, is an answer as well.
     async fn answers(&self) -> bool {
-        let asking = async {
-            match &self.tls {
-                Some(tls) => say_hello(&self.config, tls.clone()).await,
-                None => say_hello(&self.config, NoTls).await,
-            }
-        };
-        timeout(self.timing.database_probe, asking).await.is_ok()
+        timeout(self.timing.database_probe, self.connector.say_hello(&self.config)).await.is_ok()
     }
-}
-
-async fn say_hello<T: TlsConnect>(config: &Config, tls: T) -> Result<(), tokio_postgres::Error> {
-    let (client, connection) = config.connect(tls).await?;
-    let asking = async {
-        let asked = client.simple_query("").await;
-        // The connection ends with its client.
-        drop(client);
-        asked
-    };
-    let (asked, _ended) = tokio::join!(asking, connection);
-    asked.map(drop)
 }
 
 /// Dropped before [`Cancellable::done`], it cancels what runs and leaves the pool: the statement would otherwise go on,

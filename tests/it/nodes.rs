@@ -208,16 +208,47 @@ async fn a_database_that_falls_silent_is_given_up() {
     store.ping().await.unwrap();
 }
 
-/// Twice as long as the time after which the server is asked whether it is there.
+/// For one order, several times as long as the time after which the server is asked whether it is there.
+async fn slow_effect(world: &World) -> (Effect, [OrderId; 1]) {
+    let ids = [OrderId::parse(&world.orders("o", 1, 0).await[0]).unwrap()];
+    let sql = "SELECT id AS order_id, 'already_final' AS outcome, due_at, now() AS decided_at
+               FROM orders, pg_sleep(2) WHERE id = ANY ($1) AND $2::text IS NOT NULL";
+    (Effect { sql: sql.to_owned(), ..Effect::close() }, ids)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_statement_of_a_server_that_answers_is_waited_for() {
     let world = World::new().await;
-    let ids = [OrderId::parse(&world.orders("o", 1, 0).await[0]).unwrap()];
-    let sql = "SELECT id AS order_id, 'already_final' AS outcome, due_at, now() AS decided_at
-               FROM orders, pg_sleep(1) WHERE id = ANY ($1) AND $2::text IS NOT NULL";
-    let slow = Effect { sql: sql.to_owned(), ..Effect::close() };
+    let (slow, ids) = slow_effect(&world).await;
     let timing = Timing { database_silence: Duration::from_millis(500), ..Timing::often() };
     let store = world.store.clone().with_timing(timing.into());
+    let outcomes = store.run_effect(&slow, &ids, ClosingPath::Message).await.unwrap();
+    assert_eq!(outcomes, [Outcome::AlreadyFinal]);
+}
+
+/// The first accepts connections and does not answer, like a machine that is paused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_host_of_the_database_costs_a_moment() {
+    let world = World::new().await;
+    let [first, second] = [
+        Proxy::to(&world.services.database_socket()).await,
+        Proxy::to(&world.services.database_socket()).await,
+    ];
+    let url = world.services.database_url(Some(first.port()));
+    let both = format!("127.0.0.1:{},127.0.0.1:{}", first.port(), second.port());
+    let url = hosts(&url, first.port(), &both);
+    let url = format!("{url}&target_session_attrs=read-write");
+    first.freeze_to_program();
+    let store = Store::new(&url, &world.schema, 2).unwrap();
+    store.ping().await.unwrap();
+    // Its connection is to the second one, so that is the one to ask whether it is there.
+    let (slow, ids) = slow_effect(&world).await;
+    let timing = Timing {
+        database_silence: Duration::from_millis(250),
+        database_probe: Duration::from_millis(1500),
+        ..Timing::often()
+    };
+    let store = store.with_timing(timing.into());
     let outcomes = store.run_effect(&slow, &ids, ClosingPath::Message).await.unwrap();
     assert_eq!(outcomes, [Outcome::AlreadyFinal]);
 }
