@@ -24,10 +24,11 @@ COMMENT ON TABLE scheduled_notices_refused IS 'Notices that cannot be published,
 CREATE TABLE IF NOT EXISTS schedule_timeouts (
     name       text NOT NULL,
     topology   text NOT NULL DEFAULT '',
+    after      interval NOT NULL,
     removed_at timestamptz,
     PRIMARY KEY (name, topology)
 );
-COMMENT ON TABLE schedule_timeouts IS 'The timeouts that schedule() takes. Workers add those of their topology files; overdue database init sets removed_at of those that its file has no more, and no worker takes it back.';
+COMMENT ON TABLE schedule_timeouts IS 'The timeouts that schedule() takes, and after how long they are due if the caller does not say. Workers add those of their topology files; overdue database init sets removed_at of those that its file has no more, and no worker takes it back.';
 
 -- What is said of the functions' callers is theirs to grant: nobody has them by default. Only here, where they are new.
 DO $$
@@ -36,6 +37,8 @@ BEGIN
         CREATE FUNCTION schedule_at(order_id text, timeout text, due_at timestamptz) RETURNS timestamptz
             LANGUAGE plpgsql AS 'BEGIN END';
         CREATE FUNCTION schedule(order_id text, timeout text, after interval) RETURNS timestamptz
+            LANGUAGE plpgsql AS 'BEGIN END';
+        CREATE FUNCTION schedule(order_id text, timeout text) RETURNS timestamptz
             LANGUAGE plpgsql AS 'BEGIN END';
         CREATE FUNCTION schedule_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END';
         CREATE FUNCTION schedule_at(order_id bigint, timeout text, due_at timestamptz) RETURNS timestamptz
@@ -46,9 +49,13 @@ BEGIN
             LANGUAGE sql RETURN now();
         CREATE FUNCTION schedule(order_id uuid, timeout text, after interval) RETURNS timestamptz
             LANGUAGE sql RETURN now();
+        CREATE FUNCTION schedule(order_id bigint, timeout text) RETURNS timestamptz
+            LANGUAGE sql RETURN now();
+        CREATE FUNCTION schedule(order_id uuid, timeout text) RETURNS timestamptz
+            LANGUAGE sql RETURN now();
         REVOKE EXECUTE ON FUNCTION schedule_at(text, text, timestamptz), schedule(text, text, interval), schedule_row(),
             schedule_at(bigint, text, timestamptz), schedule_at(uuid, text, timestamptz), schedule(bigint, text, interval),
-            schedule(uuid, text, interval) FROM PUBLIC;
+            schedule(uuid, text, interval), schedule(text, text), schedule(bigint, text), schedule(uuid, text) FROM PUBLIC;
     END IF;
 END
 $$;
@@ -106,6 +113,23 @@ END
 $$;
 COMMENT ON FUNCTION schedule(text, text, interval) IS 'Publishes a due notice for the order when this transaction has committed: it comes so long after now(), which is returned.';
 
+CREATE OR REPLACE FUNCTION schedule(order_id text, timeout text) RETURNS timestamptz
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_variable
+DECLARE
+    delays interval[];
+BEGIN
+    SELECT pg_catalog.array_agg(DISTINCT after) INTO delays FROM schedule_timeouts WHERE name = timeout AND removed_at IS NULL;
+    IF pg_catalog.cardinality(delays) > 1 THEN
+        RAISE EXCEPTION 'schedule: topologies have the timeout `%` with different delays: %', timeout, array_to_string(delays, ', ')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Write the interval: schedule(order_id, timeout, interval).';
+    END IF;
+    -- A timeout that is not known is refused there.
+    RETURN schedule_at(order_id, timeout, now() + coalesce(delays[1], interval '0'));
+END
+$$;
+COMMENT ON FUNCTION schedule(text, text) IS 'Like schedule(text, text, interval), with the delay that the topology file gives the timeout.';
+
 -- For a trigger on any table: the timeout, the column of the key, the column of the deadline. It runs as whoever changes the
 -- row: what makes text of their key may be theirs.
 CREATE OR REPLACE FUNCTION schedule_row() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -131,13 +155,17 @@ CREATE OR REPLACE FUNCTION schedule(order_id bigint, timeout text, after interva
     LANGUAGE sql RETURN schedule(order_id::text, timeout, after);
 CREATE OR REPLACE FUNCTION schedule(order_id uuid, timeout text, after interval) RETURNS timestamptz
     LANGUAGE sql RETURN schedule(order_id::text, timeout, after);
+CREATE OR REPLACE FUNCTION schedule(order_id bigint, timeout text) RETURNS timestamptz
+    LANGUAGE sql RETURN schedule(order_id::text, timeout);
+CREATE OR REPLACE FUNCTION schedule(order_id uuid, timeout text) RETURNS timestamptz
+    LANGUAGE sql RETURN schedule(order_id::text, timeout);
 
 -- Nothing of the caller's search path is looked at, their temporary tables least of all.
 DO $$
 DECLARE
     signature text;
 BEGIN
-    FOREACH signature IN ARRAY ARRAY['schedule_at(text, text, timestamptz)', 'schedule(text, text, interval)', 'schedule_row()'] LOOP
+    FOREACH signature IN ARRAY ARRAY['schedule_at(text, text, timestamptz)', 'schedule(text, text, interval)', 'schedule(text, text)', 'schedule_row()'] LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', signature, current_schema());
     END LOOP;
 END

@@ -3,6 +3,7 @@
 SELECT CASE WHEN found IS NULL THEN 'there is no table ' || name || ' along database.search_path'
             ELSE 'the user lacks ' || string_agg(privilege, ', ' ORDER BY privilege) || ' on ' || name END AS lacks
 FROM (VALUES ('schedule_timeouts', 'SELECT', true), ('schedule_timeouts', 'INSERT', true),
+             ('schedule_timeouts', 'UPDATE', true),
              ('scheduled_notices', 'SELECT', false), ('scheduled_notices', 'DELETE', true),
              ('scheduled_notices_refused', 'SELECT', false), ('scheduled_notices_refused', 'INSERT', true))
          AS used (name, privilege, to_publish),

@@ -14,7 +14,7 @@ pub(crate) mod stages;
 pub(crate) mod strategy;
 pub(crate) mod taken_over_exchange;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use check::Surroundings;
 use file::{LevelText, QueueType, StrategyName, TopologyFile};
@@ -67,6 +67,11 @@ impl Timeout {
     /// The delays that it names: of each category, and its own.
     pub(crate) fn delays(&self) -> impl Iterator<Item = &Level> {
         self.after_by_category.values().chain(std::iter::once(&self.after))
+    }
+
+    /// What `schedule()` knows of it.
+    pub(crate) fn name_and_delay(&self) -> (&str, Duration) {
+        (&self.name, self.after.ttl().as_duration())
     }
 }
 

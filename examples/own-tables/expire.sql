@@ -1,49 +1,48 @@
--- expire: purchases that nobody paid in time become expired, and their pieces go back to the article.
--- $1 text[] purchase numbers, $2 text what made them due: message, burst or sweep
+-- expire: rows of purchase that are '10' after pay_until become '90', and pieces goes back to article.
+-- $1 text[] keys, $2 text what made them due: message, burst or sweep
 WITH asked AS MATERIALIZED (
-    -- Order ids are text on the wire. The cast stands at the parameter, so that the primary key's index is used. In the order
-    -- of the key, so that two of these do not deadlock; what somebody else has locked is passed over.
-    SELECT purchase_no, state, pay_until FROM purchase
-    WHERE purchase_no = ANY ($1::text[]::bigint[])
-    ORDER BY purchase_no FOR NO KEY UPDATE SKIP LOCKED
-), expired AS (
+    -- Keys are text in messages. The parameter is cast and not the column, so that the index of the key is used. Rows are locked in the
+    -- order of the key, so that two statements do not deadlock; rows that another session has locked are left out.
+    SELECT it.purchase_no AS key, it.state AS state, it.pay_until AS due_at FROM purchase AS it
+    WHERE it.purchase_no = ANY ($1::text[]::bigint[])
+    ORDER BY it.purchase_no FOR NO KEY UPDATE SKIP LOCKED
+), closed AS (
     -- The guard: only from this state, and only after the deadline by the database's clock.
-    UPDATE purchase SET state = 90, expired_at = clock_timestamp()
+    UPDATE purchase AS it SET state = '90'
     FROM asked
-    WHERE purchase.purchase_no = ANY (ARRAY[asked.purchase_no]) AND asked.state = 10 AND asked.pay_until <= now()
-    RETURNING purchase.purchase_no, purchase.pay_until
+    WHERE it.purchase_no = ANY (ARRAY[asked.key]) AND asked.state = '10' AND asked.due_at <= now()
+    RETURNING asked.key, asked.due_at
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
-    SELECT purchase_no::text, 'expire', $2, pay_until, 'expired' FROM expired
+    SELECT key::text, 'expire', $2, due_at, 'expired' FROM closed
 ), announced AS (
-    INSERT INTO outbox (event, order_id) SELECT 'purchase.expired', purchase_no::text FROM expired
+    INSERT INTO outbox (event, order_id) SELECT 'purchase.expired', key::text FROM closed
 ), back AS MATERIALIZED (
-    -- OFFSET 0: purchase after purchase, by an index that begins with purchase_no, also where the tables were empty when this was
-    -- planned.
-    SELECT article_no, sum(pieces)::integer AS pieces
-    FROM expired CROSS JOIN LATERAL
-         (SELECT article_no, pieces FROM purchase_line WHERE purchase_no = expired.purchase_no OFFSET 0) AS lines
-    GROUP BY article_no
-), shelves AS MATERIALIZED (
-    -- The rows that many purchases share: one update each, last, and in the order of their key.
-    SELECT article.article_no, back.pieces FROM back JOIN article ON article.article_no = ANY (ARRAY[back.article_no])
-    ORDER BY article.article_no FOR NO KEY UPDATE OF article
+    -- OFFSET 0: row after row, by an index that begins with purchase_no, also if the tables were empty when this was planned.
+    SELECT stock_key, coalesce(sum(amount), 0) AS amount
+    FROM closed CROSS JOIN LATERAL
+         (SELECT article_no AS stock_key, pieces AS amount FROM purchase_line AS line WHERE line.purchase_no = closed.key OFFSET 0) AS lines
+    GROUP BY stock_key
+), stock AS MATERIALIZED (
+    -- Rows that many others share: locked last, in the order of their key, and changed once.
+    SELECT shelf.article_no AS stock_key, back.amount FROM back JOIN article AS shelf ON shelf.article_no = ANY (ARRAY[back.stock_key])
+    ORDER BY shelf.article_no FOR NO KEY UPDATE OF shelf
 ), released AS (
-    UPDATE article SET on_hand = on_hand + shelves.pieces FROM shelves
-    WHERE article.article_no = ANY (ARRAY[shelves.article_no])
+    UPDATE article AS shelf SET on_hand = shelf.on_hand + stock.amount FROM stock
+    WHERE shelf.article_no = ANY (ARRAY[stock.stock_key])
 )
-SELECT purchase_no::text AS order_id,
-       -- A look into a hash table, as is NOT IN below, however few rows are expected; a join may compare each with each. NOT IN
-       -- finds nothing where one of the values is NULL: a primary key never is.
-       CASE WHEN (purchase_no IN (SELECT purchase_no FROM expired)) IS TRUE THEN 'done:expired'
-            WHEN state <> 10 THEN 'already_final'
+SELECT key::text AS order_id,
+       -- IN and NOT IN look into a hash table, however few rows the planner expects; a join may compare each row with each. NOT IN
+       -- would find nothing beside a NULL, which a primary key cannot be.
+       CASE WHEN (key IN (SELECT key FROM closed)) IS TRUE THEN 'done:expired'
+            WHEN state IS DISTINCT FROM '10' THEN 'already_final'
             ELSE 'not_due' END AS outcome,
-       pay_until AS due_at,
+       due_at,
        now() AS decided_at
 FROM asked
 UNION ALL
--- Locked by somebody else: asked for again until it is free.
-SELECT purchase_no::text, 'busy', pay_until, now() FROM purchase
+-- Locked by another session: the worker asks again until the row is free.
+SELECT it.purchase_no::text, 'busy', it.pay_until, now() FROM purchase AS it
 WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
-  AND purchase_no = ANY ($1::text[]::bigint[])
-  AND purchase_no NOT IN (SELECT purchase_no FROM asked)
+  AND it.purchase_no = ANY ($1::text[]::bigint[])
+  AND it.purchase_no NOT IN (SELECT key FROM asked)

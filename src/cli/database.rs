@@ -13,7 +13,7 @@ use crate::{
         Store,
         own_tables::{ScheduledState, created},
     },
-    topology::Topology,
+    topology::{Timeout, Topology},
 };
 
 /// The states of the reference tables that have a deadline: effect, status, column.
@@ -63,7 +63,8 @@ impl Database {
         confirm.ask(&format!("do this at {}?", store.address()))?;
         store.init(search_path, reference_tables).await?;
         if let Some(topology) = &topology {
-            store.set_timeouts(&topology.name, &names(topology), &removed).await?;
+            let timeouts: Vec<_> = topology.timeouts.iter().map(Timeout::name_and_delay).collect();
+            store.set_timeouts(&topology.name, &timeouts, &removed).await?;
             if trigger {
                 install(&store, topology).await?;
             }

@@ -62,7 +62,11 @@ const WORKER: &Tables = &[
     ("outbox_refused", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
     ("scheduled_notices", &["SELECT", "DELETE"], "publish what schedule() writes"),
     ("scheduled_notices_refused", &["SELECT", "INSERT"], "set aside what cannot be published"),
-    ("schedule_timeouts", &["SELECT", "INSERT"], "register the timeouts"),
+    (
+        "schedule_timeouts",
+        &["SELECT", "INSERT", "UPDATE"],
+        "register the timeouts and their delays",
+    ),
 ];
 
 const ON_CALL: &Tables = &[
@@ -86,7 +90,10 @@ fn reference_tables(effect: &str) -> &'static Tables {
 }
 
 /// The functions for order services.
-const FUNCTIONS: [(&str, &str); 7] = [
+const FUNCTIONS: [(&str, &str); 10] = [
+    ("schedule(text, text)", "schedule an order after the delay of its timeout"),
+    ("schedule(bigint, text)", "schedule an order with such a key"),
+    ("schedule(uuid, text)", "schedule an order with such a key"),
     ("schedule(text, text, interval)", "schedule an order"),
     ("schedule(bigint, text, interval)", "schedule an order with such a key"),
     ("schedule(uuid, text, interval)", "schedule an order with such a key"),

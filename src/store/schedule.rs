@@ -79,14 +79,16 @@ impl Store {
         Ok(rows.first().map(|row| row.get("lacks")))
     }
 
-    /// `schedule()` takes these timeouts of a topology from now on, but those that were [removed](Self::set_timeouts): a worker
+    /// `schedule()` takes these timeouts of a topology from now on, with their delays, but those that were [removed](Self::set_timeouts): a worker
     /// may have an older file. Those that it refuses for that reason.
     pub async fn register_timeouts(
         &self,
         topology: &str,
-        timeouts: &[&str],
+        timeouts: &[(&str, Duration)],
     ) -> Result<Vec<String>, StoreError> {
-        let rows = self.rows("schedule_register", REGISTER, &[&timeouts, &topology]).await?;
+        let (names, delays) = columns(timeouts);
+        let parameters: [&(dyn ToSql + Sync); 3] = [&names, &topology, &delays];
+        let rows = self.rows("schedule_register", REGISTER, &parameters).await?;
         Ok(rows.iter().map(|row| row.get("name")).collect())
     }
 
@@ -110,10 +112,12 @@ impl Store {
     pub async fn set_timeouts(
         &self,
         topology: &str,
-        timeouts: &[&str],
+        timeouts: &[(&str, Duration)],
         removed: &[String],
     ) -> Result<(), StoreError> {
-        self.rows("schedule_timeouts", TIMEOUTS, &[&timeouts, &topology, &removed]).await.map(drop)
+        let (names, delays) = columns(timeouts);
+        let parameters: [&(dyn ToSql + Sync); 4] = [&names, &topology, &delays, &removed];
+        self.rows("schedule_timeouts", TIMEOUTS, &parameters).await.map(drop)
     }
 
     /// Notices that have been over for `grace`, by their rows.
@@ -133,6 +137,11 @@ impl Store {
         });
         Ok(read.collect())
     }
+}
+
+/// Names, and delays in milliseconds.
+fn columns<'a>(timeouts: &[(&'a str, Duration)]) -> (Vec<&'a str>, Vec<i64>) {
+    timeouts.iter().map(|(name, after)| (*name, to_ms(*after))).unzip()
 }
 
 /// The next `limit` rows of the table after a row, and of them the notices of these timeouts but those in the rows `without`.

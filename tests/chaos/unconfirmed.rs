@@ -36,7 +36,7 @@ fn relay_failures(worker: &WorkerProcess) -> usize {
 async fn notices_without_a_confirm_hold_up_no_others_and_are_not_published_again_and_again() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid') ON CONFLICT DO NOTHING").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min') ON CONFLICT DO NOTHING").await;
     let wire = world.wire().await;
     let along = wire.listen("orders.again", "25s.#").await;
     world

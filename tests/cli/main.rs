@@ -17,6 +17,7 @@ mod demo;
 mod documented;
 mod explain;
 mod export;
+mod init;
 mod no_plugin;
 mod operations;
 mod prompt;

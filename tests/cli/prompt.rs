@@ -1,6 +1,6 @@
 //! The question before a change, at a terminal. All commands ask with the same function.
 
-use crate::support::World;
+use crate::support::{World, samples::HALF_HOUR};
 
 /// What a terminal makes the end of input of, at the beginning of a line.
 const CTRL_D: &str = "\u{4}";
@@ -36,8 +36,12 @@ async fn yes_goes_ahead() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timeout_that_the_file_no_longer_has_is_known_until_the_answer_is_yes() {
     let world = World::new().await;
-    world.store.register_timeouts("orders", &["unpaid", "unclaimed"]).await.unwrap();
-    world.store.register_timeouts("returns", &["unsent"]).await.unwrap();
+    world
+        .store
+        .register_timeouts("orders", &[("unpaid", HALF_HOUR), ("unclaimed", HALF_HOUR)])
+        .await
+        .unwrap();
+    world.store.register_timeouts("returns", &[("unsent", HALF_HOUR)]).await.unwrap();
     let known = async || {
         let rows = world
             .rows("SELECT name FROM schedule_timeouts WHERE removed_at IS NULL ORDER BY 1")

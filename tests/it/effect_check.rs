@@ -16,7 +16,7 @@ fn check(world: &World, (from, to): (&str, &str), options: &[&str]) -> Run {
 }
 
 const AS_IT_IS: (&str, &str) = ("", "");
-const WITHOUT_A_GUARD: (&str, &str) = (" AND asked.pay_until <= now()", "");
+const WITHOUT_A_GUARD: (&str, &str) = (" AND asked.due_at <= now()", "");
 const WRONG_WORD: (&str, &str) = ("'not_due'", "'notdue'");
 const WRONG_STATE: (&str, &str) = ("'done:expired'", "'done:Expired'");
 

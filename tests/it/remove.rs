@@ -3,7 +3,12 @@
 use overdue::internals::topology::Topology;
 use serde_json::json;
 
-use crate::support::{Run, World, process::finish, samples::TWO_TIMEOUTS, until};
+use crate::support::{
+    Run, World,
+    process::finish,
+    samples::{HALF_HOUR, TWO_TIMEOUTS},
+    until,
+};
 
 /// A neighbour in the same virtual host, whose name begins with ours, with a message in a level.
 async fn with_a_neighbour(world: &World) -> Topology {
@@ -97,8 +102,12 @@ async fn the_tables_go_on_request_and_the_users_stay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_of_another_topology_stay() {
     let world = World::new().await;
-    world.store.register_timeouts("orders", &["unpaid"]).await.unwrap();
-    world.store.register_timeouts("returns", &["unclaimed", "unsent"]).await.unwrap();
+    world.store.register_timeouts("orders", &[("unpaid", HALF_HOUR)]).await.unwrap();
+    world
+        .store
+        .register_timeouts("returns", &[("unclaimed", HALF_HOUR), ("unsent", HALF_HOUR)])
+        .await
+        .unwrap();
     world.until_all_counted().await;
     let before = world.own_objects().await;
     let remove = ["remove", "--tables", "--yes"];

@@ -50,7 +50,7 @@ impl World {
 
     /// The timeouts are known, as after `overdue database init`.
     async fn knows_timeouts(&self) {
-        self.sql("INSERT INTO schedule_timeouts SELECT 'unpaid' ON CONFLICT DO NOTHING").await;
+        self.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min') ON CONFLICT DO NOTHING").await;
     }
 }
 

@@ -1,6 +1,11 @@
 //! Topologies that tests of several tiers use. No service is needed.
 
+use std::time::Duration;
+
 use overdue::internals::topology::Topology;
+
+/// The delay of a timeout that nobody waits for.
+pub const HALF_HOUR: Duration = Duration::from_mins(30); // data: the delay of a timeout
 
 /// A file that the check has nothing to say about.
 pub const WITHOUT_FINDINGS: &str = r#"name = "orders"

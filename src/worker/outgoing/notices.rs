@@ -20,7 +20,7 @@ use crate::{
     },
     telemetry,
     text::error_chain,
-    topology::route::Route,
+    topology::{Timeout, route::Route},
     wire::{DueNotice, Message},
     worker::{
         context::Worker,
@@ -70,14 +70,14 @@ impl Source for Notices<'_> {
             }
             return Ok(Vec::new());
         }
-        let timeouts: Vec<&str> =
-            worker.topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect();
+        let timeouts: Vec<_> =
+            worker.topology.timeouts.iter().map(Timeout::name_and_delay).collect();
         let refused = worker.store.register_timeouts(&worker.topology.name, &timeouts).await?;
         if !refused.is_empty() && refused != self.removed {
             telemetry::timeouts_removed(&refused);
         }
         self.removed = refused;
-        Ok(timeouts.into_iter().map(str::to_owned).collect())
+        Ok(timeouts.into_iter().map(|(name, _)| name.to_owned()).collect())
     }
 
     async fn read(

@@ -141,6 +141,9 @@ impl Roles {
 fn work(role: usize) -> Vec<(String, String)> {
     if role == PUBLISHER {
         let calls = [
+            "SELECT schedule('o', 'unpaid')",
+            "SELECT schedule(1::bigint, 'unpaid')",
+            "SELECT schedule('4f5b1a4e-0000-4000-8000-000000000000'::uuid, 'unpaid')",
             "SELECT schedule('o', 'unpaid', '1 h')",
             "SELECT schedule(1::bigint, 'unpaid', '1 h')",
             "SELECT schedule('4f5b1a4e-0000-4000-8000-000000000000'::uuid, 'unpaid', '1 h')",

@@ -140,7 +140,7 @@ async fn a_timeout_that_may_not_be_published_stops_no_other() {
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
     world.permit_keys(&user, "orders.again", r"\.unpaid$").await;
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unclaimed')").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unclaimed', '30 min')").await;
     for n in 0..20 {
         let timeout = if n % 2 == 0 { "unclaimed" } else { "unpaid" };
         world.sql(&format!("SELECT schedule('o-{n}', '{timeout}', '40 minutes')")).await;

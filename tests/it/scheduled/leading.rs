@@ -35,7 +35,7 @@ async fn the_next_one_publishes_as_soon_as_the_one_before_it_stops() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_beside_the_old_one() {
     let world = World::new().await;
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unclaimed')").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unclaimed', '30 min')").await;
     world
         .sql("SELECT schedule('o', 'unclaimed', '40 minutes'), schedule('o', 'unpaid', '40 minutes')")
         .await;

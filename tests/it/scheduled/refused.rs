@@ -2,7 +2,7 @@
 
 use overdue::internals::order::OrderId;
 
-use crate::support::{World, until};
+use crate::support::{World, samples::HALF_HOUR, until};
 
 /// Message and hint of a statement that is refused.
 async fn refusal(world: &World, sql: &str) -> String {
@@ -17,7 +17,7 @@ async fn refusal(world: &World, sql: &str) -> String {
 async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
     let world = World::new().await;
     let mut texts = vec![refusal(&world, "schedule('o', 'unpaid', '1 min')").await];
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid'), ('unshipped')").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unshipped', '30 min')").await;
     for sql in [
         "schedule('o', 'unpiad', '1 min')",
         "schedule('o', NULL, '1 min')",
@@ -43,11 +43,43 @@ async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
     assert_eq!(world.number("SELECT count(*) FROM scheduled_notices").await, 0);
 }
 
+/// Of the worker, or of the `database init`, that was last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
+    let world = World::new().await;
+    let unknown = refusal(&world, "schedule('o', 'unpaid')").await;
+    assert!(unknown.contains("no timeout is known yet"), "{unknown}");
+    let due = async || {
+        let sql = "SELECT concat_ws(' ', schedule('a', 'unpaid') - now(), schedule(4711, 'unpaid') - now(),
+                                    schedule(gen_random_uuid(), 'unpaid') - now())";
+        world.rows(sql).await[0].get::<_, String>(0)
+    };
+    world.store.register_timeouts("orders", &[("unpaid", HALF_HOUR)]).await.unwrap();
+    assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
+    world.store.register_timeouts("orders", &[("unpaid", 2 * HALF_HOUR)]).await.unwrap();
+    assert_eq!(due().await, "01:00:00 01:00:00 01:00:00");
+    world.store.set_timeouts("orders", &[("unpaid", HALF_HOUR)], &[]).await.unwrap();
+    assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
+
+    world.store.register_timeouts("returns", &[("unpaid", HALF_HOUR)]).await.unwrap();
+    assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
+    world.store.register_timeouts("returns", &[("unpaid", 4 * HALF_HOUR)]).await.unwrap();
+    let refused = refusal(&world, "schedule('o', 'unpaid')").await;
+    assert!(refused.contains("different delays: 00:30:00, 02:00:00"), "{refused}");
+    world.store.set_timeouts("returns", &[], &["unpaid".to_owned()]).await.unwrap();
+    assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
+    // One that was removed is not brought back by a worker with an older file, whatever that says.
+    world.store.register_timeouts("returns", &[("unpaid", 4 * HALF_HOUR)]).await.unwrap();
+    assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
+    let unknown = refusal(&world, "schedule('o', 'unpiad')").await;
+    assert!(unknown.contains("there is no timeout `unpiad`; there is `unpaid`"), "{unknown}");
+}
+
 /// Function and worker agree on what an order id is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_function_takes_the_ids_that_a_message_can_carry() {
     let world = World::new().await;
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid')").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
     let client = world.store.client().await.unwrap();
     let sql = "SELECT schedule($1::text, 'unpaid', '40 minutes')";
     // Each character that PostgreSQL's text can hold, up to the end of general punctuation, and some beyond.
@@ -157,7 +189,7 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     drop(old);
 
     // Both have it; one gives it up.
-    world.store.register_timeouts("returns", &["unclaimed"]).await.unwrap();
+    world.store.register_timeouts("returns", &[("unclaimed", HALF_HOUR)]).await.unwrap();
     taken().await;
     world.store.set_timeouts("returns", &[], &["unclaimed".to_owned()]).await.unwrap();
     refused().await;

@@ -8,7 +8,7 @@ use crate::support::World;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_service_needs_a_schema_and_a_function() {
     let world = World::new().await;
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid')").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
     let url = world.database_user().await;
     let schema = &world.schema;
     let service = Store::new(&url, "pg_catalog", 1).unwrap();
@@ -34,7 +34,7 @@ async fn an_order_service_needs_a_schema_and_a_function() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_and_functions_of_the_caller_are_not_used() {
     let world = World::new().await;
-    world.sql("INSERT INTO schedule_timeouts VALUES ('unpaid')").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
     let url = world.database_user().await;
     let schema = &world.schema;
     world.sql(&format!("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {schema}")).await;

@@ -1,0 +1,177 @@
+//! What `overdue init` is given: names of a table, its columns, its states, and the stock that goes back.
+
+use std::str::FromStr;
+
+/// Words that cannot be a name unless quoted: <https://www.postgresql.org/docs/current/sql-keywords-appendix.html>.
+const RESERVED: &str = " all analyse analyze and any array as asc asymmetric both case cast check collate column constraint \
+    create current_catalog current_date current_role current_time current_timestamp current_user default deferrable desc \
+    distinct do else end except false fetch for foreign from grant group having in initially intersect into lateral leading \
+    limit localtime localtimestamp not null offset on only or order placing primary references returning select session_user \
+    some symmetric system_user table then to trailing true union unique user using variadic when where window with ";
+/// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
+const LONGEST_NAME: usize = 63;
+
+/// The name of a column, as it is written in SQL: quoted if it has to be.
+#[derive(Clone, Debug)]
+pub(super) struct Column(pub(super) String);
+
+impl FromStr for Column {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.len() > LONGEST_NAME {
+            return Err(format!(
+                "`{text}` cannot be a name in PostgreSQL: write 1 to {LONGEST_NAME} bytes"
+            ));
+        }
+        if let Some(odd) = text.chars().find(|it| it.is_control() || "\"'`".contains(*it)) {
+            return Err(format!(
+                "`{}` has {odd:?}: write the name without quotes",
+                text.escape_debug()
+            ));
+        }
+        let plain =
+            text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
+                && !text.starts_with(|it: char| it.is_ascii_digit())
+                && !RESERVED.contains(&format!(" {text} "));
+        Ok(Self(if plain { text.to_owned() } else { format!("\"{text}\"") }))
+    }
+}
+
+/// A table, with its schema if one is named.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    /// As it is written in SQL.
+    pub(super) sql: String,
+    /// Without the schema and without quotes.
+    pub(super) name: String,
+}
+
+impl FromStr for Table {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let [.., name] = parts[..] else { return Err("it is empty".to_owned()) };
+        if parts.len() > 2 {
+            return Err(format!("`{text}` has more than one dot: write TABLE or SCHEMA.TABLE"));
+        }
+        let parts: Vec<Column> = parts.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
+        let sql: Vec<&str> = parts.iter().map(|it| it.0.as_str()).collect();
+        Ok(Self { sql: sql.join("."), name: name.to_owned() })
+    }
+}
+
+/// The primary key, and its type.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) column: Column,
+    pub(super) kind: &'static str,
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kinds = ["text", "uuid", "bigint", "integer"];
+        let (column, kind) = text.rsplit_once(':').ok_or_else(|| {
+            format!("write COLUMN:TYPE, such as {text}:bigint; types: {}", kinds.join(", "))
+        })?;
+        let kind = kinds.into_iter().find(|known| *known == kind).ok_or_else(|| {
+            format!("`{kind}` is not among the types: write {}", kinds.join(", "))
+        })?;
+        Ok(Self { column: column.parse()?, kind })
+    }
+}
+
+/// The column of the state, and what an overdue row is before and after.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) column: Column,
+    /// A value that waits, as the user writes it.
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+impl FromStr for State {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text
+            .split_once('=')
+            .and_then(|(column, states)| Some((column, states.split_once(':')?)));
+        let (column, (from, to)) = parts
+            .filter(|(_, (from, to))| !from.is_empty() && !to.is_empty())
+            .ok_or("write COLUMN=WAITING:CLOSED, such as state=pending:expired")?;
+        if from == to {
+            return Err(format!("both states are `{from}`: a row has to leave the first one"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err("it has control characters".to_owned());
+        }
+        Ok(Self { column: column.parse()?, from: from.to_owned(), to: to.to_owned() })
+    }
+}
+
+/// A value as a literal, which takes the type of its column: text, an enum, a number.
+pub(super) fn literal(value: &str) -> String {
+    let quoted = value.replace('\'', "''");
+    // A backslash means nothing in it, whatever `standard_conforming_strings` is.
+    if value.contains('\\') {
+        format!("E'{}'", quoted.replace('\\', "\\\\"))
+    } else {
+        format!("'{quoted}'")
+    }
+}
+
+/// What a row had taken elsewhere, and gives back.
+#[derive(Clone, Debug)]
+pub(super) struct Stock {
+    pub(super) table: Table,
+    pub(super) column: Column,
+    /// Its key.
+    pub(super) key: Column,
+    /// How much is given back: a column of the row, or of its lines.
+    pub(super) amount: Column,
+    /// To which row of the stock: a column beside the amount.
+    pub(super) reference: Column,
+    /// The table of the lines, and its column with the key of the row they belong to.
+    pub(super) lines: Option<(Table, Option<Column>)>,
+}
+
+impl FromStr for Stock {
+    type Err = String;
+
+    /// `TABLE.COLUMN=AMOUNT by COLUMN[=KEY] [in LINES [on COLUMN]]`
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (place, reference, lines) = match words[..] {
+            [place, "by", reference] => (place, reference, None),
+            [place, "by", reference, "in", lines] => (place, reference, Some((lines, None))),
+            [place, "by", reference, "in", lines, "on", column] => {
+                (place, reference, Some((lines, Some(column))))
+            }
+            _ => return Err(Self::FORM.to_owned()),
+        };
+        let (place, amount) = place.split_once('=').ok_or(Self::FORM)?;
+        let (table, column) = place.rsplit_once('.').ok_or(Self::FORM)?;
+        let (reference, key) = reference.split_once('=').unwrap_or((reference, reference));
+        let lines = match lines {
+            Some((table, column)) => Some((table.parse()?, column.map(str::parse).transpose()?)),
+            None => None,
+        };
+        Ok(Self {
+            table: table.parse()?,
+            column: column.parse()?,
+            key: key.parse()?,
+            amount: amount.parse()?,
+            reference: reference.parse()?,
+            lines,
+        })
+    }
+}
+
+impl Stock {
+    const FORM: &str = "write TABLE.COLUMN=AMOUNT by COLUMN, such as events.seats_free=seats by event_id; if the amounts are in \
+                        lines: article.on_hand=pieces by article_no in purchase_line";
+}

@@ -1,0 +1,66 @@
+//! `overdue init`: what it writes for a table, and names that it cannot write SQL for.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::support::Folder;
+
+const BOOKINGS: [&str; 9] = [
+    "init",
+    "--table",
+    "bookings",
+    "--key",
+    "booking_ref:uuid",
+    "--state",
+    "state=pending:expired",
+    "--deadline",
+    "hold_until",
+];
+
+#[test]
+fn the_files_for_a_table() {
+    let folder = Folder::with(&[]);
+    let stock = ["--stock", "events.seats_free=seats", "by", "event_id"];
+    let run = folder.run(&[&BOOKINGS[..], &stock].concat(), &[]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_snapshot!("said", run.stdout);
+    for name in ["expire.sql", "expire_overdue.sql", "topology.toml"] {
+        assert_snapshot!(name, fs::read_to_string(folder.path(name)).unwrap());
+    }
+}
+
+#[test]
+fn what_no_sql_can_be_written_for_says_what_to_write() {
+    let cases: [&[&str]; 12] = [
+        &["--table", "a.b.c"],
+        &["--table", ""],
+        &["--table", "or\"der"],
+        &["--key", "id"],
+        &["--key", "id:serial"],
+        &["--state", "state"],
+        &["--state", "state=pending:pending"],
+        &["--state", "state=pending:"],
+        &["--deadline", "a deadline of more than sixty-three bytes, which PostgreSQL cuts off"],
+        &["--stock", "events"],
+        &["--stock", "events.free=seats", "by", "a", "of", "b"],
+        &["--stock", "events.free=seats", "by", "=id"],
+    ];
+    let mut said = String::new();
+    for case in cases {
+        let folder = Folder::with(&[]);
+        let mut arguments: Vec<&str> = BOOKINGS.to_vec();
+        if let Some(at) = arguments.iter().position(|it| *it == case[0]) {
+            drop(arguments.drain(at..at + 2));
+        }
+        arguments.extend(case);
+        let run = folder.run(&arguments, &[]);
+        assert_eq!(run.code, Some(64), "{case:?} {run}");
+        assert!(!folder.path("expire.sql").exists());
+        said.push_str(&format!("$ overdue init … {}\n{}", case.join(" "), run.stderr));
+    }
+    assert_snapshot!(said);
+    let folder = Folder::with(&[]);
+    let half = folder.run(&["init", "--table", "bookings"], &[]);
+    assert_eq!(half.code, Some(64), "{half}");
+}
