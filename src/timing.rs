@@ -16,6 +16,8 @@ pub struct Timing {
     pub handshake: Duration,
     /// One call of the management API; declaring a quorum queue on a busy cluster takes a second or two.
     pub api_call: Duration,
+    /// A worker's list of queues by the management API; then it asks for each queue over its own connection.
+    pub listing: Duration,
     /// Handing one message to a connection; longer means that the broker has blocked it.
     pub hand_over: Duration,
     /// From publish to confirm. Under an alarm confirms simply stop coming.
@@ -99,6 +101,7 @@ impl Timing {
             connect: timeout(5),
             handshake: timeout(10),
             api_call: timeout(10),
+            listing: timeout(2),
             hand_over: timeout(5),
             confirm: timeout(15),
             topology_lock: timeout(180),

@@ -39,22 +39,40 @@ async fn connection(address: &BrokerAddress) -> AmqpConnection {
         Err(error) => return refusal(&error),
     };
     // The first message of a connection is taken even under an alarm; it is what makes the broker block.
-    let answers = answers(&publisher, "overdue.doctor.1").await
-        && answers(&publisher, "overdue.doctor.2").await;
+    let answers = match answer(&publisher, "overdue.doctor.1").await {
+        Answer::Confirmed => answer(&publisher, "overdue.doctor.2").await != Answer::None,
+        first => first == Answer::Refused,
+    };
     AmqpConnection::Open { answers }
 }
 
-/// Whether a publish is answered. The default exchange routes to the queue of that name, which there is not. Without
-/// permission to write to it the answer is a refusal, which is as good, and the end of the connection.
-async fn answers(publisher: &Publisher, message_id: &str) -> bool {
+/// What becomes of a publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Confirmed,
+    /// Which is as good, and the end of the channel.
+    Refused,
+    /// Not even if the connection ends.
+    None,
+}
+
+/// The default exchange routes to the queue of that name, which there is not.
+async fn answer(publisher: &Publisher, message_id: &str) -> Answer {
     let message = Message {
         routing_key: "overdue.doctor.nowhere".to_owned(),
         message_id: message_id.to_owned(),
         ..Message::default()
     };
     match timeout(ANSWER, publisher.publish(message)).await {
-        Ok(Err(PublishError::Blocked { .. })) | Err(_) => false,
-        Ok(_) => true,
+        Ok(Ok(()) | Err(PublishError::Returned { .. } | PublishError::Refused { .. })) => {
+            Answer::Confirmed
+        }
+        Ok(Err(
+            PublishError::NotPermitted { .. }
+            | PublishError::RoutingKeyNotPermitted { .. }
+            | PublishError::Unknown { channel_ended: true, .. },
+        )) => Answer::Refused,
+        Ok(Err(_)) | Err(_) => Answer::None,
     }
 }
 

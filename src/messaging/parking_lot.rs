@@ -58,7 +58,11 @@ impl<'a> ParkingLot<'a> {
         link: &'a Link,
         queue: &str,
     ) -> Result<Option<(Self, u64)>, ConsumeError> {
-        let Some(ready) = passive::ready(link, queue).await? else { return Ok(None) };
+        let ready = match passive::ready(link, queue).await? {
+            None => return Ok(None),
+            Some(0) => passive::surely_ready(link, queue).await?,
+            Some(ready) => ready,
+        };
         let lot = Self {
             link,
             queue: queue.to_owned(),
@@ -93,7 +97,12 @@ impl<'a> ParkingLot<'a> {
                     self.held = self.held.saturating_add(1);
                     self.answers = 0;
                 }
-                Err(_quiet) if self.answers == ANSWERS => self.left = 0,
+                Err(_quiet) if self.answers == ANSWERS => {
+                    if passive::surely_ready(self.link, &self.queue).await? == 0 {
+                        self.left = 0;
+                    }
+                    self.answers = 0;
+                }
                 Err(_quiet) if subscription.is_empty().await? => self.answers += 1,
                 Err(_quiet) => self.answers = 0,
             }

@@ -111,7 +111,8 @@ impl Store {
         if page.rows == 0 {
             return Ok(Some(Overdue { orders: 0, oldest: None }));
         }
-        let oldest = Some(page.next.overdue_at(now));
+        // A row whose key or deadline cannot be read says nothing of when.
+        let oldest = (page.next != first).then(|| page.next.overdue_at(now));
         let all = self.overdue_page(effect, &first, MOST_OVERDUE, Duration::ZERO).await?;
         let orders = all.map_or(1, |all| all.rows.max(1));
         Ok(Some(Overdue { orders, oldest }))

@@ -63,6 +63,8 @@ struct Consumers {
     levels: Arc<Levels>,
     /// What the broker routed to when it was asked last.
     routes: LevelRoutes,
+    /// At most one question about that: consumers do not wait for the management API.
+    asked_for_levels: JoinSet<Option<LevelRoutes>>,
     stop: Stop,
     tasks: JoinSet<Result<(), SessionEnd>>,
     running: BTreeMap<String, Consumer>,
@@ -92,6 +94,7 @@ pub(super) async fn consume(
         outlet,
         levels: Arc::default(),
         routes: LevelRoutes::default(),
+        asked_for_levels: JoinSet::new(),
         stop,
         tasks: JoinSet::new(),
         running: BTreeMap::new(),
@@ -129,6 +132,11 @@ impl Consumers {
                         running.consumes = true;
                     }
                 }
+                Some(asked) = self.asked_for_levels.join_next() => {
+                    if let Ok(Some(routes)) = asked {
+                        self.levels_are(routes);
+                    }
+                }
                 () = tokio::time::sleep_until(next_look.into()) => {
                     if !self.link.is_connected() {
                         return Err(SessionEnd::Lost);
@@ -144,11 +152,19 @@ impl Consumers {
         }
     }
 
+    fn ask_for_levels(&mut self) {
+        if !self.asked_for_levels.is_empty() {
+            return;
+        }
+        let worker = Arc::clone(&self.worker);
+        self.asked_for_levels.spawn(async move {
+            worker.management.as_ref()?.level_routes(&worker.topology).await.ok()
+        });
+    }
+
     /// Says which levels the broker does not route to: what is published for these is parked.
-    async fn look_at_levels(&mut self) {
-        let Worker { management, topology, health, .. } = &*self.worker;
-        let Some(management) = management else { return };
-        let Ok(routes) = management.level_routes(topology).await else { return };
+    fn levels_are(&mut self, routes: LevelRoutes) {
+        let Worker { topology, health, .. } = &*self.worker;
         telemetry::observed::levels_missing(routes.missing().count());
         let added = |from: &LevelRoutes, to: &LevelRoutes| -> Vec<String> {
             let before: BTreeSet<&str> = from.missing().collect();
@@ -169,7 +185,7 @@ impl Consumers {
     /// Starts consumers for queues that have none.
     async fn look(&mut self) {
         let worker = Arc::clone(&self.worker);
-        self.look_at_levels().await;
+        self.ask_for_levels();
         let consumed = self.running.keys().cloned().collect();
         let missing = self.missing.clone();
         for (timeout, found) in queues::find(&worker, &self.link, &consumed, &missing).await {

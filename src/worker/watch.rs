@@ -108,7 +108,6 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
     let oldest = overdue.and_then(|it| it.oldest).unwrap_or_default();
     obstacle(worker, effect, oldest).await;
     observed::overdue(&effect.name, shown);
-    observed::came_due(&effect.name, worker.store.accounting(effect, now).await?);
     let bound = worker.settings.stuck_after.as_duration();
     let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
         Suspect::None => None,
@@ -116,6 +115,12 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
         Suspect::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
     };
     worker.health.stuck(&effect.name, stuck);
+    // Last: it reads a table that whoever rewrites it locks, and then nothing is closed.
+    let accounting = worker.store.accounting(effect, now).await;
+    if accounting.is_err() {
+        observed::look_failed("database");
+    }
+    observed::came_due(&effect.name, accounting.ok().flatten());
     Ok(())
 }
 

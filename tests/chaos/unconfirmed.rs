@@ -276,6 +276,29 @@ after = "100ms"
 after = ["100ms"]
 "#;
 
+/// A passive declare says that it is empty; then nothing would be parked as far as anybody on call can see.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
+    let stage = Stage::of(Services::chaos_broker(), COPIES).await;
+    let world = &stage.world;
+    let wire = world.wire().await;
+    let orders: Vec<String> = (0..3).map(|n| format!("o{n}")).collect();
+    wire.publish_all("orders.park", "", &orders).await;
+    let parked = async || wire.ready("orders.parked").await;
+    until("all are parked", parked, |ready| *ready == 3).await;
+    let suspended = stage.broker.suspend(&world.vhost, "orders.parked").await;
+    let run = world.overdue(&["parked", "list"]);
+    assert_ne!(run.code, Some(0), "{run}");
+    assert!(
+        run.stderr.contains("`orders.parked`") && run.stderr.contains("does not answer"),
+        "{run}"
+    );
+    suspended.resume().await;
+    let run = world.overdue(&["parked", "list"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.contains("3 messages"), "{run}");
+}
+
 /// A confirm that is missing is the fault of its place alone, and what waits for it is not published again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parked_once() {

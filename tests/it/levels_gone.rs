@@ -1,13 +1,14 @@
 //! Levels that the broker does not route to any more, under a worker whose topology file still has them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use overdue::{
     Delay,
     internals::{
-        broker::Management,
+        broker::{BrokerAddress, Management},
         shutdown::Stop,
         store::{Store, orders::Effect},
+        timing::Timing,
         topology::Topology,
         worker::{self, Worker},
     },
@@ -125,6 +126,25 @@ async fn notices_put_back_into_a_level_that_is_gone_wait_in_another_one() {
     world.until_empty("orders.unpaid").await;
     world.parked(0).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+}
+
+/// Consumers wait for no answer of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_management_api_that_says_nothing_holds_up_no_order() {
+    let world = World::new().await;
+    let management = Proxy::to(&world.services.management_socket()).await;
+    management.freeze_to_program();
+    let url = format!("http://admin:admin@127.0.0.1:{}", management.port());
+    let hour = Duration::from_hours(1); // data: no call is given up
+    let timing = Timing { api_call: hour, ..Timing::tenth() };
+    let address = BrokerAddress::parse(&world.broker_url(), Some(&url)).unwrap();
+    let address = address.with_timing(Arc::new(timing));
+    let worker = world.worker_at(address, &world.services.database_url(None), settings());
+    let orders = world.orders("o", 20, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(20).await;
+    assert!(management.attempts() > 0);
+    worker.stop().await;
 }
 
 /// A worker that stops waits for the confirms: nothing comes twice.

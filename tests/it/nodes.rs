@@ -1,10 +1,14 @@
 //! Several nodes in one URL: those that are down, silent or refuse cost nothing but a moment.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use overdue::internals::{
     broker::{BrokerAddress, Link, Management},
     order::{OrderId, Outcome},
+    plan::Change,
     store::{
         FailureKind, Store,
         orders::{ClosingPath, Effect},
@@ -112,6 +116,30 @@ async fn a_worker_goes_on_at_another_node() {
     // The one that lost its node, and none that failed after it: no back-off lies between the two nodes.
     assert_eq!(process.logged("session ended"), 1, "{}", process.log());
     assert!(first.attempts() > tried && second.attempts() > 0);
+}
+
+/// One that takes connections and says nothing is left for the next one; a change is not made twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_management_api_that_says_nothing_is_left_for_the_next_one() {
+    let world = World::new().await;
+    let silent = Proxy::to(&world.services.management_socket()).await;
+    silent.freeze_to_program();
+    let hosts = format!("127.0.0.1:{},{}", silent.port(), world.services.management_socket());
+    let url = format!("http://admin:admin@{hosts}");
+    let address = BrokerAddress::parse(&world.broker_url(), Some(&url)).unwrap();
+    let address = address.with_timing(Arc::new(Timing::tenth()));
+    let asking = Management::new(&address).unwrap();
+    assert!(!asking.observe().await.unwrap().objects.queues.is_empty());
+    let tried = silent.attempts();
+    assert!(!asking.observe().await.unwrap().objects.queues.is_empty());
+    assert_eq!(silent.attempts(), tried);
+
+    let changing = Management::new(&address).unwrap();
+    let change = Change::DeleteQueue { queue: "nobodys".to_owned(), lost: 0 };
+    changing.apply(&change).await.unwrap_err();
+    assert_eq!(silent.attempts(), tried + 1);
+    assert!(!changing.observe().await.unwrap().objects.queues.is_empty());
+    assert_eq!(silent.attempts(), tried + 1);
 }
 
 /// Only a node that says nothing is given time before the next one is tried.

@@ -74,8 +74,8 @@ impl Nodes {
         Ok(Box::pin(response.json()).await?)
     }
 
-    /// The one way to call the API: at the node that answered last, and at another one where it does not listen. `path` is
-    /// below `/api`, unescaped.
+    /// The one way to call the API: at the node that answered last, and at another one if that does not listen, or says nothing to
+    /// a GET. A change is made once; the next call begins elsewhere if no answer came. `path` is below `/api`, unescaped.
     ///
     /// # Errors
     /// Nobody answers, or with a status that is not 2xx.
@@ -101,12 +101,16 @@ impl Nodes {
                 may_repeat = false;
                 continue;
             }
-            if others == 0 || !sent.as_ref().is_err_and(reqwest::Error::is_connect) {
-                self.current.store(index, Ordering::Relaxed);
+            let next = (index + 1) % self.urls.len();
+            let is_silent = sent.as_ref().is_err_and(reqwest::Error::is_timeout);
+            let at_the_next = sent.as_ref().is_err_and(reqwest::Error::is_connect)
+                || is_silent && method == Method::GET;
+            if others == 0 || !at_the_next {
+                self.current.store(if is_silent { next } else { index }, Ordering::Relaxed);
                 return Box::pin(ApiFailure::unless_done(sent?)).await;
             }
             others -= 1;
-            index = (index + 1) % self.urls.len();
+            index = next;
         }
     }
 

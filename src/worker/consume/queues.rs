@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use tokio::time::timeout;
+
 use crate::{
     administration::Management,
     messaging::{Link, passive},
@@ -23,7 +25,7 @@ pub(super) async fn find<'a>(
     consumed: &BTreeSet<String>,
     missing: &BTreeSet<String>,
 ) -> ByTimeout<'a> {
-    let listed = listed(worker, consumed).await;
+    let listed = timeout(worker.timing.listing, listed(worker, consumed)).await.ok().flatten();
     let mut queues = Vec::new();
     for timeout in &worker.rules {
         let base = worker.topology.business_queue(timeout);
