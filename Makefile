@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-delayed chaos lint services down worker bench deny
+.PHONY: help demo test test-oldest test-delayed chaos lint services down worker bench deny docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -20,7 +20,7 @@ test-delayed: ## the tests of the delayed message exchange plugin, OVERDUE_DELAY
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
 	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh
 
-SCRIPTS := .ci/run $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
+SCRIPTS := .ci/run docs/site.sh $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
 
 lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check
@@ -28,6 +28,9 @@ lint: ## formatting, clippy, documentation and shell scripts, warnings are error
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
 	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
 	else echo 'lint: shellcheck is not installed: skipping the shell scripts' >&2; fi
+
+docs: ## the pages as a site with search, in target/book
+	@docs/site.sh
 
 services: ## start RabbitMQ and PostgreSQL (docs/services.md)
 	@docker/services.sh up

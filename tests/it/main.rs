@@ -61,6 +61,7 @@ mod permissions;
 mod publisher;
 mod quarantine;
 mod races;
+mod readme;
 mod rebuild;
 mod rebuild_interrupted;
 mod relays;

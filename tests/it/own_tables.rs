@@ -9,6 +9,7 @@ use overdue::internals::{
 
 use crate::support::{World, until};
 
+const PAGE: &str = "docs/your-own-tables.md";
 const EXAMPLE: &str = "examples/own-tables";
 const FILES: [&str; 5] =
     ["tables.sql", "expire.sql", "expire_overdue.sql", "overdue.toml", "topology.toml"];
@@ -17,9 +18,9 @@ pub(super) fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Language and text of each block of code of the page.
-fn blocks() -> Vec<(String, String)> {
-    let page = read("docs/your-own-tables.md");
+/// Language and text of each block of code of a page.
+pub(super) fn blocks(page: &str) -> Vec<(String, String)> {
+    let page = read(page);
     let blocks = page.split("```").skip(1).step_by(2);
     let blocks = blocks.map(|block| block.split_once('\n').unwrap());
     blocks.map(|(language, text)| (language.to_owned(), text.to_owned())).collect()
@@ -33,7 +34,7 @@ fn file_of(text: &str) -> Option<(&str, &str)> {
 
 #[test]
 fn the_page_shows_the_files_of_the_example() {
-    let blocks = blocks();
+    let blocks = blocks(PAGE);
     let shown: Vec<(&str, &str)> = blocks.iter().filter_map(|(_, text)| file_of(text)).collect();
     let mut names: Vec<&str> = shown.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
@@ -52,7 +53,7 @@ async fn the_page_leads_from_tables_to_an_expired_purchase() {
     let mut worker = None;
     let (mut gave, mut printed) = (0, 0);
     let mut stdout = String::new();
-    for (language, text) in blocks() {
+    for (language, text) in blocks(PAGE) {
         // The schema has another name here.
         let text = text.replace("overdue.schedule(", "schedule(");
         if let Some((name, content)) = file_of(&text) {

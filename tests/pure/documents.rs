@@ -63,6 +63,24 @@ fn every_link_leads_to_a_file() {
     }
 }
 
+/// Each of them stands once in the contents of the site.
+#[test]
+fn every_page_is_in_the_contents() {
+    let contents = read(&root().join("docs/SUMMARY.md"));
+    let listed = contents.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let mut listed: Vec<PathBuf> = listed
+        .map(|target| root().join("docs").join(target).canonicalize().expect("a page"))
+        .collect();
+    listed.sort();
+    let pages = files("docs", &["md"]).into_iter().filter(|page| !page.ends_with("SUMMARY.md"));
+    let others = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let others = others.iter().chain(&["examples/README.md", "rabbitmq-plugins/README.md"]);
+    let mut pages: Vec<PathBuf> = pages.chain(others.map(|page| root().join(page))).collect();
+    pages.iter_mut().for_each(|page| *page = page.canonicalize().expect("a page"));
+    pages.sort();
+    assert_eq!(listed, pages);
+}
+
 #[test]
 fn tests_that_a_decision_names_exist() {
     let code: String = files("tests", &["rs"]).iter().map(|file| read(file)).collect();
@@ -121,14 +139,13 @@ fn tests_on_services_write_no_time_above_two_seconds() {
 }
 
 #[test]
-fn the_dependencies_in_the_readme_are_those_of_the_manifest() {
+fn the_dependencies_in_contributing_are_those_of_the_manifest() {
     let manifest: toml::Table = read(&root().join("Cargo.toml")).parse().expect("TOML");
     let dependencies = manifest["dependencies"].as_table().expect("a table");
     let dependencies: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
-    let readme = read(&root().join("README.md"));
-    let (_, table) = readme.split_once("| crate | for |\n|---|---|\n").expect("a table of crates");
+    let page = read(&root().join("CONTRIBUTING.md"));
+    let (_, table) = page.split_once("| crate | for |\n|---|---|\n").expect("a table of crates");
     let rows = table.lines().take_while(|line| line.starts_with('|'));
-    let rows = rows.filter(|row| !row.contains("not used"));
     let cells = rows.filter_map(|row| row.split('|').nth(1));
     // `lapin 4`: the version does not matter here.
     let names =

@@ -1,0 +1,77 @@
+//! README.md: its commands, its statement and its message are those of a shop of bookings.
+
+use serde_json::Value;
+
+use crate::{
+    own_tables::{blocks, read},
+    support::{World, until},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_block_of_the_readme_runs() {
+    let world = World::empty().await;
+    std::fs::remove_file(world.topology_file()).unwrap();
+    world
+        .sql(
+            "CREATE TABLE events (event_id bigint PRIMARY KEY, seats_free integer NOT NULL);
+             CREATE TABLE bookings (
+                 booking_ref uuid PRIMARY KEY,
+                 event_id    bigint NOT NULL REFERENCES events,
+                 seats       integer NOT NULL,
+                 state       text NOT NULL DEFAULT 'pending',
+                 hold_until  timestamptz NOT NULL
+             );
+             CREATE INDEX ON bookings (hold_until, booking_ref) WHERE state = 'pending';
+             INSERT INTO events VALUES (7, 100);
+             INSERT INTO bookings VALUES (gen_random_uuid(), 7, 1, 'pending', '2099-01-01')",
+        )
+        .await;
+    let makefile = read("Makefile");
+    let wire = world.wire().await;
+    let (mut worker, mut kinds) = (None, Vec::new());
+    let notices = async || wire.ready("bookings.delay.30m").await;
+    for (language, text) in blocks("README.md") {
+        match language.as_str() {
+            "sh" => {
+                for line in text.lines() {
+                    let command = line.split(" #").next().unwrap().trim();
+                    let words: Vec<&str> = command.split_whitespace().collect();
+                    if let ["make", target] = words[..] {
+                        assert!(makefile.contains(&format!("\n{target}:")), "{line}");
+                        continue;
+                    }
+                    assert_eq!(words[0], "overdue", "{line}");
+                    if words == ["overdue", "run"] {
+                        worker = Some(world.started(|_| {}).await);
+                        continue;
+                    }
+                    // As a user who answers yes.
+                    let yes: &[&str] = if words[1] == "database" { &["--yes"] } else { &[] };
+                    let run = world.overdue(&[&words[1..], yes].concat());
+                    assert_eq!(run.code, Some(0), "{line}\n{run}");
+                }
+            }
+            "sql" => {
+                // The schema has another name here.
+                world.sql(&text.replace("overdue.schedule(", "schedule(")).await;
+                until("the notice waits", notices, |ready| *ready == 1).await;
+                let due =
+                    "SELECT count(*) FROM bookings WHERE hold_until <= now() + interval '30 min'";
+                assert_eq!(world.number(due).await, 1);
+            }
+            "json" => {
+                let message: Value = serde_json::from_str(&text).unwrap();
+                let order = message["order_id"].as_str().unwrap().to_owned();
+                assert!(read("README.md").contains(&format!("VALUES ('{order}'")));
+                wire.publish_all("bookings.in", "30m.unpaid", &[order]).await;
+                until("both wait", notices, |ready| *ready == 2).await;
+            }
+            "text" => {}
+            other => panic!("a block that nobody runs: {other}"),
+        }
+        kinds.push(language);
+    }
+    assert_eq!(kinds, ["sh", "sh", "sql", "json", "text", "sh"]);
+    let worker = worker.expect("README runs a worker");
+    assert!(!worker.log().contains("ERROR"), "{}", worker.log());
+}
