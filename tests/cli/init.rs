@@ -57,7 +57,7 @@ fn what_no_sql_can_be_written_for_says_what_to_write() {
         let run = folder.run(&arguments, &[]);
         assert_eq!(run.code, Some(64), "{case:?} {run}");
         assert!(!folder.path("expire.sql").exists());
-        said.push_str(&format!("$ overdue init … {}\n{}", case.join(" "), run.stderr));
+        said += &["$ overdue init … ", &case.join(" "), "\n", &run.stderr].concat();
     }
     assert_snapshot!(said);
     let folder = Folder::with(&[]);

@@ -75,8 +75,8 @@ fn every_page_is_in_the_contents() {
     let pages = files("docs", &["md"]).into_iter().filter(|page| !page.ends_with("SUMMARY.md"));
     let others = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
     let others = others.iter().chain(&["examples/README.md", "rabbitmq-plugins/README.md"]);
-    let mut pages: Vec<PathBuf> = pages.chain(others.map(|page| root().join(page))).collect();
-    pages.iter_mut().for_each(|page| *page = page.canonicalize().expect("a page"));
+    let pages = pages.chain(others.map(|page| root().join(page)));
+    let mut pages: Vec<PathBuf> = pages.map(|page| page.canonicalize().expect("a page")).collect();
     pages.sort();
     assert_eq!(listed, pages);
 }
