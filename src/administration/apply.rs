@@ -306,7 +306,7 @@ impl Steps<'_> {
         if self.management.foreign_consumers(queue).await? > 0 {
             return Ok(StepResult::Consumed);
         }
-        self.deletion.delete(queue, lost).await
+        self.deletion.delete(queue, lost, self.lock).await
     }
 
     async fn make(&mut self, change: &Change) -> Result<StepResult, StepError> {
@@ -330,8 +330,7 @@ impl Steps<'_> {
         Ok(StepResult::Done)
     }
 
-    /// False if the counts of the queue do not become newer. The lock is to be held when it is deleted, not seconds
-    /// before.
+    /// False if the counts of the queue do not become newer.
     async fn until_counted(&mut self, queue: &str) -> Result<bool, StepError> {
         loop {
             match self.deletion.look(queue).await? {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    super::{Management, ManagementError},
+    super::{Management, ManagementError, TopologyLock},
     COUNTING, StepError, StepResult,
 };
 use crate::{
@@ -72,8 +72,14 @@ impl<'a> Deletion<'a> {
         })
     }
 
-    /// Deletes `queue` if it holds no more than is given up with it; the counts are newer than its last binding.
-    pub(super) async fn delete(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {
+    /// Deletes `queue` if it holds no more than is given up with it; the counts are newer than its last binding. The lock is
+    /// asked last: without it somebody else may have bound the queue since.
+    pub(super) async fn delete(
+        &mut self,
+        queue: &str,
+        lost: u64,
+        lock: &TopologyLock,
+    ) -> Result<StepResult, StepError> {
         // Bindings before counts: what comes in after this look comes through the default exchange.
         if self.management.is_bound(queue).await? {
             return Ok(StepResult::Bound);
@@ -87,6 +93,7 @@ impl<'a> Deletion<'a> {
         if stats.messages.is_none_or(|messages| messages.max(ready) > lost) {
             return Ok(StepResult::NotEmpty);
         }
+        lock.check().await?;
         if stats.kind.as_deref() == Some("classic") && lost == 0 {
             let deleted = self.management.delete_if_empty(queue).await?;
             return Ok(if deleted { StepResult::Done } else { StepResult::NotEmpty });
