@@ -87,8 +87,9 @@ impl<'a> Deletion<'a> {
         let Some(stats) = self.management.stats_of(queue).await? else {
             return Ok(StepResult::Done);
         };
+        // A classic queue whose node is down is not found either, and comes back with the node.
         let Some(ready) = passive::ready(self.link().await?, queue).await? else {
-            return Ok(StepResult::Done);
+            return Ok(StepResult::NotCounted);
         };
         if stats.messages.is_none_or(|messages| messages.max(ready) > lost) {
             return Ok(StepResult::NotEmpty);
