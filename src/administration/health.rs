@@ -38,42 +38,30 @@ async fn connection(address: &BrokerAddress) -> AmqpConnection {
         Ok(publisher) => publisher,
         Err(error) => return refusal(&error),
     };
+    AmqpConnection::Open { answers: answers(&publisher).await }
+}
+
+/// Whether a publish is answered. The default exchange routes to the queue of that name, which there is not. Without
+/// permission to write to it the answer is a refusal, which is as good, and the end of the channel.
+async fn answers(publisher: &Publisher) -> bool {
     // The first message of a connection is taken even under an alarm; it is what makes the broker block.
-    let answers = match answer(&publisher, "overdue.doctor.1").await {
-        Answer::Confirmed => answer(&publisher, "overdue.doctor.2").await != Answer::None,
-        first => first == Answer::Refused,
-    };
-    AmqpConnection::Open { answers }
-}
-
-/// What becomes of a publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Confirmed,
-    /// Which is as good, and the end of the channel.
-    Refused,
-    /// Not even if the connection ends.
-    None,
-}
-
-/// The default exchange routes to the queue of that name, which there is not.
-async fn answer(publisher: &Publisher, message_id: &str) -> Answer {
-    let message = Message {
-        routing_key: "overdue.doctor.nowhere".to_owned(),
-        message_id: message_id.to_owned(),
-        ..Message::default()
-    };
-    match timeout(ANSWER, publisher.publish(message)).await {
-        Ok(Ok(()) | Err(PublishError::Returned { .. } | PublishError::Refused { .. })) => {
-            Answer::Confirmed
+    for message_id in ["overdue.doctor.1", "overdue.doctor.2"] {
+        let message = Message {
+            routing_key: "overdue.doctor.nowhere".to_owned(),
+            message_id: message_id.to_owned(),
+            ..Message::default()
+        };
+        match timeout(ANSWER, publisher.publish(message)).await {
+            Ok(Ok(()) | Err(PublishError::Returned { .. } | PublishError::Refused { .. })) => {}
+            Ok(Err(
+                PublishError::NotPermitted { .. }
+                | PublishError::RoutingKeyNotPermitted { .. }
+                | PublishError::Unknown { channel_ended: true, .. },
+            )) => return true,
+            Ok(Err(_)) | Err(_) => return false,
         }
-        Ok(Err(
-            PublishError::NotPermitted { .. }
-            | PublishError::RoutingKeyNotPermitted { .. }
-            | PublishError::Unknown { channel_ended: true, .. },
-        )) => Answer::Refused,
-        Ok(Err(_)) | Err(_) => Answer::None,
     }
+    true
 }
 
 fn refusal(error: &ConnectError) -> AmqpConnection {

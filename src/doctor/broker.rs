@@ -99,8 +99,8 @@ pub(crate) fn publishing(facts: &Facts) -> Draft {
     match &facts.broker.connection {
         AmqpConnection::Open { answers: true } => Draft::ok("the broker answers to a publish"),
         AmqpConnection::Open { answers: false } => Draft::error(
-            "a publish gets no answer: the broker has blocked the connection",
-            "see memory-alarm and disk-alarm; nothing can be put back or parked meanwhile",
+            "a publish gets no answer: the broker has blocked the connection, or it has ended",
+            "see memory-alarm and disk-alarm, and the broker's log; nothing can be put back or parked meanwhile",
         ),
         _ => Draft::warning("not known: no connection", NO_CONNECTION),
     }

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+};
+
 use crate::support::{Run, World, process::finish};
 use crate::verify::{applied, empty};
 
@@ -254,4 +259,41 @@ async fn what_keeps_overdue_orders_from_being_closed() {
     world.sql("ALTER TABLE orders ADD CHECK (status <> 'closed')").await;
     let (severity, finding) = closing();
     assert!(severity == "error" && finding.contains("order o-2 cannot be closed: "), "{finding}");
+}
+
+/// A broker, but a connection ends when the doctor publishes something.
+async fn ends_at_a_publish(world: &World) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let broker = world.services.broker_socket();
+    tokio::spawn(async move {
+        loop {
+            let (mut asks, mut hears) = listener.accept().await.unwrap().0.into_split();
+            let (mut answers, mut broker) = TcpStream::connect(&broker).await.unwrap().into_split();
+            tokio::spawn(async move {
+                let (mut asked, mut sent) = (Vec::new(), 0);
+                let asking = async {
+                    while asks.read_buf(&mut asked).await.is_ok_and(|read| read > 0) {
+                        if asked.windows(7).any(|part| part == b"nowhere") {
+                            break;
+                        }
+                        broker.write_all(&asked[sent..]).await.unwrap();
+                        sent = asked.len();
+                    }
+                };
+                tokio::select! { () = asking => {} _ = copy(&mut answers, &mut hears) => {} }
+            });
+        }
+    });
+    world.services.broker_url(&world.vhost, Some(port))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_ends_is_no_answer() {
+    let world = empty().await;
+    let url = ends_at_a_publish(&world).await;
+    let run = world.overdue_with(&["doctor", "-o", "json"], &[("OVERDUE_BROKER__URL", &url)]);
+    let (severity, finding) = &checks(&run)["Broker publishing"];
+    assert_eq!(severity, "error", "{run}");
+    assert!(finding.starts_with("a publish gets no answer: "), "{finding}");
 }
