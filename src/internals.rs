@@ -250,7 +250,8 @@ pub mod verify {
 }
 pub mod wire {
     pub use crate::wire::{
-        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Received, Unreadable, x_delay::x_delay,
+        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Received, Unreadable,
+        x_delay::x_delay,
     };
 }
 pub mod worker {

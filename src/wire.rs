@@ -15,5 +15,5 @@ pub use message::Message;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
 pub(crate) use parked::{Death, Parked};
 
-pub(crate) use received::Properties;
+pub use received::Properties;
 pub use received::Received;

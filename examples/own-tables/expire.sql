@@ -1,13 +1,14 @@
 -- expire: rows of purchase that are '10' after pay_until become '90', and pieces goes back to article.
 -- $1 text[] keys, $2 text what made them due: message, burst or sweep
 WITH asked AS MATERIALIZED (
-    -- Keys are text in messages. The parameter is cast and not the column, so that the index of the key is used. Rows are locked in the
-    -- order of the key, so that two statements do not deadlock; rows that another session has locked are left out.
+    -- Keys are text in messages. The parameter is cast and not the column, so that the index of
+    -- the key is used. Rows are locked in the order of the key, so that two statements do not
+    -- deadlock; rows that another session has locked are left out.
     SELECT it.purchase_no AS key, it.state AS state, it.pay_until AS due_at FROM purchase AS it
     WHERE it.purchase_no = ANY ($1::text[]::bigint[])
     ORDER BY it.purchase_no FOR NO KEY UPDATE SKIP LOCKED
 ), closed AS (
-    -- The guard: only from this state, and only after the deadline by the database's clock.
+    -- The guard: only from this state, and after the deadline by the database's clock.
     UPDATE purchase AS it SET state = '90'
     FROM asked
     WHERE it.purchase_no = ANY (ARRAY[asked.key]) AND asked.state = '10' AND asked.due_at <= now()
@@ -18,22 +19,25 @@ WITH asked AS MATERIALIZED (
 ), announced AS (
     INSERT INTO outbox (event, order_id) SELECT 'purchase.expired', key::text FROM closed
 ), back AS MATERIALIZED (
-    -- OFFSET 0: row after row, by an index that begins with purchase_no, also if the tables were empty when this was planned.
+    -- OFFSET 0: row after row, by an index that begins with purchase_no, also if the tables were
+    -- empty when this was planned.
     SELECT stock_key, coalesce(sum(amount), 0) AS amount
     FROM closed CROSS JOIN LATERAL
-         (SELECT article_no AS stock_key, pieces AS amount FROM purchase_line AS line WHERE line.purchase_no = closed.key OFFSET 0) AS lines
+         (SELECT article_no AS stock_key, pieces AS amount FROM purchase_line AS line
+          WHERE line.purchase_no = closed.key OFFSET 0) AS lines
     GROUP BY stock_key
 ), stock AS MATERIALIZED (
     -- Rows that many others share: locked last, in the order of their key, and changed once.
-    SELECT shelf.article_no AS stock_key, back.amount FROM back JOIN article AS shelf ON shelf.article_no = ANY (ARRAY[back.stock_key])
+    SELECT shelf.article_no AS stock_key, back.amount
+    FROM back JOIN article AS shelf ON shelf.article_no = ANY (ARRAY[back.stock_key])
     ORDER BY shelf.article_no FOR NO KEY UPDATE OF shelf
 ), released AS (
     UPDATE article AS shelf SET on_hand = shelf.on_hand + stock.amount FROM stock
     WHERE shelf.article_no = ANY (ARRAY[stock.stock_key])
 )
 SELECT key::text AS order_id,
-       -- IN and NOT IN look into a hash table, however few rows the planner expects; a join may compare each row with each. NOT IN
-       -- would find nothing beside a NULL, which a primary key cannot be.
+       -- IN and NOT IN look into a hash table, however few rows the planner expects; a join may
+       -- compare each row with each. NOT IN finds nothing beside a NULL: a primary key is none.
        CASE WHEN (key IN (SELECT key FROM closed)) IS TRUE THEN 'done:expired'
             WHEN state IS DISTINCT FROM '10' THEN 'already_final'
             ELSE 'not_due' END AS outcome,

@@ -75,8 +75,8 @@ impl Init {
             print(path.display())?;
         }
         print(format_args!(
-            "next:\n  1. in the database, so that the sweep finds overdue rows: {}\n  2. in overdue.toml: the URLs of broker and \
-             database\n  3. overdue database init, overdue effect check --all, overdue apply, overdue run (docs/your-own-tables.md)",
+            "next:\n  1. in the database, for the sweep:\n     {}\n  2. in overdue.toml: the URLs of broker and database\n  3. overdue \
+             database init, overdue effect check --all, overdue apply, overdue run\n     (docs/your-own-tables.md)",
             table.index()
         ))
     }

@@ -154,7 +154,7 @@ impl Properties {
     /// Those of a copy: without `expiration`, which would end its wait early, or remove it from the parking lot; and without a
     /// direct reply-to, for which RabbitMQ ends the channel of a publisher that does not wait for replies.
     pub(super) fn of_copy(&self) -> Self {
-        let reply_to = self.reply_to.clone().filter(|it| !it.starts_with("amq.rabbitmq.reply-to"));
+        let reply_to = self.reply_to.clone().filter(|it| it != "amq.rabbitmq.reply-to");
         Self { expiration: None, reply_to, ..self.clone() }
     }
 }

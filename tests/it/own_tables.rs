@@ -68,7 +68,7 @@ async fn the_page_leads_from_tables_to_an_expired_purchase() {
         }
         match language.as_str() {
             "sh" => {
-                for command in text.lines() {
+                for command in text.replace("\\\n", " ").lines() {
                     let words: Vec<&str> = command.split_whitespace().collect();
                     assert_eq!(words[0], "overdue", "{command}");
                     if words == ["overdue", "run"] {
@@ -347,7 +347,7 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
     let run = world.overdue(&[&init[..], &rest].concat());
     assert_eq!(run.code, Some(0), "{run}");
     // It says which index the sweep needs: as it stands there.
-    let index = run.stdout.split_once("rows: ").unwrap().1.split_once(';').unwrap().0.to_owned();
+    let index = run.stdout.split_once("sweep:\n").unwrap().1.split_once(';').unwrap().0.to_owned();
     world.sql(&index).await;
     for command in [
         &["database", "init", "--yes"][..],

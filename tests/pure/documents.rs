@@ -73,7 +73,14 @@ fn every_page_is_in_the_contents() {
         .collect();
     listed.sort();
     let pages = files("docs", &["md"]).into_iter().filter(|page| !page.ends_with("SUMMARY.md"));
-    let others = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let others = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "AGENTS.md",
+    ];
     let others = others.iter().chain(&["examples/README.md", "rabbitmq-plugins/README.md"]);
     let pages = pages.chain(others.map(|page| root().join(page)));
     let mut pages: Vec<PathBuf> = pages.map(|page| page.canonicalize().expect("a page")).collect();

@@ -8,7 +8,7 @@ use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
     parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state},
     topology::{Topology, level_routes::LevelRoutes},
-    wire::Received,
+    wire::{Properties, Received},
 };
 use proptest::prelude::*;
 
@@ -258,4 +258,21 @@ proptest! {
         let (few, rest) = reasons.most_frequent(3);
         prop_assert_eq!(few.iter().map(|it| it.1).sum::<u64>() + rest, texts.len() as u64);
     }
+}
+
+/// RabbitMQ ends the channel of whoever publishes with that address and waits for no reply; by AMQP 1.0 and MQTT it comes in.
+#[test]
+fn a_copy_asks_for_no_direct_reply() {
+    let topology = two_timeouts();
+    let copy = |reply_to: &str| {
+        let properties =
+            Properties { reply_to: Some(reply_to.to_owned()), ..Properties::default() };
+        let received = received("30m.unpaid", b"4711", &[]);
+        let received = Received { properties: Some(Box::new(properties)), ..received };
+        let copy =
+            received.park(&topology, &topology.timeouts[0], "no reason", Timestamp::UNIX_EPOCH);
+        copy.properties.reply_to
+    };
+    assert_eq!(copy("amq.rabbitmq.reply-to"), None);
+    assert_eq!(copy("answers").as_deref(), Some("answers"));
 }

@@ -33,13 +33,14 @@ impl OwnTable {
 -- {EFFECT}: rows of {table} that are {from} after {deadline} become {to}{comment}.
 -- $1 text[] keys, $2 text what made them due: message, burst or sweep
 WITH asked AS MATERIALIZED (
-    -- Keys are text in messages. The parameter is cast and not the column, so that the index of the key is used. Rows are locked in the
-    -- order of the key, so that two statements do not deadlock; rows that another session has locked are left out.
+    -- Keys are text in messages. The parameter is cast and not the column, so that the index of
+    -- the key is used. Rows are locked in the order of the key, so that two statements do not
+    -- deadlock; rows that another session has locked are left out.
     SELECT it.{key} AS key, it.{state_column} AS state, it.{deadline} AS due_at FROM {table} AS it
     WHERE it.{key} = ANY ($1::text[]::{kind}[])
     ORDER BY it.{key} FOR NO KEY UPDATE SKIP LOCKED
 ), closed AS (
-    -- The guard: only from this state, and only after the deadline by the database's clock.
+    -- The guard: only from this state, and after the deadline by the database's clock.
     UPDATE {table} AS it SET {state_column} = {to}
     FROM asked
     WHERE it.{key} = ANY (ARRAY[asked.key]) AND asked.state = {from} AND asked.due_at <= now()
@@ -51,8 +52,8 @@ WITH asked AS MATERIALIZED (
     INSERT INTO outbox (event, order_id) SELECT {event}, key::text FROM closed
 ){given_back}
 SELECT key::text AS order_id,
-       -- IN and NOT IN look into a hash table, however few rows the planner expects; a join may compare each row with each. NOT IN
-       -- would find nothing beside a NULL, which a primary key cannot be.
+       -- IN and NOT IN look into a hash table, however few rows the planner expects; a join may
+       -- compare each row with each. NOT IN finds nothing beside a NULL: a primary key is none.
        CASE WHEN (key IN (SELECT key FROM closed)) IS TRUE THEN 'done:{done}'
             WHEN state IS DISTINCT FROM {from} THEN 'already_final'
             ELSE 'not_due' END AS outcome,
@@ -84,10 +85,12 @@ WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
             Some((lines, owner)) => {
                 let (lines, owner) = (&lines.sql, &owner.as_ref().unwrap_or(&self.key.column).0);
                 let back = format!(
-                    "-- OFFSET 0: row after row, by an index that begins with {owner}, also if the tables were empty when this was planned.
+                    "-- OFFSET 0: row after row, by an index that begins with {owner}, also if the tables were
+    -- empty when this was planned.
     SELECT stock_key, coalesce(sum(amount), 0) AS amount
     FROM closed CROSS JOIN LATERAL
-         (SELECT {reference} AS stock_key, {amount} AS amount FROM {lines} AS line WHERE line.{owner} = closed.key OFFSET 0) AS lines
+         (SELECT {reference} AS stock_key, {amount} AS amount FROM {lines} AS line
+          WHERE line.{owner} = closed.key OFFSET 0) AS lines
     GROUP BY stock_key"
                 );
                 (String::new(), back)
@@ -98,7 +101,8 @@ WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
     {back}
 ), stock AS MATERIALIZED (
     -- Rows that many others share: locked last, in the order of their key, and changed once.
-    SELECT shelf.{stock_key} AS stock_key, back.amount FROM back JOIN {stock_table} AS shelf ON shelf.{stock_key} = ANY (ARRAY[back.stock_key])
+    SELECT shelf.{stock_key} AS stock_key, back.amount
+    FROM back JOIN {stock_table} AS shelf ON shelf.{stock_key} = ANY (ARRAY[back.stock_key])
     ORDER BY shelf.{stock_key} FOR NO KEY UPDATE OF shelf
 ), released AS (
     UPDATE {stock_table} AS shelf SET {column} = shelf.{column} + stock.amount FROM stock
@@ -117,11 +121,12 @@ WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
         format!(
             "\
 -- {EFFECT}_overdue: rows of {table} that are {from} after {deadline}, oldest first, page by page.
--- $1 bigint rows at the most, $2 bigint grace in milliseconds, $3 timestamptz and $4 text the row before the page: '-infinity' and ''
--- at first. The literal state lets the partial index serve it:
+-- $1 bigint rows at the most, $2 bigint grace in milliseconds, $3 timestamptz and $4 text the row
+-- before the page: '-infinity' and '' at first. The literal state lets the partial index serve it:
 -- {index}
 SELECT it.{key}::text AS order_id, it.{deadline} AS due_at FROM {table} AS it
-WHERE it.{state} = {from} AND it.{deadline} <= now() - $2::bigint::float8 * interval '1 millisecond'
+WHERE it.{state} = {from}
+  AND it.{deadline} <= now() - $2::bigint::float8 * interval '1 millisecond'
   AND (it.{deadline}, it.{key}) > ($3, nullif($4, '')::{kind})
 ORDER BY it.{deadline}, it.{key} LIMIT $1
 "
