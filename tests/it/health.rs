@@ -87,6 +87,25 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     until_ready(address).await;
 }
 
+/// How many of them were closed is a figure of its own, which waits for the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_closes_nothing_since_closures_is_locked_is_not_ready() {
+    let world = World::new().await;
+    let (_process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_WORKER__STUCK_AFTER", "1s");
+            command.env("OVERDUE_WORKER__SWEEP_GRACE", "24h");
+        })
+        .await;
+    until_ready(address).await;
+    let mut client = world.store.client().await.unwrap();
+    let lock = client.transaction().await.unwrap();
+    lock.batch_execute("LOCK TABLE closures IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    world.orders("lost", 1, -500).await;
+    until_not_ready(address, "closing: effect close: an order has been overdue for ").await;
+    lock.rollback().await.unwrap();
+}
+
 /// Roll-outs would stand still for as long as it stays, in hours in which no other order comes due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_that_cannot_be_closed_makes_no_worker_unready() {
