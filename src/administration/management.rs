@@ -22,7 +22,7 @@ pub(super) use error::ApiFailure;
 use error::Caller;
 pub use error::ManagementError;
 pub(super) use nodes::Nodes;
-use nodes::http_client;
+use nodes::{fits_in_a_path, http_client};
 
 use super::objects::{BindingInfo, ExchangeInfo, QueueInfo};
 use crate::{
@@ -372,7 +372,9 @@ pub(super) fn reading(path: &[&str]) -> String {
 fn leads_to(exchange: &Exchange, bindings: &[Binding]) -> Vec<String> {
     let bound = bindings.iter().filter(|binding| !binding.to_queue);
     let bound = bound.map(|binding| binding.destination.as_str());
-    // The default exchange has no name to ask for, and leads to no level.
-    let all = bound.chain(exchange.alternate()).filter(|name| !name.is_empty());
+    // The default exchange has no name to ask for, and leads to no level; an exchange of another name that cannot be asked for is
+    // not ours.
+    let is_asked = |name: &&str| !name.is_empty() && fits_in_a_path(name);
+    let all = bound.chain(exchange.alternate()).filter(is_asked);
     all.map(str::to_owned).collect()
 }

@@ -143,7 +143,7 @@ impl From<ManagementError> for Failure {
             ManagementError::NoVirtualHost { .. } | ManagementError::NoExchangeType { .. } => {
                 CONFIGURATION
             }
-            ManagementError::Refused { .. } => FAILED,
+            ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => FAILED,
         };
         Self::of(code, &error)
     }

@@ -198,3 +198,23 @@ async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
     assert_eq!(policies.len(), 1);
     assert_eq!(seen_cut.recv().await, Some(b'G'), "it was on the connection that was kept");
 }
+
+/// A URL leaves out `.` and tabs: what is asked or deleted would be another object.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_a_url_cannot_have_leads_to_no_other_object() {
+    let world = World::new().await;
+    let exchange = |name| json!({ "name": name, "type": "fanout", "durable": true, "auto_delete": false, "internal": false, "arguments": {} });
+    let binding = json!({
+        "source": world.topology.entries()[0].exchange, "destination": ".", "destination_type": "exchange", "routing_key": ".", "arguments": {}
+    });
+    let theirs = json!({ "exchanges": [exchange("."), exchange("ab")], "bindings": [binding] });
+    world.call(Method::POST, "definitions", &[], theirs).await;
+    let management = world.management();
+    management.level_routes(&world.topology).await.unwrap();
+    for name in ["a\tb", "a\nb", ".", ".."] {
+        let delete = Change::DeleteExchange { exchange: name.to_owned() };
+        let refused = management.apply(&delete).await.unwrap_err().to_string();
+        assert!(refused.contains(&format!("like {name:?}")), "{refused}");
+    }
+    assert!(world.objects().await.exchanges.contains_key("ab"));
+}

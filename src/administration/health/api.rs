@@ -87,7 +87,7 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
             format!("rabbitmqctl add_vhost {}", quote(vhost)),
         ),
         ManagementError::NoExchangeType { fix, .. } => Gap::new(error.to_string(), *fix),
-        ManagementError::Refused { .. } => {
+        ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => {
             Gap::new(error.to_string(), "look in the log of the broker")
         }
     }

@@ -84,6 +84,16 @@ pub enum ManagementError {
         /// What to do.
         fix: &'static str,
     },
+    /// The API has objects in the path of a URL, and this name cannot be there; nothing was done.
+    #[error(
+        "cannot {step}: the management API takes no name `.` or `..`, nor one with a tab or a line break, like {name:?}"
+    )]
+    Unnameable {
+        /// What was being done.
+        step: String,
+        /// The name.
+        name: String,
+    },
     /// The broker understood and said no.
     #[error("the broker at {address} refused to {step}: {reason}")]
     Refused {
@@ -103,6 +113,8 @@ pub(in crate::administration) enum ApiFailure {
     Request(reqwest::Error),
     /// It is said to be elsewhere; nothing was done.
     Redirect(String),
+    /// A URL cannot have this name in its path; nothing was done.
+    Unnameable(String),
     /// It refuses.
     Status { status: StatusCode, body: String },
 }
@@ -186,6 +198,7 @@ impl Caller<'_> {
         let step = step.to_owned();
         let (status, body) = match error {
             ApiFailure::Status { status, body } => (status, body),
+            ApiFailure::Unnameable(name) => return ManagementError::Unnameable { step, name },
             ApiFailure::Redirect(reason) => {
                 return ManagementError::Unreachable { address, step, reason };
             }

@@ -78,7 +78,7 @@ impl Nodes {
     /// a GET. A change is made once; the next call begins elsewhere if no answer came. `path` is below `/api`, unescaped.
     ///
     /// # Errors
-    /// Nobody answers, or with a status that is not 2xx.
+    /// Nobody answers, or with a status that is not 2xx; or a name cannot be in a URL.
     pub(in crate::administration) async fn send(
         &self,
         method: Method,
@@ -86,6 +86,9 @@ impl Nodes {
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<Response, ApiFailure> {
+        if let Some(name) = path.iter().find(|name| !fits_in_a_path(name)) {
+            return Err(ApiFailure::Unnameable((*name).to_owned()));
+        }
         let mut index = self.current.load(Ordering::Relaxed);
         let mut others = self.urls.len() - 1;
         let mut may_repeat = method == Method::GET;
@@ -130,6 +133,11 @@ impl Nodes {
         }
         self.http.request(method, url).basic_auth(&self.user, Some(self.password.expose()))
     }
+}
+
+/// Whether a URL can have `name` in its path: others are left out, or lose characters, and lead to another object.
+pub(super) fn fits_in_a_path(name: &str) -> bool {
+    !matches!(name, "." | "..") && !name.contains(['\t', '\r', '\n'])
 }
 
 /// Whether the connection ended before an answer came, and the time was not over.
