@@ -1,9 +1,6 @@
 //! Several nodes in one URL: those that are down, silent or refuse cost nothing but a moment.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use overdue::internals::{
     broker::{BrokerAddress, Link, Management},
@@ -129,7 +126,6 @@ async fn a_management_api_that_says_nothing_is_left_for_the_next_one() {
     let hosts = format!("127.0.0.1:{},{}", silent.port(), world.services.management_socket());
     let url = format!("http://admin:admin@{hosts}");
     let address = BrokerAddress::parse(&world.broker_url(), Some(&url)).unwrap();
-    let address = address.with_timing(Arc::new(Timing::tenth()));
     let asking = Management::new(&address).unwrap();
     assert!(!asking.observe().await.unwrap().objects.queues.is_empty());
     let tried = silent.attempts();
