@@ -293,7 +293,10 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
             AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) if text.contains("not found") => {
                 return ConnectError::NoVirtualHost { address: where_, vhost };
             }
-            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) => {
+            // Of the virtual host, the user or the node: the broker's own text says which, and another node may have room.
+            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED)
+                if !text.contains("connection limit") =>
+            {
                 return ConnectError::NotAllowed { address: where_, user, vhost };
             }
             _ => {}

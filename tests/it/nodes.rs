@@ -12,6 +12,8 @@ use overdue::internals::{
     },
     timing::Timing,
 };
+use reqwest::Method;
+use serde_json::json;
 use tokio::net::TcpSocket;
 
 use crate::support::{Proxy, Services, World, until};
@@ -71,6 +73,18 @@ async fn a_refused_login_is_not_tried_on_the_next_node() {
     let refused =
         Link::open(&address, "test: wrong password").await.map(drop).unwrap_err().to_string();
     assert!(refused.contains("refuses the login of user `admin`"), "{refused}");
+}
+
+/// It passes, and a missing permission does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_of_connections_is_not_a_missing_permission() {
+    let world = World::empty().await;
+    let limit = ["vhost-limits", &world.vhost, "max-connections"];
+    let services = &world.services;
+    services.call(None, Method::PUT, &limit, json!({ "value": 0 })).await.unwrap();
+    let run = world.overdue(&["publish", "4711", "--level", "100ms"]);
+    assert_eq!(run.code, Some(69), "{run}");
+    assert!(run.stderr.contains("connection limit"), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
