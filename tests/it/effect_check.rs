@@ -3,7 +3,8 @@
 use std::fs;
 
 use crate::{
-    own_tables::{read, shop, write_example},
+    own_tables::{shop, write_example},
+    page::read,
     support::{Run, World},
 };
 

@@ -54,6 +54,7 @@ mod outage;
 mod outcomes;
 mod own_tables;
 mod ownership;
+mod page;
 mod parked;
 mod parked_late;
 mod parked_replay;

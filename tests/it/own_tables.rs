@@ -1,36 +1,21 @@
 //! Tables of another shape: the page that explains them is run, statement by statement and command by command.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use overdue::internals::{
     order::{OrderId, Outcome},
     store::orders::{ClosingPath, Effect},
 };
 
-use crate::support::{World, until};
+use crate::{
+    page::{blocks, file_of, read, run_commands, run_statement},
+    support::{World, until},
+};
 
 const PAGE: &str = "docs/your-own-tables.md";
 const EXAMPLE: &str = "examples/own-tables";
 const FILES: [&str; 5] =
     ["tables.sql", "expire.sql", "expire_overdue.sql", "overdue.toml", "topology.toml"];
-
-pub(super) fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
-}
-
-/// Language and text of each block of code of a page.
-pub(super) fn blocks(page: &str) -> Vec<(String, String)> {
-    let page = read(page);
-    let blocks = page.split("```").skip(1).step_by(2);
-    let blocks = blocks.map(|block| block.split_once('\n').unwrap());
-    blocks.map(|(language, text)| (language.to_owned(), text.to_owned())).collect()
-}
-
-/// The file that a block is, if its first line says so.
-fn file_of(text: &str) -> Option<(&str, &str)> {
-    let (first, rest) = text.split_once('\n')?;
-    Some((first.trim_start_matches(['-', '#', ' ']).strip_prefix("file: ")?, rest))
-}
 
 #[test]
 fn the_page_shows_the_files_of_the_example() {
@@ -54,8 +39,6 @@ async fn the_page_leads_from_tables_to_an_expired_purchase() {
     let (mut gave, mut printed) = (0, 0);
     let mut stdout = String::new();
     for (language, text) in blocks(PAGE) {
-        // The schema has another name here.
-        let text = text.replace("overdue.schedule(", "schedule(");
         if let Some((name, content)) = file_of(&text) {
             match name {
                 "tables.sql" => world.sql(content).await,
@@ -67,33 +50,8 @@ async fn the_page_leads_from_tables_to_an_expired_purchase() {
             continue;
         }
         match language.as_str() {
-            "sh" => {
-                for command in text.replace("\\\n", " ").lines() {
-                    let words: Vec<&str> = command.split_whitespace().collect();
-                    assert_eq!(words[0], "overdue", "{command}");
-                    if words == ["overdue", "run"] {
-                        worker = Some(world.started(|_| {}).await);
-                        continue;
-                    }
-                    // As a user who answers yes.
-                    let yes: &[&str] = if words[1] == "database" { &["--yes"] } else { &[] };
-                    let run = world.overdue(&[&words[1..], yes].concat());
-                    assert_eq!(run.code, Some(0), "{command}\n{run}");
-                    assert!(!run.stdout.contains("warning"), "{command}\n{run}");
-                    stdout = run.stdout;
-                }
-            }
-            "sql" => match text.strip_prefix("-- gives: ").and_then(|text| text.split_once('\n')) {
-                None => world.sql(&text).await,
-                Some((expected, query)) => {
-                    let answer = async || {
-                        let rows = world.rows(query).await;
-                        rows.first().map(|row| row.get::<_, String>(0))
-                    };
-                    until(query, answer, |seen| seen.as_deref() == Some(expected)).await;
-                    gave += 1;
-                }
-            },
+            "sh" => stdout = run_commands(&world, &text, &mut worker).await,
+            "sql" => gave += usize::from(run_statement(&world, &text).await),
             // What the command before it prints, but for an example of an error.
             "text" if text.starts_with("the SQL of effect") => {}
             "text" => {

@@ -4,7 +4,7 @@ use lapin::BasicProperties;
 use serde_json::Value;
 
 use crate::{
-    own_tables::{blocks, read},
+    page::{blocks, read, run_commands, run_statement},
     support::{World, until},
 };
 
@@ -27,34 +27,14 @@ async fn every_block_of_the_readme_runs() {
              INSERT INTO bookings VALUES (1, 7, 1, 'pending', '2099-01-01')",
         )
         .await;
-    let makefile = read("Makefile");
     let wire = world.wire().await;
     let (mut worker, mut kinds) = (None, Vec::new());
     let notices = async || wire.ready("bookings.delay.30m").await;
     for (language, text) in blocks("README.md") {
         match language.as_str() {
-            "sh" => {
-                for line in text.replace("\\\n", " ").lines() {
-                    let command = line.split(" #").next().unwrap().trim();
-                    let words: Vec<&str> = command.split_whitespace().collect();
-                    if let ["make", target] = words[..] {
-                        assert!(makefile.contains(&format!("\n{target}:")), "{line}");
-                        continue;
-                    }
-                    assert_eq!(words[0], "overdue", "{line}");
-                    if words == ["overdue", "run"] {
-                        worker = Some(world.started(|_| {}).await);
-                        continue;
-                    }
-                    // As a user who answers yes.
-                    let yes: &[&str] = if words[1] == "database" { &["--yes"] } else { &[] };
-                    let run = world.overdue(&[&words[1..], yes].concat());
-                    assert_eq!(run.code, Some(0), "{line}\n{run}");
-                }
-            }
+            "sh" => drop(run_commands(&world, &text, &mut worker).await),
             "sql" => {
-                // The schema has another name here.
-                world.sql(&text.replace("overdue.schedule(", "schedule(")).await;
+                run_statement(&world, &text).await;
                 until("the notice waits", notices, |ready| *ready == 1).await;
                 let due =
                     "SELECT count(*) FROM bookings WHERE hold_until <= now() + interval '30 min'";

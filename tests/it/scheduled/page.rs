@@ -2,47 +2,20 @@
 
 use std::fs;
 
-use crate::support::{World, until};
-
-const PAGE: &str = include_str!("../../../docs/publishing-from-sql.md");
-
-/// The schema and the role of the page are those of the test.
-fn here(world: &World, sql: &str) -> String {
-    sql.replace("overdue.", &format!("{}.", world.schema))
-        .replace("SCHEMA overdue", &format!("SCHEMA {}", world.schema))
-        .replace("TO shop", &format!("TO {}", world.schema))
-}
+use crate::{
+    page::{blocks, run_commands, run_statement},
+    support::World,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_leads_from_init_to_closed_orders() {
     let world = World::of(include_str!("../../../topology.toml")).await;
     world.database_user().await;
     let (mut worker, mut gave) = (None, 0);
-    for block in PAGE.split("```").skip(1).step_by(2) {
-        let (language, text) = block.split_once('\n').unwrap();
-        match language {
-            "sh" => {
-                let words: Vec<&str> = text.split_whitespace().collect();
-                assert_eq!(words[0], "overdue", "{text}");
-                if words == ["overdue", "run"] {
-                    worker = Some(world.started(|_| {}).await);
-                    continue;
-                }
-                // As somebody who answers yes.
-                let run = world.overdue(&[&words[1..], &["--yes"]].concat());
-                assert_eq!(run.code, Some(0), "{text}\n{run}");
-            }
-            "sql" => match text.strip_prefix("-- gives: ").and_then(|text| text.split_once('\n')) {
-                None => world.sql(&here(&world, text)).await,
-                Some((expected, query)) => {
-                    let answer = async || {
-                        let rows = world.rows(query).await;
-                        rows.first().and_then(|row| row.get::<_, Option<String>>(0))
-                    };
-                    until(query, answer, |seen| seen.as_deref() == Some(expected)).await;
-                    gave += 1;
-                }
-            },
+    for (language, text) in blocks("docs/publishing-from-sql.md") {
+        match language.as_str() {
+            "sh" => drop(run_commands(&world, &text, &mut worker).await),
+            "sql" => gave += usize::from(run_statement(&world, &text).await),
             "text" => {}
             other => panic!("a block that nobody runs: {other}"),
         }

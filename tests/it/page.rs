@@ -1,0 +1,97 @@
+//! Pages whose blocks of code are run, one after the other.
+
+use crate::support::{WorkerProcess, World, until};
+
+/// Of a file below the root of the repository.
+pub(super) fn read(path: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(root.join(path)).unwrap()
+}
+
+/// Language and text of each block of code of a page.
+pub(super) fn blocks(page: &str) -> Vec<(String, String)> {
+    let page = read(page);
+    let blocks = page.split("```").skip(1).step_by(2);
+    let blocks = blocks.map(|block| block.split_once('\n').unwrap());
+    blocks.map(|(language, text)| (language.to_owned(), text.to_owned())).collect()
+}
+
+/// The file that a block is, if its first line says so.
+pub(super) fn file_of(text: &str) -> Option<(&str, &str)> {
+    let (first, rest) = text.split_once('\n')?;
+    Some((first.trim_start_matches(['-', '#', ' ']).strip_prefix("file: ")?, rest))
+}
+
+/// Runs commands as a user who answers yes; what they print. `overdue run` becomes the worker.
+pub(super) async fn run_commands(
+    world: &World,
+    text: &str,
+    worker: &mut Option<WorkerProcess>,
+) -> String {
+    let mut printed = String::new();
+    for line in text.replace("\\\n", " ").lines() {
+        let command = line.split(" #").next().unwrap();
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words[..] {
+            ["make", target] => {
+                assert!(read("Makefile").contains(&format!("\n{target}:")), "{line}");
+            }
+            ["overdue", "run"] => *worker = Some(world.started(|_| {}).await),
+            ["overdue", ..] => {
+                let yes: &[&str] = if words[1] == "database" { &["--yes"] } else { &[] };
+                let run = world.overdue(&[&words[1..], yes].concat());
+                assert_eq!(run.code, Some(0), "{line}\n{run}");
+                assert!(!run.stdout.contains("warning"), "{line}\n{run}");
+                printed += &run.stdout;
+            }
+            _ => panic!("a command that nobody runs: {line}"),
+        }
+    }
+    printed
+}
+
+/// Runs a statement, with the test's schema and role in place of the page's; and if it says what it gives, waits for that. Whether it
+/// says so.
+pub(super) async fn run_statement(world: &World, text: &str) -> bool {
+    let here = text
+        .replace("overdue.", &format!("{}.", world.schema))
+        .replace("SCHEMA overdue", &format!("SCHEMA {}", world.schema))
+        .replace("TO shop", &format!("TO {}", world.schema));
+    let Some((expected, query)) =
+        here.strip_prefix("-- gives: ").and_then(|text| text.split_once('\n'))
+    else {
+        world.sql(&here).await;
+        return false;
+    };
+    let answer = async || {
+        let rows = world.rows(query).await;
+        rows.first().and_then(|row| row.get::<_, Option<String>>(0))
+    };
+    until(query, answer, |seen| seen.as_deref() == Some(expected)).await;
+    true
+}
+
+/// docs/change-a-delay.md: what waits in the old level stays there, and what comes later waits in the new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delay_is_changed_as_the_page_says() {
+    let world = World::empty().await;
+    let wire = world.wire().await;
+    let (mut printed, mut shown) = (String::new(), 0);
+    for (language, text) in blocks("docs/change-a-delay.md") {
+        match language.as_str() {
+            "toml" => {
+                let (_, content) = file_of(&text).unwrap();
+                std::fs::write(world.topology_file(), content).unwrap();
+            }
+            "sh" => printed = run_commands(&world, &text, &mut None).await,
+            "text" => {
+                assert!(printed.contains(&text), "{text}\n{printed}");
+                shown += 1;
+            }
+            other => panic!("a block that nobody runs: {other}"),
+        }
+    }
+    assert_eq!(shown, 2);
+    let waiting = [wire.ready("shop.delay.30m").await, wire.ready("shop.delay.45m").await];
+    assert_eq!(waiting, [1, 1]);
+}
