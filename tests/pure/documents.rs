@@ -63,6 +63,22 @@ fn every_link_leads_to_a_file() {
     }
 }
 
+/// Words are translated, code is not.
+#[test]
+fn the_chinese_pages_have_the_code_of_the_english_ones() {
+    for (page, original) in [
+        ("README.zh-CN.md", "README.md"),
+        ("docs/zh-CN/your-own-tables.md", "docs/your-own-tables.md"),
+    ] {
+        let page = read(&root().join(page));
+        let original = read(&root().join(original));
+        let code = |page: &str| -> Vec<String> {
+            page.split("```").skip(1).step_by(2).map(str::to_owned).collect()
+        };
+        assert_eq!(code(&page), code(&original));
+    }
+}
+
 /// Each of them stands once in the contents of the site.
 #[test]
 fn every_page_is_in_the_contents() {
@@ -80,6 +96,7 @@ fn every_page_is_in_the_contents() {
         "CONTRIBUTING.md",
         "SECURITY.md",
         "AGENTS.md",
+        "README.zh-CN.md",
     ];
     let others = others.iter().chain(&["examples/README.md", "rabbitmq-plugins/README.md"]);
     let pages = pages.chain(others.map(|page| root().join(page)));
