@@ -204,7 +204,8 @@ fn the_unit_names_what_there_is_and_systemd_takes_it() {
 fn the_page_links_every_runbook() {
     let (page, runbooks) = (read("docs/operations.md"), read("docs/runbooks.md"));
     for name in runbooks.lines().filter_map(|line| line.strip_prefix("## ")) {
-        let link = format!("[{name}](runbooks.md#{})", name.to_lowercase());
+        let anchor = name.to_lowercase().replace(' ', "-").replace('\'', "");
+        let link = format!("[{name}](runbooks.md#{anchor})");
         assert!(page.contains(&link), "docs/operations.md does not link {name}");
     }
 }

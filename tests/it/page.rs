@@ -95,3 +95,22 @@ async fn a_delay_is_changed_as_the_page_says() {
     let waiting = [wire.ready("shop.delay.30m").await, wire.ready("shop.delay.45m").await];
     assert_eq!(waiting, [1, 1]);
 }
+
+/// docs/second-deadline.md: the reminder is due, the purchase is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_has_two_deadlines_as_the_page_says() {
+    let world = World::empty().await;
+    std::fs::remove_file(world.topology_file()).unwrap();
+    let (mut worker, mut gave) = (None, 0);
+    for (language, text) in blocks("docs/second-deadline.md") {
+        match file_of(&text) {
+            Some(("tables.sql", tables)) => world.sql(tables).await,
+            Some((name, content)) => std::fs::write(world.dir.path().join(name), content).unwrap(),
+            None if language == "sh" => drop(run_commands(&world, &text, &mut worker).await),
+            None => gave += usize::from(run_statement(&world, &text).await),
+        }
+    }
+    assert_eq!(gave, 1);
+    let worker = worker.expect("the page runs a worker");
+    assert!(!worker.log().contains("ERROR"), "{}", worker.log());
+}
