@@ -65,8 +65,9 @@ fn each_alert_has_its_runbook_and_the_other_way_round() {
     let (alerts, page) = (read("deploy/prometheus/alerts.yml"), read("docs/runbooks.md"));
     let named: BTreeSet<&str> =
         alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
-    let explained: BTreeSet<&str> =
-        page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    // A heading of two words is of no alert: the broker's disk that is gone has none.
+    let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+    let explained: BTreeSet<&str> = headings.filter(|heading| !heading.contains(' ')).collect();
     assert_eq!(named, explained);
     for name in named {
         let (_, section) = page.split_once(&format!("## {name}\n")).expect("its section");
