@@ -11,7 +11,7 @@ use clap::Args;
 
 use self::{
     effect::OwnTable,
-    own_table::{Column, Key, State, Stock, Table},
+    own_table::{ColumnName, PrimaryKey, StateChange, Stock, TableName},
 };
 use super::{exit::Failure, output::print};
 
@@ -31,16 +31,16 @@ pub(super) struct Init {
     folder: PathBuf,
     /// The table whose rows have a deadline, e.g. `bookings` or `shop.bookings`
     #[arg(long, requires_all = ["key", "state", "deadline"])]
-    table: Option<Table>,
+    table: Option<TableName>,
     /// Its primary key, and the type of that column: `text`, `uuid`, `bigint` or `integer`
     #[arg(long, value_name = "COLUMN:TYPE", requires = "table")]
-    key: Option<Key>,
+    key: Option<PrimaryKey>,
     /// Its column with the state, the state that waits, and the state of what is closed, e.g. `state=pending:expired`
     #[arg(long, value_name = "COLUMN=WAITING:CLOSED", requires = "table")]
-    state: Option<State>,
+    state: Option<StateChange>,
     /// Its column with the deadline, a `timestamptz`
     #[arg(long, value_name = "COLUMN", requires = "table")]
-    deadline: Option<Column>,
+    deadline: Option<ColumnName>,
     /// What a closed row gives back: `events.seats_free=seats by event_id` adds the row's `seats` to `seats_free` of its event.
     /// `by event_id=id` if the key of `events` has another name; `in booking_lines` (or `in booking_lines on booking_id`) if the
     /// amounts are in lines of the row
@@ -111,7 +111,7 @@ impl Init {
 }
 
 /// The example's, with the name of the table, which is the prefix of every exchange and queue.
-fn topology(table: &Table) -> String {
+fn topology(table: &TableName) -> String {
     let fits = |it: char| it.is_ascii_alphanumeric() || it == '_';
     let name: String = table.name.chars().filter(|it| fits(*it)).collect();
     if name.is_empty() || name == "amq" {

@@ -27,8 +27,8 @@ pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError
     ready(link, queue).await.map(|ready| ready.is_some())
 }
 
-/// Messages that are ready in `queue` at this moment, not by statistics, and 0 for a quorum queue that does not answer; `None` where there
-/// exists no such queue. Unacked ones and those on their way to the dead letter exchange are not among them.
+/// Messages that are ready in `queue` at this moment, not by statistics, and 0 for a quorum queue that does not answer; `None`
+/// if there exists no such queue. Unacked ones and those on their way to the dead letter exchange are not among them.
 ///
 /// Permission needed: as for [`queue_exists`].
 ///

@@ -1,6 +1,6 @@
 //! The SQL of an effect for a table: what closes its rows, and what finds those that are overdue.
 
-use super::own_table::{Column, Key, State, Stock, Table, literal};
+use super::own_table::{ColumnName, PrimaryKey, StateChange, Stock, TableName, literal};
 use crate::order::FinalState;
 
 /// The name of the effect, and what a row has become if its state is not a word.
@@ -9,17 +9,17 @@ const DONE: &str = "expired";
 
 /// A table whose rows have a deadline.
 pub(super) struct OwnTable {
-    pub(super) table: Table,
-    pub(super) key: Key,
-    pub(super) state: State,
-    pub(super) deadline: Column,
+    pub(super) table: TableName,
+    pub(super) key: PrimaryKey,
+    pub(super) state: StateChange,
+    pub(super) deadline: ColumnName,
     pub(super) stock: Option<Stock>,
 }
 
 impl OwnTable {
     /// The statement that runs for the keys of messages; docs/effects.md says why each part is as it is.
     pub(super) fn effect(&self) -> String {
-        let Self { table, key: Key { column: key, kind }, state, deadline, .. } = self;
+        let Self { table, key: PrimaryKey { column: key, kind }, state, deadline, .. } = self;
         let (table_name, table, key, deadline) = (&table.name, &table.sql, &key.0, &deadline.0);
         let (state_column, from, to) = (&state.column.0, literal(&state.from), literal(&state.to));
         let (taken, given_back) =
@@ -114,7 +114,7 @@ WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
 
     /// The statement that finds overdue rows without a message.
     pub(super) fn overdue(&self) -> String {
-        let Self { table, key: Key { column: key, kind }, state, deadline, .. } = self;
+        let Self { table, key: PrimaryKey { column: key, kind }, state, deadline, .. } = self;
         let (table, key, deadline) = (&table.sql, &key.0, &deadline.0);
         let (state, from) = (&state.column.0, literal(&state.from));
         let index = self.index();

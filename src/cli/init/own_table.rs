@@ -13,9 +13,9 @@ const LONGEST_NAME: usize = 63;
 
 /// The name of a column, as it is written in SQL: quoted if it has to be.
 #[derive(Clone, Debug)]
-pub(super) struct Column(pub(super) String);
+pub(super) struct ColumnName(pub(super) String);
 
-impl FromStr for Column {
+impl FromStr for ColumnName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -40,14 +40,14 @@ impl FromStr for Column {
 
 /// A table, with its schema if one is named.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct TableName {
     /// As it is written in SQL.
     pub(super) sql: String,
     /// Without the schema and without quotes.
     pub(super) name: String,
 }
 
-impl FromStr for Table {
+impl FromStr for TableName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -56,7 +56,7 @@ impl FromStr for Table {
         if parts.len() > 2 {
             return Err(format!("`{text}` has more than one dot: write TABLE or SCHEMA.TABLE"));
         }
-        let parts: Vec<Column> = parts.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
+        let parts: Vec<ColumnName> = parts.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
         let sql: Vec<&str> = parts.iter().map(|it| it.0.as_str()).collect();
         Ok(Self { sql: sql.join("."), name: name.to_owned() })
     }
@@ -64,12 +64,12 @@ impl FromStr for Table {
 
 /// The primary key, and its type.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
-    pub(super) column: Column,
+pub(super) struct PrimaryKey {
+    pub(super) column: ColumnName,
     pub(super) kind: &'static str,
 }
 
-impl FromStr for Key {
+impl FromStr for PrimaryKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -86,14 +86,14 @@ impl FromStr for Key {
 
 /// The column of the state, and what an overdue row is before and after.
 #[derive(Clone, Debug)]
-pub(super) struct State {
-    pub(super) column: Column,
+pub(super) struct StateChange {
+    pub(super) column: ColumnName,
     /// A value that waits, as the user writes it.
     pub(super) from: String,
     pub(super) to: String,
 }
 
-impl FromStr for State {
+impl FromStr for StateChange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -127,16 +127,16 @@ pub(super) fn literal(value: &str) -> String {
 /// What a row had taken elsewhere, and gives back.
 #[derive(Clone, Debug)]
 pub(super) struct Stock {
-    pub(super) table: Table,
-    pub(super) column: Column,
+    pub(super) table: TableName,
+    pub(super) column: ColumnName,
     /// Its key.
-    pub(super) key: Column,
+    pub(super) key: ColumnName,
     /// How much is given back: a column of the row, or of its lines.
-    pub(super) amount: Column,
+    pub(super) amount: ColumnName,
     /// To which row of the stock: a column beside the amount.
-    pub(super) reference: Column,
+    pub(super) reference: ColumnName,
     /// The table of the lines, and its column with the key of the row they belong to.
-    pub(super) lines: Option<(Table, Option<Column>)>,
+    pub(super) lines: Option<(TableName, Option<ColumnName>)>,
 }
 
 impl FromStr for Stock {
