@@ -1,5 +1,7 @@
--- session_opened: of each new connection. -> user_name text, closed text (schemas of the search path that it may not use; NULL: none)
+-- session_opened: of each new connection. -> user_name text, closed text (schemas of the search path that it may not use; NULL: none),
+-- encoding text
 SELECT quote_ident(current_user::text) AS user_name,
        (SELECT string_agg(quote_ident(nspname::text), ', ' ORDER BY nspname) FROM pg_namespace
         WHERE nspname::text = ANY (string_to_array(replace(current_setting('search_path'), ' ', ''), ','))
-          AND NOT has_schema_privilege(oid, 'USAGE')) AS closed
+          AND NOT has_schema_privilege(oid, 'USAGE')) AS closed,
+       current_setting('server_encoding') AS encoding

@@ -146,7 +146,7 @@ fn levels(topology: &Topology, observed: &Snapshot) -> Vec<String> {
 }
 
 /// The statistics are late; what has come in since, and how many consume now, is asked of the queues themselves. A plan
-/// without it is as good as the statistics are, and no queue is deleted for it.
+/// without it is as good as the statistics are, and no queue is deleted for it: nor for the silence of one.
 async fn ask(
     management: &Management,
     queues: BTreeSet<String>,
@@ -156,9 +156,11 @@ async fn ask(
     let Ok(link) = management.link(COUNTING).await else { return consumed };
     let mut questions = Questions::new(&link);
     for queue in queues {
-        if let Ok(Some(found)) = questions.queue(&queue).await {
-            observed.at_least(&queue, found.message_count().into());
-            consumed.insert(queue, found.consumer_count());
+        if let Ok(Some(counts)) = questions.own_counts(&queue).await
+            && counts.are_its_own
+        {
+            observed.at_least(&queue, counts.ready);
+            consumed.insert(queue, counts.consumers);
         }
     }
     link.close().await;

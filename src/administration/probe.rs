@@ -16,7 +16,7 @@ use lapin::{
 use tokio::time::timeout_at;
 
 use crate::{
-    messaging::{BrokerAddress, ConnectError, Link, Publisher},
+    messaging::{BrokerAddress, ConnectError, Link, publish::outlet::Outlet},
     verify::probe::{Canaries, Canary, Fate},
     wire::{Message, headers},
 };
@@ -70,13 +70,13 @@ pub async fn send(
     let deadline = Instant::now() + within + PATIENCE;
     let link = Link::open(address, "overdue verify: probe").await?;
     let mut back = listen(&link, canaries).await?;
-    let publisher = Publisher::connect(address, "overdue verify: canaries").await?;
+    let outlet = Outlet::new(address.clone(), "overdue verify: canaries");
     let began = Instant::now();
     let (refused, arrived) = tokio::join!(
-        publish_all(&publisher, canaries),
+        publish_all(&outlet, canaries, deadline),
         collect(&mut back, canaries, began, deadline)
     );
-    drop(publisher);
+    drop(outlet);
     link.close().await;
     let fate = |canary: &Canary| match (arrived.get(&canary.id), refused.get(&canary.id)) {
         (Some(after), _) => Fate::Arrived { after: *after },
@@ -118,12 +118,20 @@ async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError
     link.answered(consumer).await.map_err(failed("consume from"))
 }
 
-/// Why canaries were not taken, by id.
-async fn publish_all(publisher: &Publisher, canaries: &Canaries) -> BTreeMap<String, String> {
+/// Why canaries were not taken, by id. One that is refused may end its channel, so each routing key has its own.
+async fn publish_all(
+    outlet: &Outlet,
+    canaries: &Canaries,
+    deadline: Instant,
+) -> BTreeMap<String, String> {
     let sent = canaries.list.iter().map(|canary| async move {
         let message = Message::canary(canary.route.clone(), &canary.id);
-        let answer = publisher.publish(message).await;
-        Some((canary.id.clone(), answer.err()?.to_string()))
+        let place = format!("{} {}", message.exchange, message.routing_key);
+        let reason = match timeout_at(deadline.into(), outlet.publish(&place, message)).await {
+            Ok(answer) => answer.err()?.to_string(),
+            Err(_elapsed) => "it was not confirmed".to_owned(),
+        };
+        Some((canary.id.clone(), reason))
     });
     join_all(sent).await.into_iter().flatten().collect()
 }

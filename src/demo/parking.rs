@@ -65,7 +65,7 @@ impl ParkingWatch {
         let began = Instant::now();
         let mut ticks = interval(LOOK_EVERY);
         while !stop.is_requested()
-            && passive::consumers(&self.link, queue).await?.is_none_or(|n| n == 0)
+            && passive::counts(&self.link, queue).await?.is_none_or(|it| it.consumers == 0)
         {
             if began.elapsed() > START_TIMEOUT {
                 return Err(DemoError::NoWorker { queue: queue.to_owned() });

@@ -58,10 +58,10 @@ impl<'a> ParkingLot<'a> {
         link: &'a Link,
         queue: &str,
     ) -> Result<Option<(Self, u64)>, ConsumeError> {
-        let ready = match passive::ready(link, queue).await? {
+        let ready = match passive::counts(link, queue).await? {
             None => return Ok(None),
-            Some(0) => passive::surely_ready(link, queue).await?,
-            Some(ready) => ready,
+            Some(counts) if counts.ready == 0 => passive::surely_ready(link, queue).await?,
+            Some(counts) => counts.ready,
         };
         let lot = Self {
             link,

@@ -1,6 +1,10 @@
 //! Asking whether something exists, with no right to read the management API: a passive declare.
 
-use std::{collections::BTreeSet, io, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io,
+    time::{Duration, Instant},
+};
 
 use lapin::{
     Channel, ConnectionStatus, ErrorKind, ExchangeKind,
@@ -24,32 +28,30 @@ use crate::{
 /// # Errors
 /// The broker refuses to say, or the connection is gone.
 pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError> {
-    ready(link, queue).await.map(|ready| ready.is_some())
+    counts(link, queue).await.map(|counts| counts.is_some())
 }
 
-/// Messages that are ready in `queue` at this moment, not by statistics, and 0 for a quorum queue that does not answer; `None`
-/// if there exists no such queue. Unacked ones and those on their way to the dead letter exchange are not among them.
+/// What the broker says of a queue at this moment, not by statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Unacked messages and those on their way to the dead letter exchange are not among them.
+    pub(crate) ready: u64,
+    pub(crate) consumers: u32,
+    /// Whether the queue itself has answered: for a quorum queue that does not, both are 0.
+    pub(crate) are_its_own: bool,
+}
+
+/// The counts of `queue`; `None` if there exists no such queue.
 ///
 /// Permission needed: as for [`queue_exists`].
 ///
 /// # Errors
 /// The broker refuses to say, or the connection is gone.
-pub(crate) async fn ready(link: &Link, queue: &str) -> Result<Option<u64>, ConsumeError> {
-    declared(link, queue).await.map(|queue| queue.map(|it| u64::from(it.message_count())))
+pub(crate) async fn counts(link: &Link, queue: &str) -> Result<Option<Counts>, ConsumeError> {
+    Questions::new(link).counts(queue).await
 }
 
-/// Consumers of `queue` at this moment; `None` if there exists no such queue.
-///
-/// Permission needed: as for [`queue_exists`].
-///
-/// # Errors
-/// The broker refuses to say, or the connection is gone.
-pub(crate) async fn consumers(link: &Link, queue: &str) -> Result<Option<u32>, ConsumeError> {
-    declared(link, queue).await.map(|queue| queue.map(|it| it.consumer_count()))
-}
-
-/// Whether `queue` is empty, by the queue itself: a passive declare takes a quorum queue that does not answer within 250 ms for an
-/// empty one (`rabbit_quorum_queue:stat/1`). Otherwise how many messages are ready.
+/// Whether `queue` is empty, by the queue itself. Otherwise how many messages are ready.
 ///
 /// Permission needed: read on the queue.
 ///
@@ -69,10 +71,6 @@ pub(crate) async fn surely_ready(link: &Link, queue: &str) -> Result<u64, Consum
     // What it has got goes back with the channel.
     link.answered(channel.close(200, "".into())).await.map_err(step)?;
     Ok(ready)
-}
-
-async fn declared(link: &Link, queue: &str) -> Result<Option<lapin::Queue>, ConsumeError> {
-    Questions::new(link).queue(queue).await
 }
 
 /// What the broker says of `queue` on a channel, behind everything that it had sent there before.
@@ -98,25 +96,47 @@ impl<'a> Questions<'a> {
         Self { link, channel: None }
     }
 
-    /// How many messages are ready in `queue` and who consumes them, by the queue itself; `None` if there exists no such queue.
+    /// As [`counts`].
     ///
     /// # Errors
     /// As for [`queue_exists`].
-    pub(crate) async fn queue(
-        &mut self,
-        queue: &str,
-    ) -> Result<Option<lapin::Queue>, ConsumeError> {
+    pub(crate) async fn counts(&mut self, queue: &str) -> Result<Option<Counts>, ConsumeError> {
         let _hurry = self.link.gathering().hurry();
         let channel = match self.channel.take() {
             Some(channel) => channel,
             None => self.link.channel().await.map_err(|source| failed(queue, source))?,
         };
+        let asked = Instant::now();
         let found = declared_on(&channel, &self.link.status(), queue).await?;
+        let are_its_own = asked.elapsed() < SILENT_FOR;
         self.channel = found.is_some().then_some(channel);
-        Ok(found)
+        Ok(found.map(|queue| Counts {
+            ready: queue.message_count().into(),
+            consumers: queue.consumer_count(),
+            are_its_own,
+        }))
+    }
+
+    /// As [`counts`], asked again and again, since an answer of the queue itself may take long as well.
+    ///
+    /// # Errors
+    /// As for [`queue_exists`].
+    pub(crate) async fn own_counts(&mut self, queue: &str) -> Result<Option<Counts>, ConsumeError> {
+        let mut counts = self.counts(queue).await?;
+        for _ in 1..ATTEMPTS {
+            if counts.is_none_or(|counts| counts.are_its_own) {
+                break;
+            }
+            counts = self.counts(queue).await?;
+        }
+        Ok(counts)
     }
 }
 
+/// Two seconds of a queue that does not answer.
+const ATTEMPTS: usize = 8;
+/// After which RabbitMQ takes a quorum queue that does not answer for an empty one (`rabbit_quorum_queue:stat/1`).
+const SILENT_FOR: Duration = Duration::from_millis(250);
 /// For the leader of a queue; an election takes a second or two. RabbitMQ itself ends the connection after 65 s.
 const QUEUE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Generations asked for one by one.

@@ -1,19 +1,17 @@
-//! How a connection is opened where the URL names several hosts: one that says nothing holds up none of the others. The client
-//! has a limit for TCP alone, and would wait for the login of one host until there is no time for the next one.
+//! How a connection is opened if there are several hosts, or a host has several addresses: one that says nothing holds up none of
+//! the others. The client has a limit for TCP alone, and would wait for the login of one until there is no time for the next one.
 
 use std::{
+    collections::VecDeque,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use deadpool_postgres::Connect;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use rand::seq::SliceRandom as _;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{net::lookup_host, task::JoinHandle, time::timeout};
 use tokio_postgres::{
     Client, Config, Error, NoTls,
     config::{Host, LoadBalanceHosts},
@@ -25,12 +23,11 @@ use super::TlsConnect;
 /// Longer than TCP, TLS and login take with a server that is well, and a small part of the time that a connection has.
 const HEAD_START: Duration = Duration::from_secs(1);
 
-/// Opens connections, and knows which host took the newest one.
+/// Opens connections, and knows which address took the newest one.
 #[derive(Clone)]
 pub(super) struct Connector {
     tls: Option<MakeRustlsConnect>,
-    /// The place of that host in the URL.
-    newest: Arc<AtomicUsize>,
+    newest: Arc<Mutex<Option<Config>>>,
 }
 
 type Opened = (Client, JoinHandle<()>);
@@ -40,11 +37,11 @@ impl Connector {
         Self { tls, newest: Arc::default() }
     }
 
-    /// Asks the host of the newest connection for nothing, on a connection of its own.
-    pub(super) async fn say_hello(&self, config: &Config) -> Result<(), Error> {
-        let hosts = each_host(config);
-        let Some(host) = hosts.get(self.newest.load(Ordering::Relaxed)) else { return Ok(()) };
-        let (client, connection) = self.open(host).await?;
+    /// Asks where the newest connection goes for nothing, on a connection of its own.
+    pub(super) async fn say_hello(&self) -> Result<(), Error> {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(address) = newest else { return Ok(()) };
+        let (client, connection) = self.open(&address).await?;
         let asked = client.simple_query("").await;
         connection.abort();
         asked.map(drop)
@@ -57,24 +54,31 @@ impl Connector {
         }
     }
 
-    /// In the order of the URL; the next host also when the one before has not answered for [`HEAD_START`].
+    /// In the order of the URL; the next one also when the one before has not answered for [`HEAD_START`].
     async fn open_any(&self, config: &Config) -> Result<Opened, Error> {
-        let mut hosts: Vec<_> = each_host(config).into_iter().enumerate().collect();
+        let mut hosts = each_host(config);
         if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
             hosts.shuffle(&mut rand::rng());
         }
-        let mut hosts = hosts.into_iter();
+        let (mut hosts, mut addresses) = (VecDeque::from(hosts), VecDeque::new());
         let mut trying = FuturesUnordered::new();
         loop {
-            if let Some((place, host)) = hosts.next() {
-                trying.push(async move { (place, self.open(&host).await) });
+            if addresses.is_empty()
+                && let Some(host) = hosts.pop_front()
+            {
+                addresses.extend(each_address(host).await);
+            }
+            if let Some(address) = addresses.pop_front() {
+                trying.push(async move { (self.open(&address).await, address) });
             }
             match timeout(HEAD_START, trying.next()).await {
-                Ok(Some((place, Ok(opened)))) => {
-                    self.newest.store(place, Ordering::Relaxed);
+                Ok(Some((Ok(opened), address))) => {
+                    *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
                     return Ok(opened);
                 }
-                Ok(Some((_, Err(error)))) if trying.is_empty() && hosts.len() == 0 => {
+                Ok(Some((Err(error), _)))
+                    if trying.is_empty() && hosts.is_empty() && addresses.is_empty() =>
+                {
                     return Err(error);
                 }
                 _ => {}
@@ -131,6 +135,27 @@ fn each_host(config: &Config) -> Vec<Config> {
         one
     };
     (0..count).map(one).collect()
+}
+
+/// The same for each address of its host; the whole if it has one, or is not found.
+async fn each_address(host: Config) -> Vec<Config> {
+    let name = match (host.get_hosts(), host.get_hostaddrs()) {
+        ([Host::Tcp(name)], []) => name.as_str(),
+        _ => return vec![host],
+    };
+    let port = host.get_ports().first().copied().unwrap_or(5432);
+    let Ok(Ok(found)) = timeout(HEAD_START, lookup_host((name, port))).await else {
+        return vec![host];
+    };
+    let one = |address: std::net::SocketAddr| {
+        let mut one = host.clone();
+        one.hostaddr(address.ip());
+        one
+    };
+    match found.map(one).collect::<Vec<_>>() {
+        addresses if addresses.len() > 1 => addresses,
+        _ => vec![host],
+    }
 }
 
 /// The client can add a host, and take none away.

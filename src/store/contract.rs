@@ -141,10 +141,12 @@ impl Store {
         sql: &str,
         arguments: &str,
     ) -> Result<EffectPlan, StoreError> {
+        // Behind a pooler the next transaction on the server's connection is somebody else's.
+        let (name, sql) = (format!("overdue_plan_{:x}", rand::random::<u64>()), without_end(sql));
         let script = format!(
-            "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan;\nPREPARE effect_plan AS {}\n;\n\
-             EXPLAIN (FORMAT json) EXECUTE effect_plan {arguments}",
-            sql.trim().trim_end_matches(';')
+            "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;\n\
+             PREPARE {name} AS {sql}\n;\n\
+             EXPLAIN (FORMAT json) EXECUTE {name} {arguments}; DEALLOCATE {name}; ROLLBACK",
         );
         let asking = async {
             // It ends with what is set and prepared on it.
@@ -160,6 +162,21 @@ impl Store {
         let unreadable = |error| contract.misfit(format!("its plan cannot be read: {error}"));
         let plan = serde_json::from_str(&rows.collect::<String>()).map_err(unreadable)?;
         Ok(EffectPlan::read(&plan))
+    }
+}
+
+/// A statement, to stand inside another one: without the semicolon that ends it, and comments behind that.
+pub(super) fn without_end(sql: &str) -> &str {
+    let mut rest = sql.trim_end();
+    loop {
+        let line = rest.rfind('\n').map_or(0, |end| end + 1);
+        let comment = rest[line..].find("--").map(|at| line + at);
+        let before = comment.map(|at| rest[..at].trim_end());
+        rest = match before {
+            Some(before) if before.ends_with(';') || before.len() <= line => before,
+            _ if rest.ends_with(';') => rest[..rest.len() - 1].trim_end(),
+            _ => return rest,
+        };
     }
 }
 
@@ -345,5 +362,20 @@ mod tests {
             "column 1 is `id text`, not `order_id text`: write AS order_id"
         );
         assert_eq!(said(&[]), "column 1, `order_id text`, is missing");
+    }
+
+    #[test]
+    fn a_statement_inside_another_one_has_no_end() {
+        let ends = ["", ";", " ;\n", "; -- comment", "; -- a\n -- b; c\n", "\n-- a\n;\n-- b"];
+        for end in ends {
+            assert_eq!(
+                without_end(&format!("SELECT 1\nLIMIT $1{end}")),
+                "SELECT 1\nLIMIT $1",
+                "{end}"
+            );
+        }
+        for whole in ["SELECT ';'", "SELECT 'a -- b'", "SELECT 1 -- a\nLIMIT 1"] {
+            assert_eq!(without_end(whole), whole);
+        }
     }
 }

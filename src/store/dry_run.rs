@@ -34,9 +34,10 @@ const NEWER: [Duration; 3] =
     [Duration::from_hours(24), Duration::from_hours(1), Duration::from_mins(1)];
 
 const BLOCKER: &str = include_str!("../../sql/blocker.sql");
-/// Of the attempt that waits for a lock, to see who holds it: that shows in a hundredth of this time.
-const BEGIN_WAITING: &str =
-    "BEGIN; SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 2000";
+/// Of the attempt that waits for a lock, to see who holds it: that shows in a hundredth of this time. An attempt that got the lock
+/// and cannot say that it is over must not keep it.
+const BEGIN_WAITING: &str = "BEGIN; SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 2000; \
+                             SET LOCAL idle_in_transaction_session_timeout = 2000";
 /// Pause between two questions who holds it.
 const BLOCKER_EVERY: Duration = Duration::from_millis(10);
 

@@ -115,6 +115,12 @@ pub enum StoreError {
     /// TLS cannot be set up, or the handshake failed.
     #[error("no TLS connection to PostgreSQL at {address}: {reason}")]
     Tls { address: String, reason: String },
+    /// Its texts can have any bytes.
+    #[error(
+        "the database at {address} has the encoding SQL_ASCII, so nobody knows which characters an order id has: make one \
+         with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump into it"
+    )]
+    Encoding { address: String },
     /// It has stopped answering, and has not closed its connections.
     #[error("PostgreSQL at {address} does not answer any more, and has not closed the connection")]
     Silent { address: String },
@@ -171,6 +177,7 @@ impl StoreError {
             | Self::SearchPath(_)
             | Self::Effect { .. }
             | Self::BuiltIn { .. }
+            | Self::Encoding { .. }
             | Self::Tls { .. } => FailureKind::Configuration,
             Self::Connect { source, .. }
             | Self::ClosedSchema { source, .. }

@@ -7,7 +7,7 @@ use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     Store, StoreError,
-    pool::{End, For, Question, TransactionLimits},
+    pool::{End, For, Mode, Question, TransactionLimits},
 };
 use crate::decisions::verdict::{Isolation, Suspect};
 
@@ -102,7 +102,13 @@ impl OutgoingSession {
     pub(crate) async fn forget(&self, table: Table, rows: &[i64]) -> Result<LeftRows, StoreError> {
         let (name, sql) = table.done();
         let delete = |part: Vec<i64>| {
-            async move { Ok(keys(&self.rows(name, sql, &[&part]).await?)) }.boxed()
+            async move {
+                let parameters: [&(dyn ToSql + Sync); 1] = [&part];
+                let question = Question::new(name, sql, &parameters);
+                let mode = Mode::transaction(TransactionLimits::DELETION, End::Commit);
+                Ok(keys(&self.run(question, mode).await?))
+            }
+            .boxed()
         };
         isolate(rows, delete).await
     }
@@ -114,11 +120,12 @@ impl OutgoingSession {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let asking = async {
-            let statement = self.store.named(name, self.client.prepare_cached(sql).await)?;
-            self.store.named(name, self.client.query(&statement, parameters).await)
-        };
-        self.store.attended(Box::pin(asking)).await
+        self.run(Question::new(name, sql, parameters), Mode::Alone).await
+    }
+
+    async fn run(&self, question: Question<'_>, mode: Mode) -> Result<Vec<Row>, StoreError> {
+        let asking = self.store.run_on(&self.client, question, mode);
+        Ok(self.store.attended(Box::pin(asking)).await?.0)
     }
 }
 

@@ -14,9 +14,9 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{
     Store, StoreError,
     clock::{DatabaseTime, to_ms},
-    contract::{Contract, cell, excerpt},
+    contract::{Contract, cell, excerpt, without_end},
     orders::Effect,
-    pool::{Cancellable, For, Question, count},
+    pool::{Cancellable, End, For, Question, TransactionLimits, count},
 };
 use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 
@@ -85,6 +85,10 @@ pub(crate) struct OverduePage {
     /// Where the next page begins.
     pub(crate) next: OverdueKey,
 }
+
+/// A hundred million orders take minutes to count, and whoever rebuilds them waits longer.
+const COUNTING: TransactionLimits =
+    TransactionLimits { lock: None, statement: Some(Duration::from_mins(10)) };
 
 /// The open orders of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,12 +226,14 @@ impl Store {
         around: &str,
         effect: &Effect,
         parameters: &[&(dyn ToSql + Sync)],
+        limits: TransactionLimits,
     ) -> Result<Option<Vec<Row>>, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(None) };
         let contract = Contract::Overdue(effect);
         self.prepare(Question { contract, ..Question::new("overdue_ids", sql, &[]) }).await?;
-        let around = around.replace("{sql}", sql.trim().trim_end_matches(';'));
-        let rows = self.rows(name, &around, parameters).await;
+        let around = around.replace("{sql}", without_end(sql));
+        let question = Question::new(name, &around, parameters);
+        let rows = self.in_transaction(For::Anything, limits, question, End::Rollback).await;
         rows.map(Some).map_err(|error| contract.failure(error, sql))
     }
 
@@ -241,7 +247,7 @@ impl Store {
         let bytes = i64::try_from(MAX_ORDER_ID_BYTES).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 6] =
             [&MOST_COUNTED, &COUNTED_AHEAD_MS, &after.due_at, &after.order_id, &AHEAD_MS, &bytes];
-        let rows = self.around_overdue("open_orders", SQL, effect, &parameters).await?;
+        let rows = self.around_overdue("open_orders", SQL, effect, &parameters, COUNTING).await?;
         Ok(rows.iter().flatten().next().map(|row| OpenOrders {
             orders: count(row, "orders"),
             overdue: count(row, "overdue"),

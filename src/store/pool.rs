@@ -38,6 +38,9 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// were not there.
 pub(super) type ClosedSchemas = Arc<Mutex<Option<(String, String)>>>;
 
+/// What a database has if `initdb` found no locale.
+const NO_ENCODING: &str = "SQL_ASCII";
+
 const OPENED: &str = include_str!("../../sql/session_opened.sql");
 
 /// Which connections a statement is run on.
@@ -114,6 +117,10 @@ async fn opened(client: &ClientWrapper, closed_schemas: &ClosedSchemas) -> Resul
         _ => None,
     });
     let text = |column: usize| row.and_then(|row| row.get(column)).map(str::to_owned);
+    if text(2).as_deref() == Some(NO_ENCODING) {
+        // Its texts are bytes, which need not be UTF-8.
+        return Err(HookError::message(NO_ENCODING));
+    }
     *closed_schemas.lock().unwrap_or_else(PoisonError::into_inner) = text(0).zip(text(1));
     Ok(())
 }
@@ -188,13 +195,20 @@ pub(super) fn count(row: &Row, column: &str) -> u64 {
 }
 
 /// How a statement is run.
-enum Mode {
+pub(super) enum Mode {
     /// As its own transaction.
     Alone,
     /// Between these.
     Between(String, &'static str),
     /// Only prepared and checked.
     Prepared,
+}
+
+impl Mode {
+    /// In a transaction with limits of its own.
+    pub(super) fn transaction(limits: TransactionLimits, end: End) -> Self {
+        Self::Between(limits.begin(), end.sql())
+    }
 }
 
 impl Store {
@@ -247,7 +261,7 @@ impl Store {
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let mode = Mode::Between(limits.begin(), end.sql());
+        let mode = Mode::transaction(limits, end);
         Ok(self.attended(Box::pin(self.run(purpose, question, mode))).await?.0)
     }
 
@@ -264,40 +278,47 @@ impl Store {
         Ok((rows[0].get(0), when))
     }
 
-    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind. Gives also when it was sent and
-    /// answered.
     async fn run(
         &self,
         purpose: For,
-        Question { name, sql, parameters, contract }: Question<'_>,
+        question: Question<'_>,
         mode: Mode,
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
         let client = self.cancellable(purpose).await?;
-        let asking = async {
-            let statement = self.named(name, client.prepare_cached(sql).await)?;
-            contract.check(&statement)?;
-            let sent = Instant::now();
-            let rows = match mode {
-                Mode::Prepared => Ok(Vec::new()),
-                Mode::Alone => client.query(&statement, parameters).await,
-                Mode::Between(before, after) => {
-                    let (begun, rows, ended) = tokio::join!(
-                        biased;
-                        client.batch_execute(&before),
-                        async { client.query(&statement, parameters).await },
-                        client.batch_execute(after),
-                    );
-                    begun.and(rows).and_then(|rows| ended.map(|()| rows))
-                }
-            };
-            Ok((self.named(name, rows)?, sent..Instant::now()))
-        };
-        let answer = asking.await.map_err(|error| contract.failure(error, sql));
+        let answer = self.run_on(&client, question, mode).await;
+        let answer = answer.map_err(|error| question.contract.failure(error, question.sql));
         if !answer.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
             // Otherwise the next attempt prepares it again, on another connection.
             client.done();
         }
         answer
+    }
+
+    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind. Gives also when it was sent and
+    /// answered.
+    pub(super) async fn run_on(
+        &self,
+        client: &ClientWrapper,
+        Question { name, sql, parameters, contract }: Question<'_>,
+        mode: Mode,
+    ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
+        let statement = self.named(name, client.prepare_cached(sql).await)?;
+        contract.check(&statement)?;
+        let sent = Instant::now();
+        let rows = match mode {
+            Mode::Prepared => Ok(Vec::new()),
+            Mode::Alone => client.query(&statement, parameters).await,
+            Mode::Between(before, after) => {
+                let (begun, rows, ended) = tokio::join!(
+                    biased;
+                    client.batch_execute(&before),
+                    async { client.query(&statement, parameters).await },
+                    client.batch_execute(after),
+                );
+                begun.and(rows).and_then(|rows| ended.map(|()| rows))
+            }
+        };
+        Ok((self.named(name, rows)?, sent..Instant::now()))
     }
 
     /// A connection of the pool that is for everything but closing.
@@ -316,6 +337,9 @@ impl Store {
                     Some(reason) => StoreError::Tls { address: address(), reason },
                     None => StoreError::Connect { address: address(), source },
                 }
+            }
+            PoolError::PostCreateHook(HookError::Message(text)) if text == NO_ENCODING => {
+                StoreError::Encoding { address: address() }
             }
             other => StoreError::Pool { address: address(), reason: other.to_string() },
         })
@@ -357,7 +381,7 @@ impl Store {
     /// Whether the server, or the machine it was on, says anything to a new connection: that it has too many, or that
     /// it takes none, is an answer as well.
     async fn answers(&self) -> bool {
-        timeout(self.timing.database_probe, self.connector.say_hello(&self.config)).await.is_ok()
+        timeout(self.timing.database_probe, self.connector.say_hello()).await.is_ok()
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     orders::Effect,
     outbox::PassedOver,
     overdue::OverdueKey,
-    pool::count,
+    pool::{TransactionLimits, count},
     schedule::ScheduleUse,
 };
 use crate::{
@@ -213,7 +213,10 @@ impl Store {
         const SQL: &str = include_str!("../../sql/status_due.sql");
         let parameters: [&(dyn ToSql + Sync); 4] =
             [&MOST_DUE, &HOUR_AHEAD_MS, &DatabaseTime::FIRST, &""];
-        let Some(rows) = self.around_overdue("status_due", SQL, effect, &parameters).await? else {
+        let limits = TransactionLimits::NONE;
+        let Some(rows) =
+            self.around_overdue("status_due", SQL, effect, &parameters, limits).await?
+        else {
             return Ok(Known::Unknown(format!("effect `{}` has no overdue_sql", effect.name)));
         };
         let mut due = Due::default();

@@ -229,7 +229,6 @@ async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), Se
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
             Err(error) => {
                 telemetry::burst_failed(&effect, &error_chain(&error));
-                key = OverdueKey::first();
                 0
             }
         };
@@ -273,16 +272,17 @@ impl Run<'_> {
             let grace = Duration::ZERO;
             let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
             while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
+                // A page that fails is left to its messages, and the next burst goes on behind it.
+                key.clone_from(&pager.key);
                 let of_page = self.burst.answered(&ids, &outcomes?, at);
                 closed += of_page;
                 if of_page > 0 {
                     lock.moved().await?;
                 }
             }
-            let (rows, reached) = pager.end();
-            *key = reached;
+            key.clone_from(&pager.key);
             self.burst.passed(began);
-            if rows < FEW {
+            if pager.rows < FEW {
                 break;
             }
         }

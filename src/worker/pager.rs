@@ -37,13 +37,13 @@ pub(super) struct Pager<'a> {
     pub(super) paging: Paging,
     /// Orders that have been overdue for less, by the clock that is believed, are left alone.
     pub(super) grace: Duration,
-    /// The order behind which it goes on.
+    /// The last order that was read, behind which it goes on.
     pub(super) key: OverdueKey,
     pub(super) alive: &'a Task,
     /// After a request no further page is read.
     pub(super) stop: &'a Stop,
     /// Rows that were read.
-    rows: usize,
+    pub(super) rows: usize,
     pages: usize,
     is_at_end: bool,
     page: Option<OverduePage>,
@@ -85,11 +85,6 @@ impl<'a> Pager<'a> {
             page,
             closing,
         }
-    }
-
-    /// Rows that were read, and the order behind which the next pager goes on.
-    pub(super) fn end(self) -> (usize, OverdueKey) {
-        (self.rows, self.key)
     }
 
     /// What became of the next page; none after the last one. The page after those that are being closed is read meanwhile.

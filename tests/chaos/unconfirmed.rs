@@ -299,6 +299,22 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
     assert!(run.stdout.contains("3 messages"), "{run}");
 }
 
+/// A passive declare says of a queue which does not answer that nobody consumes from it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumed_queue_that_does_not_answer_is_not_removed() {
+    let stage = Stage::on(Services::chaos_broker()).await;
+    let world = &stage.world;
+    let worker = stage.worker().await;
+    let refused = "queue     orders.unpaid is consumed";
+    let plan = async || world.overdue(&["remove"]);
+    until("it is counted", plan, |run| run.stdout.contains(refused)).await;
+    let suspended = stage.broker.suspend(&world.vhost, "orders.unpaid").await;
+    let run = plan().await;
+    assert!(run.stdout.contains(refused), "{run}");
+    suspended.resume().await;
+    drop(worker);
+}
+
 /// A confirm that is missing is the fault of its place alone, and what waits for it is not published again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parked_once() {

@@ -32,6 +32,20 @@ async fn a_database_that_does_not_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_without_an_encoding() {
+    let world = World::empty().await;
+    let name = format!("{}_bytes", world.schema);
+    let encoding = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
+    world.sql(&format!("CREATE DATABASE {name} {encoding}")).await;
+    let mut url = world.services.database.clone();
+    url.set_path(&format!("/{name}"));
+    let started = start(&world, &[("OVERDUE_DATABASE__URL", url.as_str())]).await;
+    world.sql(&format!("DROP DATABASE {name} WITH (FORCE)")).await;
+    assert_eq!(started.code, Some(78), "{started}");
+    assert!(started.stderr.contains("has the encoding SQL_ASCII"), "{started}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_listens() {
     let world = World::empty().await;
     let nowhere = [("OVERDUE_DATABASE__URL", "postgres://overdue@127.0.0.1:1/overdue")];

@@ -112,6 +112,25 @@ async fn rows_that_are_locked_or_cannot_be_deleted_hold_up_no_others() {
     assert!(seen.values().all(|copies| *copies <= 3), "{seen:?}");
 }
 
+/// A DELETE that hangs is given up after seconds, and the others are deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_whose_deletion_takes_too_long_holds_up_no_others() {
+    let world = World::new().await;
+    // data: it never ends
+    let hangs = "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$
+                 BEGIN PERFORM pg_sleep(3600); RETURN OLD; END $$;
+                 CREATE TRIGGER hang BEFORE DELETE ON outbox FOR EACH ROW WHEN (OLD.order_id = 'o-1') EXECUTE FUNCTION hang()";
+    world.sql(hangs).await;
+    write(&world, &[("order.closed", "o-1"), ("order.closed", "o-2")]).await;
+    let worker = world.worker();
+    let left = "SELECT count(*) FROM outbox";
+    until("one row left", async || world.number(left).await, |left| *left == 1).await;
+    write(&world, &[("order.closed", "o-3")]).await;
+    let others = "SELECT count(*) FROM outbox WHERE order_id <> 'o-1'";
+    until("no others left", async || world.number(others).await, |left| *left == 0).await;
+    worker.stop().await;
+}
+
 /// How many blocks a claim reads.
 async fn blocks(client: &Connection, after: i64) -> i64 {
     let claim = CLAIM.replace("$1", "2000").replace("$2", "'{}'").replace("$3", &after.to_string());

@@ -14,7 +14,7 @@ use super::{
     COUNTING, StepError, StepResult,
 };
 use crate::{
-    messaging::{Link, passive},
+    messaging::{Link, passive::Questions},
     plan::{Change, Plan, counts::CountReports},
 };
 
@@ -87,11 +87,11 @@ impl<'a> Deletion<'a> {
         let Some(stats) = self.management.stats_of(queue).await? else {
             return Ok(StepResult::Done);
         };
+        let mut questions = Questions::new(self.link().await?);
         // A classic queue whose node is down is not found either, and comes back with the node.
-        let Some(ready) = passive::ready(self.link().await?, queue).await? else {
-            return Ok(StepResult::NotCounted);
-        };
-        if stats.messages.is_none_or(|messages| messages.max(ready) > lost) {
+        let counts = questions.own_counts(queue).await?.filter(|counts| counts.are_its_own);
+        let Some(counts) = counts else { return Ok(StepResult::NotCounted) };
+        if stats.messages.is_none_or(|messages| messages.max(counts.ready) > lost) {
             return Ok(StepResult::NotEmpty);
         }
         lock.check().await?;

@@ -139,20 +139,24 @@ pub(super) async fn refuse(inbox: &mut mpsc::Receiver<Request>, reason: &str) {
     }
 }
 
-/// Passes on what became of messages; false where one was not sent.
+/// Passes on what became of messages; false if one was not sent, or had no confirm in time: the client would give its return,
+/// when it comes, to nobody, and say of another message that it was confirmed.
 fn answer(returns: &mut Returns, outcomes: Vec<Outcome>, blocked: bool) -> bool {
-    let mut all_sent = true;
+    let mut goes_on = true;
     let confirmed = outcomes.into_iter().filter_map(|outcome| match outcome {
-        Outcome::Sent(confirmed) => Some(confirmed),
+        Outcome::Sent(confirmed) => {
+            goes_on &= confirmed.1.is_ok();
+            Some(confirmed)
+        }
         Outcome::NotSent(sent, error) => {
-            all_sent = false;
+            goes_on = false;
             sent.answer(Err(error));
             None
         }
     });
     let confirmed: Vec<Confirmed> = confirmed.collect();
     returns.answer(confirmed, blocked);
-    all_sent
+    goes_on
 }
 
 /// Where messages go.

@@ -88,6 +88,20 @@ async fn a_user_without_rights() {
     );
 }
 
+/// The broker ends the channel of what it refuses.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_that_is_refused_is_the_only_one() {
+    let world = applied().await;
+    let user = world.user("management").await;
+    world.permit(&user, [".*", ".*", ".*"]).await;
+    world.permit_keys(&user, "orders.in", r"^[^3].*").await;
+    let run = world.overdue_as(&["verify", "--probe", "--within", "3s", "-o", "json"], &user);
+    let report = run.json();
+    let canaries = report["probe"]["canaries"].as_array().unwrap();
+    let came: Vec<bool> = canaries.iter().map(|canary| canary["late_ms"].is_i64()).collect();
+    assert_eq!(came, [true, false, true, true], "{run}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_acks_canaries() {
     let world = applied().await;
