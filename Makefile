@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-delayed chaos lint services down worker bench deny docs
+.PHONY: help demo test test-oldest test-delayed test-upgrade chaos lint services down worker bench deny docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,6 +16,9 @@ test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
 test-delayed: ## the tests of the delayed message exchange plugin, OVERDUE_DELAYED_PLUGIN=FILE.ez
 	@docker/services.sh up delayed
 	@eval "$$(docker/services.sh env delayed)" && cargo test --test it delayed::
+
+test-upgrade: ## the tests that go from a release to this version and back, RELEASE=v0.1.0
+	@docker/upgrade.sh $(RELEASE)
 
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
 	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh

@@ -2,4 +2,5 @@
 -- depends on them is somebody else's, and then nothing is dropped.
 DROP FUNCTION IF EXISTS schedule(bigint, text, interval), schedule(uuid, text, interval), schedule(text, text, interval),
     schedule(bigint, text), schedule(uuid, text), schedule(text, text),
-    schedule_at(bigint, text, timestamptz), schedule_at(uuid, text, timestamptz), schedule_at(text, text, timestamptz), schedule_row();
+    schedule_at(bigint, text, timestamptz), schedule_at(uuid, text, timestamptz), schedule_at(text, text, timestamptz), schedule_row(),
+    overdue_tables_version();

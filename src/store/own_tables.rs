@@ -10,8 +10,11 @@ use crate::text::counted;
 
 const OURS: &str = include_str!("../../sql/worker_tables.sql");
 const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
+const VERSIONED: &str = include_str!("../../sql/tables_version.sql");
 const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
+/// Of [`OURS`] and [`SCHEDULE`]: each change of a column or a function is one more (docs/stability.md).
+const VERSION: u32 = 1;
 /// How the creation of a table begins in these scripts; each of its columns has a line.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
 
@@ -90,14 +93,15 @@ impl Store {
     /// Creates what is missing, in one transaction.
     ///
     /// # Errors
-    /// A statement failed, a schema's name cannot be one, or a table of somebody else has the name of one of ours; nothing was
-    /// created.
+    /// A statement failed, a schema's name cannot be one, a table of somebody else has the name of one of ours, or a newer `overdue`
+    /// has made them; nothing was changed.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
         let (ours, orders) = schemas(search_path)?;
         // Two that start at once would both create the schema: the second waits.
         let mut script =
             "SELECT pg_advisory_xact_lock(hashtextextended('overdue database init', 0::bigint));\n"
                 .to_owned();
+        script.push_str(&in_schema(ours, &VERSIONED.replace("{version}", &VERSION.to_string())));
         script.push_str(&in_schema(ours, &refuse_foreign()));
         script.push_str(&in_schema(ours, OURS));
         script.push_str(&in_schema(ours, SCHEDULE));

@@ -66,6 +66,7 @@ mod readme;
 mod rebuild;
 mod rebuild_interrupted;
 mod relays;
+mod released;
 mod removal;
 mod remove;
 mod retire;

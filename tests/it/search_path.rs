@@ -77,8 +77,15 @@ fn read(path: &Path) -> String {
 /// Every statement that is prepared, with its file.
 fn statements() -> Vec<(String, String)> {
     // Run with our own schema alone in the search path, or without any name to be found.
-    let scripts =
-        ["schema", "schedule", "worker_tables", "schedule_triggers", "drop_own", "foreign_tables"];
+    let scripts = [
+        "schema",
+        "schedule",
+        "worker_tables",
+        "schedule_triggers",
+        "drop_own",
+        "foreign_tables",
+        "tables_version",
+    ];
     let overdue = read(&root().join("sql/overdue_ids.sql"));
     let mut statements = Vec::new();
     for folder in ["sql", "examples/own-tables"] {

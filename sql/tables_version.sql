@@ -1,0 +1,16 @@
+-- tables_version: refuses tables that a newer overdue has made, and says which version these are. Run with our schema alone in the search
+-- path; {version} stands for ours. Each version can be reached from each older one by running all scripts again.
+DO $$
+DECLARE
+    there int;
+BEGIN
+    IF to_regprocedure('overdue_tables_version()') IS NOT NULL THEN
+        EXECUTE 'SELECT overdue_tables_version()' INTO there;
+        IF there > {version} THEN
+            RAISE EXCEPTION 'the tables in schema % have version %, and this overdue makes version {version}: use one as new as that which made them',
+                current_schema(), there USING ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
+    END IF;
+END $$;
+CREATE OR REPLACE FUNCTION overdue_tables_version() RETURNS int LANGUAGE sql IMMUTABLE RETURN {version};
+COMMENT ON FUNCTION overdue_tables_version() IS 'The version of the tables and functions of overdue in this schema.';
