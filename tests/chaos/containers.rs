@@ -116,7 +116,7 @@ impl Broker {
 
     /// Stops every process of it; the network goes on accepting for it.
     pub async fn freeze(&self) {
-        docker(&["pause", self.container()]).await.unwrap();
+        pause(self.container()).await;
     }
 
     /// Goes on, and waits until it serves.
@@ -263,7 +263,7 @@ impl Database {
 
     /// Stops every process of it; the network goes on accepting for it.
     pub async fn freeze(&self) {
-        docker(&["pause", self.container()]).await.unwrap();
+        pause(self.container()).await;
     }
 
     /// Goes on, and waits until it serves.
@@ -340,6 +340,12 @@ fn cluster_network() -> String {
     let network =
         env::var_os("OVERDUE_CHAOS_NETWORK").expect("`docker/services.sh env cluster` names it");
     network.into_string().unwrap()
+}
+
+/// The engine cannot freeze a process that waits for its disk, and says so: then it is asked again.
+async fn pause(container: &str) {
+    let pausing = async || docker(&["pause", container]).await;
+    until("the container is frozen", pausing, Result::is_ok).await.unwrap();
 }
 
 /// Runs a container that was stopped, and continues one that was frozen.
