@@ -69,6 +69,10 @@ fn the_chinese_pages_have_the_code_of_the_english_ones() {
     for (page, original) in [
         ("README.zh-CN.md", "README.md"),
         ("docs/zh-CN/your-own-tables.md", "docs/your-own-tables.md"),
+        (
+            "docs/zh-CN/leaving-the-delayed-message-plugin.md",
+            "docs/leaving-the-delayed-message-plugin.md",
+        ),
     ] {
         let page = read(&root().join(page));
         let original = read(&root().join(original));
