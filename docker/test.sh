@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lint, then every test, against services in containers that start meanwhile. With OVERDUE_RABBITMQ
 # set to another version than the default, what has nothing to do with the broker is left out. With
-# OVERDUE_TEST_ALL=1 it installs what few tests need: Java, Go, node's amqplib, promtool, libfaketime.
+# OVERDUE_TEST_ALL=1 it installs what few tests need: Java, Go, PHP, packages of node, promtool, libfaketime.
 # shellcheck source=docker/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -33,10 +33,14 @@ make_python() {
 ensure_all() {
   local lacking=()
   [[ -e /usr/share/java/amqp-client.jar ]] || lacking+=(librabbitmq-client-java)
+  [[ -e /usr/share/java/postgresql.jar ]] || lacking+=(libpostgresql-jdbc-java)
   command -v javac >/dev/null || lacking+=(default-jdk-headless)
   command -v go >/dev/null || lacking+=(golang-go)
   [[ -e /usr/share/gocode/src/github.com/rabbitmq/amqp091-go ]] \
     || lacking+=(golang-github-rabbitmq-amqp091-go-dev)
+  [[ -e /usr/share/gocode/src/github.com/lib/pq ]] || lacking+=(golang-github-lib-pq-dev)
+  [[ -e /usr/share/php/PhpAmqpLib ]] || lacking+=(php-cli php-amqplib)
+  php --ri pdo_pgsql >/dev/null 2>&1 || lacking+=(php-pgsql)
   compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || lacking+=(libfaketime)
   if ((${#lacking[@]} > 0)); then
     is_root_on_debian || die 69 "OVERDUE_TEST_ALL needs ${lacking[*]}"
@@ -57,7 +61,12 @@ extract_promtool() (
 
 # all_tests [--no-run]
 all_tests() {
-  if command -v cargo-nextest >/dev/null; then cargo nextest run "$@"; else cargo test --tests "$@"; fi
+  if command -v cargo-nextest >/dev/null; then
+    cargo nextest run "$@"
+  else
+    # The example in Rust is run by a test.
+    cargo build --examples && cargo test --tests "$@"
+  fi
 }
 
 run_tests() {
@@ -83,7 +92,7 @@ run_tests() {
     ensure_all
     make --no-print-directory prose
   else
-    say "LEFT OUT: order services in Java, Go and JavaScript, promtool, wrong clocks; OVERDUE_TEST_ALL=1 has them"
+    say "LEFT OUT: order services in Java, Go, JavaScript and PHP, promtool, wrong clocks; OVERDUE_TEST_ALL=1 has them"
   fi
   eval "$(docker/services.sh env)"
   # Gigabytes that the compiler wrote are not to stand before what broker and database write.

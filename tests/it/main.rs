@@ -38,7 +38,6 @@ mod interrupted;
 mod invariants;
 mod kill;
 mod ladder;
-mod ladder_publishers;
 mod ladder_verify;
 mod languages;
 mod lead;

@@ -5,12 +5,14 @@ use std::{
     process::Command,
 };
 
-use super::{Run, process};
+use super::{Run, process, python};
 
-/// What Debian's packages `librabbitmq-client-java` and `golang-github-rabbitmq-amqp091-go-dev` install.
-const JARS: &str =
-    "/usr/share/java/amqp-client.jar:/usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-nop.jar";
+/// What Debian's packages `librabbitmq-client-java` and `libpostgresql-jdbc-java` install.
+const JARS: &str = "/usr/share/java/amqp-client.jar:/usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-nop.jar:/usr/share/java/postgresql.jar";
+/// And `golang-github-rabbitmq-amqp091-go-dev`, `golang-github-lib-pq-dev`.
 const GO_SOURCES: &str = "/usr/share/gocode";
+/// And `php-amqplib`.
+const PHP_SOURCES: &str = "/usr/share/php";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,65 +33,96 @@ fn left_out<T>(language: &str, needs: &str) -> Option<T> {
     None
 }
 
+/// The command that runs a source file, without its arguments; what it is written in says the end of its name.
+///
+/// # Panics
+/// Nobody knows how to run it.
+pub fn program(source: &Path) -> Option<Command> {
+    let language = source.extension().and_then(|end| end.to_str());
+    let mut command = match language.expect("a source file") {
+        "py" => {
+            let mut command = Command::new(python::interpreter());
+            command.env("PYTHONUNBUFFERED", "1");
+            command
+        }
+        "js" => node_command()?,
+        "java" => java_command()?,
+        "go" => go_command()?,
+        "php" => php_command()?,
+        "rs" => return Some(Command::new(example(source))),
+        other => panic!("nobody runs {other}"),
+    };
+    command.arg(source);
+    if language == Some("go") {
+        // A package without a module: each of its files is named.
+        command.args(others_beside(source));
+    }
+    Some(command)
+}
+
 /// `node` on a script, with the packages of `target/node`.
 pub fn node(script: &str, arguments: &[&str], input: &str) -> Option<Run> {
+    let mut command = program(&root().join(script))?;
+    command.args(arguments);
+    Some(process::finish(command, Some(input.as_bytes())))
+}
+
+fn node_command() -> Option<Command> {
     let packages = root().join("target/node/node_modules");
-    if !is_there("node") || !packages.join("amqplib").exists() {
-        return left_out("JavaScript", "node with amqplib in target/node");
+    if !is_there("node") || !packages.join("pg").exists() {
+        return left_out("JavaScript", "node with amqplib and pg in target/node");
     }
     let mut command = Command::new("node");
-    command.arg(root().join(script)).args(arguments).env("NODE_PATH", packages);
-    Some(process::finish(command, Some(input.as_bytes())))
+    command.env("NODE_PATH", packages);
+    Some(command)
 }
 
-/// `java` on a source file.
-pub fn java(source: &str, arguments: &[&str]) -> Option<Run> {
-    if !is_there("javac") || !Path::new("/usr/share/java/amqp-client.jar").exists() {
-        return left_out("Java", "JDK with librabbitmq-client-java");
+fn java_command() -> Option<Command> {
+    if !is_there("javac") || !JARS.split(':').all(|jar| Path::new(jar).exists()) {
+        return left_out("Java", "JDK with librabbitmq-client-java and libpostgresql-jdbc-java");
     }
     let mut command = Command::new("java");
-    command.args(["-cp", JARS]).arg(root().join(source)).args(arguments);
-    Some(process::finish(command, None))
-}
-
-/// The class of a test beside the one of an example, compiled into `folder`.
-pub fn java_with(example: &str, test: &str, folder: &Path, input: &str) -> Option<Run> {
-    if !is_there("javac") || !Path::new("/usr/share/java/amqp-client.jar").exists() {
-        return left_out("Java", "JDK with librabbitmq-client-java");
-    }
-    let mut compiler = Command::new("javac");
-    compiler.args(["-cp", JARS, "-d"]).arg(folder).args([root().join(example), root().join(test)]);
-    let done = process::finish(compiler, None);
-    assert_eq!(done.code, Some(0), "{done}");
-    let mut command = Command::new("java");
-    command.arg("-cp").arg(format!("{}:{JARS}", folder.display()));
-    command.arg(Path::new(test).file_stem().expect("a file"));
-    Some(process::finish(command, Some(input.as_bytes())))
-}
-
-/// `go run` on a source file.
-pub fn go(source: &str, arguments: &[&str]) -> Option<Run> {
-    let mut command = go_command("run")?;
-    command.arg(root().join(source)).args(arguments);
-    Some(process::finish(command, None))
-}
-
-/// `go test -v` on a source file and the one with its tests, which read the file that `VECTORS` names.
-pub fn go_test(sources: [&str; 2], vectors: &Path) -> Option<Run> {
-    let mut command = go_command("test")?;
-    command.args(["-v", "-count=1"]).args(sources.map(|source| root().join(source)));
-    command.env("VECTORS", vectors);
-    Some(process::finish(command, None))
+    command.args(["-cp", JARS]);
+    Some(command)
 }
 
 /// What it compiles is kept in `target/go`.
-fn go_command(verb: &str) -> Option<Command> {
-    let client: PathBuf = [GO_SOURCES, "src/github.com/rabbitmq/amqp091-go"].iter().collect();
-    if !is_there("go") || !client.exists() {
-        return left_out("Go", "Go with golang-github-rabbitmq-amqp091-go-dev");
+fn go_command() -> Option<Command> {
+    let is_installed =
+        |package| PathBuf::from_iter([GO_SOURCES, "src/github.com", package]).exists();
+    if !is_there("go") || !["rabbitmq/amqp091-go", "lib/pq"].into_iter().all(is_installed) {
+        return left_out(
+            "Go",
+            "Go with golang-github-rabbitmq-amqp091-go-dev and golang-github-lib-pq-dev",
+        );
     }
     let mut command = Command::new("go");
-    command.arg(verb).env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
+    command.arg("run").env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
     command.env("GOFLAGS", "").env("GOCACHE", root().join("target/go"));
     Some(command)
+}
+
+fn others_beside(source: &Path) -> Vec<PathBuf> {
+    let files = source.parent().expect("a folder").read_dir().unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    files.filter(|file| file != source && file.extension() == source.extension()).collect()
+}
+
+fn php_command() -> Option<Command> {
+    let is_installed = |file| Path::new(PHP_SOURCES).join(file).exists();
+    if !is_there("php") || !is_installed("PhpAmqpLib/autoload.php") {
+        return left_out("PHP", "php-cli with php-amqplib and php-pgsql");
+    }
+    let mut command = Command::new("php");
+    let ours = root().join("tests/php");
+    command.arg("-d").arg(format!("include_path={}:{PHP_SOURCES}", ours.display()));
+    Some(command)
+}
+
+/// An example of this crate, compiled beside the program: all of nextest's targets are, or `cargo build --examples`.
+fn example(source: &Path) -> PathBuf {
+    let name = source.file_stem().expect("a file");
+    let compiled = Path::new(env!("CARGO_BIN_EXE_overdue")).with_file_name("examples").join(name);
+    assert!(compiled.exists(), "no {}: `cargo build --examples` makes it", compiled.display());
+    compiled
 }

@@ -4,23 +4,99 @@ use std::fs;
 
 use crate::{
     page::{blocks, run_commands, run_statement},
-    support::World,
+    support::{World, process::finish, programs::program, until},
 };
+
+/// What stands around the lines of the page: the connection of a user that may do no more than the page grants, and the id.
+const PROGRAMS: [(&str, &str, &str); 5] = [
+    (
+        "python",
+        "order_service.py",
+        "import sys, psycopg
+order_id = 'python'
+with psycopg.connect(sys.argv[1]) as connection:
+    LINES",
+    ),
+    (
+        "javascript",
+        "order_service.js",
+        "const client = new (require('pg').Client)(process.argv[2]);
+async function main(orderId) { await client.connect(); LINES await client.end(); }
+main('javascript');",
+    ),
+    (
+        "java",
+        "OrderService.java",
+        "class OrderService { public static void main(String[] args) throws Exception {
+var url = new java.net.URI(args[0]);
+var user = url.getUserInfo().split(\":\");
+var address = \"jdbc:postgresql://\" + url.getAuthority().split(\"@\")[1] + url.getPath();
+var orderId = \"java\";
+try (var connection = java.sql.DriverManager.getConnection(address, user[0], user[1])) { LINES } } }",
+    ),
+    (
+        "go",
+        "order_service.go",
+        "package main
+import (\"database/sql\"; \"os\"; _ \"github.com/lib/pq\")
+func main() {
+database, err := sql.Open(\"postgres\", os.Args[1])
+transaction, err := database.Begin()
+orderID := \"go\"
+LINES
+if err == nil { err = transaction.Commit() }
+if err != nil { panic(err) }
+}",
+    ),
+    (
+        "php",
+        "order_service.php",
+        "<?php
+$url = parse_url($argv[1]);
+$pdo = new PDO(\"pgsql:host=$url[host];port=$url[port];dbname=\" . trim($url['path'], '/'), $url['user'], $url['pass']);
+$orderId = 'php';
+LINES",
+    ),
+];
+
+/// Runs the lines of a program, or their statement where none is around them. False where the machine lacks the language.
+async fn makes_an_order(world: &World, shop: &str, language: &str, lines: &str) -> bool {
+    world.sql(&format!("GRANT INSERT ON orders TO {}", world.schema)).await;
+    let lines = lines.replace("overdue.", &format!("{}.", world.schema));
+    let around = PROGRAMS.iter().find(|(known, ..)| *known == language);
+    let Some((_, file, around)) = around else {
+        let statement = lines.split('"').nth(1).unwrap();
+        world.store.client().await.unwrap().execute(statement, &[&language]).await.unwrap();
+        return true;
+    };
+    let source = world.dir.path().join(file);
+    fs::write(&source, around.replace("LINES", lines.trim_end().replace('\n', "\n    ").as_str()))
+        .unwrap();
+    let Some(mut command) = program(&source) else { return false };
+    command.arg(shop);
+    let run = finish(command, None);
+    assert_eq!(run.code, Some(0), "{language}: {run}");
+    true
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_leads_from_init_to_closed_orders() {
     let world = World::of(include_str!("../../../topology.toml")).await;
-    world.database_user().await;
-    let (mut worker, mut gave) = (None, 0);
+    let shop = world.database_user().await;
+    let (mut worker, mut gave, mut made) = (None, 0, 0);
     for (language, text) in blocks("docs/publishing-from-sql.md") {
         match language.as_str() {
             "sh" => drop(run_commands(&world, &text, &mut worker).await),
             "sql" => gave += usize::from(run_statement(&world, &text).await),
             "text" => {}
-            other => panic!("a block that nobody runs: {other}"),
+            _ => made += u32::from(makes_an_order(&world, &shop, &language, &text).await),
         }
     }
     assert_eq!(gave, 2);
+    assert!(made >= 3, "Python, and the statements of C# and Rust");
+    let wire = world.wire().await;
+    until("all wait", async || wire.ready("orders.delay.30m").await, |waiting| *waiting == made)
+        .await;
     let worker = worker.expect("the page runs a worker");
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 
