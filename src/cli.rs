@@ -15,6 +15,7 @@ mod generate;
 mod global_options;
 mod health;
 mod init;
+mod inspect;
 mod output;
 mod pace;
 mod parked;
@@ -70,6 +71,7 @@ enum Command {
     Parked(parked::Parked),
     Rebuild(rebuild::Rebuild),
     Publish(publish::Publish),
+    Inspect(inspect::Inspect),
     Explain(explain::Explain),
     #[command(subcommand)]
     Effect(effect::EffectCommand),
@@ -119,6 +121,7 @@ impl Cli {
             Command::Parked(parked) => parked.run(&settings).await,
             Command::Rebuild(rebuild) => rebuild.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
+            Command::Inspect(inspect) => inspect.run(&settings).await,
             Command::Explain(explain) => explain.run(&settings).await,
             Command::Effect(effect) => effect.run(&settings).await,
             Command::Init(init) => init.run(),

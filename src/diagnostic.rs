@@ -56,6 +56,8 @@ pub enum Subject {
     Level(String),
     /// A timeout of the topology.
     Timeout(String),
+    /// Due notices, by their routing key.
+    Notices(String),
     /// A part of the environment: `Broker`, `Topology`, `Database`, `Machine`.
     Area(&'static str),
 }
@@ -70,6 +72,7 @@ impl fmt::Display for Subject {
             Self::OperatorPolicy(name) => write!(f, "operator policy {name}"),
             Self::Level(name) => write!(f, "level {name}"),
             Self::Timeout(name) => write!(f, "timeout {name}"),
+            Self::Notices(key) => f.write_str(key),
             Self::Area(area) => f.write_str(area),
         }
     }

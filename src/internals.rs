@@ -24,7 +24,8 @@ pub mod broker {
         pub use crate::messaging::consume::{ConsumeError, Subscription};
     }
     pub mod frames {
-        pub use crate::messaging::frames::{DROPPED, FrameRepair};
+        pub use crate::messaging::frames::FrameRepair;
+        pub use crate::wire::PROPERTIES_DROPPED as DROPPED;
     }
     pub mod large_bodies {
         pub use crate::messaging::large_bodies::{
@@ -243,6 +244,7 @@ pub mod verify {
         VerifyReport,
         dead_letters::{blockers, not_known, stuck, suspects, unknown},
         findings, is_wrong,
+        notices::{NoticesReport, Published, Seen},
         policies::exchange_policies,
         probe::{Canaries, Canary, Fate, Tried, judge},
         remaining_routes::{RULES, check},

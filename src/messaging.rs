@@ -3,6 +3,7 @@
 pub(crate) mod address;
 mod connect;
 pub(crate) mod consume;
+pub(crate) mod copies;
 pub(crate) mod frames;
 mod gathering;
 pub(crate) mod host_list;

@@ -5,6 +5,7 @@
 pub(crate) mod dead_letters;
 pub(crate) mod effective_settings;
 mod foreign_bindings;
+pub(crate) mod notices;
 mod plan_findings;
 pub(crate) mod policies;
 pub(crate) mod probe;

@@ -9,9 +9,10 @@ mod parked;
 mod received;
 pub(crate) mod x_delay;
 
-pub use headers::BODY_LEFT_OUT;
-pub(crate) use headers::{VALUE_BYTES, is_of_dead_lettering};
+pub use headers::{BODY_LEFT_OUT, PROPERTIES_DROPPED};
+pub(crate) use headers::{VALUE_BYTES, X_DELAY, is_canary, is_of_dead_lettering};
 pub use message::Message;
+pub(crate) use message::PERSISTENT;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
 pub(crate) use parked::{Death, Parked};
 

@@ -22,7 +22,7 @@ use super::{
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, LARGE_TAG},
     passive,
 };
-use crate::wire::{Properties, Received};
+use crate::wire::{PERSISTENT, Properties, Received};
 
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -293,6 +293,7 @@ impl Words {
             exchange: shared(&mut self.exchange, delivery.exchange.as_str()),
             routing_key: shared(&mut self.routing_key, delivery.routing_key.as_str()),
             message_id: properties.message_id().as_ref().map(|id| id.as_str().into()),
+            persistent: *properties.delivery_mode() == Some(PERSISTENT),
             content_type: content_type.map(|it| shared(&mut self.content_type, it.as_str())),
             headers: properties.headers().clone().unwrap_or_default(),
             properties: passed_on(properties),

@@ -13,7 +13,7 @@ mod cursor;
 mod properties;
 
 use super::large_bodies::{LargeBodies, Passage};
-use crate::wire::{BODY_LEFT_OUT, MAX_BODY_BYTES};
+use crate::wire::{BODY_LEFT_OUT, MAX_BODY_BYTES, PROPERTIES_DROPPED};
 use cursor::{Cursor, read_u16, read_u32};
 use properties::Headers;
 
@@ -23,8 +23,6 @@ const RESERVE_BYTES: usize = 8 * 1024;
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 /// Why those of a due notice are dropped whose headers take more memory than its body may.
 const TOO_MUCH: &str = "their headers take too much memory";
-/// Stands in the place of properties that could not be repaired; its value says why.
-pub const DROPPED: &str = "x-dropped-properties";
 
 /// Type, channel and size before the payload.
 const PREFIX_BYTES: usize = 7;
@@ -146,7 +144,7 @@ impl FrameRepair {
                 let reserve = if kept == Kept::Own { 0 } else { reserve };
                 let too_long = frame.len() + reserve > self.frame_max;
                 if let Some(reason) = reason.or(too_long.then_some("they fill a frame")) {
-                    replace_properties(frame, DROPPED, &format!("dropped: {reason}"));
+                    replace_properties(frame, PROPERTIES_DROPPED, &format!("dropped: {reason}"));
                 }
             }
             _ => {}

@@ -232,7 +232,7 @@ fn administrator(topology: &Topology) -> Role {
         needs.exchange(Right::Write, &entry.exchange, "verify --probe publishes to it");
     }
     for right in Right::ALL {
-        needs.0.insert((right, probe.clone()), "verify --probe listens there");
+        needs.0.insert((right, probe.clone()), "verify --probe and inspect listen there");
     }
     let lock = Object::Named(topology.lock_queue());
     needs.0.insert((Right::Configure, lock.clone()), "change the topology one at a time");
@@ -248,7 +248,7 @@ fn administrator(topology: &Topology) -> Role {
     let later = later.filter(|need| !needs.0.contains_key(need)).collect();
     Role {
         name: "topology",
-        purpose: "plan, apply, verify and unblock",
+        purpose: "plan, apply, verify, inspect and unblock",
         topology: topology.name.clone(),
         needs: needs.list(),
         reach: Reach::Topology { objects, later },

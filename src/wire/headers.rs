@@ -15,6 +15,8 @@ pub(crate) const PARK_TIMEOUT: &str = "x-park-timeout";
 const PARKED_AT: &str = "x-parked-at";
 /// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks what has it.
 pub(crate) const CANARY: &str = "x-overdue-canary";
+/// In the place of properties that no AMQP client could read; its value says why.
+pub const PROPERTIES_DROPPED: &str = "x-dropped-properties";
 /// In the place of all other properties where a body was too large to be kept: how many bytes it has, as text.
 pub const BODY_LEFT_OUT: &str = "x-body-left-out";
 

@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::{headers, notice::DueNotice, received::Properties};
 use crate::topology::route::Route;
 
+/// The `delivery-mode` of AMQP 0-9-1 with which a message survives a restart of the broker.
+pub(crate) const PERSISTENT: u8 = 2;
 /// A short string of AMQP 0-9-1.
 const MAX_SHORT_BYTES: usize = 255;
 

@@ -25,6 +25,8 @@ pub struct Received {
     pub routing_key: Arc<str>,
     /// `message-id`; a tutorial's publisher sets none.
     pub message_id: Option<Box<str>>,
+    /// Whether it is persistent, as published: its `delivery-mode` is 2.
+    pub persistent: bool,
     /// `content-type`; not to be relied on.
     pub content_type: Option<Arc<str>>,
     /// The publisher's, and what the broker added.
@@ -61,6 +63,13 @@ impl Received {
         // The first time the header is a publisher's.
         let count = if self.redelivered { headers::delivery_count(&self.headers) } else { 0 };
         self.body_left_out().is_none().then_some(count)
+    }
+
+    /// Whether its properties are those that it was published with: not where a body was left out, or they could not be read.
+    #[must_use]
+    pub fn has_its_properties(&self) -> bool {
+        let replaced = [headers::BODY_LEFT_OUT, headers::PROPERTIES_DROPPED];
+        !replaced.iter().any(|header| self.headers.contains_key(header))
     }
 
     /// The same without the headers that no copy keeps, but for what was left out of it.

@@ -21,6 +21,11 @@ const DUE_MS: &str = "due-ms";
 const EXPIRATION: &str = "expiration";
 const HEADERS: &str = "headers";
 
+/// Whether a message is on its way through ours.
+pub(crate) fn is_on_its_way(headers: &FieldTable) -> bool {
+    headers.contains_key(WAITS)
+}
+
 /// A message that is to come out as it was published.
 #[derive(Clone, Debug)]
 pub(crate) struct Delayed {

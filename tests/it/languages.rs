@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Run, World, process::finish, programs::program, python, text};
 
-const LADDER: &str = r#"
+pub(crate) const LADDER: &str = r#"
 name = "orders"
 
 [delay]

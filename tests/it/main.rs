@@ -34,6 +34,7 @@ mod history;
 mod hold;
 mod hostile_sizes;
 mod independent;
+mod inspect;
 mod interrupted;
 mod invariants;
 mod kill;

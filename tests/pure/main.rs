@@ -31,6 +31,7 @@ mod lead;
 mod level_routes;
 mod log_lines;
 mod metrics;
+mod notices;
 mod order_wire;
 mod parking;
 mod permissions;

@@ -8,11 +8,8 @@ use tokio::time::timeout;
 use super::{error::PublishError, sent::Sent};
 use crate::{
     text::length,
-    wire::{Message, Properties},
+    wire::{Message, PERSISTENT, Properties},
 };
-
-/// Persistent, so that it survives a restart of the broker (AMQP 0-9-1, `delivery-mode`).
-const PERSISTENT: u8 = 2;
 
 /// Publishes persistent, and mandatory where that is possible; the confirm comes later. With `waits` it waits for as long
 /// as the broker blocks the connection.

@@ -97,6 +97,16 @@ async fn a_worker_without_the_tag_asks_only_once_for_levels_that_it_may_not_see(
     assert!(proxy.answered("ACCESS_REFUSED") <= 2, "{}", process.log());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_applies_the_topology_may_inspect_what_is_published() {
+    for text in [DOTTED, &dotted_ladder()] {
+        let world = World::of(text).await;
+        let user = login(&world, &role(&world.topology, "topology"), &request(&world)).await;
+        let run = world.overdue_as(&["inspect", "--for", "100ms"], &user);
+        assert!(run.code == Some(2) && run.stdout.contains("nothing was published"), "{run}");
+    }
+}
+
 /// One order that is overdue and one that waits, in the parking lot in use and in one that was replaced.
 async fn park(world: &World, orders: &[String]) {
     let queue = world.topology.parked_queue();

@@ -1,0 +1,74 @@
+//! Copies of what is published: a queue of our own beside those that take the originals.
+
+use lapin::{
+    options::{QueueBindOptions, QueueDeclareOptions},
+    types::{AMQPValue, FieldTable},
+};
+
+use super::{
+    Link,
+    consume::{ConsumeError, Subscription},
+};
+use crate::{objects::Binding, wire::Received};
+
+/// Unsettled at once.
+const PREFETCH: u16 = 100;
+/// What nobody takes is dropped, the oldest first: the publisher's confirm does not wait for it.
+const MAX_MESSAGES: i64 = 10_000;
+const MAX_BYTES: i64 = 64 * 1024 * 1024;
+/// The queue goes with the connection; and without a consumer after this time, in milliseconds.
+const EXPIRES_MS: i64 = 60_000;
+
+/// Copies of messages, as long as it lives.
+pub(crate) struct Copies(Subscription);
+
+impl Copies {
+    /// Declares a queue of this name that only this connection has, and binds it to the source of each of `beside` by the same
+    /// routing key: so a message that leads nowhere still leads nowhere, and is parked, or returned.
+    ///
+    /// Permission needed: configure, write and read on the queue, read on the exchanges.
+    ///
+    /// # Errors
+    /// A right is missing, or the connection is gone.
+    pub(crate) async fn open(
+        link: &Link,
+        queue: &str,
+        beside: impl Iterator<Item = &Binding>,
+    ) -> Result<Self, ConsumeError> {
+        let failed = |step| move |source| ConsumeError::failed(queue, step, source);
+        let channel = link.channel().await.map_err(failed("open a channel"))?;
+        let options = QueueDeclareOptions {
+            exclusive: true,
+            auto_delete: true,
+            ..QueueDeclareOptions::default()
+        };
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString("classic".into()));
+        for (name, value) in [
+            ("x-max-length", MAX_MESSAGES),
+            ("x-max-length-bytes", MAX_BYTES),
+            ("x-expires", EXPIRES_MS),
+        ] {
+            arguments.insert(name.into(), AMQPValue::LongLongInt(value));
+        }
+        let declaring = channel.queue_declare(queue.into(), options, arguments);
+        link.answered(declaring).await.map_err(failed("declare"))?;
+        for Binding { source, routing_key, .. } in beside {
+            let (options, none) = (QueueBindOptions::default(), FieldTable::default());
+            let (exchange, key) = (source.as_str().into(), routing_key.as_str().into());
+            let binding = channel.queue_bind(queue.into(), exchange, key, options, none);
+            link.answered(binding).await.map_err(failed("bind"))?;
+        }
+        Subscription::open_with_history(link, queue, PREFETCH).await.map(Self)
+    }
+
+    /// The next copy; waits until there is one.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(crate) async fn next(&mut self) -> Result<Received, ConsumeError> {
+        let received = self.0.next().await?;
+        self.0.ack(received.tag).await?;
+        Ok(received)
+    }
+}
