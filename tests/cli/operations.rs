@@ -1,6 +1,11 @@
 //! docs/operations.md and what it deploys: units and manifests name what the program has.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Command,
+};
 
 use serde_json::Value;
 
@@ -42,19 +47,28 @@ fn containers(all: &[Value]) -> Vec<(&Value, &Value)> {
     .collect()
 }
 
+const MANIFESTS: [&str; 4] =
+    ["base/tables", "base/worker", "base/network-policy", "overlays/apply/topology"];
+
+/// The `ConfigMap` that kustomize makes: its name, and its files.
+fn settings() -> (Value, BTreeMap<String, String>) {
+    let base = &manifests(&read("deploy/kubernetes/base/kustomization.yaml"))[0];
+    let map = &base["configMapGenerator"][0];
+    let files = map["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap());
+    let files = files.map(|it| (it.to_owned(), read(&format!("deploy/kubernetes/base/{it}"))));
+    (map["name"].clone(), files.collect())
+}
+
 #[test]
 fn the_manifests_name_what_there_is() {
-    let all: Vec<Value> = ["settings", "prepare", "worker", "network-policy"]
+    let all: Vec<Value> = MANIFESTS
         .iter()
         .flat_map(|name| manifests(&read(&format!("deploy/kubernetes/{name}.yaml"))))
         .collect();
-    let settings = all.iter().find(|it| it["kind"] == "ConfigMap").unwrap();
-    let data = settings["data"].as_object().unwrap();
-    let text = |key: &str| data[key].as_str().unwrap().to_owned();
-    let folder = Folder::with(&[
-        ("overdue.toml", &text("overdue.toml")),
-        ("topology.toml", &text("topology.toml")),
-    ]);
+    let (settings, data) = settings();
+    let files: Vec<(&str, &str)> =
+        data.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let folder = Folder::with(&files);
     let shown = folder.run(&["config"], &[]);
     assert_eq!(shown.code, Some(0), "{shown}");
     let shown: toml::Table = shown.stdout.parse().unwrap();
@@ -98,7 +112,7 @@ fn the_manifests_name_what_there_is() {
                 .unwrap_or_else(|| panic!("{file}"));
             let volumes = pod["volumes"].as_array().unwrap();
             let volume = volumes.iter().find(|it| it["name"] == mount["name"]).unwrap();
-            let is_there = if volume["configMap"]["name"] == settings["metadata"]["name"] {
+            let is_there = if volume["configMap"]["name"] == settings {
                 data.contains_key(name)
             } else {
                 assert_eq!(volume["secret"]["defaultMode"], 0o440);
@@ -158,12 +172,23 @@ fn the_compose_file_mounts_settings_and_sql() {
 
 #[test]
 fn kubectl_takes_the_manifests_where_it_is() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes");
-    let Ok(run) = Command::new("kubectl").arg("kustomize").arg(root).output() else {
-        eprintln!("LEFT OUT: kubectl is not installed");
-        return;
-    };
-    assert!(run.status.success(), "{run:?}");
+    for overlay in ["apply", "operator"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes/overlays");
+        let Ok(run) = Command::new("kubectl").arg("kustomize").arg(root.join(overlay)).output()
+        else {
+            eprintln!("LEFT OUT: kubectl is not installed");
+            return;
+        };
+        assert!(run.status.success(), "{run:?}");
+    }
+}
+
+/// What the operator gets is the topology that the workers read.
+#[test]
+fn the_objects_of_the_operator_are_those_of_the_topology() {
+    let folder = Folder::with(&[("topology.toml", &settings().1["topology.toml"])]);
+    let run = folder.run(&["export", "--format", "kubernetes", "--vhost", "/"], &[]);
+    assert_eq!(run.stdout, read("deploy/kubernetes/overlays/operator/topology.yaml"), "{run}");
 }
 
 #[test]
@@ -187,8 +212,9 @@ fn the_unit_names_what_there_is_and_systemd_takes_it() {
     }
     // The exit codes after which it does not start again mean what the unit says.
     assert!(unit.contains("RestartPreventExitStatus=64 78\n"));
-    let folder =
-        Folder::with(&[("overdue.service", &unit.replace(program, env!("CARGO_BIN_EXE_overdue")))]);
+    let start = format!("ExecStart={}", env!("CARGO_BIN_EXE_overdue"));
+    let unit = unit.replace(&format!("ExecStart={program}"), &start);
+    let folder = Folder::with(&[("overdue.service", &unit)]);
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]).arg(folder.path("overdue.service"));
     let Ok(run) = verify.output() else {

@@ -140,10 +140,9 @@ fn arguments(manifest: &Value, root: &str) -> Vec<String> {
 async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
     let world = World::empty().await;
     let root = world.dir.path().display().to_string();
-    let settings = manifests(&read("deploy/kubernetes/settings.yaml"));
     fs::create_dir(world.dir.path().join("settings")).unwrap();
-    for (name, text) in settings[0]["data"].as_object().unwrap() {
-        let text = text.as_str().unwrap().replace("/etc/overdue", &root);
+    for name in ["overdue.toml", "topology.toml"] {
+        let text = read(&format!("deploy/kubernetes/base/{name}")).replace("/etc/overdue", &root);
         fs::write(world.dir.path().join("settings").join(name), text).unwrap();
     }
     let [broker, management] = world.urls_of(None);
@@ -158,17 +157,18 @@ async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
         }
         command
     };
-    for job in manifests(&read("deploy/kubernetes/prepare.yaml")) {
+    for job in ["base/tables", "overlays/apply/topology"] {
+        let job = &manifests(&read(&format!("deploy/kubernetes/{job}.yaml")))[0];
         // As often as one likes.
         for _ in 0..2 {
-            let run = finish(command(&arguments(&job, &root)), None);
+            let run = finish(command(&arguments(job, &root)), None);
             assert_eq!(run.code, Some(0), "{run}");
         }
     }
     // Where a shop has its own tables.
     let run = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
-    let worker = manifests(&read("deploy/kubernetes/worker.yaml"));
+    let worker = manifests(&read("deploy/kubernetes/base/worker.yaml"));
     let mut command = command(&arguments(&worker[0], &root));
     command.env("OVERDUE_WORKER__LISTEN", "127.0.0.1:0").env("OVERDUE_LOG__FORMAT", "text");
     let mut process = world.spawn(command);
