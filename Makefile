@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-delayed test-upgrade chaos lint services down worker bench deny prose docs
+.PHONY: help demo test test-oldest test-delayed test-packages test-upgrade chaos lint services down worker bench deny prose docs packages
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -23,7 +23,7 @@ test-upgrade: ## the tests that go from a release to this version and back, RELE
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, CLUSTER=3 has three brokers
 	@MINUTES=$(MINUTES) SEED=$(SEED) CLUSTER=$(CLUSTER) docker/chaos.sh
 
-SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
+SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard deploy/packages/*.sh docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
 
 lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check
@@ -35,8 +35,14 @@ lint: ## formatting, clippy, documentation and shell scripts, warnings are error
 prose: ## spelling and words of the pages, with textlint
 	@docs/prose/check.sh
 
-docs: ## the pages as a site with search, in target/book
+docs: ## the pages as a site with search, in target/book; every link is followed
 	@docs/site.sh
+
+packages: ## what a release has, for this machine, in target/packages: archive, .deb, .rpm, image; takes minutes
+	@docker/packages.sh
+
+test-packages: ## install what `make packages` has built, in containers; its workers close orders
+	@docker/test-packages.sh
 
 services: ## start RabbitMQ and PostgreSQL (docs/services.md)
 	@docker/services.sh up

@@ -116,17 +116,32 @@ choose_delayed_images() {
   export OVERDUE_IMAGE_RABBITMQ=overdue-delayed
 }
 
-# Where the official broker could be had, so can what the worker's image is built from. Elsewhere
-# the binary comes from this machine.
+# build_program: sets program, which is linked statically and so needs nothing of the machine or image it runs on.
+build_program() {
+  local triple
+  triple=$(uname -m)-unknown-linux-gnu
+  RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$triple" --target-dir target --bin overdue
+  program=target/$triple/release/overdue
+}
+
+# choose_base: sets base to Debian's image, or to the stand-ins' if that is there or the other one cannot be had.
+choose_base() {
+  base=debian:trixie-slim
+  has_image "$base" || has_image "overdue-standin-base:forky-$(recipe base)" || pull "$base" || true
+  has_image "$base" || ensure_base forky
+}
+
+# build_worker_image IMAGE LAYOUT: with the program and the documents that are in the folder LAYOUT.
+build_worker_image() {
+  choose_base
+  build "$1" "$2" --build-arg "BASE=$base" --file docker/Dockerfile
+}
+
 build_worker() {
   [[ -z ${OVERDUE_IMAGE_WORKER:-} ]] || return 0
   export OVERDUE_IMAGE_WORKER=overdue-worker
-  if [[ $OVERDUE_IMAGE_RABBITMQ == rabbitmq:* ]]; then
-    say "building $OVERDUE_IMAGE_WORKER"
-    compose main --profile worker build worker >&2
-  else
-    ensure_base forky
-    cargo build --release --target-dir target
-    build_around target/release/overdue "$OVERDUE_IMAGE_WORKER" docker/worker-standin.Dockerfile "$base"
-  fi
+  build_program
+  mkdir -p target/worker/bin target/worker/share/doc
+  cp "$program" target/worker/bin/
+  build_worker_image "$OVERDUE_IMAGE_WORKER" target/worker
 }
