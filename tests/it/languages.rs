@@ -12,7 +12,7 @@ name = "orders"
 
 [delay]
 strategy = "ladder"
-ladder = { max = "30d" }
+ladder = { max = "1h" }
 
 [[timeout]]
 name = "unpaid"
