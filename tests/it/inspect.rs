@@ -9,13 +9,15 @@ struct Inspection(tokio::task::JoinHandle<Run>);
 
 impl Inspection {
     async fn begin(world: &World, arguments: &[&str]) -> Self {
-        let command = world.command(&[&["inspect", "-o", "json"], arguments].concat());
-        let run = move || crate::support::process::finish(command, None);
-        let inspection = Self(tokio::task::spawn_blocking(run));
         let sources: Vec<String> =
             world.topology.entries().into_iter().map(|it| it.exchange).collect();
         let objects = world.objects().await;
         let taken = objects.bindings.iter().filter(|it| sources.contains(&it.source)).count();
+        // Only now: its own bindings are none of those that it takes.
+        let command =
+            world.command(&[&["inspect", "--for", "5m", "-o", "json"], arguments].concat());
+        let run = move || crate::support::process::finish(command, None);
+        let inspection = Self(tokio::task::spawn_blocking(run));
         let bound = async || queues_of_inspections(world).await.1;
         // And to the exchange of the parking lot.
         until("bound", bound, |bound| *bound == taken + 1).await;
