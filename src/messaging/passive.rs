@@ -37,7 +37,8 @@ pub(crate) struct Counts {
     /// Unacked messages and those on their way to the dead letter exchange are not among them.
     pub(crate) ready: u64,
     pub(crate) consumers: u32,
-    /// Whether the queue itself has answered: for a quorum queue that does not, both are 0.
+    /// False if the broker may have answered for a quorum queue that is silent: then both are 0. Of one whose process has ended it says 0
+    /// at once, and this does not show that.
     pub(crate) are_its_own: bool,
 }
 
