@@ -140,6 +140,7 @@ test_packages() {
 }
 
 all() {
+  [[ -e $out/SHA256SUMS ]] || die 69 "there are no packages: make packages"
   docker/services.sh up </dev/null
   network=$(project_of main)_default
   (cd "$out" && check "the checksums" sha256sum --check --quiet SHA256SUMS)
