@@ -9,7 +9,7 @@ source "$root/docker/lib/images.sh"
 source "$root/docker/lib/stack.sh"
 
 out=$root/target/packages
-name=packages # of virtual host and database
+place=overdue-packages # virtual host and database
 started=()
 
 # Whatever is checked says on failure what it was about.
@@ -22,24 +22,26 @@ check() {
 
 address() { docker inspect --format '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$(containers main "$1")"; }
 
+# Also what an interrupted run has left.
 remove() {
   ((${#started[@]} == 0)) || docker rm --force "${started[@]}" >/dev/null
-  docker exec "$(containers main rabbitmq)" rabbitmqctl --quiet delete_vhost "$name"
-  docker exec "$(containers main postgres)" dropdb --username overdue --force "$name"
+  docker exec "$(containers main rabbitmq)" rabbitmqctl --quiet delete_vhost "$place" >/dev/null 2>&1 || true
+  docker exec "$(containers main postgres)" dropdb --username overdue --force --if-exists "$place" 2>/dev/null
 }
 
 prepare() {
-  docker exec "$(containers main rabbitmq)" sh -c \
-    "rabbitmqctl --quiet add_vhost $name && rabbitmqctl --quiet set_permissions --vhost $name admin '.*' '.*' '.*'"
-  docker exec "$(containers main postgres)" createdb --username overdue "$name"
   trap remove EXIT
+  remove
+  docker exec "$(containers main rabbitmq)" sh -c \
+    "rabbitmqctl --quiet add_vhost $place && rabbitmqctl --quiet set_permissions --vhost $place admin '.*' '.*' '.*'"
+  docker exec "$(containers main postgres)" createdb --username overdue "$place"
 }
 
 # urls BROKER DATABASE: the lines of the three files of URLs, with these hosts.
 urls() {
-  echo "amqp://admin:admin@$1:5672/$name"
+  echo "amqp://admin:admin@$1:5672/$place"
   echo "http://admin:admin@$1:15672"
-  echo "postgres://overdue:overdue@$2:5432/$name?sslmode=disable"
+  echo "postgres://overdue:overdue@$2:5432/$place?sslmode=disable"
 }
 
 # in_image FLAG... -- ARGUMENT...: a command of the image, with hosts that DNS knows.
