@@ -95,7 +95,7 @@ async fn a_canary_that_is_refused_is_the_only_one() {
     let user = world.user("management").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
     world.permit_keys(&user, "orders.in", r"^[^3].*").await;
-    let run = world.overdue_as(&["verify", "--probe", "--within", "3s", "-o", "json"], &user);
+    let run = world.overdue_as(&["verify", "--probe", "--within", "20s", "-o", "json"], &user);
     let report = run.json();
     let canaries = report["probe"]["canaries"].as_array().unwrap();
     let came: Vec<bool> = canaries.iter().map(|canary| canary["late_ms"].is_i64()).collect();
