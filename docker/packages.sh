@@ -80,7 +80,7 @@ packages() {
   build_program
   cargo build --release --locked --target-dir target --bin overdue
   GLIBC=$(objdump --dynamic-syms target/release/overdue | sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p' | sort --version-sort | tail -n 1)
-  # The same commit makes the same files. Not before the builds: they would begin anew after each commit.
+  # The same commit makes the same files. Not before the builds: they would begin again after each commit.
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
   export ARCH VERSION GLIBC SOURCE_DATE_EPOCH
   rm -rf "$out"

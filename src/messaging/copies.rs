@@ -1,4 +1,4 @@
-//! Copies of what is published: a queue of our own beside those that take the originals.
+//! Copies of published messages: a queue for them beside those that take the originals.
 
 use lapin::{
     options::{QueueBindOptions, QueueDeclareOptions},

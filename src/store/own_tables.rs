@@ -93,7 +93,7 @@ impl Store {
     /// Creates what is missing, in one transaction.
     ///
     /// # Errors
-    /// A statement failed, a schema's name cannot be one, a table of somebody else has the name of one of ours, or a newer `overdue`
+    /// A statement failed, a schema's name cannot be one, a table of somebody else has the name of one of these, or a newer `overdue`
     /// has made them; nothing was changed.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
         let (ours, orders) = schemas(search_path)?;

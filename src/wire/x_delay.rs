@@ -21,7 +21,7 @@ const DUE_MS: &str = "due-ms";
 const EXPIRATION: &str = "expiration";
 const HEADERS: &str = "headers";
 
-/// Whether a message is on its way through ours.
+/// Whether a message is on its way through the exchange that was taken over.
 pub(crate) fn is_on_its_way(headers: &FieldTable) -> bool {
     headers.contains_key(WAITS)
 }

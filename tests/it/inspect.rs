@@ -89,7 +89,7 @@ async fn what_is_published_is_judged_and_goes_its_way() {
     let mut parked = world.parked(2).await;
     parked.sort_by_key(Parked::text);
     assert_eq!(parked.iter().map(Parked::text).collect::<Vec<_>>(), ["4715", "4716"]);
-    // The original of what was parked has what the broker writes, and nothing of ours.
+    // The original of what was parked has what the broker writes, and none of the headers of `overdue`.
     assert!(!parked[0].headers.contains_key("x-death"), "{parked:?}");
     let gone = async || queues_of_inspections(&world).await.0;
     until("its queue is gone", gone, |queues| *queues == 0).await;
