@@ -185,6 +185,7 @@ mod ladder;
 mod listen;
 mod messaging;
 mod objects;
+mod oncall;
 mod order;
 mod order_service;
 mod parking;

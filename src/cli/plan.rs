@@ -10,9 +10,9 @@ use super::{
     setup,
 };
 use crate::{
-    administration::apply,
     config::Settings,
-    plan::{Plan, Refusal, saved::SavedPlan},
+    oncall::drift::pending,
+    plan::{Plan, Refusal},
 };
 
 /// Show what would change on the broker, and what waits there
@@ -60,8 +60,7 @@ impl Discard {
 impl PlanArgs {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
-        let (plan, _) = apply::plan(&management, &topology, &self.discard.names()).await?;
-        let saved = SavedPlan::new(&topology, management.identity().await?, plan);
+        let saved = pending(&topology, &management, &self.discard.names()).await?;
         if self.output.is_json() {
             print_json(&saved)?;
         } else {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{
     exit::Failure,
     output::{JsonList, Output, print},
-    pace::Progress,
+    progress::Progress,
     setup::{self, now},
 };
 use crate::{

@@ -1,111 +1,16 @@
-//! From settings to what the commands work with.
-
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+//! From settings to what the commands work with; and the command that shows them.
 
 use clap::Args;
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
     exit::{self, Failure},
     output::{Output, print, print_json},
 };
-use crate::{
-    administration::Management,
-    config::{EffectSettings, SecretUrl, Settings},
-    messaging::BrokerAddress,
-    plan::counts::StatisticsInterval,
-    shutdown::Stop,
-    store::{Store, orders::Effect},
-    telemetry,
-    text::{counted, did_you_mean},
-    timing::Timing,
-    topology::{Topology, file::BUILT_IN_EFFECTS, report},
+pub(super) use crate::oncall::services::{
+    Services, address, broker, effects, management, named_effect, now, one_effect, store, topology,
 };
-
-/// What the commands work with that ask broker and database.
-pub(super) struct Services {
-    pub(super) topology: Topology,
-    pub(super) effects: BTreeMap<String, Effect>,
-    pub(super) address: BrokerAddress,
-    pub(super) management: Management,
-    pub(super) store: Store,
-}
-
-impl Services {
-    /// Reads topology, SQL and certificates; asks nobody.
-    pub(super) fn open(settings: &Settings) -> Result<Self, Failure> {
-        let topology = topology(settings)?;
-        Ok(Self {
-            effects: effects(settings, &topology)?,
-            address: address(settings)?,
-            management: management(settings)?,
-            store: store(settings)?,
-            topology,
-        })
-    }
-}
-
-/// The topology, and the broker that it is for.
-pub(super) fn broker(settings: &Settings) -> Result<(Topology, Management), Failure> {
-    Ok((topology(settings)?, management(settings)?))
-}
-
-/// The present, for what waits until a time, and to compare clocks.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it says how long to wait; the database says whether it is due"
-)]
-pub(super) fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-/// Reads and checks the topology file; the failure shows every finding with its place.
-pub(super) fn topology(settings: &Settings) -> Result<Topology, Failure> {
-    let path = settings.topology.display().to_string();
-    let text = fs::read_to_string(&settings.topology).map_err(|error| {
-        Failure::configuration(format!(
-            "cannot read the topology file {path}: {error}; name another one with --topology or OVERDUE_TOPOLOGY"
-        ))
-    })?;
-    Topology::parse(&text).map_err(|findings| {
-        let report = report::render(&path, &text, &findings);
-        let count = findings.len();
-        let findings = counted(count, "finding");
-        Failure::configuration(format!("{findings} in {path}\n{report}"))
-    })
-}
-
-pub(super) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
-    let management = settings.broker.management_url.as_ref().map(SecretUrl::expose);
-    let address = BrokerAddress::parse(settings.broker.url.expose(), management)?;
-    Ok(address.with_timing(timing()))
-}
-
-/// Tests shorten it in debug builds.
-#[cfg_attr(debug_assertions, expect(clippy::disallowed_methods, reason = "it is not a setting"))]
-fn timing() -> Arc<Timing> {
-    #[cfg(debug_assertions)]
-    match std::env::var("OVERDUE_TEST_TIMING").as_deref() {
-        Ok("often") => return Arc::new(Timing::often()),
-        Ok("tenth") => return Arc::new(Timing::tenth()),
-        _ => {}
-    }
-    Arc::default()
-}
-
-/// The management API, with the age that its counts have at the most.
-pub(super) fn management(settings: &Settings) -> Result<Management, Failure> {
-    let interval = StatisticsInterval::new(settings.broker.statistics_interval.as_duration());
-    Ok(Management::new(&address(settings)?)?.with_statistics_interval(interval))
-}
-
-pub(super) fn store(settings: &Settings) -> Result<Store, Failure> {
-    let database = &settings.database;
-    let open = if settings.events.publish { Store::new } else { Store::without_events };
-    let store = open(database.url.expose(), &database.search_path, database.connections)?;
-    Ok(store.with_timing(timing()))
-}
+use crate::{config::Settings, shutdown::Stop, telemetry};
 
 /// A stop that the first SIGTERM, SIGINT or SIGHUP requests; a second SIGTERM or SIGINT ends the process.
 pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
@@ -114,67 +19,6 @@ pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
     stop.on_signals(exit::INTERRUPTED.into(), last)
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     Ok(stop)
-}
-
-/// The SQL of every effect the topology names: from the settings, or built in.
-pub(super) fn effects(
-    settings: &Settings,
-    topology: &Topology,
-) -> Result<BTreeMap<String, Effect>, Failure> {
-    let names = topology.timeouts.iter().map(|timeout| (&timeout.effect, &timeout.name));
-    names
-        .map(|(effect, timeout)| Ok((effect.clone(), one_effect(settings, effect, timeout)?)))
-        .collect()
-}
-
-pub(super) fn one_effect(
-    settings: &Settings,
-    name: &str,
-    timeout: &str,
-) -> Result<Effect, Failure> {
-    match settings.effects.get(name) {
-        Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
-            name: name.to_owned(),
-            sql: read_sql(name, sql)?,
-            sql_file: sql.display().to_string(),
-            overdue_sql: overdue_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
-            overdue_file: overdue_sql.as_deref().unwrap_or(Path::new("")).display().to_string(),
-        }),
-        None => Effect::built_in(name).ok_or_else(|| unknown_effect(settings, name, timeout)),
-    }
-}
-
-/// An effect that a person names, whether a timeout has it or not.
-pub(super) fn named_effect(settings: &Settings, name: &str) -> Result<Effect, Failure> {
-    if settings.effects.contains_key(name) || BUILT_IN_EFFECTS.contains(&name) {
-        return one_effect(settings, name, "");
-    }
-    let known = settings.effects.keys().map(String::as_str).chain(BUILT_IN_EFFECTS);
-    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
-    Err(Failure::configuration(format!(
-        "there is no effect `{name}`: the settings and the program have {}",
-        known.join(", ")
-    )))
-}
-
-fn unknown_effect(settings: &Settings, name: &str, timeout: &str) -> Failure {
-    let known = settings.effects.keys().map(String::as_str).chain(BUILT_IN_EFFECTS);
-    let meant = did_you_mean(name, known).map(|known| format!(" (did you mean `{known}`?)"));
-    let built_in = BUILT_IN_EFFECTS.map(|name| format!("`{name}`")).join(", ");
-    Failure::configuration(format!(
-        "timeout `{timeout}` has the effect `{name}`, and nothing says which SQL that is; built in are {built_in}{}. \
-         Write into overdue.toml: [effects.{name}] sql = \"{name}.sql\" (see docs/effects.md)",
-        meant.unwrap_or_default()
-    ))
-}
-
-fn read_sql(effect: &str, path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| {
-        Failure::configuration(format!(
-            "cannot read the SQL of effect `{effect}`, {}: {error}",
-            path.display()
-        ))
-    })
 }
 
 #[derive(Serialize)]

@@ -1,10 +1,6 @@
 //! `overdue verify`: whether the broker has the topology and nothing is wrong with it.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use clap::Args;
 
@@ -15,25 +11,22 @@ use super::{
 };
 use crate::{
     administration::{
-        Management, ManagementError, apply,
+        apply,
         probe::{self, ProbeError},
     },
     config::Settings,
-    diagnostic::Diagnostic,
     messaging::BrokerAddress,
-    plan::snapshot::{QueueStats, Snapshot},
+    oncall::drift::found,
+    plan::snapshot::Snapshot,
     topology::{
         Topology,
         level::{Level, Ttl},
     },
     verify::{
-        self, VerifyReport, dead_letters,
+        self, VerifyReport,
         probe::{Canaries, Probe},
     },
 };
-
-/// How often is looked whether the broker has numbers of new queues.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Look for differences from the topology, policies that override it, and dead letters that are stuck; exits with 2 if it
 /// finds one
@@ -80,51 +73,6 @@ impl Verify {
             }),
         }
     }
-}
-
-/// Everything that is found without sending anything, and the numbers that it is about, as far as the broker has some;
-/// `observed` gets the consumers of others.
-pub(super) async fn found(
-    management: &Management,
-    topology: &Topology,
-    observed: &mut Snapshot,
-    slots: u64,
-) -> Result<(Vec<Diagnostic>, BTreeMap<String, QueueStats>), ManagementError> {
-    let mut stats = management.stats_and_policies().await?;
-    management.add_foreign_consumers(topology, observed, &stats).await?;
-    let mut found = verify::findings(topology, observed, &stats);
-    let policies = management.exchange_policies().await?;
-    found.extend(verify::policies::exchange_policies(topology, observed, &policies));
-    found.extend(dead_letters(management, topology, observed, &mut stats, slots).await?);
-    found.sort_by_key(|finding| Reverse(finding.severity));
-    Ok((found, stats))
-}
-
-/// A second reading is taken only where the first one gives a reason. Of queues that were just made the broker has no
-/// numbers yet.
-async fn dead_letters(
-    management: &Management,
-    topology: &Topology,
-    observed: &Snapshot,
-    first: &mut BTreeMap<String, QueueStats>,
-    slots: u64,
-) -> Result<Vec<Diagnostic>, ManagementError> {
-    // Two readings so far apart are of different counts.
-    let apart = management.statistics_interval().counts_settle();
-    let until = Instant::now() + apart;
-    let mut unknown = dead_letters::unknown(topology, observed, first);
-    while !unknown.is_empty() && Instant::now() < until {
-        tokio::time::sleep(LOOK_EVERY).await;
-        *first = management.stats_and_policies().await?;
-        unknown = dead_letters::unknown(topology, observed, first);
-    }
-    let mut found: Vec<Diagnostic> = dead_letters::not_known(&unknown).into_iter().collect();
-    if !dead_letters::suspects(topology, observed, first).is_empty() {
-        tokio::time::sleep(apart).await;
-        let second = management.stats_and_policies().await?;
-        found.extend(dead_letters::stuck(topology, observed, first, &second, apart, slots));
-    }
-    Ok(found)
 }
 
 async fn canaries(

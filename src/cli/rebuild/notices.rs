@@ -8,16 +8,12 @@ use futures_util::{
 };
 
 use super::{
-    super::{
-        exit::Failure,
-        output::report,
-        pace::{Pace, Progress},
-        setup,
-    },
+    super::{exit::Failure, output::report, progress::Progress, setup},
     RebuildPart, RebuildPlace,
 };
 use crate::{
     messaging::{BrokerAddress, PublishError, Publisher},
+    oncall::pace::Pace,
     order::OrderId,
     shutdown::Stop,
     store::{Store, clock::DatabaseTime, overdue::OpenPage},

@@ -1,16 +1,13 @@
-//! How many messages a command has come to, and how many a second it may send.
+//! How many messages a command has come to.
 
 use std::{
-    cell::Cell,
     io::IsTerminal,
-    num::NonZeroU32,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output::report;
-use crate::shutdown::Stop;
 
 /// How often a line is written if nobody looks at a bar.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -54,29 +51,6 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
-        }
-    }
-}
-
-/// Hands out moments, so many a second and evenly.
-pub(super) struct Pace {
-    between: Duration,
-    next: Cell<Instant>,
-}
-
-impl Pace {
-    pub(super) fn new(per_second: NonZeroU32) -> Self {
-        Self { between: Duration::from_secs(1) / per_second.get(), next: Cell::new(Instant::now()) }
-    }
-
-    /// Waits for the next moment; false when a stop is requested first. What was missed is not caught up with.
-    pub(super) async fn wait(&self, stop: &Stop) -> bool {
-        let at = self.next.get().max(Instant::now());
-        self.next.set(at + self.between);
-        tokio::select! {
-            biased;
-            () = stop.requested() => false,
-            () = tokio::time::sleep_until(at.into()) => true,
         }
     }
 }

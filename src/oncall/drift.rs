@@ -1,0 +1,77 @@
+//! How the broker differs from the topology file: what `overdue verify` finds, and what `overdue plan` would do.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use super::failure::Failure;
+use crate::{
+    administration::{Management, ManagementError, apply},
+    diagnostic::Diagnostic,
+    plan::{
+        saved::SavedPlan,
+        snapshot::{QueueStats, Snapshot},
+    },
+    topology::Topology,
+    verify::{self, dead_letters},
+};
+
+/// How often is looked whether the broker has numbers of new queues.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What `apply` would do now, and on which broker; `discard` names queues that may be deleted with their messages.
+pub(crate) async fn pending(
+    topology: &Topology,
+    management: &Management,
+    discard: &BTreeSet<String>,
+) -> Result<SavedPlan, Failure> {
+    let (plan, _) = apply::plan(management, topology, discard).await?;
+    Ok(SavedPlan::new(topology, management.identity().await?, plan))
+}
+
+/// Everything that is found without sending anything, and the numbers that it is about, as far as the broker has some;
+/// `observed` gets the consumers of others.
+pub(crate) async fn found(
+    management: &Management,
+    topology: &Topology,
+    observed: &mut Snapshot,
+    slots: u64,
+) -> Result<(Vec<Diagnostic>, BTreeMap<String, QueueStats>), ManagementError> {
+    let mut stats = management.stats_and_policies().await?;
+    management.add_foreign_consumers(topology, observed, &stats).await?;
+    let mut found = verify::findings(topology, observed, &stats);
+    let policies = management.exchange_policies().await?;
+    found.extend(verify::policies::exchange_policies(topology, observed, &policies));
+    found.extend(dead_letters(management, topology, observed, &mut stats, slots).await?);
+    found.sort_by_key(|finding| Reverse(finding.severity));
+    Ok((found, stats))
+}
+
+/// A second reading is taken only where the first one gives a reason. Of queues that were just made the broker has no
+/// numbers yet.
+async fn dead_letters(
+    management: &Management,
+    topology: &Topology,
+    observed: &Snapshot,
+    first: &mut BTreeMap<String, QueueStats>,
+    slots: u64,
+) -> Result<Vec<Diagnostic>, ManagementError> {
+    // Two readings so far apart are of different counts.
+    let apart = management.statistics_interval().counts_settle();
+    let until = Instant::now() + apart;
+    let mut unknown = dead_letters::unknown(topology, observed, first);
+    while !unknown.is_empty() && Instant::now() < until {
+        tokio::time::sleep(LOOK_EVERY).await;
+        *first = management.stats_and_policies().await?;
+        unknown = dead_letters::unknown(topology, observed, first);
+    }
+    let mut found: Vec<Diagnostic> = dead_letters::not_known(&unknown).into_iter().collect();
+    if !dead_letters::suspects(topology, observed, first).is_empty() {
+        tokio::time::sleep(apart).await;
+        let second = management.stats_and_policies().await?;
+        found.extend(dead_letters::stuck(topology, observed, first, &second, apart, slots));
+    }
+    Ok(found)
+}

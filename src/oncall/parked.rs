@@ -1,0 +1,210 @@
+//! The parking lots of a topology: what lies there and why, putting messages back, and dropping them.
+
+mod leaving;
+mod listing;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use super::{
+    failure::Failure,
+    services::{Services, now},
+};
+use crate::{
+    administration::TopologyLock,
+    messaging::{
+        Link,
+        parking_lot::{ParkingLot, Place},
+    },
+    order::{OrderId, Outcome},
+    parking::{Filter, ParkedMessage, Reasons},
+    plan::own_queues::parking_lots,
+    shutdown::Stop,
+    store::StoreError,
+    topology::level_routes::LevelRoutes,
+    verify::effective_settings::delivery_limit,
+    wire::Received,
+};
+pub(crate) use listing::{Entry, ListEnd, Listed, ReasonCount};
+
+/// Messages that are looked up, published or recorded together.
+const BATCH: usize = 200;
+/// The name of the connection in the management UI. Two at once would each see half of a parking lot, and publish what the
+/// other holds.
+const LOCK_PURPOSE: &str = "overdue parked: holds the lock of a parking lot";
+
+/// The parking lots of a topology, read batch by batch: what was read goes back unless it is acked.
+pub(crate) struct Lots {
+    pub(crate) services: Arc<Services>,
+    routes: LevelRoutes,
+    /// The parking lot in use, and those that it has replaced.
+    pub(crate) queues: Vec<String>,
+}
+
+/// A message that is asked for.
+struct Found {
+    place: Place,
+    received: Received,
+    message: ParkedMessage,
+}
+
+/// Messages of one parking lot.
+struct Batch<'a, 'link> {
+    queue: &'a str,
+    lot: &'a mut ParkingLot<'link>,
+    found: Vec<Found>,
+}
+
+/// What is done with the messages that are asked for, as they come: what is acked leaves, everything else goes back.
+trait Reader: Send {
+    /// A failure ends the reading.
+    fn take(&mut self, batch: Batch<'_, '_>) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+impl Reader for Reasons {
+    async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
+        batch.found.iter().for_each(|found| self.add(&found.message.cause));
+        Ok(())
+    }
+}
+
+impl Lots {
+    /// Looks which parking lots there are, and that reading them costs no message anything.
+    pub(crate) async fn open(services: Arc<Services>) -> Result<Self, Failure> {
+        let Services { topology, management, .. } = &*services;
+        let observed = management.observe().await?;
+        let stats = management.stats_and_policies().await?;
+        let queues = parking_lots(topology, &observed.objects);
+        if queues.is_empty() {
+            let queue = topology.parked_queue();
+            return Err(Failure::configuration(format!(
+                "the broker has no queue {queue}, which is the parking lot: run `overdue apply`"
+            )));
+        }
+        for queue in queues.iter().filter_map(|name| observed.objects.queues.get(name)) {
+            if let Some(limit) = delivery_limit(queue, stats.get(&queue.name)) {
+                return Err(limited(&queue.name, limit));
+            }
+        }
+        let routes = LevelRoutes::of_objects(topology, &observed.objects);
+        Ok(Self { services, routes, queues })
+    }
+
+    /// As they are written in an answer.
+    pub(crate) fn names(&self) -> String {
+        self.queues.join(", ")
+    }
+
+    /// The right to take messages out.
+    async fn lock(&self) -> Result<TopologyLock, Failure> {
+        let queue = self.services.topology.parking_lock_queue();
+        let lock = TopologyLock::try_acquire(&self.services.address, &queue, LOCK_PURPOSE).await?;
+        lock.ok_or_else(|| {
+            Failure::failed(format!(
+                "another `overdue parked replay` or `drop` is taking messages out of {}; nothing was done, run this again \
+                 when it has finished",
+                self.names()
+            ))
+        })
+    }
+
+    /// How many messages that `filter` takes lie there for which reason.
+    pub(crate) async fn reasons(&self, filter: &Filter) -> Result<Reasons, Failure> {
+        let mut reasons = Reasons::default();
+        self.read(filter, &Stop::new(), &mut reasons).await?;
+        Ok(reasons)
+    }
+
+    /// Reads everything that is there now, and gives what `filter` takes to `reader`. Ends early when a stop is requested. Gives
+    /// how many were read.
+    async fn read(
+        &self,
+        filter: &Filter,
+        stop: &Stop,
+        reader: &mut impl Reader,
+    ) -> Result<u64, Failure> {
+        let link = Link::open(&self.services.address, "overdue parked: reading").await?;
+        let now = now();
+        let mut read = 0;
+        for queue in &self.queues {
+            let Some((mut lot, _)) = ParkingLot::open(&link, queue).await? else { continue };
+            let done = async {
+                loop {
+                    let (found, more) = self.batch(&mut lot, filter, stop, now, &mut read).await?;
+                    if !found.is_empty() {
+                        reader.take(Batch { queue, lot: &mut lot, found }).await?;
+                    }
+                    if !more {
+                        return Ok::<_, Failure>(());
+                    }
+                }
+            }
+            .await;
+            // When the channel is gone, everything goes back automatically.
+            let closed = lot.close().await;
+            done?;
+            closed?;
+        }
+        link.close().await;
+        Ok(read)
+    }
+
+    async fn batch(
+        &self,
+        lot: &mut ParkingLot<'_>,
+        filter: &Filter,
+        stop: &Stop,
+        now: Timestamp,
+        read: &mut u64,
+    ) -> Result<(Vec<Found>, bool), Failure> {
+        let mut found = Vec::new();
+        while found.len() < BATCH && (found.is_empty() || !lot.is_full()) {
+            let next = tokio::select! {
+                biased;
+                () = stop.requested() => None,
+                next = lot.next() => next?,
+            };
+            let Some((place, received)) = next else { return Ok((found, false)) };
+            *read += 1;
+            let message = ParkedMessage::read(&self.services.topology, &received);
+            if filter.takes(&message, now) {
+                found.push(Found { place, received, message });
+            }
+        }
+        Ok((found, true))
+    }
+
+    /// What the database says of the order of each message now; none if it has no order or no timeout.
+    async fn outcomes(&self, found: &[Found]) -> Result<Vec<Option<Outcome>>, StoreError> {
+        let Services { topology, store, effects, .. } = &*self.services;
+        let key = |message: &ParkedMessage| {
+            let rule = message.rule(topology)?;
+            Some((rule.effect.clone(), message.order.clone()?))
+        };
+        let mut asked: BTreeMap<String, BTreeSet<OrderId>> = BTreeMap::new();
+        for (effect, id) in found.iter().filter_map(|found| key(&found.message)) {
+            asked.entry(effect).or_default().insert(id);
+        }
+        let mut known = BTreeMap::new();
+        for (name, ids) in asked {
+            let Some(effect) = effects.get(&name) else { continue };
+            let ids: Vec<OrderId> = ids.into_iter().collect();
+            let standings = store.rehearse(effect, &ids).await?;
+            let outcomes = standings.into_iter().map(|standing| standing.outcome);
+            known.extend(ids.into_iter().map(|id| (name.clone(), id)).zip(outcomes));
+        }
+        let outcome = |found: &Found| known.get(&key(&found.message)?).cloned();
+        Ok(found.iter().map(outcome).collect())
+    }
+}
+
+fn limited(queue: &str, limit: i64) -> Failure {
+    Failure::configuration(format!(
+        "a message that is read more than {limit} times would be lost: {queue} has a delivery limit, by a policy or its \
+         arguments. Nothing was read; remove it, `overdue verify` says where it comes from"
+    ))
+}

@@ -1,0 +1,236 @@
+//! How messages leave the parking lot: they are put back, or dropped.
+//!
+//! A replay goes through the confirmed publisher, and a message is acked after the confirm. Stopped anywhere it loses
+//! nothing; at worst a message is both published and still parked, and the next replay finds its order final. What is
+//! dropped is recorded in the database first.
+
+use std::num::NonZeroU32;
+
+use futures_util::stream::{self, StreamExt};
+
+use super::{
+    super::{failure::Failure, pace::Pace},
+    Batch, Found, Lots, Reader,
+};
+use crate::{
+    messaging::{PublishError, Publisher, parking_lot::Place},
+    parking::{Fate, Filter, Totals, fate},
+    shutdown::Stop,
+    store::history::DroppedMessage,
+    text::{counted, error_chain, one_line},
+    wire::Message,
+};
+
+/// Messages on their way at once.
+const IN_FLIGHT: usize = 64;
+
+/// What would be done.
+struct Previewing<'a, P> {
+    lots: &'a Lots,
+    progress: P,
+    totals: Totals,
+}
+
+/// What is taken out for good.
+struct Dropping<'a, P> {
+    lots: &'a Lots,
+    because: &'a str,
+    progress: P,
+    dropped: u64,
+}
+
+/// What is put back.
+struct Replaying<'a, P> {
+    lots: &'a Lots,
+    publisher: Publisher,
+    pace: Pace,
+    stop: &'a Stop,
+    progress: P,
+    totals: Totals,
+    first_failure: Option<PublishError>,
+}
+
+impl Lots {
+    /// What a replay would do; takes nothing out. `progress` gets the number of each batch that was looked at.
+    pub(crate) async fn preview(
+        &self,
+        filter: &Filter,
+        progress: impl FnMut(u64) + Send,
+    ) -> Result<Totals, Failure> {
+        let mut previewing = Previewing { lots: self, progress, totals: Totals::default() };
+        self.read(filter, &Stop::new(), &mut previewing).await?;
+        Ok(previewing.totals)
+    }
+
+    /// Puts back what `filter` takes, at most `rate` messages a second, until everything is done or `stop` is requested. Gives also
+    /// what became of the messages if it ends with a failure.
+    pub(crate) async fn replay(
+        &self,
+        filter: &Filter,
+        rate: NonZeroU32,
+        stop: &Stop,
+        progress: impl FnMut(u64) + Send,
+    ) -> (Totals, Result<(), Failure>) {
+        let lock = match self.lock().await {
+            Ok(lock) => lock,
+            Err(failure) => return (Totals::default(), Err(failure)),
+        };
+        let done = self.replay_locked(filter, rate, stop, progress).await;
+        lock.release().await;
+        done
+    }
+
+    async fn replay_locked(
+        &self,
+        filter: &Filter,
+        rate: NonZeroU32,
+        stop: &Stop,
+        progress: impl FnMut(u64) + Send,
+    ) -> (Totals, Result<(), Failure>) {
+        let publisher = Publisher::connect(&self.services.address, "overdue parked replay").await;
+        let publisher = match publisher {
+            Ok(publisher) => publisher,
+            Err(error) => return (Totals::default(), Err(error.into())),
+        };
+        let mut replaying = Replaying {
+            lots: self,
+            publisher,
+            pace: Pace::new(rate),
+            stop,
+            progress,
+            totals: Totals::default(),
+            first_failure: None,
+        };
+        let ended = self.read(filter, stop, &mut replaying).await;
+        let Replaying { totals, first_failure, .. } = replaying;
+        let ended = match first_failure {
+            Some(error) => {
+                let Failure { code, text } = error.into();
+                let count = counted(totals.unconfirmed, "message");
+                Err(Failure { code, text: format!("{count} not confirmed: {text}") })
+            }
+            None => ended.map(drop),
+        };
+        (totals, ended)
+    }
+
+    async fn fates(&self, found: &[Found]) -> Result<Vec<Fate>, Failure> {
+        let outcomes = self.outcomes(found).await?;
+        let topology = &self.services.topology;
+        let each = found.iter().zip(&outcomes);
+        Ok(each.map(|(it, now)| fate(topology, &self.routes, &it.message, now.as_ref())).collect())
+    }
+
+    /// Takes out what `filter` takes, for good, until everything is done or `stop` is requested; `because` is recorded with each
+    /// message. Gives also how many were dropped if it ends with a failure.
+    pub(crate) async fn drop_messages(
+        &self,
+        filter: &Filter,
+        because: &str,
+        stop: &Stop,
+        progress: impl FnMut(u64) + Send,
+    ) -> (u64, Result<(), Failure>) {
+        let lock = match self.lock().await {
+            Ok(lock) => lock,
+            Err(failure) => return (0, Err(failure)),
+        };
+        let mut dropping = Dropping { lots: self, because, progress, dropped: 0 };
+        let ended = self.read(filter, stop, &mut dropping).await;
+        lock.release().await;
+        (dropping.dropped, ended.map(drop))
+    }
+}
+
+impl<P: FnMut(u64) + Send> Reader for Previewing<'_, P> {
+    async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
+        self.lots.fates(&batch.found).await?.iter().for_each(|fate| self.totals.add(fate));
+        (self.progress)(number(&batch.found));
+        Ok(())
+    }
+}
+
+impl<P: FnMut(u64) + Send> Reader for Replaying<'_, P> {
+    async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
+        let number = number(&batch.found);
+        let fates = self.lots.fates(&batch.found).await?;
+        let mut to_publish = Vec::new();
+        for (found, fate) in batch.found.into_iter().zip(fates) {
+            match fate {
+                Fate::Replay(ref route) => {
+                    let message = found.received.replayed(route.clone());
+                    to_publish.push((found.place, message, fate));
+                }
+                Fate::Settle => {
+                    batch.lot.ack(found.place).await?;
+                    self.totals.add(&fate);
+                }
+                Fate::Stay(_) => self.totals.add(&fate),
+            }
+        }
+        let (publisher, pace, stop) = (&self.publisher, &self.pace, self.stop);
+        let mut results = stream::iter(to_publish)
+            .map(async |(place, message, fate): (Place, Message, Fate)| {
+                let go = pace.wait(stop).await;
+                (place, fate, if go { Some(publisher.publish(message).await) } else { None })
+            })
+            .buffer_unordered(IN_FLIGHT);
+        while let Some((place, fate, result)) = results.next().await {
+            match result {
+                Some(Ok(())) => {
+                    batch.lot.ack(place).await?;
+                    self.totals.add(&fate);
+                }
+                Some(Err(error)) => {
+                    self.totals.unconfirmed += 1;
+                    let kept = self.first_failure.take();
+                    self.first_failure = Some(PublishError::that_says_why(kept, error));
+                }
+                None => {}
+            }
+        }
+        drop(results);
+        (self.progress)(number);
+        match &self.first_failure {
+            Some(error) if self.publisher.is_closed() => {
+                Err(Failure::failed(one_line(error_chain(error))))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<P: FnMut(u64) + Send> Reader for Dropping<'_, P> {
+    async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
+        let records: Vec<DroppedMessage> =
+            batch.found.iter().map(|found| record(batch.queue, found)).collect();
+        self.lots.services.store.record_dropped(&records, self.because).await?;
+        for found in &batch.found {
+            batch.lot.ack(found.place).await?;
+        }
+        let number = number(&batch.found);
+        self.dropped += number;
+        (self.progress)(number);
+        Ok(())
+    }
+}
+
+/// PostgreSQL's text has no NUL: what a terminal would act on is escaped.
+fn record(queue: &str, found: &Found) -> DroppedMessage {
+    let Found { message, received, .. } = found;
+    let text = |text: &String| one_line(text);
+    DroppedMessage {
+        queue: queue.to_owned(),
+        order_id: message.order.as_ref().map(ToString::to_string),
+        timeout: message.timeout.as_ref().map(text),
+        routing_key: one_line(&message.routing_key),
+        message_id: message.message_id.as_ref().map(text),
+        parked_because: one_line(&message.cause),
+        parked_at: message.parked_at,
+        body: received.body_left_out().is_none().then(|| received.body.clone()),
+        body_bytes: i64::try_from(message.body_bytes).unwrap_or(i64::MAX),
+    }
+}
+
+fn number(found: &[Found]) -> u64 {
+    u64::try_from(found.len()).unwrap_or(u64::MAX)
+}
