@@ -27,6 +27,7 @@ mod remove;
 mod run;
 mod setup;
 mod status;
+mod ui;
 mod unblock;
 mod verify;
 
@@ -67,6 +68,7 @@ enum Command {
     Run(run::Run),
     Health(health::Health),
     Status(status::Status),
+    Ui(ui::UiArgs),
     #[command(subcommand)]
     Parked(parked::Parked),
     Rebuild(rebuild::Rebuild),
@@ -118,6 +120,7 @@ impl Cli {
             Command::Run(run) => run.run(&settings).await,
             Command::Health(health) => health.run(&settings).await,
             Command::Status(status) => status.run(&settings).await,
+            Command::Ui(ui) => ui.run(&settings).await,
             Command::Parked(parked) => parked.run(&settings).await,
             Command::Rebuild(rebuild) => rebuild.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,

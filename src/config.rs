@@ -6,6 +6,7 @@ mod layers;
 mod secret_url;
 mod settings;
 pub(crate) mod template;
+mod ui;
 
 pub(crate) use alert::AlertSettings;
 pub(crate) use layers::SettingsError;
@@ -13,3 +14,4 @@ pub use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, Listen, LogFormat, LogSettings};
 pub use settings::{EventsSettings, Settings, WorkerSettings, schema};
 pub(crate) use settings::{PublishScheduled, ScheduleSettings};
+pub(crate) use ui::UiSettings;

@@ -200,6 +200,7 @@ mod text;
 mod timing;
 mod tls;
 mod topology;
+mod ui;
 mod verify;
 mod wire;
 mod worker;

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value as Json;
 
-use super::{alert::AlertSettings, files::SettingsFiles, secret_url::SecretUrl};
+use super::{alert::AlertSettings, files::SettingsFiles, secret_url::SecretUrl, ui::UiSettings};
 use crate::{
     document::{self, quoted},
     topology::level::Interval,
@@ -40,6 +40,8 @@ pub struct Settings {
     pub effects: BTreeMap<String, EffectSettings>,
     /// What is logged, to standard error.
     pub log: LogSettings,
+    /// The web page for whoever is on call.
+    pub ui: UiSettings,
     /// Messages about what is wrong, to a webhook or by mail.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alert: Vec<AlertSettings>,
@@ -59,6 +61,7 @@ impl Default for Settings {
             schedule: ScheduleSettings::default(),
             effects: BTreeMap::new(),
             log: LogSettings::default(),
+            ui: UiSettings::default(),
             alert: Vec::new(),
             files: SettingsFiles::default(),
         }

@@ -87,6 +87,7 @@ mod tls;
 mod tls_variant;
 mod topology;
 mod trials;
+mod ui;
 mod unreadable;
 mod verify;
 mod work_log;

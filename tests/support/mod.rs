@@ -17,6 +17,7 @@ pub mod python;
 pub mod samples;
 pub mod services;
 pub mod tls;
+pub mod ui;
 pub mod users;
 pub mod wait;
 pub mod webhook;

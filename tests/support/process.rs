@@ -200,9 +200,15 @@ impl World {
 
     /// Starts any command; what it says on standard error is its log.
     pub fn spawn(&self, mut command: Command) -> WorkerProcess {
+        command.stdout(Stdio::null());
+        self.spawn_with_output(command)
+    }
+
+    /// The same; what it says on standard output goes where `command` says.
+    pub fn spawn_with_output(&self, mut command: Command) -> WorkerProcess {
         let log = self.dir.path().join(format!("worker-{:08x}.log", rand::random::<u32>()));
         let file = File::create(&log).unwrap();
-        command.stdout(Stdio::null()).stderr(file);
+        command.stderr(file);
         WorkerProcess { child: command.spawn().unwrap(), log }
     }
 

@@ -1,0 +1,59 @@
+//! Settings of the web page.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The web page for whoever is on call.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UiSettings {
+    /// What this environment is called, on every page.
+    #[schemars(example = &"production")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The colour of every page's head.
+    pub color: Color,
+    /// Names by which proxies reach it, comma-separated, beside `localhost` and the address that it listens on.
+    #[schemars(example = &"overdue.example.com")]
+    pub hosts: String,
+}
+
+/// Colours that white text can be read on.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Color {
+    /// Production, by custom.
+    Red,
+    /// Amber.
+    Orange,
+    /// Tests, by custom.
+    Green,
+    /// Blue.
+    Blue,
+    /// Violet.
+    Purple,
+    /// None.
+    #[default]
+    Gray,
+}
+
+impl UiSettings {
+    /// Whether a proxy reaches it by this name, with or without a port.
+    pub(crate) fn is_listed(&self, name: &str) -> bool {
+        self.hosts.split(',').any(|listed| listed.trim().eq_ignore_ascii_case(name))
+    }
+}
+
+impl Color {
+    /// The end of its class in the style sheet.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Red => "red",
+            Self::Orange => "orange",
+            Self::Green => "green",
+            Self::Blue => "blue",
+            Self::Purple => "purple",
+            Self::Gray => "gray",
+        }
+    }
+}

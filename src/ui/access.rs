@@ -1,0 +1,177 @@
+//! Who may see the pages: a token that is swapped for a session, and the sessions.
+
+use std::{
+    collections::VecDeque,
+    fmt::Write as _,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::http::{HeaderMap, header};
+use subtle::ConstantTimeEq;
+
+use crate::secret::Secret;
+
+/// A night and the handover after it.
+const SESSION: Duration = Duration::from_hours(12);
+/// People on call, with several browsers each. The one that was used least lately makes way.
+const SESSIONS: usize = 32;
+/// Characters of a name that somebody logs in with.
+const NAME: usize = 64;
+
+/// What opens the pages.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    /// A token in a link, good once.
+    Link(Secret),
+    /// A token that people type, from a file.
+    Typed(Secret),
+}
+
+impl Entry {
+    /// A link that nobody can guess.
+    pub(crate) fn link() -> Self {
+        Self::Link(Secret::new(random()))
+    }
+}
+
+/// Somebody who has shown the token.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    id: Secret,
+    /// In every form: a page of somebody else does not know it.
+    pub(super) csrf: Secret,
+    /// Who acts, for the record.
+    pub(super) operator: String,
+    began: Instant,
+    used: Instant,
+}
+
+/// The entry and the sessions.
+pub(super) struct Access {
+    /// Browsers send cookies of one host to all of its ports: two programs behind the same `localhost` have two names.
+    cookie: String,
+    is_typed: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    entry: Option<Entry>,
+    sessions: VecDeque<Session>,
+}
+
+impl Access {
+    pub(super) fn new(entry: Entry) -> Self {
+        let mut cookie = format!("overdue_{}", random());
+        cookie.truncate("overdue_".len() + 8);
+        let is_typed = matches!(entry, Entry::Typed(_));
+        let state = Mutex::new(State { entry: Some(entry), sessions: VecDeque::new() });
+        Self { cookie, is_typed, state }
+    }
+
+    /// Whether people type the token, or follow a link that has it.
+    pub(super) const fn is_typed(&self) -> bool {
+        self.is_typed
+    }
+
+    /// Swaps the token of a link; it is not good any more then.
+    pub(super) fn follow(&self, token: &str, operator: &str) -> Option<Session> {
+        let mut state = self.state();
+        let Some(Entry::Link(known)) = &state.entry else { return None };
+        if !is_same(known, token) {
+            return None;
+        }
+        state.entry = None;
+        Some(state.begin(operator))
+    }
+
+    /// Swaps a token that was typed.
+    pub(super) fn typed(&self, token: &str, operator: &str) -> Option<Session> {
+        let mut state = self.state();
+        let Some(Entry::Typed(known)) = &state.entry else { return None };
+        is_same(known, token).then(|| state.begin(operator))
+    }
+
+    /// The session whose cookie came with a request.
+    pub(super) fn session(&self, headers: &HeaderMap) -> Option<Session> {
+        let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
+        let mut pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.split_once('='));
+        let (_, id) = pairs.find(|(name, _)| name.trim() == self.cookie)?;
+        let (now, mut state) = (Instant::now(), self.state());
+        state.sessions.retain(|session| now.duration_since(session.began) < SESSION);
+        let session = state.sessions.iter_mut().find(|session| is_same(&session.id, id.trim()))?;
+        session.used = now;
+        Some(session.clone())
+    }
+
+    /// Ends a session.
+    pub(super) fn leave(&self, session: &Session) {
+        self.state().sessions.retain(|other| other.id != session.id);
+    }
+
+    /// The header that gives a session to a browser, `secure` if it came by TLS.
+    pub(super) fn given(&self, session: &Session, secure: bool) -> String {
+        self.cookie_header(session.id.expose(), SESSION.as_secs(), secure)
+    }
+
+    /// The header that takes it away.
+    pub(super) fn taken(&self, secure: bool) -> String {
+        self.cookie_header("", 0, secure)
+    }
+
+    fn cookie_header(&self, value: &str, max_age_s: u64, secure: bool) -> String {
+        let secure = if secure { "; Secure" } else { "" };
+        format!(
+            "{}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict{secure}",
+            self.cookie
+        )
+    }
+
+    /// A panic elsewhere leaves it as it was.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn begin(&mut self, operator: &str) -> Session {
+        let now = Instant::now();
+        let session = Session {
+            id: Secret::new(random()),
+            csrf: Secret::new(random()),
+            operator: operator.chars().filter(|c| !c.is_control()).take(NAME).collect(),
+            began: now,
+            used: now,
+        };
+        if self.sessions.len() == SESSIONS {
+            let idle = self.sessions.iter().enumerate().min_by_key(|(_, session)| session.used);
+            if let Some(idle) = idle.map(|(at, _)| at) {
+                self.sessions.remove(idle);
+            }
+        }
+        self.sessions.push_back(session.clone());
+        session
+    }
+}
+
+impl Session {
+    /// Whether a form of this session has sent it.
+    pub(super) fn has_csrf(&self, token: &str) -> bool {
+        is_same(&self.csrf, token)
+    }
+}
+
+/// In a time that says nothing of what they have in common; their length is no secret.
+fn is_same(known: &Secret, token: &str) -> bool {
+    known.expose().as_bytes().ct_eq(token.as_bytes()).into()
+}
+
+/// 256 bits of the cryptographic generator, as text.
+fn random() -> String {
+    let bytes = rand::random::<[u8; 32]>();
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a `String` never fails.
+        let _written = write!(text, "{byte:02x}");
+        text
+    })
+}

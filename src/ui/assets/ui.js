@@ -1,0 +1,2 @@
+// Everything works without this file; with it the pages are live.
+"use strict";

@@ -1,0 +1,122 @@
+//! What all pages have in common: the frame around them, and how they become an answer.
+
+use askama::Template;
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+
+use super::{access::Session, server::Ui};
+
+/// A page in the navigation: its path and its name there.
+pub(super) struct Entry {
+    pub(super) path: &'static str,
+    pub(super) name: &'static str,
+}
+
+/// In the order in which somebody on call wants them.
+const PAGES: [Entry; 1] = [Entry { path: "/", name: "Overview" }];
+
+/// What stands around every page.
+pub(super) struct Frame {
+    /// Of the page, for the window.
+    pub(super) title: &'static str,
+    /// Its path, to mark it in the navigation.
+    pub(super) path: &'static str,
+    /// `[ui] name`; the topology's name if there is none.
+    pub(super) environment: String,
+    /// Class of the colour that tells one environment from another.
+    pub(super) color: &'static str,
+    pub(super) topology: String,
+    /// None for somebody who is not logged in.
+    pub(super) visitor: Option<Visitor>,
+}
+
+/// Who looks.
+pub(super) struct Visitor {
+    pub(super) operator: String,
+    /// For forms.
+    pub(super) csrf: String,
+}
+
+impl Frame {
+    pub(super) fn new(
+        ui: &Ui,
+        session: Option<&Session>,
+        path: &'static str,
+        title: &'static str,
+    ) -> Self {
+        let settings = &ui.settings().ui;
+        let topology = ui.topology().name.clone();
+        Self {
+            title,
+            path,
+            environment: settings.name.clone().unwrap_or_else(|| topology.clone()),
+            color: settings.color.class(),
+            topology,
+            visitor: session.map(|session| Visitor {
+                operator: session.operator.clone(),
+                csrf: session.csrf.expose().clone(),
+            }),
+        }
+    }
+
+    pub(super) const fn pages() -> &'static [Entry] {
+        &PAGES
+    }
+}
+
+/// A page that says what was not done, why, and what to do.
+#[derive(Template)]
+#[template(path = "refused.html")]
+struct Refused {
+    frame: Frame,
+    reason: String,
+    next: String,
+}
+
+/// The answer to something that was not done.
+pub(super) fn refused(
+    ui: &Ui,
+    session: Option<&Session>,
+    status: StatusCode,
+    reason: impl Into<String>,
+    next: impl Into<String>,
+) -> Response {
+    let frame = Frame::new(ui, session, "", "Refused");
+    html(status, &Refused { frame, reason: reason.into(), next: next.into() })
+}
+
+/// A page as an answer.
+pub(super) fn html(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(text) => answer(status, "text/html; charset=utf-8", text),
+        Err(error) => answer(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "text/plain; charset=utf-8",
+            format!("the page cannot be written: {error}\n"),
+        ),
+    }
+}
+
+pub(super) fn answer(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Body>,
+) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// To a page of this program, after an action; `to` begins with one slash.
+pub(super) fn see_other(to: &str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
+    response
+}

@@ -1,0 +1,189 @@
+//! The server: its routes, and the bounds within which it answers.
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::State,
+    http::StatusCode,
+    middleware,
+    response::Response,
+    routing::{get, post},
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::AbortHandle,
+};
+
+use super::{
+    access::{Access, Entry},
+    assets, guard,
+    guard::Connection,
+    login, overview,
+    page::refused,
+};
+use crate::{config::Settings, oncall::services::Services, shutdown::Stop, topology::Topology};
+
+/// Connections at the same time. A browser has six, and one more for each window that is live.
+const CONNECTIONS: usize = 128;
+/// From the beginning of a connection, or the last answer, to the end of the next request's headers.
+const HEADERS: Duration = Duration::from_secs(20);
+/// Cookies of other programs on this host come along.
+const HEADER_BYTES: usize = 32 * 1024;
+/// After a failed accept, e.g. without a free file descriptor.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What all pages share.
+pub(crate) struct Ui {
+    settings: Settings,
+    services: Arc<Services>,
+    access: Access,
+    operator: String,
+}
+
+impl Ui {
+    /// Pages about what `services` lead to, for whoever comes by `entry`; who follows its link acts as `operator`.
+    pub(crate) fn new(
+        settings: Settings,
+        services: Arc<Services>,
+        entry: Entry,
+        operator: String,
+    ) -> Self {
+        Self { settings, services, access: Access::new(entry), operator }
+    }
+
+    pub(super) const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.services.topology
+    }
+
+    pub(super) const fn access(&self) -> &Access {
+        &self.access
+    }
+
+    pub(super) fn operator(&self) -> &str {
+        &self.operator
+    }
+}
+
+/// A page is a line here, an entry in the navigation of `page`, a file and a template.
+fn routes(ui: &Arc<Ui>) -> Router {
+    Router::new()
+        .route("/", get(overview::show))
+        .route("/login", get(login::follow).post(login::typed))
+        .route("/logout", post(login::leave))
+        .route("/assets/ui.css", get(assets::style))
+        .route("/assets/ui.js", get(assets::script))
+        .route("/assets/icon.svg", get(assets::icon))
+        .fallback(nothing)
+        .method_not_allowed_fallback(another_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(ui), guard::guard))
+        .with_state(Arc::clone(ui))
+}
+
+async fn nothing(State(ui): State<Arc<Ui>>) -> Response {
+    refused(&ui, None, StatusCode::NOT_FOUND, "There is no such page.", "go to the overview")
+}
+
+async fn another_method(State(ui): State<Arc<Ui>>) -> Response {
+    let reason = "This page is not asked for in this way.";
+    refused(&ui, None, StatusCode::METHOD_NOT_ALLOWED, reason, "go to the overview")
+}
+
+/// A port that nobody else has.
+pub(crate) struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// A connection that is open.
+struct Open {
+    task: AbortHandle,
+    is_known: Arc<AtomicBool>,
+}
+
+impl Bound {
+    /// Takes the port.
+    ///
+    /// # Errors
+    /// Another process has it, or the address is not one of this machine.
+    pub(crate) async fn to(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { address: listener.local_addr()?, listener })
+    }
+
+    /// With the port that was taken if any was asked for.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until a stop is requested.
+    pub(crate) async fn serve(self, ui: Arc<Ui>, stop: &Stop) {
+        let routes = routes(&ui);
+        let mut open: VecDeque<Open> = VecDeque::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.requested() => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            open.retain(|connection| !connection.task.is_finished());
+            make_room(&mut open);
+            let Ok(at) = stream.local_addr() else { continue };
+            let is_known = Arc::new(AtomicBool::new(false));
+            let connection = Connection { at, is_known: Arc::clone(&is_known) };
+            let task = tokio::spawn(answer(stream, routes.clone(), connection)).abort_handle();
+            open.push_back(Open { task, is_known });
+        }
+        for connection in open {
+            connection.task.abort();
+        }
+    }
+}
+
+/// Those who have not shown a session make way for a new one, oldest first.
+fn make_room(open: &mut VecDeque<Open>) {
+    if open.len() < CONNECTIONS {
+        return;
+    }
+    let is_known = |connection: &Open| connection.is_known.load(Ordering::Relaxed);
+    let oldest = open.iter().position(|connection| !is_known(connection)).unwrap_or(0);
+    if let Some(oldest) = open.remove(oldest) {
+        oldest.task.abort();
+    }
+}
+
+/// What goes wrong on a connection concerns the one at its other end.
+async fn answer(stream: TcpStream, routes: Router, connection: Connection) {
+    let routes = routes.layer(axum::Extension(connection));
+    let service = TowerToHyperService::new(routes);
+    // Nobody waits for the next bytes: an event is a packet.
+    let _slower = stream.set_nodelay(true);
+    let _ended = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
