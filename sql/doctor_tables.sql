@@ -3,7 +3,8 @@
 SELECT name, found IS NOT NULL AS found,
        coalesce(pg_catalog.array_agg(privilege ORDER BY privilege)
                 FILTER (WHERE found IS NOT NULL AND NOT has_table_privilege(found, privilege)), '{}') AS lacks
-FROM (VALUES ('closures', 'SELECT'), ('closures', 'INSERT'), ('closures', 'DELETE'),
+FROM (VALUES ('actions', 'SELECT'), ('actions', 'DELETE'),
+             ('closures', 'SELECT'), ('closures', 'INSERT'), ('closures', 'DELETE'),
              ('dropped_messages', 'SELECT'), ('dropped_messages', 'DELETE'),
              ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'DELETE'),
              ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'))

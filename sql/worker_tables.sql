@@ -56,3 +56,17 @@ CREATE TABLE IF NOT EXISTS dropped_messages (
     body_bytes     bigint NOT NULL
 );
 COMMENT ON TABLE dropped_messages IS 'What a person has dropped from the parking lot with overdue parked drop, and why. body is NULL where it was over 64 KiB.';
+
+CREATE TABLE IF NOT EXISTS actions (
+    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    by     text NOT NULL DEFAULT session_user,
+    via    text NOT NULL,
+    action text NOT NULL,
+    what   text NOT NULL,
+    count  bigint,
+    why    text,
+    orders text[] NOT NULL DEFAULT '{}'
+);
+CREATE INDEX IF NOT EXISTS actions_orders ON actions USING gin (orders);
+COMMENT ON TABLE actions IS 'What people have done with overdue: by whom, by the command line (cli) or the page (page), to what, to how many, why, and to which orders.';

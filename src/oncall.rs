@@ -1,5 +1,6 @@
 //! What those on call ask and do, for the command line and for the page: they differ in how they are asked and how they show it.
 
+pub(crate) mod actions;
 pub(crate) mod doctor;
 pub(crate) mod drift;
 pub(crate) mod failure;
@@ -13,6 +14,7 @@ mod tests {
     use std::{num::NonZeroU32, sync::Arc};
 
     use super::{
+        actions::Via,
         parked::{Listed, Lots},
         services::Services,
         status::StatusQuestion,
@@ -33,8 +35,8 @@ mod tests {
             runs_on_any_thread(Lots::open(services));
             runs_on_any_thread(lots.list(&listed, &stop, |_| Ok(())));
             runs_on_any_thread(lots.preview(&filter, |_| {}));
-            runs_on_any_thread(lots.replay(&filter, NonZeroU32::MIN, &stop, |_| {}));
-            runs_on_any_thread(lots.drop_messages(&filter, "", &stop, |_| {}));
+            runs_on_any_thread(lots.replay(&filter, NonZeroU32::MIN, Via::Page, &stop, |_| {}));
+            runs_on_any_thread(lots.drop_messages(&filter, "", Via::Page, &stop, |_| {}));
         };
     }
 }

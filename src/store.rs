@@ -1,5 +1,6 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
+pub(crate) mod actions;
 pub(crate) mod clock;
 mod connect;
 mod contract;

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     administration::{ChangeEvent, Goal, TopologyChange, apply::StepResult},
     config::Settings,
+    oncall::actions::{NewAction, Via, record_where_possible},
     plan::{
         Draining, Plan,
         drain_wait::{DrainWait, Next, Progress},
@@ -90,6 +91,7 @@ impl Apply {
         let mut applied = Applied { version: 1, ..Applied::default() };
         applied.draining.clone_from(&plan.draining);
         let ended = self.carry_out(&change, plan, saved.as_ref(), &question, &mut applied).await;
+        record(settings, "apply", &change, &applied).await;
         // Programs read what was done also if it ended half-way.
         if self.output.is_json() {
             print_json(&applied)?;
@@ -219,6 +221,22 @@ impl Apply {
             }
         }
     }
+}
+
+/// Of what was done to the broker, also if it ended half-way.
+pub(super) async fn record(
+    settings: &Settings,
+    action: &str,
+    change: &TopologyChange<'_>,
+    done: &Applied,
+) {
+    if done.applied == 0 {
+        return;
+    }
+    let what = format!("topology {} at {}", change.topology.name, change.management.address());
+    let count = u64::try_from(done.applied).ok();
+    let action = NewAction { via: Via::Cli, action, what, count, why: None, orders: &[] };
+    record_where_possible(settings, action).await;
 }
 
 /// Makes the change, and notes what was carried out and what is left.

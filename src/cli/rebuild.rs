@@ -23,6 +23,7 @@ use super::{
 use crate::{
     administration::{Management, TopologyLock},
     config::Settings,
+    oncall::actions::{self, NewAction, Via},
     plan::generation::number_of,
     store::{
         Store,
@@ -111,6 +112,18 @@ impl Rebuild {
         let ended = notices.publish(address, &parts, preview.orders()).await;
         lock.release().await;
         let Notices { confirmed, refused, .. } = notices;
+        if confirmed > 0 {
+            let names: Vec<&str> = parts.iter().map(|part| part.timeout.name.as_str()).collect();
+            let action = NewAction {
+                via: Via::Cli,
+                action: "rebuild",
+                what: format!("timeout {}", names.join(", ")),
+                count: Some(confirmed),
+                why: None,
+                orders: &[],
+            };
+            actions::record(store, action).await;
+        }
         let place = ended.is_err().then(|| notices.reached.map(|it| it.to_string())).flatten();
         if ended.is_ok() || self.output.is_json() {
             self.answer(&preview, confirmed, refused, place.clone())?;

@@ -88,6 +88,10 @@ impl Remove {
                 Ok(plan)
             };
             let made = apply::make(&change, decide, &mut done).await;
+            // A row more would be one that was not shown.
+            if tables.is_none() {
+                apply::record(settings, "remove", &change, &done).await;
+            }
             if made.is_err() || !done.left.is_empty() {
                 self.answer(&done, None)?;
             }

@@ -19,6 +19,7 @@ use crate::{
     administration::{Management, ManagementError},
     config::Settings,
     objects::Queue,
+    oncall::actions::{NewAction, Via, record_where_possible},
     plan::{
         own_queues::queues_of,
         snapshot::{QueueStats, Snapshot},
@@ -85,6 +86,15 @@ impl Unblock {
         self.confirm.ask(&format!("do this at {}?", management.address()))?;
         nudge(&management, &name, queue, &numbers).await?;
         let left = self.left(&management, held).await?;
+        let action = NewAction {
+            via: Via::Cli,
+            action: "unblock",
+            what: queue_name.clone(),
+            count: Some(held.saturating_sub(left)),
+            why: None,
+            orders: &[],
+        };
+        record_where_possible(settings, action).await;
         answer(held.saturating_sub(left))?;
         if left == 0 {
             return Ok(());

@@ -146,7 +146,7 @@ pub struct WorkerSettings {
     pub sweep_every: Interval,
     /// How long past its deadline the sweep leaves an order to the messages.
     pub sweep_grace: Interval,
-    /// How long closures and records of dropped messages are kept; 0s: for ever.
+    /// How long closures and records of dropped messages and of actions are kept; 0s: for ever.
     pub keep_history: Interval,
     /// Address and port of `/metrics`, `/livez` and `/readyz`; empty: none.
     pub listen: Listen,

@@ -1,15 +1,19 @@
 //! One message in the parking lot.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use jiff::Timestamp;
 
 use super::cause::Cause;
 use crate::{
     order::OrderId,
+    text::length,
     topology::{Timeout, Topology},
     wire::{Death, Received},
 };
+
+/// Orders of a filter that a line names.
+const SHOWN: usize = 20;
 
 /// What is to be known of a message in the parking lot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +129,29 @@ impl Filter {
             && (self.orders.is_empty() || order())
             && self.older_than.is_none_or(|bound| age().is_some_and(|age| age >= bound))
             && self.newer_than.is_none_or(|bound| age().is_some_and(|age| age < bound))
+    }
+}
+
+/// `timeout unpaid, reason with "does not know"`; `everything` where there is no condition.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let age = |name: &str, bound: &Option<Duration>| {
+            bound.map(|bound| format!("parked {name} than {} ago", length(bound)))
+        };
+        let orders: Vec<&str> = self.orders.iter().take(SHOWN).map(String::as_str).collect();
+        let more = self.orders.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let orders = (!orders.is_empty()).then(|| format!("order {}{more}", orders.join(" ")));
+        let conditions = [
+            self.timeout.as_ref().map(|name| format!("timeout {name}")),
+            self.reason.as_ref().map(|text| format!("reason with {text:?}")),
+            orders,
+            age("longer", &self.older_than),
+            age("less", &self.newer_than),
+        ];
+        let conditions: Vec<String> = conditions.into_iter().flatten().collect();
+        f.write_str(if conditions.is_empty() { "everything" } else { "" })?;
+        f.write_str(&conditions.join(", "))
     }
 }
 

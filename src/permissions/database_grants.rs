@@ -56,6 +56,7 @@ pub struct DatabaseRole {
 type Tables = [(&'static str, &'static [&'static str], &'static str)];
 
 const WORKER: &Tables = &[
+    ("actions", &["SELECT", "DELETE"], "delete old ones"),
     ("closures", &["SELECT", "INSERT", "DELETE"], "record closings, count them, delete old ones"),
     ("dropped_messages", &["SELECT", "DELETE"], "delete old ones"),
     ("outbox", &["SELECT", "INSERT", "DELETE"], "write and publish events"),
@@ -70,6 +71,7 @@ const WORKER: &Tables = &[
 ];
 
 const ON_CALL: &Tables = &[
+    ("actions", &["SELECT", "INSERT"], "record what is done, and show it"),
     ("closures", &["SELECT", "INSERT"], "status; try an effect, which is rolled back"),
     ("dropped_messages", &["INSERT"], "parked drop"),
     ("outbox", &["SELECT", "INSERT"], "status; try an effect, which is rolled back"),

@@ -1,5 +1,5 @@
 //! What `overdue` keeps of the past: recording what a person has dropped from the parking lot, and deleting what is older than is kept,
-//! a few blocks at a time.
+//! a few blocks at a time. What people have done is recorded by `actions`.
 
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(crate) enum HistoryTable {
     Closures,
     /// `dropped_messages`, by `dropped_at`.
     DroppedMessages,
+    /// `actions`, by `at`.
+    Actions,
 }
 
 impl HistoryTable {
@@ -29,6 +31,7 @@ impl HistoryTable {
         match self {
             Self::Closures => "closures",
             Self::DroppedMessages => "dropped_messages",
+            Self::Actions => "actions",
         }
     }
 
@@ -36,6 +39,7 @@ impl HistoryTable {
         match self {
             Self::Closures => include_str!("../../sql/history_closures.sql"),
             Self::DroppedMessages => include_str!("../../sql/history_dropped.sql"),
+            Self::Actions => include_str!("../../sql/history_actions.sql"),
         }
     }
 }

@@ -32,6 +32,11 @@ pub(crate) fn file_exposed(file: &str, mode: u32) {
     );
 }
 
+/// What a person has done is not in the table `actions`.
+pub(crate) fn action_not_recorded(action: &str, what: &str, reason: &str) {
+    warn!(action, what, reason, "this was done, and is not recorded in the table actions");
+}
+
 pub(crate) fn worker_ready(queues: &[String], broker: &str, database: &str) {
     METRICS.sessions.add([], 1);
     info!(queues = queues.join(","), broker, database, "worker ready");

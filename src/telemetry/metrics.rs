@@ -88,7 +88,7 @@ metrics! {
     log_lines_lost: Counter<0> = "overdue_log_lines_lost_total", &[],
         "Log lines that standard error did not take in time, or refused; nothing waits for them.";
     history_deleted: Counter<0> = "overdue_history_deleted_rows_total", &[],
-        "Rows of closures and dropped_messages that were deleted because of their age.";
+        "Rows of closures, dropped_messages and actions that were deleted because of their age.";
     history_failures: Counter<0> = "overdue_history_failures_total", &[],
         "Times that rows could not be deleted although they are older than they are kept.";
     relay_failures: Counter<0> = "overdue_relay_failures_total", &[],

@@ -30,7 +30,7 @@ pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
         stop.requested().await;
         return Ok(());
     }
-    let tables = [HistoryTable::Closures, HistoryTable::DroppedMessages];
+    let tables = [HistoryTable::Closures, HistoryTable::DroppedMessages, HistoryTable::Actions];
     let mut walks = tables.map(|table| Walk { table, next: 0, failure: None });
     loop {
         for walk in &mut walks {

@@ -1,4 +1,4 @@
-//! History is bounded: old rows of `closures` and `dropped_messages` go, and nobody waits for it.
+//! History is bounded: old rows of `closures`, `dropped_messages` and `actions` go, and nobody waits for it.
 
 use overdue::internals::config::WorkerSettings;
 
@@ -22,12 +22,15 @@ async fn furnished(world: &World, old: u32, young: u32) {
              ORDER BY n % 7, n;
              INSERT INTO dropped_messages (because, queue, routing_key, parked_because, body_bytes, dropped_at)
              SELECT 'test', 'orders.parked', 'k', 'test', 0, now() - CASE WHEN n % 2 = 0 THEN interval '100 days' ELSE interval '80 days' END
+             FROM generate_series(1, 100) n;
+             INSERT INTO actions (via, action, what, at)
+             SELECT 'cli', 'test', 'test', now() - CASE WHEN n % 2 = 0 THEN interval '100 days' ELSE interval '80 days' END
              FROM generate_series(1, 100) n"
         ))
         .await;
 }
 
-/// Old rows of both tables, and young ones.
+/// Old rows of `closures`, and young ones; then those of the other two tables.
 async fn rows(world: &World) -> [i64; 4] {
     let count = |table: &'static str, column: &'static str, age: &'static str| {
         format!("SELECT count(*) FROM {table} WHERE {column} {age} now() - interval '90 days'")
@@ -35,8 +38,10 @@ async fn rows(world: &World) -> [i64; 4] {
     [
         world.number(&count("closures", "closed_at", "<")).await,
         world.number(&count("closures", "closed_at", ">=")).await,
-        world.number(&count("dropped_messages", "dropped_at", "<")).await,
-        world.number(&count("dropped_messages", "dropped_at", ">=")).await,
+        world.number(&count("dropped_messages", "dropped_at", "<")).await
+            + world.number(&count("actions", "at", "<")).await,
+        world.number(&count("dropped_messages", "dropped_at", ">=")).await
+            + world.number(&count("actions", "at", ">=")).await,
     ]
 }
 
@@ -50,10 +55,10 @@ async fn rows_that_are_older_than_they_are_kept_go_and_the_others_stay() {
     let world = World::new().await;
     furnished(&world, 12_000, 3_000).await;
     let workers = [world.worker_with(keeping("90d")), world.worker_with(keeping("90d"))];
-    until_rows(&world, [0, 3_000, 0, 50]).await;
+    until_rows(&world, [0, 3_000, 0, 100]).await;
     // It goes on with what becomes old later, and with space that is used again.
     furnished(&world, 500, 10).await;
-    until_rows(&world, [0, 3_010, 0, 100]).await;
+    until_rows(&world, [0, 3_010, 0, 200]).await;
     for worker in workers {
         assert!(worker.is_running());
         worker.stop().await;
@@ -71,7 +76,7 @@ async fn with_zero_everything_stays() {
         world.orders(&format!("lost{round}"), 1, -1_000).await;
         world.until_closed(round).await;
     }
-    assert_eq!(rows(&world).await, [50, 53, 50, 50]);
+    assert_eq!(rows(&world).await, [50, 53, 100, 100]);
     worker.stop().await;
 }
 
@@ -92,9 +97,9 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     let orders = world.orders("o", 50, 200).await;
     world.publish("200ms", &orders).await;
     world.until_closed(50).await;
-    until_rows(&world, [300, 70, 0, 50]).await;
+    until_rows(&world, [300, 70, 0, 100]).await;
     transaction.rollback().await.unwrap();
-    until_rows(&world, [0, 70, 0, 50]).await;
+    until_rows(&world, [0, 70, 0, 100]).await;
     // The same reason again and again is one line.
     let log = worker.log();
     let lines = log.lines().filter_map(|line| line.split_once("old rows cannot be deleted"));
@@ -123,7 +128,7 @@ async fn a_row_that_cannot_be_deleted_keeps_no_other_part_of_the_table() {
     until("those behind it go", async || world.number(behind).await, |rows| *rows == 0).await;
     assert_eq!(world.number(first).await, 1);
     world.sql("DROP TRIGGER refuse ON closures").await;
-    until_rows(&world, [0, 3_000, 0, 50]).await;
+    until_rows(&world, [0, 3_000, 0, 100]).await;
     worker.stop().await;
 }
 
@@ -167,6 +172,7 @@ async fn a_part_of_the_table_is_read_and_no_more() {
     for sql in [
         include_str!("../../sql/history_closures.sql"),
         include_str!("../../sql/history_dropped.sql"),
+        include_str!("../../sql/history_actions.sql"),
     ] {
         let client = world.store.client().await.unwrap();
         client.batch_execute(&format!("PREPARE history AS {sql}")).await.unwrap();

@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod actions;
 mod again;
 mod alert_mail;
 mod alerts;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     config::Settings,
-    oncall::parked::Lots,
+    oncall::{actions::Via, parked::Lots},
     parking::{Reasons, Totals},
     shutdown::Stop,
     text::{counted, one_line},
@@ -109,7 +109,7 @@ impl Replay {
         let stop = setup::stop_on_signals()?;
         let mut progress = Progress::new("messages done", expected);
         let (totals, ended) =
-            lots.replay(&filter, self.rate, &stop, |number| progress.add(number)).await;
+            lots.replay(&filter, self.rate, Via::Cli, &stop, |number| progress.add(number)).await;
         drop(progress);
         // A failure before the first message has no answer.
         if ended.is_ok() || totals.total() > 0 {
@@ -153,7 +153,7 @@ impl DropMessages {
         let mut progress = Progress::new("messages dropped", expected);
         let because = &self.because;
         let (dropped, ended) =
-            lots.drop_messages(&filter, because, &stop, |number| progress.add(number)).await;
+            lots.drop_messages(&filter, because, Via::Cli, &stop, |n| progress.add(n)).await;
         drop(progress);
         if ended.is_ok() || dropped > 0 {
             self.answer(&lots, dropped)?;

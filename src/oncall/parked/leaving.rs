@@ -9,12 +9,16 @@ use std::num::NonZeroU32;
 use futures_util::stream::{self, StreamExt};
 
 use super::{
-    super::{failure::Failure, pace::Pace},
+    super::{
+        actions::{self, MOST_ORDERS, NewAction, Via},
+        failure::Failure,
+        pace::Pace,
+    },
     Batch, Found, Lots, Reader,
 };
 use crate::{
     messaging::{PublishError, Publisher, parking_lot::Place},
-    parking::{Fate, Filter, Totals, fate},
+    parking::{Fate, Filter, ParkedMessage, Totals, fate},
     shutdown::Stop,
     store::history::DroppedMessage,
     text::{counted, error_chain, one_line},
@@ -37,6 +41,7 @@ struct Dropping<'a, P> {
     because: &'a str,
     progress: P,
     dropped: u64,
+    orders: Vec<String>,
 }
 
 /// What is put back.
@@ -47,6 +52,8 @@ struct Replaying<'a, P> {
     stop: &'a Stop,
     progress: P,
     totals: Totals,
+    /// Whose messages have left.
+    orders: &'a mut Vec<String>,
     first_failure: Option<PublishError>,
 }
 
@@ -68,6 +75,7 @@ impl Lots {
         &self,
         filter: &Filter,
         rate: NonZeroU32,
+        via: Via,
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
     ) -> (Totals, Result<(), Failure>) {
@@ -75,9 +83,21 @@ impl Lots {
             Ok(lock) => lock,
             Err(failure) => return (Totals::default(), Err(failure)),
         };
-        let done = self.replay_locked(filter, rate, stop, progress).await;
+        let mut orders = Vec::new();
+        let (totals, ended) = self.replay_locked(filter, rate, stop, progress, &mut orders).await;
         lock.release().await;
-        done
+        if totals.leaving() > 0 {
+            let action = NewAction {
+                via,
+                action: "parked replay",
+                what: filter.to_string(),
+                count: Some(totals.leaving()),
+                why: None,
+                orders: &orders,
+            };
+            actions::record(&self.services.store, action).await;
+        }
+        (totals, ended)
     }
 
     async fn replay_locked(
@@ -86,6 +106,7 @@ impl Lots {
         rate: NonZeroU32,
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
+        orders: &mut Vec<String>,
     ) -> (Totals, Result<(), Failure>) {
         let publisher = Publisher::connect(&self.services.address, "overdue parked replay").await;
         let publisher = match publisher {
@@ -99,6 +120,7 @@ impl Lots {
             stop,
             progress,
             totals: Totals::default(),
+            orders,
             first_failure: None,
         };
         let ended = self.read(filter, stop, &mut replaying).await;
@@ -127,6 +149,7 @@ impl Lots {
         &self,
         filter: &Filter,
         because: &str,
+        via: Via,
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
     ) -> (u64, Result<(), Failure>) {
@@ -134,10 +157,23 @@ impl Lots {
             Ok(lock) => lock,
             Err(failure) => return (0, Err(failure)),
         };
-        let mut dropping = Dropping { lots: self, because, progress, dropped: 0 };
+        let mut dropping =
+            Dropping { lots: self, because, progress, dropped: 0, orders: Vec::new() };
         let ended = self.read(filter, stop, &mut dropping).await;
         lock.release().await;
-        (dropping.dropped, ended.map(drop))
+        let Dropping { dropped, orders, .. } = dropping;
+        if dropped > 0 {
+            let action = NewAction {
+                via,
+                action: "parked drop",
+                what: filter.to_string(),
+                count: Some(dropped),
+                why: Some(because),
+                orders: &orders,
+            };
+            actions::record(&self.services.store, action).await;
+        }
+        (dropped, ended.map(drop))
     }
 }
 
@@ -158,27 +194,30 @@ impl<P: FnMut(u64) + Send> Reader for Replaying<'_, P> {
             match fate {
                 Fate::Replay(ref route) => {
                     let message = found.received.replayed(route.clone());
-                    to_publish.push((found.place, message, fate));
+                    to_publish.push((found.place, message, found.message, fate));
                 }
                 Fate::Settle => {
                     batch.lot.ack(found.place).await?;
                     self.totals.add(&fate);
+                    note(self.orders, &found.message);
                 }
                 Fate::Stay(_) => self.totals.add(&fate),
             }
         }
         let (publisher, pace, stop) = (&self.publisher, &self.pace, self.stop);
         let mut results = stream::iter(to_publish)
-            .map(async |(place, message, fate): (Place, Message, Fate)| {
+            .map(async |(place, message, parked, fate): (Place, Message, ParkedMessage, Fate)| {
                 let go = pace.wait(stop).await;
-                (place, fate, if go { Some(publisher.publish(message).await) } else { None })
+                let answer = if go { Some(publisher.publish(message).await) } else { None };
+                (place, parked, fate, answer)
             })
             .buffer_unordered(IN_FLIGHT);
-        while let Some((place, fate, result)) = results.next().await {
+        while let Some((place, parked, fate, result)) = results.next().await {
             match result {
                 Some(Ok(())) => {
                     batch.lot.ack(place).await?;
                     self.totals.add(&fate);
+                    note(self.orders, &parked);
                 }
                 Some(Err(error)) => {
                     self.totals.unconfirmed += 1;
@@ -208,6 +247,7 @@ impl<P: FnMut(u64) + Send> Reader for Dropping<'_, P> {
             batch.lot.ack(found.place).await?;
         }
         let number = number(&batch.found);
+        batch.found.iter().for_each(|found| note(&mut self.orders, &found.message));
         self.dropped += number;
         (self.progress)(number);
         Ok(())
@@ -228,6 +268,13 @@ fn record(queue: &str, found: &Found) -> DroppedMessage {
         parked_at: message.parked_at,
         body: received.body_left_out().is_none().then(|| received.body.clone()),
         body_bytes: i64::try_from(message.body_bytes).unwrap_or(i64::MAX),
+    }
+}
+
+/// An order whose message leaves.
+fn note(orders: &mut Vec<String>, message: &ParkedMessage) {
+    if let Some(order) = message.order.as_ref().filter(|_| orders.len() < MOST_ORDERS) {
+        orders.push(order.to_string());
     }
 }
 

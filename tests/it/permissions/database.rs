@@ -190,8 +190,15 @@ fn is_done_by(role: usize, statement: &str) -> bool {
         return !scripts.contains(&statement)
             && of_worker.iter().any(|prefix| statement.starts_with(prefix));
     }
-    let of_on_call =
-        ["doctor_", "status_", "parked_", "outbox_waiting", "schedule_waiting", "schedule_lacks"];
+    let of_on_call = [
+        "action",
+        "doctor_",
+        "status_",
+        "parked_",
+        "outbox_waiting",
+        "schedule_waiting",
+        "schedule_lacks",
+    ];
     of_on_call.iter().any(|prefix| statement.starts_with(prefix))
 }
 

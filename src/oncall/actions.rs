@@ -1,0 +1,34 @@
+//! What people do is recorded, with who they are; what cannot be recorded is done all the same, and the log says so.
+
+pub(crate) use crate::store::actions::{MOST_ORDERS, NewAction, Via};
+use crate::{
+    config::Settings,
+    store::Store,
+    telemetry,
+    text::{error_chain, one_line},
+};
+
+use super::services;
+
+/// Records what was done a moment ago.
+pub(crate) async fn record(store: &Store, action: NewAction<'_>) {
+    if let Err(error) = store.record_action(&action).await {
+        let advice = error.advice().map_or_else(String::new, |advice| format!("; {advice}"));
+        let reason = one_line(format!("{}{advice}", error_chain(&error)));
+        telemetry::action_not_recorded(action.action, &action.what, &reason);
+    }
+}
+
+/// The same for what is done without the database: whoever changes a topology may have none, or not its tables.
+pub(crate) async fn record_where_possible(settings: &Settings, action: NewAction<'_>) {
+    let is_named = settings.database.url.expose() != Settings::default().database.url.expose();
+    let Ok(store) = services::store(settings) else { return };
+    match store.has_actions().await {
+        Ok(true) => record(&store, action).await,
+        Err(error) if is_named => {
+            let reason = one_line(error_chain(&error));
+            telemetry::action_not_recorded(action.action, &action.what, &reason);
+        }
+        Ok(false) | Err(_) => {}
+    }
+}

@@ -1,0 +1,125 @@
+//! What people do with `overdue`, in the table `actions`.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio_postgres::{Row, types::ToSql};
+
+use super::{Store, StoreError, clock::DatabaseTime};
+use crate::text::one_line;
+
+/// Orders of one action that are recorded: some megabytes.
+pub(crate) const MOST_ORDERS: usize = 100_000;
+
+/// From where a person acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// The command line.
+    Cli,
+    /// `overdue ui`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page comes next"))]
+    Page,
+}
+
+impl Via {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Page => "page",
+        }
+    }
+}
+
+/// What a person has done a moment ago.
+#[derive(Clone, Debug)]
+pub(crate) struct NewAction<'a> {
+    pub(crate) via: Via,
+    /// As the command line calls it: `parked replay`.
+    pub(crate) action: &'a str,
+    /// A filter or a name.
+    pub(crate) what: String,
+    /// Messages, orders or steps.
+    pub(crate) count: Option<u64>,
+    /// What the person says.
+    pub(crate) why: Option<&'a str>,
+    /// As far as they are known, [`MOST_ORDERS`] of them.
+    pub(crate) orders: &'a [String],
+}
+
+/// What a person has done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Action {
+    pub(crate) at: Option<Timestamp>,
+    /// The user of the database.
+    pub(crate) by: String,
+    /// `cli` or `page`.
+    pub(crate) via: String,
+    pub(crate) action: String,
+    pub(crate) what: String,
+    pub(crate) count: Option<u64>,
+    pub(crate) why: Option<String>,
+}
+
+impl Store {
+    /// Records it; who that is, the session says.
+    ///
+    /// # Errors
+    /// The table is missing, or the right to write into it, or the database cannot be asked.
+    pub(crate) async fn record_action(&self, action: &NewAction<'_>) -> Result<(), StoreError> {
+        const SQL: &str = include_str!("../../sql/action_record.sql");
+        let NewAction { via, action, what, count, why, orders } = action;
+        // PostgreSQL's text has no NUL.
+        let (what, why) = (one_line(what), why.map(one_line));
+        let count = count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        let orders = &orders[..orders.len().min(MOST_ORDERS)];
+        let parameters: [&(dyn ToSql + Sync); 6] =
+            [&via.as_str(), action, &what, &count, &why, &orders];
+        self.rows("action_record", SQL, &parameters).await.map(drop)
+    }
+
+    /// Whether the table is there.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub(crate) async fn has_actions(&self) -> Result<bool, StoreError> {
+        const SQL: &str = "SELECT to_regclass('actions') IS NOT NULL";
+        Ok(self.one("has_actions", SQL, &[]).await?.get(0))
+    }
+
+    /// The newest, at most `limit`.
+    ///
+    /// # Errors
+    /// As for [`Store::record_action`].
+    #[expect(dead_code, reason = "explain and the page come next")]
+    pub(crate) async fn actions(&self, limit: i64) -> Result<Vec<Action>, StoreError> {
+        const SQL: &str = include_str!("../../sql/actions_newest.sql");
+        Ok(self.rows("actions_newest", SQL, &[&limit]).await?.iter().map(action).collect())
+    }
+
+    /// The newest that concern an order, at most `limit`.
+    ///
+    /// # Errors
+    /// As for [`Store::record_action`].
+    #[expect(dead_code, reason = "explain and the page come next")]
+    pub(crate) async fn actions_of_order(
+        &self,
+        order: &str,
+        limit: i64,
+    ) -> Result<Vec<Action>, StoreError> {
+        const SQL: &str = include_str!("../../sql/actions_of_order.sql");
+        let rows = self.rows("actions_of_order", SQL, &[&order, &limit]).await?;
+        Ok(rows.iter().map(action).collect())
+    }
+}
+
+fn action(row: &Row) -> Action {
+    let count: Option<i64> = row.get("count");
+    Action {
+        at: row.get::<_, DatabaseTime>("at").timestamp(),
+        by: row.get("by"),
+        via: row.get("via"),
+        action: row.get("action"),
+        what: row.get("what"),
+        count: count.map(i64::unsigned_abs),
+        why: row.get("why"),
+    }
+}
