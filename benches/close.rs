@@ -87,7 +87,7 @@ impl Way {
                 let statement = client.prepare(&effect.sql).await?;
                 for ids in ids.chunks(batch) {
                     let ids: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-                    client.query(&statement, &[&ids, &"bench"]).await?;
+                    client.query(&statement, &[&ids, &"bench", &None::<serde_json::Value>]).await?;
                 }
             }
             _ => {

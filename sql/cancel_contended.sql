@@ -1,6 +1,6 @@
 -- cancel_contended: as cancel, and it waits for nothing. An order is cancelled if its row and all of its stock are free;
 -- otherwise it is busy.
--- $1 text[] order ids, $2 text path
+-- $1 text[] order ids, $2 text path, $3 jsonb traces of their notices, by order id; NULL: none
 -- -> order_id text, outcome text (done:cancelled | already_final | not_due | busy), due_at timestamptz, decided_at timestamptz
 WITH asked AS MATERIALIZED (
     SELECT id, status, coalesce(ship_by, 'infinity') AS due_at FROM orders WHERE id = ANY ($1)
@@ -24,7 +24,8 @@ WITH asked AS MATERIALIZED (
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'cancel', $2, due_at, 'cancelled' FROM cancelled
 ), announced AS (
-    INSERT INTO outbox (event, order_id) SELECT 'order.cancelled', id FROM cancelled
+    INSERT INTO outbox (event, order_id, traceparent, tracestate)
+    SELECT 'order.cancelled', id, $3::jsonb -> id::text ->> 'traceparent', $3::jsonb -> id::text ->> 'tracestate' FROM cancelled
     WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 ), back AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM items

@@ -1,5 +1,5 @@
 -- close: unpaid orders that are overdue become closed, and their reserved stock is available again.
--- $1 text[] order ids, $2 text path
+-- $1 text[] order ids, $2 text path, $3 jsonb traces of their notices, by order id; NULL: none
 -- -> order_id text, outcome text (closed | already_final | not_due | busy), due_at timestamptz, decided_at timestamptz
 WITH asked AS MATERIALIZED (
     -- In id order, so that whoever takes them one after the other does not deadlock with it. What somebody else holds is
@@ -16,7 +16,8 @@ WITH asked AS MATERIALIZED (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', $2, due_at FROM closed
 ), announced AS (
     -- Off in the sessions of a worker that publishes no events.
-    INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
+    INSERT INTO outbox (event, order_id, traceparent, tracestate)
+    SELECT 'order.closed', id, $3::jsonb -> id::text ->> 'traceparent', $3::jsonb -> id::text ->> 'tracestate' FROM closed
     WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 ), back AS MATERIALIZED (
     -- OFFSET 0: order after order, by index, also where the tables were empty when this was planned.

@@ -1,6 +1,6 @@
 -- close_contended: as close, and it waits for nothing. An order is closed if its row and all of its stock are free;
 -- otherwise it is busy.
--- $1 text[] order ids, $2 text path
+-- $1 text[] order ids, $2 text path, $3 jsonb traces of their notices, by order id; NULL: none
 -- -> order_id text, outcome text (closed | already_final | not_due | busy), due_at timestamptz, decided_at timestamptz
 WITH asked AS MATERIALIZED (
     SELECT id, status, due_at FROM orders WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
@@ -23,7 +23,8 @@ WITH asked AS MATERIALIZED (
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', $2, due_at FROM closed
 ), announced AS (
-    INSERT INTO outbox (event, order_id) SELECT 'order.closed', id FROM closed
+    INSERT INTO outbox (event, order_id, traceparent, tracestate)
+    SELECT 'order.closed', id, $3::jsonb -> id::text ->> 'traceparent', $3::jsonb -> id::text ->> 'tracestate' FROM closed
     WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 ), back AS MATERIALIZED (
     SELECT sku, sum(qty)::bigint AS qty FROM items

@@ -1,5 +1,5 @@
 -- complete: shipped orders whose buyer did not confirm them by `confirm_by` become completed. Their stock was sold before.
--- $1 text[] order ids, $2 text path
+-- $1 text[] order ids, $2 text path, $3 jsonb traces of their notices, by order id; NULL: none
 -- -> order_id text, outcome text (done:completed | already_final | not_due | busy), due_at timestamptz, decided_at timestamptz
 WITH asked AS MATERIALIZED (
     SELECT id, status, coalesce(confirm_by, 'infinity') AS due_at FROM orders WHERE id = ANY ($1)
@@ -13,7 +13,8 @@ WITH asked AS MATERIALIZED (
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'complete', $2, due_at, 'completed' FROM completed
 ), announced AS (
-    INSERT INTO outbox (event, order_id) SELECT 'order.completed', id FROM completed
+    INSERT INTO outbox (event, order_id, traceparent, tracestate)
+    SELECT 'order.completed', id, $3::jsonb -> id::text ->> 'traceparent', $3::jsonb -> id::text ->> 'tracestate' FROM completed
     WHERE current_setting('overdue.events', true) IS DISTINCT FROM 'off'
 )
 SELECT id AS order_id,

@@ -2,9 +2,10 @@
 -- $1 bigint events at the most, $2 bigint[] ids that are passed over, $3 bigint the id after which to read
 -- -> id bigint; event text, order_id text, created_at timestamptz (NULL if there is a fault),
 --    waits_for text (the event name for which an earlier event of the order waits: this one stays behind it),
+--    traceparent text, tracestate text (NULL if they are too long),
 --    fault text (why it can never be published)
 WITH front AS MATERIALIZED (
-    SELECT id, event, order_id, created_at,
+    SELECT id, event, order_id, created_at, traceparent, tracestate,
            CASE WHEN event IS NULL THEN 'it has no event name'
                 WHEN octet_length(event) NOT BETWEEN 1 AND 255
                     THEN 'its event name has ' || octet_length(event)::text || ' bytes; a routing key has 1 to 255'
@@ -23,6 +24,8 @@ SELECT front.id,
             THEN (SELECT earlier.waits_for FROM outbox_refused AS earlier
                   WHERE earlier.order_id = front.order_id AND earlier.id < front.id AND earlier.waits_for IS NOT NULL
                   ORDER BY earlier.id LIMIT 1) END AS waits_for,
+       CASE WHEN octet_length(traceparent) = 55 THEN traceparent END AS traceparent,
+       CASE WHEN octet_length(tracestate) <= 512 THEN tracestate END AS tracestate,
        fault
 FROM front
 ORDER BY front.id

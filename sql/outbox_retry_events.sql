@@ -1,8 +1,12 @@
 -- outbox_retry_events: the oldest events that wait for each of these event names.
 -- $1 text[] event names, $2 bigint events of each at the most, $3 bigint[] refused_ids that are passed over
--- -> refused_id bigint, id bigint, event text, order_id text, created_at timestamptz, waits_for text
+-- -> refused_id bigint, id bigint, event text, order_id text, created_at timestamptz, waits_for text,
+--    traceparent text, tracestate text (NULL if they are too long)
 SELECT events.* FROM pg_catalog.unnest($1::text[]) AS asked (name), LATERAL (
-    SELECT refused_id, id, event, order_id, created_at, waits_for FROM outbox_refused
+    SELECT refused_id, id, event, order_id, created_at, waits_for,
+           CASE WHEN octet_length(traceparent) = 55 THEN traceparent END AS traceparent,
+           CASE WHEN octet_length(tracestate) <= 512 THEN tracestate END AS tracestate
+    FROM outbox_refused
     WHERE waits_for = asked.name AND refused_id <> ALL ($3)
       AND octet_length(event) BETWEEN 1 AND 255 AND octet_length(order_id) BETWEEN 1 AND 255
       AND created_at BETWEEN '0001-01-01 00:00Z' AND '9999-12-30 00:00Z'

@@ -1,15 +1,18 @@
--- own_tables: what a schema has with the names of the tables of overdue, and whether it is one of them: a table with exactly their columns.
--- $1 text schema, $2 text[] tables, $3 text[] columns, $4 text[] types, an entry per column -> name text, is_own boolean
+-- own_tables: what a schema has with the names of the tables of overdue, and whether it is one of them: a table with exactly
+-- their columns; those that a later version has added may be missing.
+-- $1 text schema, $2 text[] tables, $3 text[] columns, $4 text[] types, $5 boolean[] whether it was added later, an entry per
+-- column -> name text, is_own boolean
 WITH made AS (
-    SELECT name, attribute, type::regtype::oid AS type FROM unnest($2::text[], $3::text[], $4::text[]) AS made (name, attribute, type)
+    SELECT name, attribute, type::regtype::oid AS type, later
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[]) AS made (name, attribute, type, later)
 )
 SELECT relname::text AS name, relkind IN ('r', 'p') AND NOT EXISTS (
-    SELECT FROM (SELECT attribute, type FROM made WHERE made.name = relname::text) AS expected
+    SELECT FROM (SELECT attribute, type, later FROM made WHERE made.name = relname::text) AS expected
     FULL JOIN (
         SELECT attname::text AS attribute, atttypid AS type FROM pg_catalog.pg_attribute
         WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
     ) AS found USING (attribute, type)
-    WHERE expected.attribute IS NULL OR found.attribute IS NULL
+    WHERE expected.attribute IS NULL OR found.attribute IS NULL AND NOT expected.later
 ) AS is_own
 FROM pg_catalog.pg_class
 WHERE relnamespace = to_regnamespace($1::text) AND relname::text IN (SELECT name FROM made)

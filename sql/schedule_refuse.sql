@@ -4,5 +4,5 @@ WITH moved AS (
     WHERE scheduled_notices.id = refused.id
     RETURNING scheduled_notices.*, refused.reason
 )
-INSERT INTO scheduled_notices_refused (id, order_id, timeout, due_at, scheduled_at, reason)
-SELECT id, order_id, timeout, due_at, scheduled_at, reason FROM moved
+INSERT INTO scheduled_notices_refused (id, order_id, timeout, due_at, scheduled_at, traceparent, tracestate, reason)
+SELECT id, order_id, timeout, due_at, scheduled_at, traceparent, tracestate, reason FROM moved

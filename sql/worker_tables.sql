@@ -24,6 +24,10 @@ CREATE TABLE IF NOT EXISTS outbox (
     CONSTRAINT outbox_event_fits CHECK (octet_length(event) BETWEEN 1 AND 255),
     CONSTRAINT outbox_order_id_fits CHECK (octet_length(order_id) BETWEEN 1 AND 255)
 );
+ALTER TABLE outbox
+    ADD COLUMN IF NOT EXISTS traceparent text,
+    ADD COLUMN IF NOT EXISTS tracestate text;
+COMMENT ON COLUMN outbox.traceparent IS 'Header of the event, if it is a traceparent of W3C Trace Context; tracestate likewise.';
 COMMENT ON TABLE outbox IS 'Events to publish; a row goes when the broker has confirmed it.';
 
 CREATE TABLE IF NOT EXISTS outbox_refused (
@@ -36,6 +40,9 @@ CREATE TABLE IF NOT EXISTS outbox_refused (
     reason     text NOT NULL,
     refused_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+ALTER TABLE outbox_refused
+    ADD COLUMN IF NOT EXISTS traceparent text,
+    ADD COLUMN IF NOT EXISTS tracestate text;
 CREATE INDEX IF NOT EXISTS outbox_refused_waits_for ON outbox_refused (waits_for, id) WHERE waits_for IS NOT NULL;
 CREATE INDEX IF NOT EXISTS outbox_refused_order_id ON outbox_refused (order_id) WHERE waits_for IS NOT NULL;
 COMMENT ON TABLE outbox_refused IS 'Events that could not be published. waits_for is the event name that the broker refuses or does not confirm: it is tried again; NULL: it can never be published.';

@@ -7,6 +7,7 @@ mod message;
 mod notice;
 mod parked;
 mod received;
+mod trace;
 pub(crate) mod x_delay;
 
 pub use headers::{BODY_LEFT_OUT, PROPERTIES_DROPPED};
@@ -18,3 +19,4 @@ pub(crate) use parked::{Death, Parked};
 
 pub use received::Properties;
 pub use received::Received;
+pub(crate) use trace::{Trace, Traces};

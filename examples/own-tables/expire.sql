@@ -1,5 +1,6 @@
 -- expire: rows of purchase that are '10' after pay_until become '90', and pieces goes back to article.
--- $1 text[] keys, $2 text what made them due: message, burst or sweep
+-- $1 text[] keys, $2 text what made them due: message, burst or sweep; $3 jsonb traces of their
+-- notices (W3C Trace Context), by key
 WITH asked AS MATERIALIZED (
     -- Keys are text in messages. The parameter is cast and not the column, so that the index of
     -- the key is used. Rows are locked in the order of the key, so that two statements do not
@@ -17,7 +18,9 @@ WITH asked AS MATERIALIZED (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
     SELECT key::text, 'expire', $2, due_at, 'expired' FROM closed
 ), announced AS (
-    INSERT INTO outbox (event, order_id) SELECT 'purchase.expired', key::text FROM closed
+    INSERT INTO outbox (event, order_id, traceparent, tracestate)
+    SELECT 'purchase.expired', key::text, $3::jsonb -> key::text ->> 'traceparent', $3::jsonb -> key::text ->> 'tracestate'
+    FROM closed
 ), back AS MATERIALIZED (
     -- OFFSET 0: row after row, by an index that begins with purchase_no, also if the tables were
     -- empty when this was planned.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use tokio_postgres::{
     Row, SimpleQueryMessage, Statement,
-    types::{FromSql, Kind, Type},
+    types::{FromSql, Json, Kind, Type},
 };
 
 use super::{
@@ -17,9 +17,13 @@ use super::{
 use crate::{
     doctor::{effect_plan::EffectPlan, facts::Sweep},
     text::error_chain,
+    wire::Traces,
 };
 
-const EFFECT_PARAMETERS: [Type; 2] = [Type::TEXT_ARRAY, Type::TEXT];
+/// The last one, traces, need not be taken.
+const EFFECT_PARAMETERS: [Type; 3] = [Type::TEXT_ARRAY, Type::TEXT, Type::JSONB];
+/// Of no order, or of orders whose notices have none.
+pub(super) const NO_TRACES: Option<Json<&Traces>> = None;
 const EFFECT_COLUMNS: [(&str, Type); 4] = [
     ("order_id", Type::TEXT),
     ("outcome", Type::TEXT),
@@ -49,7 +53,7 @@ impl Contract<'_> {
         let columns: Vec<_> = columns.iter().map(|it| (it.name(), it.type_())).collect();
         let wrong = match self {
             Self::None => None,
-            Self::Effect(_) => wrong_parameter(parameters, &EFFECT_PARAMETERS)
+            Self::Effect(_) => wrong_effect_parameter(parameters)
                 .or_else(|| wrong_column(&columns, &EFFECT_COLUMNS)),
             Self::Overdue(_) => wrong_overdue(parameters, &columns),
         };
@@ -90,7 +94,7 @@ impl Store {
         self.check_statement(Question {
             name: "effect",
             sql: &effect.sql,
-            parameters: &[&none, &path],
+            parameters: &[&none, &path, &NO_TRACES],
             contract: Contract::Effect(effect),
         })
         .await?;
@@ -116,7 +120,7 @@ impl Store {
         const ROWS: &str = include_str!("../../sql/table_rows.sql");
         self.check_effect(effect).await?;
         let contract = Contract::Effect(effect);
-        let mut plan = self.plan(contract, &effect.sql, "('{}', 'message')").await?;
+        let mut plan = self.plan(contract, &effect.sql, &["'{}'", "'message'", "NULL"]).await?;
         for scan in &mut plan.scans {
             // By the latest statistics; below zero where the table was never analysed.
             let rows = self.rows("table_rows", ROWS, &[&scan.table]).await?;
@@ -128,7 +132,7 @@ impl Store {
     /// What a page of the sweep scans.
     pub(super) async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
         let Some(sql) = &effect.overdue_sql else { return Ok(Sweep::None) };
-        let page = "(500, 60000, '-infinity', '')";
+        let page = &["500", "60000", "'-infinity'", "''"];
         let plan = self.plan(Contract::Overdue(effect), sql, page).await?;
         Ok(Sweep::Planned { scans: plan.scans.into_iter().map(|scan| scan.table).collect() })
     }
@@ -139,18 +143,20 @@ impl Store {
         &self,
         contract: Contract<'_>,
         sql: &str,
-        arguments: &str,
+        arguments: &[&str],
     ) -> Result<EffectPlan, StoreError> {
         // Behind a pooler the next transaction on the server's connection is somebody else's.
         let (name, sql) = (format!("overdue_plan_{:x}", rand::random::<u64>()), without_end(sql));
-        let script = format!(
-            "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;\n\
-             PREPARE {name} AS {sql}\n;\n\
-             EXPLAIN (FORMAT json) EXECUTE {name} {arguments}; DEALLOCATE {name}; ROLLBACK",
-        );
         let asking = async {
             // It ends with what is set and prepared on it.
             let client = self.detached().await?;
+            let statement = self.named("effect_plan", client.prepare(sql).await)?;
+            let arguments = taken(&statement, arguments).join(", ");
+            let script = format!(
+                "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;\n\
+                 PREPARE {name} AS {sql}\n;\n\
+                 EXPLAIN (FORMAT json) EXECUTE {name} ({arguments}); DEALLOCATE {name}; ROLLBACK",
+            );
             self.named("effect_plan", client.simple_query(&script).await)
         };
         let answer = self.attended(Box::pin(asking)).await;
@@ -163,6 +169,11 @@ impl Store {
         let plan = serde_json::from_str(&rows.collect::<String>()).map_err(unreadable)?;
         Ok(EffectPlan::read(&plan))
     }
+}
+
+/// The parameters that a statement takes: an effect need not take all.
+pub(super) fn taken<'a, T>(statement: &Statement, parameters: &'a [T]) -> &'a [T] {
+    &parameters[..parameters.len().min(statement.params().len())]
 }
 
 /// A statement, to stand inside another one: without the semicolon that ends it, and comments behind that.
@@ -204,6 +215,11 @@ impl From<String> for Misfit {
 
 fn misfit(found: String, write: String) -> Misfit {
     Misfit { found, write: Some(write) }
+}
+
+fn wrong_effect_parameter(found: &[Type]) -> Option<Misfit> {
+    let takes_traces = found.get(2) == EFFECT_PARAMETERS.get(2);
+    wrong_parameter(found, &EFFECT_PARAMETERS[..if takes_traces { 3 } else { 2 }])
 }
 
 /// The first parameter that is not as agreed.
@@ -326,11 +342,11 @@ mod tests {
 
     #[test]
     fn keys_of_another_type_are_cast_at_the_parameter() {
-        let wanted = [Type::TEXT_ARRAY, Type::TEXT];
         let said = |found: &[Type]| {
-            wrong_parameter(found, &wanted).map(|misfit| misfit.to_string()).unwrap_or_default()
+            wrong_effect_parameter(found).map(|misfit| misfit.to_string()).unwrap_or_default()
         };
         assert_eq!(said(&[Type::TEXT_ARRAY, Type::TEXT]), "");
+        assert_eq!(said(&[Type::TEXT_ARRAY, Type::TEXT, Type::JSONB]), "");
         assert_eq!(
             said(&[Type::INT8_ARRAY, Type::TEXT]),
             "$1 is bigint[]: write $1::text[]::bigint[]"

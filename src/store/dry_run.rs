@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use tokio_postgres::{Row, error::SqlState};
+use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
 use super::{
     APPLICATION, FailureKind, Store, StoreError,
-    contract::Contract,
+    contract::{Contract, NO_TRACES, taken},
     orders::{self, ClosingPath, Effect, Standing},
     overdue::OverdueKey,
     pool::{End, For, Question, TransactionLimits},
@@ -123,7 +123,7 @@ impl Store {
         let question = Question {
             name: "dry_run",
             sql: &effect.sql,
-            parameters: &[&texts, &ClosingPath::Message.as_str()],
+            parameters: &[&texts, &ClosingPath::Message.as_str(), &NO_TRACES],
             contract: Contract::Effect(effect),
         };
         // Preparing it needs a lock on the tables, too, and this happens when something is locked.
@@ -221,7 +221,9 @@ impl Store {
         let attempt = async {
             client.batch_execute(BEGIN_WAITING).await?;
             let statement = client.prepare(&waiting(&effect.sql)).await?;
-            client.query(&statement, &[&texts, &ClosingPath::Message.as_str()]).await
+            let path = ClosingPath::Message.as_str();
+            let parameters: [&(dyn ToSql + Sync); 3] = [&texts, &path, &NO_TRACES];
+            client.query(&statement, taken(&statement, &parameters)).await
         };
         let looking = async {
             loop {

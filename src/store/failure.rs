@@ -328,8 +328,8 @@ impl StoreError {
         }
         match code.code() {
             "42703" | "42804" | "42883" if self.is_about_our_tables() => Some(
-                "a table of overdue has this name and other columns: put a schema of its own in front of \
-                 database.search_path and run `overdue database init`",
+                "the tables are those of an older version: run `overdue database init` (docs/stability.md); or somebody else's have \
+                 their names: put a schema of its own in front of database.search_path first",
             ),
             "28P01" | "28000" => Some("check the user and password in database.url"),
             "3D000" => Some("create the database with `createdb`, or correct database.url"),

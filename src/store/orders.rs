@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::Json};
 
 use super::{
     Store, StoreError,
@@ -12,7 +12,10 @@ use super::{
     failure::BUILT_IN,
     pool::{End, For, Question, TransactionLimits},
 };
-use crate::order::{FinalState, OrderId, Outcome, Spelled};
+use crate::{
+    order::{FinalState, OrderId, Outcome, Spelled},
+    wire::Traces,
+};
 
 const CLOSE: &str = include_str!("../../sql/close.sql");
 const CLOSE_CONTENDED: &str = include_str!("../../sql/close_contended.sql");
@@ -24,7 +27,7 @@ const CANCEL_CONTENDED: &str = include_str!("../../sql/cancel_contended.sql");
 pub struct Effect {
     /// Its name in `topology.toml`.
     pub name: String,
-    /// `$1 text[]` ids, `$2 text` path → `order_id`, `outcome`, `due_at`, `decided_at`.
+    /// `$1 text[]` ids, `$2 text` path, and `$3 jsonb` traces if it takes them → `order_id`, `outcome`, `due_at`, `decided_at`.
     pub sql: String,
     /// Where that is written, for messages.
     pub sql_file: String,
@@ -129,23 +132,26 @@ impl Store {
         ids: &[OrderId],
         path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
-        self.run_limited(effect, &effect.sql, ids, path, TransactionLimits::NONE).await
+        let (traces, limits) = (Traces::default(), TransactionLimits::NONE);
+        self.run_limited(effect, &effect.sql, (ids, &traces), path, limits).await
     }
 
-    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, and limits.
+    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, with the traces of these orders and perhaps of others, and
+    /// with limits.
     pub(crate) async fn run_limited(
         &self,
         effect: &Effect,
         sql: &str,
-        ids: &[OrderId],
+        (ids, traces): (&[OrderId], &Traces),
         path: ClosingPath,
         limits: TransactionLimits,
     ) -> Result<Vec<Outcome>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
+        let traces = (!traces.is_empty()).then_some(Json(traces));
         let question = Question {
             name: "effect",
             sql,
-            parameters: &[&texts, &path.as_str()],
+            parameters: &[&texts, &path.as_str(), &traces],
             contract: Contract::Effect(effect),
         };
         let rows = if limits == TransactionLimits::NONE {

@@ -13,6 +13,7 @@ use super::{
     Store, StoreError,
     outgoing::{LeftRows, OutgoingSession, Table, isolate},
 };
+use crate::wire::Trace;
 
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
 const DONE: &str = include_str!("../../sql/outbox_done.sql");
@@ -45,6 +46,7 @@ pub(crate) struct Event {
     pub(crate) created_at: Timestamp,
     /// The event name that it waits for, or an earlier one of its order.
     pub(crate) waits_for: Option<String>,
+    pub(crate) trace: Option<Trace>,
 }
 
 /// An event of the outbox that is to go out of the way of the others.
@@ -196,5 +198,12 @@ fn event(table: Table, key: i64, row: &Row) -> Result<Event, tokio_postgres::Err
         order_id: row.try_get("order_id")?,
         created_at: row.try_get("created_at")?,
         waits_for: row.try_get("waits_for")?,
+        trace: trace(row),
     })
+}
+
+/// What cannot be read is none.
+pub(super) fn trace(row: &Row) -> Option<Trace> {
+    let text = |column| row.try_get::<_, Option<&str>>(column).ok().flatten();
+    Trace::parse(text("traceparent")?, text("tracestate"))
 }

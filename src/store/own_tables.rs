@@ -14,9 +14,12 @@ const VERSIONED: &str = include_str!("../../sql/tables_version.sql");
 const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
 /// Of [`OURS`] and [`SCHEDULE`]: each change of a column or a function is one more (docs/stability.md).
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How the creation of a table begins in these scripts; each of its columns has a line.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
+/// How later versions begin to add columns to one, and the line of each.
+const ALTER: &str = "ALTER TABLE ";
+const ADD: &str = "ADD COLUMN IF NOT EXISTS ";
 
 /// Where counting the rows of a table ends: a history may have millions.
 const MOST_ROWS: i64 = 1_000_000;
@@ -186,8 +189,12 @@ impl Store {
         const NAME: &str = "own_tables";
         const SQL: &str = include_str!("../../sql/own_tables.sql");
         let mut found = OwnTables { schema: schema.to_owned(), ..OwnTables::default() };
-        let [tables, columns, types] = own_columns();
-        let rows = transaction.query(SQL, &[&schema, &tables, &columns, &types]).await;
+        let made = own_columns();
+        let texts = |of: fn(&OwnColumn) -> &'static str| made.iter().map(of).collect::<Vec<_>>();
+        let (tables, columns, types) =
+            (texts(|it| it.table), texts(|it| it.name), texts(|it| it.data_type));
+        let later: Vec<bool> = made.iter().map(|it| it.is_later).collect();
+        let rows = transaction.query(SQL, &[&schema, &tables, &columns, &types, &later]).await;
         for row in self.named(NAME, rows)? {
             let name: String = row.get("name");
             if !row.get::<_, bool>("is_own") {
@@ -215,9 +222,8 @@ impl Store {
 
 /// A table that is there already would be left as it is, but for its comment, and the worker would find other columns.
 fn refuse_foreign() -> String {
-    let [tables, columns, _] = own_columns();
-    let columns =
-        tables.iter().zip(columns).map(|(table, column)| format!("('{table}', '{column}')"));
+    let made = own_columns().into_iter().filter(|it| !it.is_later);
+    let columns = made.map(|OwnColumn { table, name, .. }| format!("('{table}', '{name}')"));
     FOREIGN.replace("{columns}", &columns.collect::<Vec<_>>().join(", "))
 }
 
@@ -251,25 +257,35 @@ fn tables(scripts: &[&'static str]) -> Vec<&'static str> {
     names.map(|name| name.trim_end_matches(" (")).collect()
 }
 
-/// Table, name and type of each column of [`own_tables`], by which they are recognised.
-pub(super) fn own_columns() -> [Vec<&'static str>; 3] {
-    let [mut tables, mut columns, mut types] = [const { Vec::new() }; 3];
-    let mut table = None;
+/// A column of a table of ours.
+pub(super) struct OwnColumn {
+    pub(super) table: &'static str,
+    pub(super) name: &'static str,
+    pub(super) data_type: &'static str,
+    /// Whether a version after the first one has added it.
+    pub(super) is_later: bool,
+}
+
+/// Each column of [`own_tables`], by which they are recognised.
+pub(super) fn own_columns() -> Vec<OwnColumn> {
+    let (mut columns, mut table) = (Vec::new(), None);
     for line in [OURS, SCHEDULE].iter().flat_map(|script| script.lines()) {
-        if let Some(name) = line.strip_prefix(CREATE) {
+        if let Some(name) = line.strip_prefix(CREATE).or_else(|| line.strip_prefix(ALTER)) {
             table = Some(name.trim_end_matches(" ("));
-        } else if line.starts_with(')') {
+        } else if !line.starts_with(' ') {
             table = None;
-        } else if let Some(table) = table
-            && let [column, data_type, ..] = line.split_whitespace().collect::<Vec<_>>()[..]
-            && column.starts_with(|c: char| c.is_ascii_lowercase())
-        {
-            tables.push(table);
-            columns.push(column);
-            types.push(data_type.trim_end_matches(','));
+        } else if let Some(table) = table {
+            let added = line.trim_start().strip_prefix(ADD);
+            if let [name, data_type, ..] =
+                added.unwrap_or(line).split_whitespace().collect::<Vec<_>>()[..]
+                && name.starts_with(|c: char| c.is_ascii_lowercase())
+            {
+                let data_type = data_type.trim_end_matches([',', ';']);
+                columns.push(OwnColumn { table, name, data_type, is_later: added.is_some() });
+            }
         }
     }
-    [tables, columns, types]
+    columns
 }
 
 /// The first schema of a search path, which is for our tables, and the last, which is for the order tables.

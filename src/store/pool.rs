@@ -21,7 +21,10 @@ use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
-    CREATE_TIMEOUT, Store, StoreError, clock::DatabaseTime, connect::Connector, contract::Contract,
+    CREATE_TIMEOUT, Store, StoreError,
+    clock::DatabaseTime,
+    connect::Connector,
+    contract::{Contract, taken},
     refusal,
 };
 
@@ -304,6 +307,7 @@ impl Store {
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
         let statement = self.named(name, client.prepare_cached(sql).await)?;
         contract.check(&statement)?;
+        let parameters = taken(&statement, parameters);
         let sent = Instant::now();
         let rows = match mode {
             Mode::Prepared => Ok(Vec::new()),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
-use super::{Store, StoreError, clock::to_ms, outgoing::OutgoingSession};
-use crate::order::OrderId;
+use super::{Store, StoreError, clock::to_ms, outbox::trace, outgoing::OutgoingSession};
+use crate::{order::OrderId, wire::Trace};
 
 /// What `schedule()` takes.
 pub(super) const KNOWN: &str = include_str!("../../sql/schedule_known.sql");
@@ -38,6 +38,7 @@ pub(crate) struct ScheduledNotice {
     pub(crate) due_at: Timestamp,
     /// From when it was read to `due_at`, by the clock of the database; zero where that is over.
     pub(crate) rest: Duration,
+    pub(crate) trace: Option<Trace>,
 }
 
 /// A notice that cannot be published.
@@ -192,5 +193,6 @@ fn notice(id: i64, row: &Row) -> Result<ScheduledNotice, String> {
         timeout: row.try_get("timeout").map_err(unreadable)?,
         due_at: row.try_get("due_at").map_err(unreadable)?,
         rest: Duration::from_millis(u64::try_from(rest_ms).unwrap_or(0)),
+        trace: trace(row),
     })
 }

@@ -17,6 +17,15 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// What a log line calls a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// Its order; of others something that stands for them.
+    pub(crate) order: String,
+    /// Of the request that it belongs to.
+    pub(crate) trace_id: Option<String>,
+}
+
 /// The first line of a worker.
 pub(crate) fn starting(settings: Option<&Path>) {
     let settings = settings.map_or("none".into(), |path| path.display().to_string());
@@ -150,11 +159,12 @@ pub(crate) fn closing_failed(timeout: &str, orders: usize, reason: &str, retry_i
 }
 
 /// Orders fail alone, and are tried again or parked.
-pub(crate) fn failing(timeout: &str, orders: usize, first_order: &str, first_reason: &str) {
+pub(crate) fn failing(timeout: &str, orders: usize, first: &Label, first_reason: &str) {
     warn!(
         timeout,
         orders,
-        first_order,
+        first_order = first.order,
+        trace_id = first.trace_id,
         first_reason,
         "orders cannot be closed, each by itself: they are tried again after the retry levels, and parked after the last one"
     );
@@ -174,11 +184,12 @@ pub(crate) fn suspected(timeout: &str, deliveries: u32) {
     );
 }
 
-pub(crate) fn guarded(timeout: &str, orders: usize, first_order: &str) {
+pub(crate) fn guarded(timeout: &str, orders: usize, first: &Label) {
     warn!(
         timeout,
         orders,
-        first_order,
+        first_order = first.order,
+        trace_id = first.trace_id,
         "overdue, and the effect says not_due: their messages come back after the retry levels"
     );
 }
@@ -214,6 +225,15 @@ pub(crate) fn batch_closed(timeout: &str, path: &str, outcomes: &[Outcome], took
     );
 }
 
+/// What the database answered about an order whose notice belongs to a request: those who look for that find it.
+pub(crate) fn answered(order: &str, trace_id: &str, timeout: &str, outcome: &Outcome) {
+    let late_ms = match outcome {
+        Outcome::Closed { late, .. } => Some(millis(*late)),
+        _ => None,
+    };
+    debug!(order, trace_id, timeout, outcome = labels::outcome(outcome), late_ms, "answered");
+}
+
 /// A message is kept unacked for a short while. Too many for the log.
 pub(crate) fn message_held(timeout: &str) {
     METRICS.held.add([timeout], 1);
@@ -228,19 +248,20 @@ pub(crate) fn retried(timeout: &str) {
     METRICS.retried.add([timeout], 1);
 }
 
-pub(crate) fn delayed(order: &str, routing_key: &str, holds: Duration, attempt: u32) {
-    debug!(order, routing_key, ?holds, attempt, "put back");
+pub(crate) fn delayed(of: &Label, routing_key: &str, holds: Duration, attempt: u32) {
+    debug!(order = of.order, trace_id = of.trace_id, routing_key, ?holds, attempt, "put back");
 }
 
 /// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
-pub(crate) fn parked(timeout: &str, class: ParkReason, order: &str, reason: &str) {
+pub(crate) fn parked(timeout: &str, class: ParkReason, of: &Label, reason: &str) {
     METRICS.parked.add([timeout, class.name()], 1);
-    observed::parked(order, reason);
-    debug!(order, reason, "parked");
+    observed::parked(&of.order, reason);
+    debug!(order = of.order, trace_id = of.trace_id, reason, "parked");
 }
 
-pub(crate) fn batch_parked(timeout: &str, messages: usize, first_order: &str, first_reason: &str) {
-    warn!(timeout, messages, first_order, first_reason, "parked");
+pub(crate) fn batch_parked(timeout: &str, messages: usize, first: &Label, first_reason: &str) {
+    let (first_order, trace_id) = (&first.order, &first.trace_id);
+    warn!(timeout, messages, first_order, trace_id, first_reason, "parked");
 }
 
 pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_reason: &str) {

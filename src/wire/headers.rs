@@ -168,7 +168,7 @@ pub(super) fn set_canary(headers: &mut FieldTable, id: &str) {
     headers.insert(CANARY.into(), text(id));
 }
 
-fn text(text: &str) -> AMQPValue {
+pub(super) fn text(text: &str) -> AMQPValue {
     AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()))
 }
 

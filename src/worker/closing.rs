@@ -19,6 +19,7 @@ use crate::{
         pool::TransactionLimits,
     },
     telemetry,
+    wire::Traces,
 };
 
 /// Attempts at the same part before a deadlock is looked for row by row.
@@ -65,7 +66,7 @@ impl Closer {
         &self.effect
     }
 
-    /// What became of each of `ids`, in the same order; everything that says so is committed.
+    /// What became of each of `ids`, in the same order; everything that says so is committed. `traces` are of their notices.
     ///
     /// # Errors
     /// The database is unavailable, overloaded or set up wrongly. Parts of the batch may be committed by then;
@@ -73,13 +74,14 @@ impl Closer {
     pub(crate) async fn outcomes(
         &self,
         ids: &[OrderId],
+        traces: &Traces,
         path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut batch = Isolation::new(ids.len(), Outcome::Unknown, ELSEWHERE);
         let mut works_without_orders = false;
         let mut limit = None;
         while let Some(part) = batch.next_part() {
-            let error = match self.attempt(&ids[part.clone()], path, limit).await {
+            let error = match self.attempt((&ids[part.clone()], traces), path, limit).await {
                 Ok(outcomes) => {
                     let works = any_closed(&outcomes);
                     batch.answered(part, outcomes, works);
@@ -122,7 +124,8 @@ impl Closer {
         failure: &StoreError,
         path: ClosingPath,
     ) -> Result<(), StoreError> {
-        match self.attempt(&[], path, Some(self.store.timing().slow_part)).await {
+        let nobody = (&[][..], &Traces::default());
+        match self.attempt(nobody, path, Some(self.store.timing().slow_part)).await {
             Err(error) if !error.is_answer() || error.code() == failure.code() => Err(error),
             _ => Ok(()),
         }
@@ -160,13 +163,13 @@ impl Closer {
 
     async fn attempt(
         &self,
-        ids: &[OrderId],
+        orders: (&[OrderId], &Traces),
         path: ClosingPath,
         limit: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut tries = 1;
         loop {
-            match self.once(ids, path, limit).await {
+            match self.once(orders, path, limit).await {
                 Err(error) if is_worth_repeating(&error) && tries < ATTEMPTS => {
                     tries += 1;
                     tokio::time::sleep(PAUSE.mul_f64(rand::random::<f64>())).await;
@@ -179,7 +182,7 @@ impl Closer {
     /// Waits for locks up to the time-out; after one that has passed it takes what is free.
     async fn once(
         &self,
-        ids: &[OrderId],
+        orders: (&[OrderId], &Traces),
         path: ClosingPath,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
@@ -188,7 +191,7 @@ impl Closer {
             ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, None),
         };
         let limits = TransactionLimits { lock, statement };
-        let run = |sql| self.store.run_limited(&self.effect, sql, ids, path, limits);
+        let run = |sql| self.store.run_limited(&self.effect, sql, orders, path, limits);
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
         };

@@ -29,7 +29,7 @@ use crate::{
     messaging::{PublishError, large_bodies::MAX_PASSED_BYTES},
     shutdown::Stop,
     store::clock::DatabaseTime,
-    telemetry::{self, labels::ParkReason},
+    telemetry::{self, Label, labels::ParkReason},
     text::error_chain,
     topology::route::{LONGEST_IN_HAND, Route},
     wire::{Message, x_delay::Delayed},
@@ -161,7 +161,8 @@ impl Delaying {
     }
 
     /// The broker does, since no copy can be made.
-    fn park(&mut self, receipt: Receipt, label: String, why: Why) {
+    fn park(&mut self, receipt: Receipt, message_id: String, why: Why) {
+        let label = Label { order: message_id, trace_id: None };
         let ConsumerContext { worker, timeout, .. } = &self.context;
         worker.counters.parked(&timeout.name, &label, &why);
         self.parked.add(label, why);

@@ -7,7 +7,11 @@ use std::{
 
 use super::log_lines::Why;
 pub use crate::telemetry::observed::Counts;
-use crate::{order::Outcome, store::orders::ClosingPath, telemetry};
+use crate::{
+    order::Outcome,
+    store::orders::ClosingPath,
+    telemetry::{self, Label},
+};
 
 /// Written by every task of a worker.
 #[derive(Debug, Default)]
@@ -88,7 +92,7 @@ impl Counters {
     }
 
     /// A message was given up.
-    pub(super) fn parked(&self, timeout: &str, label: &str, why: &Why) {
+    pub(super) fn parked(&self, timeout: &str, label: &Label, why: &Why) {
         add(&self.parked, 1);
         telemetry::parked(timeout, why.class, label, &why.text);
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::telemetry::{self, labels::ParkReason};
+use crate::telemetry::{self, Label, labels::ParkReason};
 
 /// Why a message is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub(super) struct Why {
 #[derive(Debug, Default)]
 pub(super) struct ParkedLines {
     messages: usize,
-    first: Option<(String, String)>,
+    first: Option<(Label, String)>,
 }
 
 impl ParkedLines {
-    pub(super) fn add(&mut self, label: String, why: Why) {
+    pub(super) fn add(&mut self, label: Label, why: Why) {
         self.messages += 1;
         self.first.get_or_insert((label, why.text));
     }

@@ -16,6 +16,7 @@ use crate::{
         orders::ClosingPath,
         overdue::{OverdueKey, OverduePage},
     },
+    wire::Traces,
 };
 
 /// How overdue orders are read and closed.
@@ -147,7 +148,7 @@ pub(super) async fn close(
     refused: Vec<String>,
 ) -> PageAnswer {
     let at = Instant::now();
-    let outcomes = worker.closers[&effect].outcomes(&ids, path).await;
+    let outcomes = worker.closers[&effect].outcomes(&ids, &Traces::default(), path).await;
     if let Ok(outcomes) = &outcomes
         && !ids.is_empty()
     {

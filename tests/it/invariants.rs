@@ -103,7 +103,8 @@ async fn each_invariant_is_found_broken() {
     world.orders("open", 1, 3_600_000).await;
     assert!(world.pay("paid-0").await && world.pay("unsure-0").await);
     let client = world.store.client().await.unwrap();
-    client.query(CLOSE, &[&["closed-0"].as_slice(), &"message"]).await.unwrap();
+    let no_traces = None::<serde_json::Value>;
+    client.query(CLOSE, &[&["closed-0"].as_slice(), &"message", &no_traces]).await.unwrap();
     assert_eq!(broken(&client, "", (true, &ANSWERS)).await, [""; 0]);
     for (plant, answers, found) in PLANTS {
         client.batch_execute(&format!("BEGIN; {plant}")).await.unwrap();

@@ -87,6 +87,7 @@ mod terminal;
 mod tls;
 mod tls_variant;
 mod topology;
+mod traces;
 mod trials;
 mod ui;
 mod unreadable;

@@ -122,7 +122,7 @@ async fn keys_of_any_type_are_found_by_their_index() {
             client.batch_execute("DEALLOCATE it; RESET plan_cache_mode").await.unwrap();
             rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
         };
-        let found = plan(&effect.sql, "('{}', 'message')").await;
+        let found = plan(&effect.sql, "('{}', 'message', NULL)").await;
         assert!(found.contains("purchase_pkey"), "{key}\n{found}");
         assert!(!found.contains("Seq Scan on purchase "), "{key}\n{found}");
         let overdue_sql = effect.overdue_sql.as_deref().unwrap();

@@ -86,6 +86,8 @@ async fn its_tables_become_these_and_keep_their_rows() {
                 INSERT INTO schedule_timeouts (name, topology, after) VALUES ('unpaid', 'orders', '1 s');
                 SELECT schedule('o-2', 'unpaid', '1 s'), schedule(7, 'unpaid')";
     world.store.run_script("released", &(read("0.1.0", "tables.sql") + rows)).await.unwrap();
+    let run = world.overdue(&["run", "--no-declare"]);
+    assert!(run.code == Some(78) && run.stderr.contains("of an older version"), "{run}");
     let run = world.overdue(&["database", "init", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(shape(&world).await, shape(&fresh).await);

@@ -38,8 +38,8 @@ async fn an_effect_is_prepared_and_planned_once_per_connection_whatever_the_size
 async fn plan_of(store: &Store, part: &str) -> String {
     let client = store.client().await.unwrap();
     let sql = Effect::close().sql;
-    client.batch_execute(&format!("PREPARE part (text[], text) AS {sql}")).await.unwrap();
-    let explain = "EXPLAIN (COSTS OFF) EXECUTE part (ARRAY['a', 'b'], 'message')";
+    client.batch_execute(&format!("PREPARE part (text[], text, jsonb) AS {sql}")).await.unwrap();
+    let explain = "EXPLAIN (COSTS OFF) EXECUTE part (ARRAY['a', 'b'], 'message', NULL)";
     let lines = client.query(explain, &[]).await.unwrap();
     let lines: Vec<String> = lines.iter().map(|row| row.get(0)).collect();
     client.batch_execute("DEALLOCATE part").await.unwrap();
@@ -90,7 +90,9 @@ async fn changed_meanwhile(world: &World, sql: &str, prefix: &str, change: &str)
     let connection = world.store.client().await.unwrap();
     let pid: i32 = connection.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     let ids = vec![id.clone()];
-    let closing = tokio::spawn(async move { connection.query(&sql, &[&ids, &"message"]).await });
+    let closing = tokio::spawn(async move {
+        connection.query(&sql, &[&ids, &"message", &None::<serde_json::Value>]).await
+    });
     let waiting = format!(
         "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory' AND NOT granted"
     );
@@ -193,11 +195,19 @@ async fn no_statement_compares_each_with_each() {
     world.sql("VACUUM ANALYZE").await;
     let client = world.store.client().await.unwrap();
     let statements = [
-        ("close", include_str!("../../sql/close.sql"), "('{}', 'message')"),
-        ("close_contended", include_str!("../../sql/close_contended.sql"), "('{}', 'message')"),
-        ("cancel", include_str!("../../sql/cancel.sql"), "('{}', 'message')"),
-        ("cancel_contended", include_str!("../../sql/cancel_contended.sql"), "('{}', 'message')"),
-        ("complete", include_str!("../../sql/complete.sql"), "('{}', 'message')"),
+        ("close", include_str!("../../sql/close.sql"), "('{}', 'message', NULL)"),
+        (
+            "close_contended",
+            include_str!("../../sql/close_contended.sql"),
+            "('{}', 'message', NULL)",
+        ),
+        ("cancel", include_str!("../../sql/cancel.sql"), "('{}', 'message', NULL)"),
+        (
+            "cancel_contended",
+            include_str!("../../sql/cancel_contended.sql"),
+            "('{}', 'message', NULL)",
+        ),
+        ("complete", include_str!("../../sql/complete.sql"), "('{}', 'message', NULL)"),
         ("outbox_claim", include_str!("../../sql/outbox_claim.sql"), "(2000, '{}', 0)"),
     ];
     for (name, sql, parameters) in statements {

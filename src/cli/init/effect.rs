@@ -31,7 +31,8 @@ impl OwnTable {
         format!(
             "\
 -- {EFFECT}: rows of {table} that are {from} after {deadline} become {to}{comment}.
--- $1 text[] keys, $2 text what made them due: message, burst or sweep
+-- $1 text[] keys, $2 text what made them due: message, burst or sweep; $3 jsonb traces of their
+-- notices (W3C Trace Context), by key
 WITH asked AS MATERIALIZED (
     -- Keys are text in messages. The parameter is cast and not the column, so that the index of
     -- the key is used. Rows are locked in the order of the key, so that two statements do not
@@ -49,7 +50,9 @@ WITH asked AS MATERIALIZED (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
     SELECT key::text, '{EFFECT}', $2, due_at, '{done}' FROM closed
 ), announced AS (
-    INSERT INTO outbox (event, order_id) SELECT {event}, key::text FROM closed
+    INSERT INTO outbox (event, order_id, traceparent, tracestate)
+    SELECT {event}, key::text, $3::jsonb -> key::text ->> 'traceparent', $3::jsonb -> key::text ->> 'tracestate'
+    FROM closed
 ){given_back}
 SELECT key::text AS order_id,
        -- IN and NOT IN look into a hash table, however few rows the planner expects; a join may

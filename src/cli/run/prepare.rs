@@ -32,8 +32,9 @@ pub(in crate::cli) async fn prepare(
 ) -> Result<Worker, Failure> {
     let Services { topology, effects, address, store, management } = services;
     store.ping().await?;
-    check_effects(&store, &effects).await?;
+    // First: the built-in effects would say of tables of an older version that they are others'.
     store.check_outbox().await?;
+    check_effects(&store, &effects).await?;
     if settings.schedule.publish == PublishScheduled::On
         && let Some(lacks) = store.schedule_lacks(ScheduleUse::Published).await?
     {

@@ -6,6 +6,8 @@ use super::delivery::Delivery;
 use crate::{
     order::Outcome,
     store::{StoreError, orders::ClosingPath},
+    telemetry,
+    wire::Traces,
     worker::context::ConsumerContext,
 };
 
@@ -29,8 +31,15 @@ async fn outcomes(
     let worker = &context.worker;
     let ids: Vec<_> = batch.iter().filter_map(|delivery| delivery.order_id().cloned()).collect();
     let closer = &worker.closers[&context.timeout.effect];
-    let outcomes = closer.outcomes(&ids, ClosingPath::Message).await?;
+    let found = batch.iter().filter_map(|delivery| Some((delivery.trace()?, delivery.order_id()?)));
+    let traces: Traces = found.map(|(trace, id)| (id.clone(), trace)).collect();
+    let outcomes = closer.outcomes(&ids, &traces, ClosingPath::Message).await?;
     report(context, &outcomes, began.elapsed());
+    for (id, outcome) in ids.iter().zip(&outcomes) {
+        if let Some(trace) = traces.get(id) {
+            telemetry::answered(id.as_str(), trace.trace_id(), &context.timeout.name, outcome);
+        }
+    }
     let mut outcomes = outcomes.into_iter();
     Ok(batch.iter().map(|delivery| delivery.order_id().and_then(|_| outcomes.next())).collect())
 }

@@ -6,9 +6,9 @@ use crate::{
     decisions::disposition::{Disposition, Tries, Waits, decide},
     order::{OrderId, Outcome},
     store::clock::DatabaseTime,
-    telemetry::labels::ParkReason,
+    telemetry::{Label, labels::ParkReason},
     topology::route::Route,
-    wire::{DueNotice, Received, Unreadable, headers},
+    wire::{DueNotice, Received, Trace, Unreadable, headers},
     worker::{consume::inlet::Receipt, log_lines::Why},
 };
 
@@ -56,14 +56,21 @@ impl Delivery {
         self.notice.as_ref().ok().and_then(|notice| notice.due_at).map(DatabaseTime::from)
     }
 
+    /// The request that it belongs to.
+    pub(super) fn trace(&self) -> Option<Trace> {
+        self.received.trace()
+    }
+
     /// Whether it comes back from a retry, or because its order is guarded.
     pub(super) const fn was_tried(&self) -> bool {
         self.tries.attempt > 0 || self.tries.guarded > 0
     }
 
     /// What a log line calls it.
-    pub(super) fn label(&self) -> String {
-        self.order_id().map_or_else(|| "unreadable message".to_owned(), ToString::to_string)
+    pub(super) fn label(&self) -> Label {
+        let order =
+            self.order_id().map_or_else(|| "unreadable message".into(), ToString::to_string);
+        Label { order, trace_id: self.trace().map(|trace| trace.trace_id().to_owned()) }
     }
 
     /// `None` as outcome is a body that could not be read.

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use super::delivery::Delivery;
 use crate::{
     order::Outcome,
-    telemetry,
+    telemetry::{self, Label},
     worker::{
         context::ConsumerContext,
         log_lines::{LINE_EVERY, ParkedLines, Seldom, Why},
@@ -20,8 +20,8 @@ const NAMED: usize = 20;
 pub(super) struct Log {
     context: Arc<ConsumerContext>,
     parked: ParkedLines,
-    guarded: Seldom<String>,
-    failing: Seldom<(String, String)>,
+    guarded: Seldom<Label>,
+    failing: Seldom<(Label, String)>,
     /// When locked orders were named last, and the task that does so.
     locked_reported: Option<Instant>,
     naming: JoinSet<()>,
@@ -39,7 +39,7 @@ impl Log {
         }
     }
 
-    pub(super) fn parked(&mut self, label: String, why: Why) {
+    pub(super) fn parked(&mut self, label: Label, why: Why) {
         self.parked.add(label, why);
     }
 

@@ -195,8 +195,9 @@ impl Events<'_> {
     }
 
     fn row(&self, event: Event) -> (Row, Message) {
-        let Event { table, row, id, event, order_id, created_at, waits_for } = event;
-        let message = Message::event(self.exchange.clone(), &event, id, &order_id, created_at);
+        let Event { table, row, id, event, order_id, created_at, waits_for, trace } = event;
+        let message = Message::event(self.exchange.clone(), &event, id, &order_id, created_at)
+            .of_trace(trace.as_ref());
         let (key, place) = ((table, row), Arc::from(event.as_str()));
         let order = Some(order_id);
         (Row { key, order, name: event, place, waits_for, route: None }, message)

@@ -192,9 +192,9 @@ impl Notices<'_> {
 fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
     let word = route.routing_key.rsplit('.').nth(1).unwrap_or_default();
     let place = format!("`{word}` in exchange `{}` for `{}`", route.exchange, notice.timeout);
-    let ScheduledNotice { id, order_id, timeout: name, due_at, .. } = notice;
+    let ScheduledNotice { id, order_id, timeout: name, due_at, trace, .. } = notice;
     let due = DueNotice { order_id, due_at: Some(due_at) };
     let (place, key) = (Arc::from(place), (Table::Notices, id));
-    let message = Message::notice(route.clone(), &due);
+    let message = Message::notice(route.clone(), &due).of_trace(trace.as_ref());
     (Row { key, order: None, name, place, waits_for: None, route: Some(route) }, message)
 }

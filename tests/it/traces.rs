@@ -1,0 +1,187 @@
+//! The trace of a notice goes where the notice goes, and on into the event.
+
+use lapin::{
+    BasicProperties,
+    types::{AMQPValue, FieldTable},
+};
+use overdue::internals::store::orders::Effect;
+use serde_json::json;
+use tokio_postgres::types::Json;
+
+use crate::support::{Parked, Wire, World, text, until};
+
+pub(crate) const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+pub(crate) const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const STATE: &str = "shop=north,overdue=1";
+
+/// A notice for an order, through a level.
+pub(crate) async fn publish(wire: &Wire, key: &str, order: &str, headers: &[(&str, AMQPValue)]) {
+    let mut table = FieldTable::default();
+    for (name, value) in headers {
+        table.insert((*name).into(), value.clone());
+    }
+    let properties = BasicProperties::default().with_delivery_mode(2).with_headers(table);
+    assert!(wire.publish("orders.in", key, properties, order.as_bytes()).await.is_ack());
+}
+
+fn trace_of(message: &Parked) -> [Option<String>; 2] {
+    ["traceparent", "tracestate"].map(|name| message.header(name))
+}
+
+fn given() -> [Option<String>; 2] {
+    [PARENT, STATE].map(|text| Some(text.to_owned()))
+}
+
+/// Level, three retries, the parking lot, a replay, and the event.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_event() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let events = wire.listen("orders.events", "#").await;
+    let mut process = world
+        .started(|command| {
+            command.env("OVERDUE_LOG__FILTER", "overdue=debug");
+        })
+        .await;
+    let headers = [("traceparent", text(PARENT)), ("tracestate", text(STATE))];
+    publish(&wire, "100ms.unpaid", "o-0", &headers).await;
+    let ready = async || wire.ready("orders.parked").await;
+    until("given up", ready, |ready| *ready == 1).await;
+    process.until_logged("parked timeout=\"unpaid\"").await;
+    let log = process.log();
+    let traced = format!("trace_id=\"{TRACE_ID}\"");
+    let lines = |what: &str| log.lines().filter(|it| it.contains(what)).collect::<Vec<_>>();
+    let [put_back, answered] = ["put back order=\"o-0\"", "answered order=\"o-0\""].map(lines);
+    assert!(put_back.len() >= 3 && answered.len() >= 4, "{log}");
+    let parked = ["parked order=\"o-0\"", "parked timeout=\"unpaid\""].map(lines).concat();
+    for line in put_back.into_iter().chain(answered).chain(parked) {
+        assert!(line.contains(&traced), "{line}");
+    }
+
+    world.orders("o", 1, -1_000).await;
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    world.until_closed(1).await;
+    let event = wire.take_many(&events, 1).await.remove(0);
+    assert_eq!((event.key.as_str(), trace_of(&event)), ("order.closed", given()));
+    process.until_logged("outcome=\"closed\"").await;
+}
+
+/// Orders of one batch have their own, or none; what is none parks nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_trace_is_left_out_of_the_event() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let events = wire.listen("orders.events", "#").await;
+    let orders = world.orders("o", 6, 0).await;
+    let upper = PARENT.to_uppercase();
+    let no_parents = [
+        Vec::new(),
+        vec![("traceparent", text(&upper)), ("tracestate", text(STATE))],
+        vec![("traceparent", AMQPValue::LongInt(7))],
+        vec![("tracestate", text(STATE))],
+    ];
+    for (order, headers) in orders.iter().zip(&no_parents) {
+        publish(&wire, "100ms.unpaid", order, headers).await;
+    }
+    let no_state = [("traceparent", text(PARENT)), ("tracestate", text("a=\u{e4}"))];
+    publish(&wire, "100ms.unpaid", &orders[4], &no_state).await;
+    let whole = [("traceparent", text(PARENT)), ("tracestate", text(STATE))];
+    publish(&wire, "100ms.unpaid", &orders[5], &whole).await;
+    let worker = world.worker();
+    world.until_closed(6).await;
+    let mut told: Vec<_> = wire.take_many(&events, 6).await;
+    told.sort_by_key(Parked::text);
+    let told: Vec<_> = told.iter().map(trace_of).collect();
+    let none = || [None, None];
+    let [parent, _] = given();
+    assert_eq!(told, [none(), none(), none(), none(), [parent, None], given()]);
+    assert_eq!(worker.stop().await.parked, 0);
+}
+
+/// Whoever calls `schedule()`: a trigger cannot pass an argument on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scheduled_notices_have_the_trace_of_their_transaction() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let along = wire.listen("orders.again", "#").await;
+    let script = "
+        INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min');
+        CREATE TRIGGER schedule AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION schedule_row('unpaid', 'id', 'due_at');
+        BEGIN;
+        SELECT set_config('overdue.traceparent', '{parent}', true), set_config('overdue.tracestate', '{state}', true);
+        INSERT INTO orders (id, due_at) VALUES ('traced', now() + interval '1 h');
+        COMMIT;
+        INSERT INTO orders (id, due_at) VALUES ('untraced', now() + interval '1 h');
+        BEGIN;
+        SET LOCAL overdue.traceparent = 'of another kind';
+        INSERT INTO orders (id, due_at) VALUES ('wrong', now() + interval '1 h');
+        COMMIT";
+    world.sql(&script.replace("{parent}", PARENT).replace("{state}", STATE)).await;
+    let _worker = world.worker();
+    for message in wire.take_many(&along, 3).await {
+        let is_traced = message.text().contains("\"traced\"");
+        let expected = if is_traced { given() } else { [None, None] };
+        assert_eq!(trace_of(&message), expected, "{message:?}");
+    }
+}
+
+/// What is set aside keeps it: an event that the broker refuses, and a notice that cannot be published.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_set_aside_keeps_its_trace() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let one = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
+    wire.queue("full", &one).await;
+    wire.bind("full", "orders.events", "#").await;
+    wire.publish("orders.events", "first", BasicProperties::default(), b"").await;
+    until("the queue full", async || wire.ready("full").await, |ready| *ready == 1).await;
+    let write = format!(
+        "INSERT INTO outbox (event, order_id, traceparent, tracestate) VALUES ('order.closed', 'o', '{PARENT}', '{STATE}');
+         SET overdue.traceparent = '{PARENT}'; SET overdue.tracestate = '{STATE}';
+         INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('o', 'unpaid', 'infinity')"
+    );
+    world.sql(&write).await;
+    let _worker = world.worker();
+    for table in ["outbox_refused", "scheduled_notices_refused"] {
+        let sql = format!(
+            "SELECT count(*) FROM {table} WHERE traceparent = '{PARENT}' AND tracestate = '{STATE}'"
+        );
+        until(table, async || world.number(&sql).await, |rows| *rows == 1).await;
+    }
+    let events = wire.listen("orders.events", "#").await;
+    world.delete("queues", "full").await;
+    let event = wire.take_many(&events, 1).await.remove(0);
+    assert_eq!(trace_of(&event), given());
+}
+
+/// Every statement of ours, also those that pass over what is locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_statement_that_closes_orders_passes_their_traces_on() {
+    let statements = [
+        ("unpaid", Effect::close().sql),
+        ("unpaid", include_str!("../../sql/close_contended.sql").to_owned()),
+        ("paid", Effect::cancel().sql),
+        ("paid", include_str!("../../sql/cancel_contended.sql").to_owned()),
+        ("shipped", Effect::complete().sql),
+    ];
+    let world = World::new().await;
+    let traces = json!({ "traced": { "traceparent": PARENT, "tracestate": STATE }, "other": {} });
+    for (state, sql) in &statements {
+        world.sql("DELETE FROM order_items; DELETE FROM orders; DELETE FROM outbox").await;
+        for id in ["traced", "untraced"] {
+            world.sql(&format!("INSERT INTO orders (id, due_at) VALUES ('{id}', now())")).await;
+            world.bring_to(id, state).await;
+        }
+        world.sql("UPDATE orders SET due_at = now(), ship_by = now(), confirm_by = now()").await;
+        let client = world.store.client().await.unwrap();
+        let closed =
+            client.query(sql, &[&vec!["traced", "untraced"], &"message", &Json(&traces)]).await;
+        assert_eq!(closed.unwrap().len(), 2, "{sql}");
+        let rows =
+            client.query("SELECT traceparent, tracestate FROM outbox ORDER BY order_id", &[]);
+        let written: Vec<[Option<String>; 2]> =
+            rows.await.unwrap().iter().map(|row| [row.get(0), row.get(1)]).collect();
+        assert_eq!(written, [given(), [None, None]], "{sql}");
+    }
+}
