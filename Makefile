@@ -28,6 +28,7 @@ SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard deploy/packages/*
 lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
+	cargo clippy --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
 	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
 	else echo 'lint: shellcheck is not installed: skipping the shell scripts' >&2; fi

@@ -13,5 +13,5 @@ pub(crate) use layers::SettingsError;
 pub use secret_url::SecretUrl;
 pub(crate) use settings::{EffectSettings, Flags, Listen, LogFormat, LogSettings};
 pub use settings::{EventsSettings, Settings, WorkerSettings, schema};
-pub(crate) use settings::{PublishScheduled, ScheduleSettings};
+pub(crate) use settings::{PublishScheduled, ScheduleSettings, TracesSettings};
 pub(crate) use ui::UiSettings;

@@ -193,6 +193,7 @@ mod permissions;
 mod plan;
 mod secret;
 mod shutdown;
+mod spans;
 mod status;
 mod store;
 mod telemetry;

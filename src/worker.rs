@@ -56,6 +56,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> 
     let work =
         async { tokio::join!(sessions(worker, stop), sweep(worker, stop), log_work(worker, stop)) };
     stop.within(deadline, on_request, work).await?;
+    worker.spans.end().await;
     telemetry::stopped(worker.counters.read());
     Ok(())
 }

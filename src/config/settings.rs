@@ -36,6 +36,8 @@ pub struct Settings {
     pub events: EventsSettings,
     /// What becomes of notices that were written with `schedule()`.
     pub schedule: ScheduleSettings,
+    /// Where spans of closed orders go.
+    pub traces: TracesSettings,
     /// SQL of effects that are not built in, or of other tables, by name.
     pub effects: BTreeMap<String, EffectSettings>,
     /// What is logged, to standard error.
@@ -59,6 +61,7 @@ impl Default for Settings {
             worker: WorkerSettings::default(),
             events: EventsSettings::default(),
             schedule: ScheduleSettings::default(),
+            traces: TracesSettings::default(),
             effects: BTreeMap::new(),
             log: LogSettings::default(),
             ui: UiSettings::default(),
@@ -215,6 +218,22 @@ pub enum PublishScheduled {
     On,
     /// It does not.
     Off,
+}
+
+/// Where spans of closed orders go.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TracesSettings {
+    /// A collector that takes OTLP over HTTP; empty: there are no spans.
+    #[schemars(example = &"http://127.0.0.1:4318")]
+    pub otlp: Option<SecretUrl>,
+}
+
+impl TracesSettings {
+    /// Of the collector, if there is one.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.otlp.as_ref().map(SecretUrl::expose).filter(|url| !url.is_empty())
+    }
 }
 
 /// SQL of an effect.

@@ -385,6 +385,30 @@ pub(crate) fn alert_failed(alert: &str, first: bool, reason: &str, retry_in: Dur
     }
 }
 
+/// A collector does not keep up.
+#[cfg(feature = "otlp")]
+pub(crate) fn spans_lost(spans: usize) {
+    METRICS.spans_lost.add([], spans);
+}
+
+/// `first`: the spans before these were taken.
+#[cfg(feature = "otlp")]
+pub(crate) fn spans_refused(spans: usize, first: bool, reason: &str) {
+    spans_lost(spans);
+    if first {
+        warn!(
+            spans,
+            reason,
+            "the collector of traces.otlp does not take spans: they are lost, and closing goes on"
+        );
+    }
+}
+
+#[cfg(feature = "otlp")]
+pub(crate) fn spans_taken() {
+    info!("the collector of traces.otlp takes spans again");
+}
+
 /// `/metrics` and the others are served.
 pub(crate) fn listening(address: &str) {
     info!(address, "serving /metrics, /livez and /readyz");

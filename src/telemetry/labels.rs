@@ -80,7 +80,7 @@ impl ParkReason {
 }
 
 /// The value of `outcome`.
-pub(super) const fn outcome(outcome: &Outcome) -> &'static str {
+pub(crate) const fn outcome(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Closed { .. } => "closed",
         Outcome::AlreadyFinal => "already_final",

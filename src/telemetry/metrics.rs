@@ -87,6 +87,8 @@ metrics! {
         "Rows of overdue_sql whose id cannot be an order id, in the last sweep.";
     log_lines_lost: Counter<0> = "overdue_log_lines_lost_total", &[],
         "Log lines that standard error did not take in time, or refused; nothing waits for them.";
+    spans_lost: Counter<0> = "overdue_spans_lost_total", &[],
+        "Spans that the collector did not take in time, or refused; nothing waits for them.";
     history_deleted: Counter<0> = "overdue_history_deleted_rows_total", &[],
         "Rows of closures, dropped_messages and actions that were deleted because of their age.";
     history_failures: Counter<0> = "overdue_history_failures_total", &[],

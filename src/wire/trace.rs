@@ -57,6 +57,24 @@ impl Trace {
     }
 }
 
+/// What a span below it needs.
+#[cfg(feature = "otlp")]
+impl Trace {
+    /// 16 digits: what its publisher did.
+    pub(crate) fn span_id(&self) -> &str {
+        &self.parent[36..52]
+    }
+
+    /// Whether its publisher may have recorded it.
+    pub(crate) fn is_sampled(&self) -> bool {
+        u8::from_str_radix(&self.parent[53..], 16).is_ok_and(|flags| flags & 1 == 1)
+    }
+
+    pub(crate) fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+}
+
 fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -91,6 +109,13 @@ mod tests {
     fn a_parent_is_as_it_should_be_or_it_is_none() {
         let trace = Trace::parse(PARENT, None).unwrap();
         assert_eq!(trace.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        #[cfg(feature = "otlp")]
+        assert_eq!((trace.span_id(), trace.is_sampled()), ("00f067aa0ba902b7", true));
+        #[cfg(feature = "otlp")]
+        for (flags, is_sampled) in [("00", false), ("02", false), ("03", true), ("ff", true)] {
+            let parent = format!("{}{flags}", &PARENT[..53]);
+            assert_eq!(Trace::parse(&parent, None).unwrap().is_sampled(), is_sampled, "{flags}");
+        }
         let wrong = [
             ("00-", "ff-"),
             ("00-", "01-"),

@@ -13,6 +13,7 @@ use crate::{
     administration::Management,
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
     messaging::{BrokerAddress, publish::outlet::Outlet},
+    spans::Spans,
     store::{Store, clock::DatabaseClock, orders::Effect, outbox::PassedOver},
     telemetry,
     timing::Timing,
@@ -45,6 +46,8 @@ pub struct Worker {
     pub events_settings: EventsSettings,
     /// Whether what `schedule()` wrote is published.
     pub schedule: ScheduleSettings,
+    /// A span for each order that is closed.
+    pub(crate) spans: Spans,
     /// Counted since the worker was made, over all of its sessions.
     pub counters: Counters,
     /// Whether it is ready, and its tasks go on.
@@ -90,6 +93,7 @@ impl Worker {
             settings,
             events_settings: EventsSettings::default(),
             schedule: ScheduleSettings::default(),
+            spans: Spans::default(),
             counters,
             health: Health::default(),
             events,
@@ -102,6 +106,12 @@ impl Worker {
     #[must_use]
     pub fn with_events(self, events_settings: EventsSettings) -> Self {
         Self { events_settings, ..self }
+    }
+
+    /// The same worker, which makes spans.
+    #[must_use]
+    pub(crate) fn with_spans(self, spans: Spans) -> Self {
+        Self { spans, ..self }
     }
 
     /// The same worker with other settings for what `schedule()` writes.

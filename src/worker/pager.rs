@@ -11,6 +11,7 @@ use super::{clock_watch, context::Worker, health::Task, session::SessionEnd};
 use crate::{
     order::{OrderId, Outcome},
     shutdown::Stop,
+    spans::Batch,
     store::{
         StoreError,
         orders::ClosingPath,
@@ -152,8 +153,10 @@ pub(super) async fn close(
     if let Ok(outcomes) = &outcomes
         && !ids.is_empty()
     {
-        let timeouts = worker.timeouts_of(&effect);
-        if worker.counters.batch(&timeouts, path, outcomes, at.elapsed()) > 0 {
+        let (timeouts, took) = (worker.timeouts_of(&effect), at.elapsed());
+        let of_all = Batch { timeout: &timeouts, effect: &effect, path: path.as_str(), took };
+        worker.spans.closed(of_all, &ids, &Traces::default(), outcomes);
+        if worker.counters.batch(&timeouts, path, outcomes, took) > 0 {
             worker.events.notify_one();
             worker.health.closed(&effect);
         }

@@ -76,6 +76,7 @@ mod search_path;
 mod shutdown;
 mod slow_rows;
 mod small_loops;
+mod spans;
 mod stalled_log;
 mod statement;
 mod states;

@@ -45,6 +45,7 @@ pub struct Posted {
     pub path_and_query: String,
     pub headers: BTreeMap<String, String>,
     pub body: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Posted {
@@ -120,8 +121,9 @@ async fn respond(
     let headers = request.headers().iter();
     let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
     let body = request.into_body().collect().await.unwrap().to_bytes();
-    let body = String::from_utf8(body.to_vec()).unwrap();
-    let request = Posted { path_and_query: path_and_query.clone(), headers, body: body.clone() };
+    let (bytes, body) = (body.to_vec(), String::from_utf8_lossy(&body).into_owned());
+    let request =
+        Posted { path_and_query: path_and_query.clone(), headers, body: body.clone(), bytes };
     posted.lock().unwrap().push(request);
     let answer = *answer.lock().unwrap();
     Ok(match answer {

@@ -9,6 +9,7 @@ use crate::{
     messaging::{BrokerAddress, Link, passive},
     permissions::{Need, Object, Right, Role},
     plan::{Plan, Reason, Refusal, Step},
+    spans::Spans,
     store::{FailureKind, Store, orders::Effect, schedule::ScheduleUse},
     telemetry,
     topology::Topology,
@@ -31,6 +32,8 @@ pub(in crate::cli) async fn prepare(
     declaring: Declaring,
 ) -> Result<Worker, Failure> {
     let Services { topology, effects, address, store, management } = services;
+    let spans = Spans::open(&settings.traces)
+        .map_err(|reason| Failure::configuration(format!("traces.otlp: {reason}")))?;
     store.ping().await?;
     // First: the built-in effects would say of tables of an older version that they are others'.
     store.check_outbox().await?;
@@ -56,7 +59,10 @@ pub(in crate::cli) async fn prepare(
     };
     let worker =
         Worker::new(address, management, store, topology, effects, settings.worker.clone());
-    Ok(worker.with_events(settings.events.clone()).with_schedule(settings.schedule))
+    Ok(worker
+        .with_events(settings.events.clone())
+        .with_schedule(settings.schedule)
+        .with_spans(spans))
 }
 
 /// A wrong effect concerns its own timeouts; if none is right there is nothing to do.

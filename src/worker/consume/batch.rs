@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::delivery::Delivery;
 use crate::{
     order::Outcome,
+    spans::Batch,
     store::{StoreError, orders::ClosingPath},
     telemetry,
     wire::Traces,
@@ -34,7 +35,11 @@ async fn outcomes(
     let found = batch.iter().filter_map(|delivery| Some((delivery.trace()?, delivery.order_id()?)));
     let traces: Traces = found.map(|(trace, id)| (id.clone(), trace)).collect();
     let outcomes = closer.outcomes(&ids, &traces, ClosingPath::Message).await?;
-    report(context, &outcomes, began.elapsed());
+    let took = began.elapsed();
+    report(context, &outcomes, took);
+    let (timeout, effect) = (&context.timeout.name, &context.timeout.effect);
+    let of_all = Batch { timeout, effect, path: ClosingPath::Message.as_str(), took };
+    worker.spans.closed(of_all, &ids, &traces, &outcomes);
     for (id, outcome) in ids.iter().zip(&outcomes) {
         if let Some(trace) = traces.get(id) {
             telemetry::answered(id.as_str(), trace.trace_id(), &context.timeout.name, outcome);
