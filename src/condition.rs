@@ -19,7 +19,7 @@ const MUCH_WORSE: u64 = 10;
 pub(crate) const ON_ITS_WAY_OUT: Duration = Duration::from_secs(10);
 
 /// An order that is closed this soon after its deadline is not late, whatever the sweep leaves to the messages.
-const ON_TIME_WITHIN: Duration = Duration::from_secs(1);
+pub(crate) const ON_TIME_WITHIN: Duration = Duration::from_secs(1);
 
 /// An order is closed within milliseconds of its deadline. One that is overdue for longer waits for something.
 pub(crate) const ON_ITS_WAY: Duration = Duration::from_secs(2);

@@ -250,6 +250,11 @@ pub mod verify {
         remaining_routes::{RULES, check},
     };
 }
+pub mod why {
+    pub use crate::why::{
+        Action, Answer, Closure, Event, Found, Notice, OrderReading, Parked, Seen,
+    };
+}
 pub mod wire {
     pub use crate::wire::{
         BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Received, Unreadable,

@@ -203,6 +203,7 @@ mod tls;
 mod topology;
 mod ui;
 mod verify;
+mod why;
 mod wire;
 mod worker;
 

@@ -8,6 +8,7 @@ pub(crate) mod pace;
 pub(crate) mod parked;
 pub(crate) mod services;
 pub(crate) mod status;
+pub(crate) mod why;
 
 #[cfg(test)]
 mod tests {

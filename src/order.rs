@@ -37,6 +37,19 @@ impl OrderId {
         Ok(Self(text.into()))
     }
 
+    /// As it is, and as `uuid` and as a number have it, if it can be one: rows have the spelling of the database.
+    #[must_use]
+    pub fn spellings(&self) -> Vec<String> {
+        let mut all = vec![self.0.to_string()];
+        for key in Key::all(&self.0) {
+            let text = key.to_string();
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        all
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -115,6 +128,23 @@ enum Key {
         is_negative: bool,
         digits: String,
     },
+}
+
+/// As PostgreSQL writes it.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uuid(number) => {
+                let digits = format!("{number:032x}");
+                let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20]];
+                write!(f, "{}-{}", groups.join("-"), &digits[20..])
+            }
+            Self::Integer { is_negative, digits } => {
+                let sign = if *is_negative { "-" } else { "" };
+                write!(f, "{sign}{}", if digits.is_empty() { "0" } else { digits })
+            }
+        }
+    }
 }
 
 impl Key {

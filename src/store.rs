@@ -8,6 +8,7 @@ mod dry_run;
 pub(crate) mod failure;
 mod health;
 pub(crate) mod history;
+mod one_order;
 pub(crate) mod orders;
 pub(crate) mod outbox;
 pub(crate) mod outgoing;

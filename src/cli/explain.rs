@@ -1,6 +1,6 @@
-//! `overdue explain`: the way of a notice, without a broker.
+//! `overdue explain`: the way of a notice, without a broker; and why an order was closed, is late, or is not closed.
 
-use std::{collections::BTreeMap, fmt, slice::from_ref, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -13,12 +13,12 @@ use super::{
         line::{Wish, time},
         one_timeout,
     },
-    setup::{self, now},
+    setup::{self, Services, now},
 };
 use crate::{
     config::Settings,
-    order::{OrderId, Outcome},
-    store::{clock::DatabaseTime, orders::Standing},
+    oncall::why,
+    order::OrderId,
     text::{counted, length},
     topology::{
         Timeout, Topology,
@@ -26,9 +26,10 @@ use crate::{
         route::{Delay, PublishedError, Route, RouteError},
         stages::{Stage, Stages},
     },
+    why::{Answer, OrderReading},
 };
 
-/// Show the way of a notice: exchange, routing key, queues, and when it is due; without a broker
+/// Show the way of a notice, without a broker; with --order also why an order was closed, is late, or is not closed
 #[derive(Debug, Args)]
 pub(super) struct Explain {
     #[command(flatten)]
@@ -39,7 +40,7 @@ pub(super) struct Explain {
     /// Where it was published [default: the exchange that has such keys]
     #[arg(long, value_name = "EXCHANGE", requires = "key")]
     exchange: Option<String>,
-    /// An order: asks the database for its deadline, and shows the way of the rest
+    /// An order: asks database and broker for everything that is known of it, and shows the way of the rest
     #[arg(long, value_name = "ORDER_ID", conflicts_with_all = ["level", "category", "after", "due_at"])]
     order: Option<String>,
     /// When it is published [default: now]
@@ -58,24 +59,35 @@ struct Explained {
 
 impl Explain {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let topology = setup::topology(settings)?;
         let at = self.at.unwrap_or_else(now);
-        let (asked, order) = match &self.order {
-            Some(id) => self.ask_for_order(settings, &topology, id).await?,
-            None => (Some(self.asked(&topology, at)?), None),
-        };
+        if let Some(id) = &self.order {
+            return self.explain_order(settings, id, at).await;
+        }
+        let topology = setup::topology(settings)?;
+        let way = self.asked(&topology, at)?;
+        self.output.print(&self.explanation(settings, &topology, at, None, Some(way))?)
+    }
+
+    fn explanation(
+        &self,
+        settings: &Settings,
+        topology: &Topology,
+        at: Timestamp,
+        order: Option<AskedOrder>,
+        asked: Option<Explained>,
+    ) -> Result<Explanation, Failure> {
         let hold = settings.worker.hold.as_duration().max(topology.lead.longest());
         let way = asked.map(|Explained { timeout, route, delay }| {
-            let rule = known(&topology, &timeout)?;
+            let rule = known(topology, &timeout)?;
             Ok::<_, Failure>((rule, topology.stages(rule, route, delay, hold)?, delay))
         });
-        let mut explanation = Explanation::new(&topology, at, order, way.transpose()?);
+        let mut explanation = Explanation::new(topology, at, order, way.transpose()?);
         if let (Some(way), Some(after), None) =
             (&mut explanation.way, self.wish.after(), topology.strategy.ladder())
         {
             way.level = (way.hops > 1).then(|| after.to_string());
         }
-        self.output.print(&explanation)
+        Ok(explanation)
     }
 
     fn asked(&self, topology: &Topology, at: Timestamp) -> Result<Explained, Failure> {
@@ -93,31 +105,34 @@ impl Explain {
         Ok(Explained { timeout: timeout.to_owned(), route, delay })
     }
 
-    /// The way of the rest; none where nothing is to be waited for.
-    async fn ask_for_order(
+    /// Everything that is known of it, and the way of the rest if it is to be waited for.
+    async fn explain_order(
         &self,
         settings: &Settings,
-        topology: &Topology,
         id: &str,
-    ) -> Result<(Option<Explained>, Option<AskedOrder>), Failure> {
+        at: Timestamp,
+    ) -> Result<(), Failure> {
         let id = OrderId::parse(id).map_err(|error| Failure::configuration(error.to_string()))?;
-        let timeout = one_timeout(topology, self.wish.timeout.as_deref());
-        let rule = known(topology, timeout.map_err(Failure::usage)?)?;
-        let effect = setup::one_effect(settings, &rule.effect, &rule.name)?;
-        let mut standings = setup::store(settings)?.rehearse(&effect, from_ref(&id)).await?;
-        let Standing { outcome, due_at } = standings.remove(0);
-        if outcome == Outcome::Unknown {
-            return Err(Failure::failed(format!("the database does not know the order {id}")));
+        let services = Arc::new(Services::open(settings)?);
+        let topology = &services.topology;
+        if let Some(name) = &self.wish.timeout {
+            known(topology, name)?;
         }
-        let way = match outcome {
-            Outcome::NotDue { remaining } => {
-                let route = topology.wait(rule, remaining)?;
-                Some(Explained { timeout: rule.name.clone(), route, delay: remaining })
+        let reading = why::order(settings, &services, &id, self.wish.timeout.as_deref()).await;
+        let way = match reading.remaining() {
+            Some((timeout, remaining)) => {
+                let route = topology.wait(known(topology, timeout)?, remaining)?;
+                Some(Explained { timeout: timeout.to_owned(), route, delay: remaining })
             }
-            _ => None,
+            None => None,
         };
-        let due_at = due_at.and_then(DatabaseTime::timestamp);
-        Ok((way, Some(AskedOrder::new(&id, &outcome, due_at))))
+        let is_known = reading.is_known();
+        let order = AskedOrder::new(&id, reading);
+        self.output.print(&self.explanation(settings, topology, at, Some(order), way)?)?;
+        if is_known {
+            return Ok(());
+        }
+        Err(Failure::failed(format!("the database does not know the order {id}")))
     }
 }
 
@@ -145,15 +160,16 @@ struct Explanation {
     way: Option<ExplainedWay>,
 }
 
-/// What the database said.
+/// What database and broker said.
 #[derive(Debug, Serialize)]
 struct AskedOrder {
     id: String,
-    /// `not_due`, `overdue`, `final`, `busy` or `failed`.
-    status: &'static str,
+    /// Of the effect that says most: `not_due`, `overdue`, `guarded`, `final`, `busy`, `failed` or `unknown`.
+    status: Option<&'static str>,
     due_at: Option<Timestamp>,
-    #[serde(skip)]
-    means: String,
+    answer: Answer,
+    #[serde(flatten)]
+    reading: OrderReading,
 }
 
 #[derive(Debug, Serialize)]
@@ -196,20 +212,10 @@ struct Wait {
 }
 
 impl AskedOrder {
-    fn new(id: &OrderId, outcome: &Outcome, due_at: Option<Timestamp>) -> Self {
-        let (status, means) = match outcome {
-            Outcome::NotDue { .. } => ("not_due", "not due yet".to_owned()),
-            Outcome::Closed { state, .. } => {
-                ("overdue", format!("overdue: with a notice it is {state} now"))
-            }
-            Outcome::AlreadyFinal => ("final", "final: a notice changes nothing".to_owned()),
-            Outcome::Busy => ("busy", "locked by somebody else: ask again".to_owned()),
-            Outcome::Unknown => ("unknown", "not in the database".to_owned()),
-            Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
-                ("failed", format!("the effect fails: {reason}"))
-            }
-        };
-        Self { id: id.to_string(), status, due_at, means }
+    fn new(id: &OrderId, reading: OrderReading) -> Self {
+        let seen = reading.leading();
+        let (status, due_at) = (seen.and_then(|seen| seen.status), seen.and_then(|it| it.due_at));
+        Self { id: id.to_string(), status, due_at, answer: Answer::of(&reading), reading }
     }
 }
 
@@ -278,8 +284,10 @@ impl Publish {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(order) = &self.order {
-            write!(f, "order {}: {}", order.id, order.means)?;
-            writeln!(f, "{}", order.due_at.map(|at| format!("; due at {at}")).unwrap_or_default())?;
+            order.reading.fmt(f)?;
+        }
+        if let (Some(_), Some(_)) = (&self.order, &self.way) {
+            writeln!(f)?;
         }
         self.way.as_ref().map_or(Ok(()), |way| way.fmt(f, self.strategy))
     }

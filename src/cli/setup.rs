@@ -8,7 +8,7 @@ use super::{
     output::{Output, print, print_json},
 };
 pub(super) use crate::oncall::services::{
-    Services, address, broker, effects, management, named_effect, now, one_effect, store, topology,
+    Services, address, broker, effects, management, named_effect, now, store, topology,
 };
 use crate::{config::Settings, shutdown::Stop, telemetry};
 

@@ -43,6 +43,8 @@ pub(crate) struct Lots {
     routes: LevelRoutes,
     /// The parking lot in use, and those that it has replaced.
     pub(crate) queues: Vec<String>,
+    /// Messages in them, as the broker has counted some seconds ago.
+    pub(crate) waiting: u64,
 }
 
 /// A message that is asked for.
@@ -91,7 +93,9 @@ impl Lots {
             }
         }
         let routes = LevelRoutes::of_objects(topology, &observed.objects);
-        Ok(Self { services, routes, queues })
+        let counted = queues.iter().filter_map(|queue| stats.get(queue)?.messages);
+        let waiting = counted.sum();
+        Ok(Self { services, routes, queues, waiting })
     }
 
     /// As they are written in an answer.

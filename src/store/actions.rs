@@ -1,11 +1,9 @@
 //! What people do with `overdue`, in the table `actions`.
 
-use jiff::Timestamp;
-use serde::Serialize;
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{Store, StoreError, clock::DatabaseTime};
-use crate::text::one_line;
+use crate::{order::OrderId, text::one_line, why::Action};
 
 /// Orders of one action that are recorded: some megabytes.
 pub(crate) const MOST_ORDERS: usize = 100_000;
@@ -45,20 +43,6 @@ pub(crate) struct NewAction<'a> {
     pub(crate) orders: &'a [String],
 }
 
-/// What a person has done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Action {
-    pub(crate) at: Option<Timestamp>,
-    /// The user of the database.
-    pub(crate) by: String,
-    /// `cli` or `page`.
-    pub(crate) via: String,
-    pub(crate) action: String,
-    pub(crate) what: String,
-    pub(crate) count: Option<u64>,
-    pub(crate) why: Option<String>,
-}
-
 impl Store {
     /// Records it; who that is, the session says.
     ///
@@ -89,7 +73,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::record_action`].
-    #[expect(dead_code, reason = "explain and the page come next")]
+    #[expect(dead_code, reason = "the page comes next")]
     pub(crate) async fn actions(&self, limit: i64) -> Result<Vec<Action>, StoreError> {
         const SQL: &str = include_str!("../../sql/actions_newest.sql");
         Ok(self.rows("actions_newest", SQL, &[&limit]).await?.iter().map(action).collect())
@@ -99,14 +83,13 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::record_action`].
-    #[expect(dead_code, reason = "explain and the page come next")]
     pub(crate) async fn actions_of_order(
         &self,
-        order: &str,
+        id: &OrderId,
         limit: i64,
     ) -> Result<Vec<Action>, StoreError> {
         const SQL: &str = include_str!("../../sql/actions_of_order.sql");
-        let rows = self.rows("actions_of_order", SQL, &[&order, &limit]).await?;
+        let rows = self.rows("actions_of_order", SQL, &[&id.spellings(), &limit]).await?;
         Ok(rows.iter().map(action).collect())
     }
 }

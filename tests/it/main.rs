@@ -93,5 +93,6 @@ mod trials;
 mod ui;
 mod unreadable;
 mod verify;
+mod why;
 mod work_log;
 mod wrong_clock;

@@ -63,3 +63,4 @@ mod topology_removal;
 mod topology_route;
 mod verdict;
 mod verify;
+mod why;

@@ -193,6 +193,7 @@ fn is_done_by(role: usize, statement: &str) -> bool {
     let of_on_call = [
         "action",
         "doctor_",
+        "order_",
         "status_",
         "parked_",
         "outbox_waiting",

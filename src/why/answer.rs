@@ -1,0 +1,213 @@
+//! The first line: was it closed, is it late, or not due; why, and what to type.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::reading::{Closure, OrderReading, Seen};
+use crate::{
+    condition::{self, ON_ITS_WAY},
+    order::Outcome,
+    status::Word,
+    text::{about, one_line, option},
+};
+
+/// The answer in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// In one line.
+    pub text: String,
+    /// What helps; none where nothing is wrong, or nothing helps.
+    pub next: Option<String>,
+}
+
+/// Why an order is not closed, and what helps.
+type Cause = (String, Option<String>);
+
+impl Answer {
+    /// Out of one reading.
+    #[must_use]
+    pub fn of(reading: &OrderReading) -> Self {
+        let OrderReading { order, .. } = reading;
+        let closed = reading.closures.get().and_then(|found| found.rows.first());
+        let Some(seen) = reading.leading() else {
+            return match closed {
+                Some(closure) => Self::closed(reading, closure),
+                None => Self::nobody_knows(reading),
+            };
+        };
+        match seen.outcome.get() {
+            Some(Outcome::NotDue { remaining }) if !remaining.is_zero() => {
+                Self::not_due(reading, seen, *remaining)
+            }
+            // Locked, for example because it is being paid.
+            Some(Outcome::Busy) if seen.due_at > reading.now => {
+                let text = format!("{order} is not due yet; {}", lock_text(seen));
+                Self { text, next: None }
+            }
+            Some(Outcome::AlreadyFinal) => match closed {
+                Some(closure) => Self::closed(reading, closure),
+                None => Self {
+                    text: format!(
+                        "{order} is final, and overdue has no record of closing it: it was paid, was changed by somebody \
+                         else, or was closed longer ago than worker.keep_history"
+                    ),
+                    next: None,
+                },
+            },
+            Some(Outcome::Unknown) | None => match closed {
+                Some(closure) => {
+                    let mut answer = Self::closed(reading, closure);
+                    answer.text.push_str("; its row is gone since");
+                    answer
+                }
+                None => Self::unknown(reading),
+            },
+            Some(_) => Self::late(reading, seen),
+        }
+    }
+
+    fn closed(reading: &OrderReading, closure: &Closure) -> Self {
+        let Closure { path, outcome, late_ms, .. } = closure;
+        let by = match path.as_str() {
+            "message" => "by its message".to_owned(),
+            "burst" => "in a burst, ahead of its message".to_owned(),
+            "sweep" => "by the sweep: no message had come for it".to_owned(),
+            other => format!("by {}", one_line(other)),
+        };
+        let (order, outcome) = (&reading.order, one_line(outcome));
+        let late = late_ms.map(Duration::from_millis);
+        let text = match late {
+            None => format!("{order} was {outcome}, {by}"),
+            Some(late) if late <= condition::ON_TIME_WITHIN => {
+                format!("{order} was {outcome} on time: {} after its deadline, {by}", time(late))
+            }
+            Some(late) => {
+                let replayed = replay_before(reading, closure.closed_at);
+                format!("{order} was {outcome} {} late, {by}{replayed}", time(late))
+            }
+        };
+        Self { text, next: None }
+    }
+
+    fn not_due(reading: &OrderReading, seen: &Seen, remaining: Duration) -> Self {
+        let at = seen.due_at.map_or_else(String::new, |at| format!(", at {at}"));
+        let text =
+            format!("{} is not due yet: its deadline is in {}{at}", reading.order, time(remaining));
+        match without_notice(reading) {
+            Some((why, next)) => Self { text: format!("{text}; {why}"), next },
+            None => Self { text, next: None },
+        }
+    }
+
+    fn late(reading: &OrderReading, seen: &Seen) -> Self {
+        let order = &reading.order;
+        let late = match seen.outcome.get() {
+            Some(Outcome::Closed { late, .. }) => Some(*late),
+            _ => reading.ago(seen.due_at),
+        };
+        let is = match late {
+            Some(late) => format!("{order} is {} late", time(late)),
+            None => format!("{order} is not closed"),
+        };
+        if let Some((why, next)) = own_cause(reading) {
+            return Self { text: format!("{is}: {why}"), next };
+        }
+        if late.is_some_and(|late| late <= ON_ITS_WAY) {
+            return Self { text: format!("{is}: an order takes so long"), next: None };
+        }
+        let general = reading.general.as_ref().filter(|state| state.word != Word::Ok);
+        if let Some(state) = general {
+            return Self { text: format!("{is}: {}", state.reason), next: state.next.clone() };
+        }
+        let grace = Duration::from_secs(reading.late_after_s);
+        let text =
+            format!("{is}, and nothing is known to be wrong: its message is on its way, or lost");
+        match late.and_then(|late| grace.checked_sub(late)) {
+            Some(rest) => {
+                let rest = about(rest);
+                Self { text: format!("{text}; the sweep looks for it in {rest}"), next: None }
+            }
+            None => Self { text, next: Some("overdue doctor".to_owned()) },
+        }
+    }
+
+    /// It is in no table that an effect asks.
+    fn unknown(reading: &OrderReading) -> Self {
+        let text =
+            format!("no effect knows {}: it is not in the tables that they ask", reading.order);
+        match without_notice(reading) {
+            Some((why, _)) => Self { text: format!("{text}; {why}"), next: None },
+            None => Self { text, next: None },
+        }
+    }
+
+    fn nobody_knows(reading: &OrderReading) -> Self {
+        let why = reading.effects.first().map_or("there is no effect", |seen| &seen.means);
+        let text = format!("nobody can say how {} is: {}", reading.order, one_line(why));
+        Self { text, next: Some("overdue doctor".to_owned()) }
+    }
+}
+
+/// What is known of the order itself that keeps it from being closed.
+pub(super) fn own_cause(reading: &OrderReading) -> Option<Cause> {
+    let doctor = || Some("overdue doctor".to_owned());
+    let seen = reading.leading()?;
+    match seen.outcome.get()? {
+        Outcome::Busy => {
+            let end = |pid: i32| {
+                format!("wait until it ends, or end it: SELECT pg_terminate_backend({pid})")
+            };
+            return Some((lock_text(seen), seen.locked_by_pid.map(end)));
+        }
+        Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
+            return Some((format!("its effect fails: {}", one_line(reason)), doctor()));
+        }
+        Outcome::NotDue { remaining } if remaining.is_zero() => {
+            let effect = &seen.effect;
+            return Some((format!("a rule of effect `{effect}` keeps it open"), None));
+        }
+        _ => {}
+    }
+    without_notice(reading)
+}
+
+/// Why no notice comes for it, as far as that is known.
+fn without_notice(reading: &OrderReading) -> Option<Cause> {
+    if let Some(parked) = reading.parked.get().and_then(|parked| parked.first()) {
+        let replay = format!("overdue parked replay{}", option(" --order", &reading.order));
+        let why = format!("its notice is in the parking lot ({})", one_line(&parked.reason));
+        return Some((why, Some(replay)));
+    }
+    let notices = &reading.notices.get()?.rows;
+    let doctor = || Some("overdue doctor".to_owned());
+    if let Some(why) = notices.iter().find_map(|notice| notice.refused.as_ref()) {
+        return Some((format!("its notice cannot be published: {}", one_line(why)), doctor()));
+    }
+    let waits = notices.iter().filter_map(|notice| reading.ago(notice.since)).max();
+    let waits = waits.filter(|since| *since > ON_ITS_WAY)?;
+    Some((format!("its notice has not been published for {}", about(waits)), doctor()))
+}
+
+fn lock_text(seen: &Seen) -> String {
+    let unseen = || "a lock that it needs was held, and is free again or not to be seen".to_owned();
+    seen.locked.as_deref().map_or_else(unseen, one_line)
+}
+
+/// `, after a replay by alice`, if somebody has put its message back before.
+fn replay_before(reading: &OrderReading, closed_at: Option<Timestamp>) -> String {
+    let actions = reading.actions.get().into_iter().flatten();
+    let mut replays = actions.filter(|it| it.action == "parked replay" && it.at <= closed_at);
+    let by = |by: &str| format!(", after a replay by {}", one_line(by));
+    replays.next().map_or_else(String::new, |it| by(&it.by))
+}
+
+/// Three digits and a unit.
+fn time(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        1..120 => format!("{:.1} s", time.as_secs_f64()),
+        _ => about(time),
+    }
+}
