@@ -32,6 +32,7 @@ mod outgoing;
 mod pager;
 mod session;
 pub(crate) mod sweep;
+mod traces_in_hand;
 pub(crate) mod watch;
 
 use std::{sync::Arc, time::Instant};

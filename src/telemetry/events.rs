@@ -10,7 +10,10 @@ use super::{
     metrics::{METRICS, number},
     observed,
 };
-use crate::order::{FinalStates, Outcome};
+use crate::{
+    order::{FinalStates, OrderId, Outcome},
+    wire::Traces,
+};
 
 /// Durations as fields of a log line.
 pub(super) fn millis(duration: Duration) -> u64 {
@@ -225,13 +228,17 @@ pub(crate) fn batch_closed(timeout: &str, path: &str, outcomes: &[Outcome], took
     );
 }
 
-/// What the database answered about an order whose notice belongs to a request: those who look for that find it.
-pub(crate) fn answered(order: &str, trace_id: &str, timeout: &str, outcome: &Outcome) {
-    let late_ms = match outcome {
-        Outcome::Closed { late, .. } => Some(millis(*late)),
-        _ => None,
-    };
-    debug!(order, trace_id, timeout, outcome = labels::outcome(outcome), late_ms, "answered");
+/// What the database answered about orders whose notices belong to a request: those who look for that find it.
+pub(crate) fn answered(timeout: &str, ids: &[OrderId], traces: &Traces, outcomes: &[Outcome]) {
+    for (id, outcome) in ids.iter().zip(outcomes) {
+        let Some(trace) = traces.get(id) else { continue };
+        let (order, trace_id) = (id.as_str(), trace.trace_id());
+        let late_ms = match outcome {
+            Outcome::Closed { late, .. } => Some(millis(*late)),
+            _ => None,
+        };
+        debug!(order, trace_id, timeout, outcome = labels::outcome(outcome), late_ms, "answered");
+    }
 }
 
 /// A message is kept unacked for a short while. Too many for the log.

@@ -8,7 +8,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{burst::Burst, closing::Closer, counters::Counters, health::Health, levels::Levels};
+use super::{
+    burst::Burst, closing::Closer, counters::Counters, health::Health, levels::Levels,
+    traces_in_hand::TracesInHand,
+};
 use crate::{
     administration::Management,
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
@@ -48,6 +51,8 @@ pub struct Worker {
     pub schedule: ScheduleSettings,
     /// A span for each order that is closed.
     pub(crate) spans: Spans,
+    /// Of the messages that its consumers have.
+    pub(super) traces: TracesInHand,
     /// Counted since the worker was made, over all of its sessions.
     pub counters: Counters,
     /// Whether it is ready, and its tasks go on.
@@ -94,6 +99,7 @@ impl Worker {
             events_settings: EventsSettings::default(),
             schedule: ScheduleSettings::default(),
             spans: Spans::default(),
+            traces: TracesInHand::default(),
             counters,
             health: Health::default(),
             events,

@@ -17,7 +17,7 @@ use crate::{
         orders::ClosingPath,
         overdue::{OverdueKey, OverduePage},
     },
-    wire::Traces,
+    telemetry,
 };
 
 /// How overdue orders are read and closed.
@@ -149,13 +149,15 @@ pub(super) async fn close(
     refused: Vec<String>,
 ) -> PageAnswer {
     let at = Instant::now();
-    let outcomes = worker.closers[&effect].outcomes(&ids, &Traces::default(), path).await;
+    let traces = worker.traces.of(&ids);
+    let outcomes = worker.closers[&effect].outcomes(&ids, &traces, path).await;
     if let Ok(outcomes) = &outcomes
         && !ids.is_empty()
     {
         let (timeouts, took) = (worker.timeouts_of(&effect), at.elapsed());
         let of_all = Batch { timeout: &timeouts, effect: &effect, path: path.as_str(), took };
-        worker.spans.closed(of_all, &ids, &Traces::default(), outcomes);
+        worker.spans.closed(of_all, &ids, &traces, outcomes);
+        telemetry::answered(&timeouts, &ids, &traces, outcomes);
         if worker.counters.batch(&timeouts, path, outcomes, took) > 0 {
             worker.events.notify_one();
             worker.health.closed(&effect);

@@ -9,12 +9,12 @@ const BURST: usize = 1_000;
 const SENT: usize = 700;
 
 /// Counts how often a lock that only bursts take is asked for, and what it answers.
-const COUNTED: &str = "
+pub(super) const COUNTED: &str = "
     CREATE SEQUENCE asked;
     CREATE FUNCTION pg_try_advisory_xact_lock(key bigint) RETURNS boolean VOLATILE LANGUAGE sql
         AS 'SELECT nextval(''asked'') > 0 AND pg_catalog.pg_try_advisory_xact_lock(key)'";
-const ASKED: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM asked";
-const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
+pub(super) const ASKED: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM asked";
+pub(super) const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
     hashtextextended(current_setting('search_path') || ' overdue burst close', 0))";
 
 /// A worker that was paused, or cut off, in the middle of a burst: its transaction is there, and idle.

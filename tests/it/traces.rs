@@ -1,14 +1,21 @@
 //! The trace of a notice goes where the notice goes, and on into the event.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
 use lapin::{
     BasicProperties,
     types::{AMQPValue, FieldTable},
 };
-use overdue::internals::store::orders::Effect;
+use overdue::internals::{store::orders::Effect, wire::Message};
 use serde_json::json;
 use tokio_postgres::types::Json;
 
-use crate::support::{Parked, Wire, World, text, until};
+use crate::{
+    burst_faults::{ASKED, COUNTED, LOCK},
+    bursts::{begin, full_batches, until_in_burst},
+    support::{Parked, Wire, World, text, until},
+};
 
 pub(crate) const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 pub(crate) const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -97,6 +104,45 @@ async fn what_is_no_trace_is_left_out_of_the_event() {
     let [parent, _] = given();
     assert_eq!(told, [none(), none(), none(), none(), [parent, None], given()]);
     assert_eq!(worker.stop().await.parked, 0);
+}
+
+/// A burst closes orders ahead of their messages: it knows the traces of those that are in hand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
+    let world = World::clocked().await;
+    world.sql(COUNTED).await;
+    let wire = world.wire().await;
+    let events = wire.listen("orders.events", "#").await;
+    let mut other = world.store.client().await.unwrap();
+    let lock = other.transaction().await.unwrap();
+    assert!(lock.query_one(LOCK, &[]).await.unwrap().get::<_, bool>(0));
+    let mut client = world.store.client().await.unwrap();
+    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let orders = world.orders_without_stock("o", 700).await;
+    let mut headers = FieldTable::default();
+    headers.insert("traceparent".into(), text(PARENT));
+    let publisher = world.publisher().await;
+    let notice = |id| Message { headers: headers.clone(), ..world.notice("100ms", id) };
+    for sent in join_all(orders[..500].iter().map(|id| publisher.publish(notice(id)))).await {
+        sent.unwrap();
+    }
+    // A burst is asked for when 500 are due and in hand: all of them.
+    let again_and_again = async || {
+        lock.batch_execute("SELECT").await.unwrap();
+        world.number(ASKED).await
+    };
+    until("a burst is asked for", again_and_again, |asked| *asked >= 1).await;
+    lock.rollback().await.unwrap();
+    until_in_burst(&worker, 200).await;
+    held.commit().await.unwrap();
+    world.until_closed(2 + 700).await;
+    let traced = orders[..500].iter().map(|id| format!("\"{id}\""));
+    let traced: BTreeSet<String> = traced.collect();
+    for event in wire.take_many(&events, 2 + 700).await {
+        let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
+        let expected = traced.contains(&body["order_id"].to_string()).then(|| PARENT.to_owned());
+        assert_eq!(event.header("traceparent"), expected, "{event:?}");
+    }
 }
 
 /// Whoever calls `schedule()`: a trigger cannot pass an argument on.

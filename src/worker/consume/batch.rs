@@ -40,11 +40,7 @@ async fn outcomes(
     let (timeout, effect) = (&context.timeout.name, &context.timeout.effect);
     let of_all = Batch { timeout, effect, path: ClosingPath::Message.as_str(), took };
     worker.spans.closed(of_all, &ids, &traces, &outcomes);
-    for (id, outcome) in ids.iter().zip(&outcomes) {
-        if let Some(trace) = traces.get(id) {
-            telemetry::answered(id.as_str(), trace.trace_id(), &context.timeout.name, outcome);
-        }
-    }
+    telemetry::answered(timeout, &ids, &traces, &outcomes);
     let mut outcomes = outcomes.into_iter();
     Ok(batch.iter().map(|delivery| delivery.order_id().and_then(|_| outcomes.next())).collect())
 }

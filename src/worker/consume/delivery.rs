@@ -9,7 +9,11 @@ use crate::{
     telemetry::{Label, labels::ParkReason},
     topology::route::Route,
     wire::{DueNotice, Received, Trace, Unreadable, headers},
-    worker::{consume::inlet::Receipt, log_lines::Why},
+    worker::{
+        consume::inlet::Receipt,
+        log_lines::Why,
+        traces_in_hand::{TraceInHand, TracesInHand},
+    },
 };
 
 /// A delivery that has to be settled.
@@ -29,11 +33,15 @@ pub(super) struct Delivery {
     /// Times that a copy of it was refused.
     pub(super) refused: u32,
     pub(super) received_at: Instant,
+    /// Known to those who close its order ahead of it.
+    _trace: Option<TraceInHand>,
 }
 
 impl Delivery {
-    pub(super) fn read(receipt: Receipt, received: Received) -> Self {
+    pub(super) fn read(receipt: Receipt, received: Received, traces: &TracesInHand) -> Self {
         let notice = received.notice();
+        let trace = notice.as_ref().ok().zip(received.trace());
+        let trace = trace.map(|(notice, trace)| traces.add(&notice.order_id, trace));
         let is_canary = headers::is_canary(&received.headers);
         let tries = Tries {
             attempt: headers::attempt(&received.headers),
@@ -43,7 +51,18 @@ impl Delivery {
         // Thousands are held at once, and in memory the broker's headers are many times the rest.
         let received = received.without_needless_headers();
         let (busy, locked, refused, received_at) = (0, None, 0, Instant::now());
-        Self { received, receipt, notice, is_canary, tries, busy, locked, refused, received_at }
+        Self {
+            received,
+            receipt,
+            notice,
+            is_canary,
+            tries,
+            busy,
+            locked,
+            refused,
+            received_at,
+            _trace: trace,
+        }
     }
 
     /// Which order to look up; none where the body is unreadable, and for a canary.

@@ -1,0 +1,48 @@
+//! The traces of the messages that a worker has in hand: bursts and sweeps close orders ahead of them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    order::OrderId,
+    wire::{Trace, Traces},
+};
+
+/// By order; of two messages for the same order the later one counts.
+#[derive(Debug, Default)]
+pub(super) struct TracesInHand(Arc<Mutex<Traces>>);
+
+/// It is in hand until this is dropped.
+#[derive(Debug)]
+pub(super) struct TraceInHand {
+    all: Arc<Mutex<Traces>>,
+    order: OrderId,
+}
+
+impl TracesInHand {
+    pub(super) fn add(&self, order: &OrderId, trace: Trace) -> TraceInHand {
+        lock(&self.0).insert(order.clone(), trace);
+        TraceInHand { all: Arc::clone(&self.0), order: order.clone() }
+    }
+
+    /// Those of these orders.
+    pub(super) fn of(&self, orders: &[OrderId]) -> Traces {
+        let all = lock(&self.0);
+        if all.is_empty() {
+            return Traces::default();
+        }
+        orders
+            .iter()
+            .filter_map(|id| all.get(id).map(|trace| (id.clone(), trace.clone())))
+            .collect()
+    }
+}
+
+impl Drop for TraceInHand {
+    fn drop(&mut self) {
+        lock(&self.all).remove(&self.order);
+    }
+}
+
+fn lock(traces: &Mutex<Traces>) -> MutexGuard<'_, Traces> {
+    traces.lock().unwrap_or_else(PoisonError::into_inner)
+}
