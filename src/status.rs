@@ -8,4 +8,5 @@ pub use reading::{
     BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level, MINUTES,
     Reading, WaitingEvents, WaitingNotices, Wrong,
 };
+pub(crate) use screen::length as lateness;
 pub use state::{State, Word};

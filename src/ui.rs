@@ -5,11 +5,15 @@
 
 mod access;
 mod assets;
+mod chart;
 mod fields;
 mod guard;
+mod live;
 mod login;
+mod moment;
 mod overview;
 mod page;
+mod pipeline;
 mod server;
 
 pub(crate) use access::Entry;

@@ -25,7 +25,8 @@ use crate::{
 };
 
 const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
-                       message_bytes,consumers,policy,operator_policy,effective_policy_definition";
+                       message_bytes,consumers,policy,operator_policy,effective_policy_definition,\
+                       message_stats.publish_details.rate,message_stats.ack_details.rate";
 
 /// The most that the broker gives (`rabbit_mgmt_util`, `MAX_PAGE_SIZE`).
 const PAGE_SIZE: &str = "500";

@@ -35,6 +35,12 @@ const REASONS: usize = 5;
 /// Reasons and their messages, and how many messages lay there.
 type ParkedReasons = (u64, Vec<(String, u64)>);
 
+/// What the broker has, and how much of it.
+pub(crate) struct Queues {
+    pub(crate) observed: Snapshot,
+    pub(crate) stats: BTreeMap<String, QueueStats>,
+}
+
 /// Whom to ask, again and again.
 pub(crate) struct StatusQuestion {
     services: Arc<Services>,
@@ -57,22 +63,32 @@ impl StatusQuestion {
 
     /// One that is unavailable does not keep the other from being shown.
     pub(crate) async fn read(&self) -> Reading {
+        self.read_with_queues().await.0
+    }
+
+    /// The same, with what the broker has, where it says so.
+    pub(crate) async fn read_with_queues(&self) -> (Reading, Option<Queues>) {
         let Services { topology, effects, store, management, .. } = &*self.services;
         let (database, broker) =
             tokio::join!(store.lately(effects.values()), read_broker(topology, management));
-        let (failing, mut broker) = (self.failing().await, broker);
+        let failing = self.failing().await;
+        let (mut broker, queues) = match broker {
+            Ok((broker, queues)) => (Ok(broker), Some(queues)),
+            Err(error) => (Err(error), None),
+        };
         if let Ok(broker) = &mut broker {
             broker.parked_reasons = self.parked_reasons(broker.parked.unwrap_or(0)).await;
         }
         let why = |error: &dyn std::error::Error| one_line(error_chain(error));
-        Reading {
+        let reading = Reading {
             topology: topology.name.clone(),
             failing,
             database: database.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
             broker: broker.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
             counts_age_s: management.statistics_interval().oldest_count().as_secs(),
             late_after_s: self.late_after.as_secs(),
-        }
+        };
+        (reading, queues)
     }
 
     /// What the worker at `worker.listen` says it fails at: it may be elsewhere, or serve nothing.
@@ -114,7 +130,7 @@ impl StatusQuestion {
 async fn read_broker(
     topology: &Topology,
     management: &Management,
-) -> Result<BrokerReading, ManagementError> {
+) -> Result<(BrokerReading, Queues), ManagementError> {
     let mut observed = management.observe().await?;
     let stats = management.stats_and_policies().await?;
     // Not everybody may see them, and all else is shown all the same.
@@ -140,7 +156,7 @@ async fn read_broker(
     levels.sort_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
     reading.levels = levels.into_iter().map(|(_, level)| level).collect();
     reading.levels.extend(plugin(topology, &observed.delayed));
-    Ok(reading)
+    Ok((reading, Queues { observed, stats }))
 }
 
 /// The worst, as `overdue verify` and `overdue doctor` have it.

@@ -105,6 +105,25 @@ pub struct QueueStats {
     /// What both come to.
     #[serde(default, deserialize_with = "definition")]
     pub effective_policy_definition: BTreeMap<String, Value>,
+    /// What goes through it.
+    #[serde(default, rename = "message_stats", deserialize_with = "rates")]
+    pub rates: Rates,
+}
+
+/// What goes through a queue, messages per second; `None` if the broker has counted nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Published to it.
+    pub published: Option<f64>,
+    /// Acked by its consumers.
+    pub acked: Option<f64>,
+}
+
+/// An empty object comes as `[]`.
+fn rates<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Rates, D::Error> {
+    let stats = Option::<Value>::deserialize(from)?.unwrap_or_default();
+    let rate = |counter: &str| stats.get(counter)?.get("rate")?.as_f64();
+    Ok(Rates { published: rate("publish_details"), acked: rate("ack_details") })
 }
 
 /// A policy that applies to an exchange: of those that match, the one with the highest priority, alone.

@@ -169,7 +169,7 @@ fn fitted(text: &str, from: usize) -> String {
 }
 
 /// Three digits and a unit.
-fn length(seconds: f64) -> String {
+pub(crate) fn length(seconds: f64) -> String {
     if seconds < 0.9995 {
         return format!("{:.0} ms", seconds * 1_000.0);
     }

@@ -104,6 +104,12 @@ impl Access {
         Some(session.clone())
     }
 
+    /// Whether it has not ended.
+    pub(super) fn knows(&self, session: &Session) -> bool {
+        let state = self.state();
+        state.sessions.iter().any(|other| other.id == session.id && other.began.elapsed() < SESSION)
+    }
+
     /// Ends a session.
     pub(super) fn leave(&self, session: &Session) {
         self.state().sessions.retain(|other| other.id != session.id);

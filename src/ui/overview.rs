@@ -1,25 +1,230 @@
-//! `/`: whether orders are closed on time, and if not why.
+//! `/`: whether orders are closed on time, and if not why; what waits where, and what comes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use askama::Template;
 use axum::{Extension, extract::State, http::StatusCode, response::Response};
 
 use super::{
     access::Session,
+    chart::{Bar, Chart},
+    moment::Moment,
     page::{Frame, html},
+    pipeline::{self, Stage},
     server::Ui,
+};
+use crate::{
+    graph::Count,
+    status::{DatabaseReading, Due, Known, Word, lateness},
+    text::about,
+    topology::Topology,
 };
 
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Overview {
     frame: Frame,
+    board: Board,
+}
+
+/// What is live.
+#[derive(Template)]
+#[template(path = "board.html")]
+pub(super) struct Board {
+    word: &'static str,
+    tone: Tone,
+    reason: String,
+    next: Option<String>,
+    /// Of the database, or nothing.
+    clock: String,
+    facts: Vec<Fact>,
+    stages: Vec<Stage>,
+    /// How old the counts of the broker are at the most, in seconds.
+    counts_age_s: u64,
+    due: Option<Chart>,
+    reasons: Vec<(String, String)>,
+    /// What could not be asked, and why.
+    unknown: Vec<(&'static str, String)>,
+}
+
+/// How something is, for the eye; a word says it as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Tone {
+    Ok,
+    Look,
+    Bad,
+    #[default]
+    Calm,
+}
+
+impl Tone {
+    /// Its class in the style sheet.
+    pub(super) const fn class(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Look => "look",
+            Self::Bad => "bad",
+            Self::Calm => "calm",
+        }
+    }
+}
+
+/// A number and what is to be known of it.
+struct Fact {
+    name: &'static str,
+    value: String,
+    note: String,
+    tone: Tone,
 }
 
 pub(super) async fn show(
     State(ui): State<Arc<Ui>>,
     Extension(session): Extension<Session>,
 ) -> Response {
-    html(StatusCode::OK, &Overview { frame: Frame::new(&ui, Some(&session), "/", "Overview") })
+    let frame = Frame::new(&ui, Some(&session), "/", "Overview");
+    let board = Board::of(ui.topology(), &*ui.moments().now().await);
+    html(StatusCode::OK, &Overview { frame, board })
+}
+
+impl Board {
+    pub(super) fn of(topology: &Topology, moment: &Moment) -> Self {
+        let (reading, state) = (&moment.reading, &moment.state);
+        let (word, tone) = match state.word {
+            Word::Ok => ("OK", Tone::Ok),
+            Word::Look => ("LOOK", Tone::Look),
+            Word::Late => ("LATE", Tone::Bad),
+            Word::Down => ("DOWN", Tone::Bad),
+        };
+        let mut unknown = Vec::new();
+        if let Known::Unknown(why) = &reading.database {
+            unknown.push(("database", why.clone()));
+        }
+        if let Known::Unknown(why) = &reading.broker {
+            unknown.push(("broker", why.clone()));
+        }
+        let database = reading.database.get();
+        let mut facts = database.map(|it| database_facts(it, state.word)).unwrap_or_default();
+        let broker = reading.broker.get();
+        facts.extend(broker.and_then(|broker| broker.parked).map(parked));
+        let reasons = broker.map(|broker| broker.parked_reasons.as_slice()).unwrap_or_default();
+        let due = database.and_then(|database| database.due.get());
+        Self {
+            word,
+            tone,
+            reason: state.reason.clone(),
+            next: state.next.clone(),
+            clock: database.map(|database| database.clock.clone()).unwrap_or_default(),
+            facts,
+            stages: pipeline::stages(topology, moment),
+            counts_age_s: reading.counts_age_s,
+            due: due.map(due_chart),
+            reasons: reasons.iter().map(|(why, count)| (why.clone(), number(*count))).collect(),
+            unknown,
+        }
+    }
+}
+
+fn database_facts(database: &DatabaseReading, word: Word) -> Vec<Fact> {
+    let closings = &database.closings;
+    let window = about(Duration::try_from_secs_f64(closings.window_s).unwrap_or_default());
+    let mut facts = Vec::new();
+    if let Known::Known(due) = &database.due {
+        let note = if due.overdue == 0 {
+            "nothing waits".to_owned()
+        } else {
+            format!("the oldest by {}", about(Duration::from_secs(due.oldest_s)))
+        };
+        let tone = if word == Word::Late { Tone::Bad } else { Tone::Calm };
+        facts.push(Fact { name: "Overdue now", value: more(due, due.overdue), note, tone });
+    }
+    let lateness = if closings.closed == 0 {
+        Fact {
+            name: "Lateness",
+            value: "–".to_owned(),
+            note: format!("nothing was closed in the last {window}"),
+            tone: Tone::Calm,
+        }
+    } else {
+        let [p50, p99, max] = [closings.p50_s, closings.p99_s, closings.max_s].map(lateness);
+        Fact {
+            name: "Lateness, p99",
+            value: p99,
+            note: format!("p50 {p50}, max {max}, of the last {window}"),
+            tone: Tone::Calm,
+        }
+    };
+    facts.push(lateness);
+    let [message, burst, sweep] =
+        [closings.by_message, closings.by_burst, closings.by_sweep].map(number);
+    facts.push(Fact {
+        name: "Closed, last minute",
+        value: rate(closings.closed_per_s),
+        note: format!("in {window}: message {message}, burst {burst}, sweep {sweep}"),
+        tone: Tone::Calm,
+    });
+    if let Known::Known(due) = &database.due {
+        let next = due.next_s.map(|next| about(Duration::from_secs(next)));
+        facts.push(Fact {
+            name: "Due, next hour",
+            value: more(due, due.coming()),
+            note: next
+                .map_or_else(|| "nothing is due".to_owned(), |it| format!("the next in {it}")),
+            tone: Tone::Calm,
+        });
+    }
+    let outbox = database.outbox;
+    facts.push(waiting("Outbox", outbox.events, outbox.oldest_s, outbox.refused));
+    if let Some(scheduled) = database.scheduled {
+        let (notices, oldest_s) = (scheduled.notices, scheduled.oldest_s);
+        facts.push(waiting("Schedule", notices, oldest_s, scheduled.refused));
+    }
+    facts
+}
+
+fn waiting(name: &'static str, count: u64, oldest_s: u64, refused: u64) -> Fact {
+    let oldest = about(Duration::from_secs(oldest_s));
+    let note = match (refused, count) {
+        (0, 0) => "all is published".to_owned(),
+        (0, _) => format!("the oldest for {oldest}"),
+        _ => format!("{} refused", number(refused)),
+    };
+    let tone = if refused > 0 { Tone::Look } else { Tone::Calm };
+    Fact { name, value: number(count), note, tone }
+}
+
+fn parked(count: u64) -> Fact {
+    let (note, tone) =
+        if count == 0 { ("nothing to look at", Tone::Calm) } else { ("to look at", Tone::Look) };
+    Fact { name: "Parked", value: number(count), note: note.to_owned(), tone }
+}
+
+/// Orders by the minute in which they come due.
+fn due_chart(due: &Due) -> Chart {
+    let busiest = due.busiest();
+    let says = busiest.map_or_else(
+        || "Nothing comes due in the next hour".to_owned(),
+        |(minute, orders)| {
+            let orders = number(orders);
+            format!("Orders due by minute; most of them in {minute}m: {orders}")
+        },
+    );
+    let bars = due.minutes.iter().enumerate().map(|(minute, orders)| Bar {
+        value: *orders,
+        title: format!("in {minute}m: {}", number(*orders)),
+        is_hot: busiest.is_some_and(|(at, _)| at == minute),
+    });
+    Chart::new(says, "now", "in 60m", bars.collect())
+}
+
+fn more(due: &Due, count: u64) -> String {
+    if due.more { format!("> {}", number(count)) } else { number(count) }
+}
+
+/// With commas between the thousands.
+pub(super) fn number(count: u64) -> String {
+    Count::Messages(count).to_string()
+}
+
+pub(super) fn rate(per_s: f64) -> String {
+    if per_s < 9.95 { format!("{per_s:.1}/s") } else { format!("{per_s:.0}/s") }
 }

@@ -8,6 +8,7 @@ use axum::{
 };
 
 use super::{access::Session, server::Ui};
+use crate::text::printable;
 
 /// A page in the navigation: its path and its name there.
 pub(super) struct Entry {
@@ -91,7 +92,8 @@ pub(super) fn refused(
 /// A page as an answer.
 pub(super) fn html(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
-        Ok(text) => answer(status, "text/html; charset=utf-8", text),
+        // A direction that is turned round, in a name of others, would turn round what stands behind it.
+        Ok(text) => answer(status, "text/html; charset=utf-8", printable(&text).into_owned()),
         Err(error) => answer(
             StatusCode::INTERNAL_SERVER_ERROR,
             "text/plain; charset=utf-8",

@@ -33,7 +33,9 @@ use super::{
     access::{Access, Entry},
     assets, guard,
     guard::Connection,
-    login, overview,
+    live, login,
+    moment::Moments,
+    overview,
     page::refused,
 };
 use crate::{config::Settings, oncall::services::Services, shutdown::Stop, topology::Topology};
@@ -53,6 +55,7 @@ pub(crate) struct Ui {
     services: Arc<Services>,
     access: Access,
     operator: String,
+    moments: Moments,
 }
 
 impl Ui {
@@ -63,7 +66,8 @@ impl Ui {
         entry: Entry,
         operator: String,
     ) -> Self {
-        Self { settings, services, access: Access::new(entry), operator }
+        let moments = Moments::new(&settings, Arc::clone(&services));
+        Self { settings, services, access: Access::new(entry), operator, moments }
     }
 
     pub(super) const fn settings(&self) -> &Settings {
@@ -78,6 +82,10 @@ impl Ui {
         &self.access
     }
 
+    pub(super) const fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
     pub(super) fn operator(&self) -> &str {
         &self.operator
     }
@@ -87,6 +95,7 @@ impl Ui {
 fn routes(ui: &Arc<Ui>) -> Router {
     Router::new()
         .route("/", get(overview::show))
+        .route("/live/overview", get(live::overview))
         .route("/login", get(login::follow).post(login::typed))
         .route("/logout", post(login::leave))
         .route("/assets/ui.css", get(assets::style))
