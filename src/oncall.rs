@@ -36,8 +36,14 @@ mod tests {
             runs_on_any_thread(Lots::open(services));
             runs_on_any_thread(lots.list(&listed, &stop, |_| Ok(())));
             runs_on_any_thread(lots.preview(&filter, |_| {}));
-            runs_on_any_thread(lots.replay(&filter, NonZeroU32::MIN, Via::Page, &stop, |_| {}));
-            runs_on_any_thread(lots.drop_messages(&filter, "", Via::Page, &stop, |_| {}));
+            runs_on_any_thread(lots.replay(
+                &filter,
+                NonZeroU32::MIN,
+                Via::Page("Ada"),
+                &stop,
+                |_| {},
+            ));
+            runs_on_any_thread(lots.drop_messages(&filter, "", Via::Page("Ada"), &stop, |_| {}));
         };
     }
 }

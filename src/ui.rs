@@ -13,6 +13,7 @@ mod login;
 mod moment;
 mod overview;
 mod page;
+mod parked;
 mod pipeline;
 mod server;
 

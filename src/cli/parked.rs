@@ -3,7 +3,7 @@
 mod list;
 mod replay_and_drop;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 
@@ -61,6 +61,7 @@ impl Select {
             orders: self.orders.iter().cloned().collect(),
             older_than: duration(self.older_than),
             newer_than: duration(self.newer_than),
+            selected: BTreeSet::new(),
         }
     }
 }

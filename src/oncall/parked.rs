@@ -1,5 +1,6 @@
 //! The parking lots of a topology: what lies there and why, putting messages back, and dropping them.
 
+mod gathering;
 mod leaving;
 mod listing;
 
@@ -29,6 +30,7 @@ use crate::{
     verify::effective_settings::delivery_limit,
     wire::Received,
 };
+pub(crate) use gathering::{Gathered, Kept};
 pub(crate) use listing::{Entry, ListEnd, Listed, ReasonCount};
 
 /// Messages that are looked up, published or recorded together.
@@ -183,14 +185,17 @@ impl Lots {
     }
 
     /// What the database says of the order of each message now; none if it has no order or no timeout.
-    async fn outcomes(&self, found: &[Found]) -> Result<Vec<Option<Outcome>>, StoreError> {
+    async fn outcomes(
+        &self,
+        messages: &[&ParkedMessage],
+    ) -> Result<Vec<Option<Outcome>>, StoreError> {
         let Services { topology, store, effects, .. } = &*self.services;
         let key = |message: &ParkedMessage| {
             let rule = message.rule(topology)?;
             Some((rule.effect.clone(), message.order.clone()?))
         };
         let mut asked: BTreeMap<String, BTreeSet<OrderId>> = BTreeMap::new();
-        for (effect, id) in found.iter().filter_map(|found| key(&found.message)) {
+        for (effect, id) in messages.iter().filter_map(|message| key(message)) {
             asked.entry(effect).or_default().insert(id);
         }
         let mut known = BTreeMap::new();
@@ -201,8 +206,7 @@ impl Lots {
             let outcomes = standings.into_iter().map(|standing| standing.outcome);
             known.extend(ids.into_iter().map(|id| (name.clone(), id)).zip(outcomes));
         }
-        let outcome = |found: &Found| known.get(&key(&found.message)?).cloned();
-        Ok(found.iter().map(outcome).collect())
+        Ok(messages.iter().map(|message| known.get(&key(message)?).cloned()).collect())
     }
 }
 

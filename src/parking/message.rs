@@ -1,13 +1,18 @@
 //! One message in the parking lot.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
 use super::cause::Cause;
 use crate::{
     order::OrderId,
-    text::length,
+    text::{counted, length},
     topology::{Timeout, Topology},
     wire::{Death, Received},
 };
@@ -34,6 +39,8 @@ pub struct ParkedMessage {
     pub message_id: Option<String>,
     /// Bytes of its body.
     pub body_bytes: usize,
+    /// What it is recognized by in a later reading; equal ones are one and the same to a person.
+    pub print: u64,
 }
 
 impl ParkedMessage {
@@ -41,7 +48,11 @@ impl ParkedMessage {
     #[must_use]
     pub fn read(topology: &Topology, received: &Received) -> Self {
         let parked = received.parked();
+        let mut print = DefaultHasher::new();
+        (&received.routing_key, &received.message_id, &received.body).hash(&mut print);
+        (parked.at, parked.attempts, &parked.reason, &parked.timeout).hash(&mut print);
         Self {
+            print: print.finish(),
             order: received.notice().ok().map(|notice| notice.order_id),
             cause: Cause::of(topology, received, &parked),
             timeout: timeout_of(
@@ -106,6 +117,8 @@ pub struct Filter {
     pub older_than: Option<Duration>,
     /// It was parked since.
     pub newer_than: Option<Duration>,
+    /// It is one of these, by [`ParkedMessage::print`]; any where there is none.
+    pub selected: BTreeSet<u64>,
 }
 
 impl Filter {
@@ -124,7 +137,8 @@ impl Filter {
             Some(Duration::try_from(age).unwrap_or_default())
         };
         let order = || message.order.as_ref().is_some_and(|id| self.orders.contains(id.as_str()));
-        self.reason.as_deref().is_none_or(|text| has(&message.cause.to_string(), text))
+        (self.selected.is_empty() || self.selected.contains(&message.print))
+            && self.reason.as_deref().is_none_or(|text| has(&message.cause.to_string(), text))
             && self.timeout.as_ref().is_none_or(|name| message.timeout.as_ref() == Some(name))
             && (self.orders.is_empty() || order())
             && self.older_than.is_none_or(|bound| age().is_some_and(|age| age >= bound))
@@ -142,7 +156,9 @@ impl fmt::Display for Filter {
         let more = self.orders.len().saturating_sub(SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let orders = (!orders.is_empty()).then(|| format!("order {}{more}", orders.join(" ")));
+        let selected = self.selected.len();
         let conditions = [
+            (selected > 0).then(|| counted(selected, "selected message")),
             self.timeout.as_ref().map(|name| format!("timeout {name}")),
             self.reason.as_ref().map(|text| format!("reason with {text:?}")),
             orders,

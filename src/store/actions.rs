@@ -1,5 +1,7 @@
 //! What people do with `overdue`, in the table `actions`.
 
+use std::fmt;
+
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{Store, StoreError, clock::DatabaseTime};
@@ -10,19 +12,18 @@ pub(crate) const MOST_ORDERS: usize = 100_000;
 
 /// From where a person acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Via {
+pub(crate) enum Via<'a> {
     /// The command line.
     Cli,
-    /// `overdue ui`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the page comes next"))]
-    Page,
+    /// `overdue ui`, and the name that somebody has logged in with.
+    Page(&'a str),
 }
 
-impl Via {
-    const fn as_str(self) -> &'static str {
+impl fmt::Display for Via<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cli => "cli",
-            Self::Page => "page",
+            Self::Cli => f.write_str("cli"),
+            Self::Page(name) => write!(f, "page: {}", one_line(name)),
         }
     }
 }
@@ -30,7 +31,7 @@ impl Via {
 /// What a person has done a moment ago.
 #[derive(Clone, Debug)]
 pub(crate) struct NewAction<'a> {
-    pub(crate) via: Via,
+    pub(crate) via: Via<'a>,
     /// As the command line calls it: `parked replay`.
     pub(crate) action: &'a str,
     /// A filter or a name.
@@ -56,7 +57,7 @@ impl Store {
         let count = count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         let orders = &orders[..orders.len().min(MOST_ORDERS)];
         let parameters: [&(dyn ToSql + Sync); 6] =
-            [&via.as_str(), action, &what, &count, &why, &orders];
+            [&via.to_string(), action, &what, &count, &why, &orders];
         self.rows("action_record", SQL, &parameters).await.map(drop)
     }
 

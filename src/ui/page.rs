@@ -17,7 +17,8 @@ pub(super) struct Entry {
 }
 
 /// In the order in which somebody on call wants them.
-const PAGES: [Entry; 1] = [Entry { path: "/", name: "Overview" }];
+const PAGES: [Entry; 2] =
+    [Entry { path: "/", name: "Overview" }, Entry { path: "/parked", name: "Parking lot" }];
 
 /// What stands around every page.
 pub(super) struct Frame {
@@ -61,6 +62,11 @@ impl Frame {
                 csrf: session.csrf.expose().clone(),
             }),
         }
+    }
+
+    /// Of the forms of this page.
+    pub(super) fn csrf(&self) -> &str {
+        self.visitor.as_ref().map_or("", |visitor| visitor.csrf.as_str())
     }
 
     pub(super) const fn pages() -> &'static [Entry] {

@@ -176,7 +176,7 @@ fn word(node: &Node, stats: Option<&QueueStats>) -> (String, Tone) {
         (Kind::Business, _) if ready > 0 => said("waits for the workers", Tone::Look),
         (Kind::Business, _) if count > 0 => said("with the workers", Tone::Ok),
         (Kind::Business, _) => said("consumed", Tone::Ok),
-        (Kind::Delay, _) if count > 0 => said("waits for its time", Tone::Calm),
+        (Kind::Delay, _) if count > 0 => said("waits", Tone::Calm),
         _ => said("empty", Tone::Calm),
     }
 }

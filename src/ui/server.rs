@@ -37,6 +37,7 @@ use super::{
     moment::Moments,
     overview,
     page::refused,
+    parked::{self, jobs::Jobs, leaving, lot::Lot},
 };
 use crate::{config::Settings, oncall::services::Services, shutdown::Stop, topology::Topology};
 
@@ -56,6 +57,8 @@ pub(crate) struct Ui {
     access: Access,
     operator: String,
     moments: Moments,
+    lot: Arc<Lot>,
+    jobs: Jobs,
 }
 
 impl Ui {
@@ -67,7 +70,9 @@ impl Ui {
         operator: String,
     ) -> Self {
         let moments = Moments::new(&settings, Arc::clone(&services));
-        Self { settings, services, access: Access::new(entry), operator, moments }
+        let lot = Lot::new(Arc::clone(&services));
+        let jobs = Jobs::new(Arc::clone(&services), Arc::clone(&lot));
+        Self { settings, services, access: Access::new(entry), operator, moments, lot, jobs }
     }
 
     pub(super) const fn settings(&self) -> &Settings {
@@ -86,6 +91,14 @@ impl Ui {
         &self.moments
     }
 
+    pub(super) const fn lot(&self) -> &Arc<Lot> {
+        &self.lot
+    }
+
+    pub(super) const fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
     pub(super) fn operator(&self) -> &str {
         &self.operator
     }
@@ -95,6 +108,12 @@ impl Ui {
 fn routes(ui: &Arc<Ui>) -> Router {
     Router::new()
         .route("/", get(overview::show))
+        .route("/parked", get(parked::show))
+        .route("/parked/again", post(parked::again))
+        .route("/parked/message", get(parked::message))
+        .route("/parked/ask", post(leaving::ask))
+        .route("/parked/do", post(leaving::carry_out))
+        .route("/parked/stop", post(leaving::stop))
         .route("/live/overview", get(live::overview))
         .route("/login", get(login::follow).post(login::typed))
         .route("/logout", post(login::leave))
@@ -168,6 +187,7 @@ impl Bound {
         for connection in open {
             connection.task.abort();
         }
+        ui.jobs.finish().await;
     }
 }
 

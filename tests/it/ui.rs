@@ -1,6 +1,7 @@
 //! `overdue ui`: who gets in, what is refused, and what every answer carries.
 
 mod overview;
+mod parked;
 mod refused;
 
 use reqwest::{
@@ -16,7 +17,7 @@ use crate::support::{
 /// What a first visit may load, in bytes.
 const FIRST_VISIT: usize = 100 * 1024;
 /// Pages that are there for somebody with a session.
-const PAGES: [&str; 1] = ["/"];
+const PAGES: [&str; 3] = ["/", "/parked", "/parked?reason=x&page=9"];
 const ASSETS: [&str; 3] = ["/assets/ui.css", "/assets/ui.js", "/assets/icon.svg"];
 const TOKEN: &str = "a-token-of-twenty-characters-and-more";
 

@@ -75,7 +75,7 @@ impl Lots {
         &self,
         filter: &Filter,
         rate: NonZeroU32,
-        via: Via,
+        via: Via<'_>,
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
     ) -> (Totals, Result<(), Failure>) {
@@ -137,7 +137,8 @@ impl Lots {
     }
 
     async fn fates(&self, found: &[Found]) -> Result<Vec<Fate>, Failure> {
-        let outcomes = self.outcomes(found).await?;
+        let messages: Vec<_> = found.iter().map(|found| &found.message).collect();
+        let outcomes = self.outcomes(&messages).await?;
         let topology = &self.services.topology;
         let each = found.iter().zip(&outcomes);
         Ok(each.map(|(it, now)| fate(topology, &self.routes, &it.message, now.as_ref())).collect())
@@ -149,7 +150,7 @@ impl Lots {
         &self,
         filter: &Filter,
         because: &str,
-        via: Via,
+        via: Via<'_>,
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
     ) -> (u64, Result<(), Failure>) {

@@ -9,6 +9,7 @@ use crate::{
     parking::{Fate, Filter, ParkedMessage, Reasons, fate, state, state_word},
     shutdown::Stop,
     text::{error_chain, one_line},
+    wire::Received,
 };
 
 /// What is to be listed.
@@ -127,7 +128,10 @@ impl<E: FnMut(Entry) -> Result<(), Failure> + Send> Reader for Listing<'_, E> {
         let outcomes = self.outcomes(some).await;
         for (found, now) in some.iter().zip(&outcomes) {
             let mut entry = Entry::new(batch.queue, &found.message, now.as_ref());
-            entry.full = self.listed.full.then(|| Full::new(self.lots, found, now.as_ref()));
+            entry.full = self
+                .listed
+                .full
+                .then(|| Full::new(self.lots, &found.message, &found.received, now.as_ref()));
             (self.each)(entry)?;
             self.shown += 1;
         }
@@ -138,7 +142,8 @@ impl<E: FnMut(Entry) -> Result<(), Failure> + Send> Reader for Listing<'_, E> {
 impl<E> Listing<'_, E> {
     async fn outcomes(&mut self, found: &[Found]) -> Vec<Option<Outcome>> {
         if self.not_looked_up.is_none() && !found.is_empty() {
-            match self.lots.outcomes(found).await {
+            let messages: Vec<_> = found.iter().map(|found| &found.message).collect();
+            match self.lots.outcomes(&messages).await {
                 Ok(outcomes) => return outcomes,
                 Err(error) => self.not_looked_up = Some(one_line(error_chain(&error))),
             }
@@ -148,7 +153,7 @@ impl<E> Listing<'_, E> {
 }
 
 impl Entry {
-    fn new(queue: &str, message: &ParkedMessage, now: Option<&Outcome>) -> Self {
+    pub(super) fn new(queue: &str, message: &ParkedMessage, now: Option<&Outcome>) -> Self {
         Self {
             queue: queue.to_owned(),
             order: message.order.as_ref().map(ToString::to_string),
@@ -168,8 +173,12 @@ impl Entry {
 }
 
 impl Full {
-    fn new(lots: &Lots, found: &Found, now: Option<&Outcome>) -> Self {
-        let Found { message, received, .. } = found;
+    pub(super) fn new(
+        lots: &Lots,
+        message: &ParkedMessage,
+        received: &Received,
+        now: Option<&Outcome>,
+    ) -> Self {
         let left_out = received.body_left_out().is_some();
         Self {
             order_now_text: match now {

@@ -1,0 +1,98 @@
+//! What lies in the parking lots, kept for a while to be shown page by page: each reading takes the messages out of sight for a
+//! moment.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{super::failure::Failure, Batch, Entry, Lots, Reader, listing::Full};
+use crate::{
+    order::Outcome,
+    parking::{Filter, ParkedMessage, Totals, fate},
+    shutdown::Stop,
+    store::StoreError,
+    text::{error_chain, one_line},
+    wire::Received,
+};
+
+/// Messages that are kept: more than anybody looks at one by one.
+const MESSAGES: usize = 20_000;
+/// What they may take in memory. Most bodies are an order's id.
+const BYTES: usize = 64 * 1024 * 1024;
+
+/// A message that was read and has gone back.
+pub(crate) struct Kept {
+    queue: Arc<str>,
+    pub(crate) message: ParkedMessage,
+    received: Received,
+}
+
+/// What was read.
+pub(crate) struct Gathered {
+    pub(crate) kept: Vec<Kept>,
+    /// Whether that is everything that lay there.
+    pub(crate) is_all: bool,
+    pub(crate) at: Instant,
+}
+
+struct Gathering<'a> {
+    kept: Vec<Kept>,
+    bytes: usize,
+    stop: &'a Stop,
+}
+
+impl Reader for Gathering<'_> {
+    async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
+        let queue: Arc<str> = batch.queue.into();
+        for found in batch.found {
+            self.bytes += found.received.bytes();
+            if self.kept.len() == MESSAGES || self.bytes > BYTES {
+                self.stop.request();
+                break;
+            }
+            let (message, received) = (found.message, found.received);
+            self.kept.push(Kept { queue: Arc::clone(&queue), message, received });
+        }
+        Ok(())
+    }
+}
+
+impl Lots {
+    /// Reads what is there now, as much as is kept. Asks no database.
+    pub(crate) async fn gather(&self) -> Result<Gathered, Failure> {
+        let stop = Stop::new();
+        let mut gathering = Gathering { kept: Vec::new(), bytes: 0, stop: &stop };
+        self.read(&Filter::default(), &stop, &mut gathering).await?;
+        let is_all = !stop.is_requested();
+        Ok(Gathered { kept: gathering.kept, is_all, at: Instant::now() })
+    }
+
+    /// The same messages for people, with what their orders are now, or why that is not known.
+    pub(crate) async fn entries(&self, kept: &[&Kept], full: bool) -> (Vec<Entry>, Option<String>) {
+        let (outcomes, unknown) = match self.outcomes_of(kept).await {
+            Ok(outcomes) => (outcomes, None),
+            Err(error) => (vec![None; kept.len()], Some(one_line(error_chain(&error)))),
+        };
+        let entries = kept.iter().zip(&outcomes).map(|(kept, now)| {
+            let Kept { queue, message, received } = kept;
+            let mut entry = Entry::new(queue, message, now.as_ref());
+            entry.full = full.then(|| Full::new(self, message, received, now.as_ref()));
+            entry
+        });
+        (entries.collect(), unknown)
+    }
+
+    /// What a replay would do with them.
+    pub(crate) async fn totals_of(&self, kept: &[&Kept]) -> Result<Totals, Failure> {
+        let outcomes = self.outcomes_of(kept).await?;
+        let mut totals = Totals::default();
+        for (kept, now) in kept.iter().zip(&outcomes) {
+            let topology = &self.services.topology;
+            totals.add(&fate(topology, &self.routes, &kept.message, now.as_ref()));
+        }
+        Ok(totals)
+    }
+
+    async fn outcomes_of(&self, kept: &[&Kept]) -> Result<Vec<Option<Outcome>>, StoreError> {
+        let messages: Vec<&ParkedMessage> = kept.iter().map(|kept| &kept.message).collect();
+        self.outcomes(&messages).await
+    }
+}

@@ -1,0 +1,143 @@
+//! What is being done with parked messages. A replay may take minutes: nobody has to wait for its page.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
+
+use super::lot::Lot;
+use crate::{
+    oncall::{actions::Via, failure::Failure, parked::Lots, services::Services},
+    parking::Filter,
+    shutdown::Stop,
+    text::counted,
+};
+
+/// Most actions are done within that time; then the page that follows has their result.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(super) enum Deed {
+    Replay { rate: NonZeroU32 },
+    Drop { because: String },
+}
+
+/// An action, while it runs and afterwards.
+pub(in crate::ui) struct Job {
+    pub(super) said: String,
+    pub(super) operator: String,
+    done: AtomicU64,
+    pub(super) stop: Stop,
+    /// What became of it, or why it failed.
+    result: watch::Sender<Option<Result<String, String>>>,
+}
+
+/// One action at a time: a second one would see half of the parking lot.
+pub(in crate::ui) struct Jobs {
+    services: Arc<Services>,
+    lot: Arc<Lot>,
+    newest: Mutex<Option<(Arc<Job>, JoinHandle<()>)>>,
+}
+
+impl Job {
+    pub(super) fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn result(&self) -> Option<Result<String, String>> {
+        self.result.borrow().clone()
+    }
+
+    /// Waits for its end, if that is near.
+    pub(super) async fn soon(&self) {
+        let mut result = self.result.subscribe();
+        let _late = timeout(SHORT, result.wait_for(Option::is_some)).await;
+    }
+
+    async fn carry_out(
+        &self,
+        services: Arc<Services>,
+        filter: &Filter,
+        deed: Deed,
+    ) -> Result<String, String> {
+        let lots = Lots::open(services).await.map_err(|failure| failure.text)?;
+        let progress = |number| {
+            self.done.fetch_add(number, Ordering::Relaxed);
+        };
+        let via = Via::Page(&self.operator);
+        let (said, ended) = match deed {
+            Deed::Replay { rate } => {
+                let (totals, ended) = lots.replay(filter, rate, via, &self.stop, progress).await;
+                (totals.to_string(), ended)
+            }
+            Deed::Drop { because } => {
+                let (dropped, ended) =
+                    lots.drop_messages(filter, &because, via, &self.stop, progress).await;
+                (format!("{} dropped", counted(dropped, "message")), ended)
+            }
+        };
+        match ended {
+            Ok(()) if self.stop.is_requested() => Ok(format!("{said}\nstopped before the end")),
+            Ok(()) => Ok(said),
+            Err(Failure { text, .. }) => Err(format!("{said}\n{text}")),
+        }
+    }
+}
+
+impl Jobs {
+    pub(in crate::ui) fn new(services: Arc<Services>, lot: Arc<Lot>) -> Self {
+        Self { services, lot, newest: Mutex::default() }
+    }
+
+    /// The action that runs, or the last one.
+    pub(super) fn newest(&self) -> Option<Arc<Job>> {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.as_ref().map(|(job, _)| Arc::clone(job))
+    }
+
+    /// Begins one; none if another one has not ended.
+    pub(super) fn begin(
+        &self,
+        said: String,
+        operator: &str,
+        filter: Filter,
+        deed: Deed,
+    ) -> Option<Arc<Job>> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.as_ref().is_some_and(|(_, task)| !task.is_finished()) {
+            return None;
+        }
+        let job = Arc::new(Job {
+            said,
+            operator: operator.to_owned(),
+            done: AtomicU64::new(0),
+            stop: Stop::new(),
+            result: watch::Sender::new(None),
+        });
+        let (doing, services, lot) =
+            (Arc::clone(&job), Arc::clone(&self.services), Arc::clone(&self.lot));
+        let task = tokio::spawn(async move {
+            let result = doing.carry_out(services, &filter, deed).await;
+            lot.forget();
+            doing.result.send_replace(Some(result));
+        });
+        *newest = Some((Arc::clone(&job), task));
+        Some(job)
+    }
+
+    /// Stops what runs, and waits until it has recorded what it did.
+    pub(in crate::ui) async fn finish(&self) {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((job, task)) = newest {
+            job.stop.request();
+            let _ended = task.await;
+        }
+    }
+}

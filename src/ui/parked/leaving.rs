@@ -1,0 +1,211 @@
+//! Putting messages back, and dropping them: what would be done to how many, the question, the deed.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use askama::Template;
+use axum::{Extension, body::Bytes, extract::State, http::StatusCode, response::Response};
+
+use super::{
+    super::{
+        access::Session,
+        fields::Fields,
+        overview::number,
+        page::{Frame, html, refused, see_other},
+        server::Ui,
+    },
+    asked::{Asked, taken},
+    jobs::Deed,
+    lot::Known,
+};
+use crate::{
+    oncall::parked::{Gathered, Kept, Lots},
+    parking::{Filter, Reasons},
+    text::noun,
+};
+
+/// Orders that are looked up for a preview. Each is tried as a worker would close it, and taken back.
+const LOOKED_UP: usize = 1_000;
+/// Reasons that the preview of a drop names.
+const REASONS: usize = 20;
+/// Messages per second, unless somebody wants another rate.
+const RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
+
+/// Says what would be done, and asks.
+#[derive(Template)]
+#[template(path = "parked_ask.html")]
+struct Question {
+    frame: Frame,
+    asked: Asked,
+    is_drop: bool,
+    is_selected: bool,
+    /// `37 messages`
+    messages: String,
+    /// Which ones, in words.
+    which: String,
+    /// A line for each thing that would become of them.
+    preview: Vec<(String, String)>,
+    /// If only some were looked up.
+    looked_up: Option<String>,
+    rate: NonZeroU32,
+}
+
+impl Question {
+    fn ids(&self) -> Vec<String> {
+        let selected = self.is_selected.then_some(&self.asked.selected);
+        selected.into_iter().flatten().map(|print| format!("{print:016x}")).collect()
+    }
+}
+
+/// What a form asks for.
+struct Wanted {
+    asked: Asked,
+    filter: Filter,
+    is_drop: bool,
+    is_selected: bool,
+}
+
+impl Wanted {
+    /// # Errors
+    /// What is missing.
+    fn of(fields: &Fields) -> Result<Self, String> {
+        let asked = Asked::of(fields);
+        let (is_drop, is_selected) = match fields.get("do") {
+            Some("replay-selected") => (false, true),
+            Some("replay-all") => (false, false),
+            Some("drop-selected") => (true, true),
+            Some("drop-all") => (true, false),
+            _ => return Err("This form does not say what is to be done.".to_owned()),
+        };
+        if let Some(wrong) = asked.wrong {
+            return Err(wrong);
+        }
+        if is_selected && asked.selected.is_empty() {
+            return Err("No message is selected.".to_owned());
+        }
+        let filter = if is_selected { asked.only_selected() } else { asked.filter.clone() };
+        Ok(Self { asked, filter, is_drop, is_selected })
+    }
+
+    const fn verb(&self) -> &'static str {
+        if self.is_drop { "drop" } else { "replay" }
+    }
+}
+
+/// `POST /parked/ask`
+pub(in crate::ui) async fn ask(
+    State(ui): State<Arc<Ui>>,
+    Extension(session): Extension<Session>,
+    body: Bytes,
+) -> Response {
+    let wanted = match Wanted::of(&Fields::parse(&body)) {
+        Ok(wanted) => wanted,
+        Err(wrong) => return back(&ui, &session, StatusCode::BAD_REQUEST, wrong),
+    };
+    let (lots, gathered) = match ui.lot().look().await {
+        Known::Read(lots, gathered) => (lots, gathered),
+        Known::Failed(why) => return back(&ui, &session, StatusCode::BAD_GATEWAY, why),
+        Known::Unread | Known::Reading => {
+            let why = "The parking lot is being read.";
+            return back(&ui, &session, StatusCode::SERVICE_UNAVAILABLE, why);
+        }
+    };
+    match question(&ui, &session, wanted, &lots, &gathered).await {
+        Ok(question) => html(StatusCode::OK, &question),
+        Err(why) => back(&ui, &session, StatusCode::BAD_GATEWAY, why),
+    }
+}
+
+async fn question(
+    ui: &Ui,
+    session: &Session,
+    wanted: Wanted,
+    lots: &Lots,
+    gathered: &Gathered,
+) -> Result<Question, String> {
+    let kept = taken(gathered, &wanted.filter);
+    if kept.is_empty() {
+        return Err("None of these messages is in the parking lot any more.".to_owned());
+    }
+    let some = &kept[..kept.len().min(LOOKED_UP)];
+    let preview = if wanted.is_drop {
+        by_reason(&kept)
+    } else {
+        let totals = lots.totals_of(some).await.map_err(|failure| failure.text)?;
+        let text = totals.to_string();
+        let lines = text.lines().filter_map(|line| line.trim().split_once("  "));
+        lines.map(|(count, text)| (count.to_owned(), text.to_owned())).collect()
+    };
+    let is_some = !wanted.is_drop && some.len() < kept.len();
+    Ok(Question {
+        frame: Frame::new(ui, Some(session), "/parked", "Parking lot"),
+        is_drop: wanted.is_drop,
+        is_selected: wanted.is_selected,
+        messages: messages(kept.len()),
+        which: wanted.filter.to_string(),
+        preview,
+        looked_up: is_some.then(|| messages(some.len())),
+        rate: RATE,
+        asked: wanted.asked,
+    })
+}
+
+fn by_reason(kept: &[&Kept]) -> Vec<(String, String)> {
+    let mut reasons = Reasons::default();
+    for kept in kept {
+        reasons.add(&kept.message.cause);
+    }
+    let (most, others) = reasons.most_frequent(REASONS);
+    let most = most.into_iter().map(|(text, count)| (number(count), text.to_owned()));
+    let others = (others > 0).then(|| (number(others), "for other reasons".to_owned()));
+    most.chain(others).collect()
+}
+
+/// `POST /parked/do`
+pub(in crate::ui) async fn carry_out(
+    State(ui): State<Arc<Ui>>,
+    Extension(session): Extension<Session>,
+    body: Bytes,
+) -> Response {
+    let fields = Fields::parse(&body);
+    let bad = |why: String| back(&ui, &session, StatusCode::BAD_REQUEST, why);
+    let wanted = match Wanted::of(&fields) {
+        Ok(wanted) => wanted,
+        Err(wrong) => return bad(wrong),
+    };
+    let deed = if wanted.is_drop {
+        match fields.get("because") {
+            Some(because) => Deed::Drop { because: because.to_owned() },
+            None => return bad("Say why these messages are dropped.".to_owned()),
+        }
+    } else {
+        match fields.get("rate").unwrap_or_default().parse() {
+            Ok(rate) => Deed::Replay { rate },
+            Err(_) => return bad("The rate has to be a number of messages per second.".to_owned()),
+        }
+    };
+    let said = format!("{} {}", wanted.verb(), wanted.filter);
+    let job = ui.jobs().begin(said, &session.operator, wanted.filter, deed);
+    let Some(job) = job else {
+        let why = "Another action on the parking lot has not ended: nothing was done.";
+        return back(&ui, &session, StatusCode::CONFLICT, why);
+    };
+    job.soon().await;
+    see_other("/parked")
+}
+
+/// `POST /parked/stop`
+pub(in crate::ui) async fn stop(State(ui): State<Arc<Ui>>) -> Response {
+    if let Some(job) = ui.jobs().newest() {
+        job.stop.request();
+        job.soon().await;
+    }
+    see_other("/parked")
+}
+
+fn back(ui: &Ui, session: &Session, status: StatusCode, why: impl Into<String>) -> Response {
+    refused(ui, Some(session), status, why, "go back to the parking lot")
+}
+
+fn messages(count: usize) -> String {
+    format!("{} {}", number(u64::try_from(count).unwrap_or(u64::MAX)), noun(count, "message"))
+}
