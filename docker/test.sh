@@ -29,6 +29,19 @@ make_python() {
   bin/python -m pip install --quiet --requirement requirements.txt
 }
 
+# The browser for the tests that visit the page, from the distribution, and what drives it. A test that lacks it says so.
+make_browser() {
+  python3 -m venv .
+  bin/python -m pip install --quiet --requirement browser.txt
+}
+
+ensure_browser() {
+  if ! command -v chromium >/dev/null && is_root_on_debian; then
+    (apt_install chromium fonts-dejavu-core) || true
+  fi
+  command -v chromium >/dev/null && installed tests/python/browser.txt browser make_browser
+}
+
 # What OVERDUE_TEST_ALL=1 adds. A test that lacks it says so and is left out.
 ensure_all() {
   local lacking=()
@@ -88,6 +101,8 @@ run_tests() {
   target/python/bin/python --version >/dev/null 2>&1 || rm -rf target/python
   installed tests/python/requirements.txt python make_python
   export OVERDUE_TEST_PYTHON=$root/target/python/bin/python
+  target/browser/bin/python --version >/dev/null 2>&1 || rm -rf target/browser
+  ensure_browser || say "LEFT OUT: the page in a browser: no chromium, or no Playwright"
   if [[ ${OVERDUE_TEST_ALL:-} == 1 ]]; then
     ensure_all
     make --no-print-directory prose

@@ -1,5 +1,6 @@
 //! `overdue ui`: who gets in, what is refused, and what every answer carries.
 
+mod browser;
 mod overview;
 mod parked;
 mod refused;

@@ -4,6 +4,7 @@
 //! Tests wait on state ([`wait::until`]), never for a time. A test whose services are not there fails and
 //! says which command starts them.
 
+pub mod browser;
 pub mod clock;
 pub mod folder;
 pub mod management;

@@ -150,7 +150,7 @@ async fn a_right_that_is_missing_is_named() {
     let fields = [("order", "late-1"), ("do", "replay-all"), ("rate", "10")];
     visitor.form("/parked/do", &fields).send().await.unwrap();
     let page = done(&visitor).await;
-    assert!(page.contains("Failed:") && page.contains("permi"), "{page}");
+    assert!(page.contains("Failed:") && page.contains("write access to exchange"), "{page}");
     crate::parked::all_back(&world, 7).await;
 }
 
