@@ -229,8 +229,12 @@ impl List {
         }
     }
 
+    fn count(&self) -> String {
+        number(u64::try_from(self.matching).unwrap_or(u64::MAX))
+    }
+
     fn said(&self) -> String {
-        let matching = number(u64::try_from(self.matching).unwrap_or(u64::MAX));
+        let matching = self.count();
         let more = if self.is_all { "" } else { " that were read; more lie there" };
         format!("{matching} of {} messages{more}", self.total)
     }

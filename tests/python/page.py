@@ -79,7 +79,7 @@ def accessible(page, what):
 def pages(visit, page):
     """Each page, with what it is called."""
     page.goto(visit.base + "/")
-    page.wait_for_function("document.getElementById('badge').textContent === 'live'")
+    page.wait_for_selector("#badge:text-is('live')")
     yield "overview"
     visit.parked(page)
     yield "parking-lot"
@@ -176,13 +176,11 @@ def plain(visit):
 def stale(visit, pid):
     page = visit.page()
     page.goto(visit.base + "/")
-    live = "document.getElementById('badge').textContent === 'live'"
-    old = "document.getElementById('badge').textContent.startsWith('stale: ')"
-    page.wait_for_function(live)
+    page.wait_for_selector("#badge:text-is('live')")
     os.kill(pid, signal.SIGSTOP)
-    page.wait_for_function(old)
+    page.wait_for_selector("#badge:has-text('stale: ')")
     os.kill(pid, signal.SIGCONT)
-    page.wait_for_function(live)
+    page.wait_for_selector("#badge:text-is('live')")
 
 
 def main():
