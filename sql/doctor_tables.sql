@@ -7,7 +7,8 @@ FROM (VALUES ('actions', 'SELECT'), ('actions', 'DELETE'),
              ('closures', 'SELECT'), ('closures', 'INSERT'), ('closures', 'DELETE'),
              ('dropped_messages', 'SELECT'), ('dropped_messages', 'DELETE'),
              ('outbox', 'SELECT'), ('outbox', 'INSERT'), ('outbox', 'DELETE'),
-             ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'))
+             ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'),
+             ('pauses', 'SELECT'), ('pauses', 'UPDATE'))
          AS used (name, privilege),
      LATERAL (SELECT to_regclass(name)::oid AS found) AS looked_up
 GROUP BY name, found

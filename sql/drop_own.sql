@@ -1,6 +1,6 @@
--- drop_own: the functions of sql/schedule.sql, before the tables. Run with our schema alone in the search path. Without CASCADE: what
+-- drop_own: the functions of sql/schedule.sql and sql/pauses.sql, before the tables. Run with our schema alone in the search path. Without CASCADE: what
 -- depends on them is somebody else's, and then nothing is dropped.
 DROP FUNCTION IF EXISTS schedule(bigint, text, interval), schedule(uuid, text, interval), schedule(text, text, interval),
     schedule(bigint, text), schedule(uuid, text), schedule(text, text),
     schedule_at(bigint, text, timestamptz), schedule_at(uuid, text, timestamptz), schedule_at(text, text, timestamptz), schedule_row(),
-    overdue_tables_version();
+    refuse_paused(text, text[], integer), overdue_tables_version();

@@ -18,6 +18,7 @@ mod init;
 mod inspect;
 mod output;
 mod parked;
+mod pause;
 mod permissions;
 mod plan;
 mod progress;
@@ -71,6 +72,9 @@ enum Command {
     Ui(ui::UiArgs),
     #[command(subcommand)]
     Parked(parked::Parked),
+    Pause(pause::PauseArgs),
+    Resume(pause::Resume),
+    Pauses(pause::Pauses),
     Rebuild(rebuild::Rebuild),
     Publish(publish::Publish),
     Inspect(inspect::Inspect),
@@ -122,6 +126,9 @@ impl Cli {
             Command::Status(status) => status.run(&settings).await,
             Command::Ui(ui) => ui.run(&settings).await,
             Command::Parked(parked) => parked.run(&settings).await,
+            Command::Pause(pause) => pause.run(&settings).await,
+            Command::Resume(resume) => resume.run(&settings).await,
+            Command::Pauses(pauses) => pauses.run(&settings).await,
             Command::Rebuild(rebuild) => rebuild.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
             Command::Inspect(inspect) => inspect.run(&settings).await,

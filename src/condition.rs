@@ -2,6 +2,7 @@
 //! by these, so that none of them calls wrong what another one calls right.
 
 pub(crate) mod obstacle;
+pub(crate) mod pause;
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -181,12 +181,14 @@ pub mod obstacle {
     pub use crate::condition::obstacle::{Holder, Kind, Lock, Obstacle};
 }
 pub mod status {
+    pub use crate::condition::pause::Pause;
     pub use crate::status::{
         BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level,
         MINUTES, Reading, State, WaitingEvents, WaitingNotices, Word, Wrong,
     };
 }
 pub mod store {
+    pub use crate::store::pauses::Holder;
     pub use crate::store::{FailureKind, Store, failure::kind_of, pool::Connection};
     pub mod clock {
         pub use crate::store::clock::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap};

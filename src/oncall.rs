@@ -6,6 +6,7 @@ pub(crate) mod drift;
 pub(crate) mod failure;
 pub(crate) mod pace;
 pub(crate) mod parked;
+pub(crate) mod pauses;
 pub(crate) mod services;
 pub(crate) mod status;
 pub(crate) mod why;

@@ -14,6 +14,7 @@ pub(crate) mod outbox;
 pub(crate) mod outgoing;
 pub(crate) mod overdue;
 pub(crate) mod own_tables;
+pub(crate) mod pauses;
 pub(crate) mod pool;
 pub(crate) mod schedule;
 pub(crate) mod status;
@@ -229,6 +230,9 @@ impl Store {
         result: Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
         result.map_err(|source| {
+            if let Some(paused) = pauses::refused(&source) {
+                return paused;
+            }
             let address = self.address.to_string();
             match self.closed_schemas() {
                 Some((user, schemas)) if finds_nothing(&source) => {

@@ -40,6 +40,8 @@ pub struct Timing {
     pub database_probe: Duration,
     /// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
     pub slow_part: Duration,
+    /// For whoever closes orders of a timeout that is being paused: longer than a statement of theirs may take.
+    pub closings: Duration,
     /// For an effect on some orders that is rolled back. Somebody looks at the screen, and it holds locks.
     pub trial: Duration,
     /// How often the log says what a worker has done.
@@ -113,6 +115,7 @@ impl Timing {
             database_silence: timeout(4),
             database_probe: timeout(4),
             slow_part: timeout(3),
+            closings: timeout(40),
             trial: timeout(5),
             log_work_every: interval(60_000),
             clock_every: interval(5_000),

@@ -136,10 +136,17 @@ fn ready(conditions: &[ReadyCondition], worker: &Worker) -> Page {
         let (topology, work) = (&worker.topology.name, work.name());
         let _written = writeln!(lines, "{FAILING} {topology} {work}: {}", one_line(reason));
     }
+    let pauses = worker.health.paused();
+    for pause in &pauses {
+        let _written = writeln!(lines, "paused     {pause}");
+    }
     let failed = conditions.iter().find_map(|it| Some((it.name, it.failure.as_ref()?)));
-    match failed {
-        None => Page::text(200, format!("ready\n{lines}")),
-        Some((name, failure)) => Page::text(503, format!("not ready: {name}: {failure}\n{lines}")),
+    match (failed, pauses.first()) {
+        (None, None) => Page::text(200, format!("ready\n{lines}")),
+        (None, Some(pause)) => Page::text(200, format!("ready; {pause}\n{lines}")),
+        (Some((name, failure)), _) => {
+            Page::text(503, format!("not ready: {name}: {failure}\n{lines}"))
+        }
     }
 }
 

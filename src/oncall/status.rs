@@ -69,8 +69,11 @@ impl StatusQuestion {
     /// The same, with what the broker has, where it says so.
     pub(crate) async fn read_with_queues(&self) -> (Reading, Option<Queues>) {
         let Services { topology, effects, store, management, .. } = &*self.services;
-        let (database, broker) =
-            tokio::join!(store.lately(effects.values()), read_broker(topology, management));
+        let (database, pauses, broker) = tokio::join!(
+            store.lately(effects.values()),
+            store.pauses(&topology.name),
+            read_broker(topology, management)
+        );
         let failing = self.failing().await;
         let (mut broker, queues) = match broker {
             Ok((broker, queues)) => (Ok(broker), Some(queues)),
@@ -85,6 +88,7 @@ impl StatusQuestion {
             failing,
             database: database.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
             broker: broker.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
+            pauses: pauses.map_or_else(|error| Known::Unknown(why(&error)), Known::Known),
             counts_age_s: management.statistics_interval().oldest_count().as_secs(),
             late_after_s: self.late_after.as_secs(),
         };

@@ -68,6 +68,7 @@ const WORKER: &Tables = &[
         &["SELECT", "INSERT", "UPDATE"],
         "register the timeouts and their delays",
     ),
+    ("pauses", &["SELECT", "UPDATE"], "close nothing that is paused"),
 ];
 
 const ON_CALL: &Tables = &[
@@ -78,6 +79,7 @@ const ON_CALL: &Tables = &[
     ("outbox_refused", &["SELECT"], "status"),
     ("scheduled_notices", &["SELECT"], "status"),
     ("scheduled_notices_refused", &["SELECT"], "status"),
+    ("pauses", &["SELECT", "INSERT", "UPDATE", "DELETE"], "pause and resume"),
 ];
 
 /// What a built-in effect does with the reference tables.
@@ -120,7 +122,7 @@ impl DatabaseRole {
             role("administrator", "`overdue database init`; owns the tables of overdue"),
             role("worker", "`overdue run`"),
             role("publisher", "an order service that calls schedule()"),
-            role("on_call", "`overdue status`, `doctor` and `parked`"),
+            role("on_call", "`overdue status`, `doctor`, `parked` and `pause`"),
         ];
         let ours = identifier(request.schemas.first().copied().unwrap_or_default());
         let (name, schema) = (&administrator.name, &ours);

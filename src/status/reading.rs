@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::condition::{Unpublished, obstacle::Obstacle};
+use crate::condition::{Unpublished, obstacle::Obstacle, pause::Pause};
 
 /// Minutes that are looked ahead.
 pub const MINUTES: usize = 60;
@@ -38,6 +38,8 @@ pub struct Reading {
     pub database: Known<DatabaseReading>,
     /// What the broker says.
     pub broker: Known<BrokerReading>,
+    /// Timeouts whose orders no worker closes, the last one to end first.
+    pub pauses: Known<Vec<Pause>>,
     /// What the worker at `worker.listen` fails at, and why; empty where none answers.
     pub failing: Vec<Failing>,
     /// How old the broker's counts are at the most, in seconds.

@@ -26,6 +26,13 @@ impl fmt::Display for Reading {
             Known::Known(database) => database_lines(f, database)?,
             Known::Unknown(why) => writeln!(f, "\ndatabase    {}", fitted(why, 12))?,
         }
+        match &self.pauses {
+            Known::Known(pauses) => pauses.iter().try_for_each(|pause| {
+                writeln!(f, "paused      {}", fitted(&pause.to_string(), 12))
+            })?,
+            Known::Unknown(_) if self.database.get().is_none() => {}
+            Known::Unknown(why) => writeln!(f, "paused      {}", fitted(why, 12))?,
+        }
         match &self.broker {
             Known::Known(broker) => broker_lines(f, broker, self.counts_age_s),
             Known::Unknown(why) => writeln!(f, "\nbroker      {}", fitted(why, 12)),

@@ -69,7 +69,13 @@ impl Contract<'_> {
     /// A failure of the statement `sql`, with where that is written.
     pub(super) fn failure(self, error: StoreError, sql: &str) -> StoreError {
         let (effect, file) = self.place();
-        if matches!(self, Self::None) { error } else { error.in_effect(effect, file, sql) }
+        match (self, &error) {
+            // What comes before the effect is no part of it.
+            (Self::None, _) | (_, StoreError::Statement { statement: "pauses_refuse", .. }) => {
+                error
+            }
+            _ => error.in_effect(effect, file, sql),
+        }
     }
 
     const fn place(&self) -> (&str, &str) {

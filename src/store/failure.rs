@@ -1,5 +1,7 @@
 //! What a PostgreSQL failure means for the one who asked.
 
+use std::time::Duration;
+
 use tokio_postgres::error::{ErrorPosition, Severity, SqlState};
 
 use super::contract::Misfit;
@@ -87,7 +89,7 @@ fn built_in_advice(code: &SqlState) -> Option<&'static str> {
 }
 
 /// Statements on tables of `overdue`, by the beginnings of their names.
-const OURS: [&str; 5] = ["outbox_", "schedule_", "status_closures", "history", "parked_"];
+const OURS: [&str; 6] = ["outbox_", "schedule_", "status_closures", "history", "parked_", "pauses"];
 
 /// The line of the character at `position`, both counted from 1.
 fn line_of(sql: &str, position: u32) -> usize {
@@ -156,6 +158,9 @@ pub enum StoreError {
         address: String,
         source: tokio_postgres::Error,
     },
+    /// A person has paused the timeout; `rest` is how long for.
+    #[error("no order is closed: {reason}")]
+    Paused { rest: Duration, reason: String },
     /// The SQL of an effect has other parameters or columns than it should.
     #[error("the SQL of effect `{effect}` ({file}) does not fit: {reason}; see docs/effects.md")]
     Effect { effect: String, file: String, reason: String },
@@ -183,9 +188,10 @@ impl StoreError {
             | Self::ClosedSchema { source, .. }
             | Self::Statement { source, .. }
             | Self::EffectStatement { source, .. } => kind_of(source.code()),
-            Self::Pool { .. } | Self::ReadOnly { .. } | Self::Silent { .. } => {
-                FailureKind::Unavailable
-            }
+            Self::Pool { .. }
+            | Self::ReadOnly { .. }
+            | Self::Silent { .. }
+            | Self::Paused { .. } => FailureKind::Unavailable,
             Self::RowsChanged { .. } => FailureKind::Contention,
         }
     }
@@ -241,6 +247,14 @@ impl StoreError {
         self.is_answer() && self.code().is_some_and(|code| matches!(code.code(), "0A000" | "26000"))
     }
 
+    /// How long the timeout is paused, if that is why no order was closed.
+    pub(crate) const fn paused(&self) -> Option<Duration> {
+        match self {
+            Self::Paused { rest, .. } => Some(*rest),
+            _ => None,
+        }
+    }
+
     /// Whether the SQL of an effect is not as agreed.
     pub(crate) const fn is_misfit(&self) -> bool {
         matches!(self, Self::Effect { .. } | Self::BuiltIn { .. })
@@ -290,6 +304,10 @@ impl StoreError {
         self.code().is_some_and(|code| code.code().starts_with("28") || code.code() == "42501")
     }
 
+    fn is_of_pauses(&self) -> bool {
+        matches!(self, Self::Statement { statement: "pauses_refuse", .. })
+    }
+
     fn is_about_our_tables(&self) -> bool {
         let Self::Statement { statement, .. } = self else { return false };
         OURS.iter().any(|prefix| statement.starts_with(prefix))
@@ -327,6 +345,9 @@ impl StoreError {
             _ => {}
         }
         match code.code() {
+            "42883" if self.is_of_pauses() => Some(
+                "the tables are those of an older version: run `overdue database init` (docs/stability.md)",
+            ),
             "42703" | "42804" | "42883" if self.is_about_our_tables() => Some(
                 "the tables are those of an older version: run `overdue database init` (docs/stability.md); or somebody else's have \
                  their names: put a schema of its own in front of database.search_path first",

@@ -3,14 +3,18 @@
 
 use std::collections::HashMap;
 
-use tokio_postgres::{Row, types::Json};
+use tokio_postgres::{
+    Row,
+    types::{Json, ToSql},
+};
 
 use super::{
     Store, StoreError,
     clock::DatabaseTime,
     contract::{Contract, cell, excerpt},
     failure::BUILT_IN,
-    pool::{End, For, Question, TransactionLimits},
+    pauses::{Closing, REFUSE},
+    pool::{For, Question, TransactionLimits},
 };
 use crate::{
     order::{FinalState, OrderId, Outcome, Spelled},
@@ -118,7 +122,7 @@ impl ClosingPath {
 }
 
 impl Store {
-    /// Runs the effect on `ids` and says what became of each, in the same order.
+    /// Runs the effect on `ids` and says what became of each, in the same order; whether their timeouts are paused or not.
     ///
     /// It waits for each lock for 50 ms. One transaction: when this returns it is committed, and when it fails nothing has happened. An id that
     /// comes twice is closed once. Ids without a row in the result are [`Outcome::Unknown`]; a row that is not as
@@ -132,19 +136,32 @@ impl Store {
         ids: &[OrderId],
         path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let (traces, limits) = (Traces::default(), TransactionLimits::NONE);
-        self.run_limited(effect, &effect.sql, (ids, &traces), path, limits).await
+        let traces = Traces::default();
+        self.run_statement(effect, &effect.sql, (ids, &traces, path), None).await
     }
 
     /// Like [`Store::run_effect`], with `sql` instead of the effect's own, with the traces of these orders and perhaps of others, and
-    /// with limits.
-    pub(crate) async fn run_limited(
+    /// with limits; not if one of the timeouts is paused.
+    ///
+    /// # Errors
+    /// As for that, and [`StoreError::Paused`].
+    pub(crate) async fn run_unpaused(
         &self,
         effect: &Effect,
         sql: &str,
-        (ids, traces): (&[OrderId], &Traces),
-        path: ClosingPath,
+        orders: (&[OrderId], &Traces, ClosingPath),
+        closing: Closing<'_>,
         limits: TransactionLimits,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        self.run_statement(effect, sql, orders, Some((closing, limits))).await
+    }
+
+    async fn run_statement(
+        &self,
+        effect: &Effect,
+        sql: &str,
+        (ids, traces, path): (&[OrderId], &Traces, ClosingPath),
+        unpaused: Option<(Closing<'_>, TransactionLimits)>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let traces = (!traces.is_empty()).then_some(Json(traces));
@@ -154,10 +171,14 @@ impl Store {
             parameters: &[&texts, &path.as_str(), &traces],
             contract: Contract::Effect(effect),
         };
-        let rows = if limits == TransactionLimits::NONE {
-            self.ask(For::Closing, question).await?
-        } else {
-            self.in_transaction(For::Closing, limits, question, End::Commit).await?
+        let rows = match unpaused {
+            None => self.ask(For::Closing, question).await?,
+            Some((Closing { topology, timeouts }, limits)) => {
+                let orders = i32::try_from(ids.len()).unwrap_or(i32::MAX);
+                let guard: [&(dyn ToSql + Sync); 3] = [&topology, &timeouts, &orders];
+                let guard = Question::new("pauses_refuse", REFUSE, &guard);
+                self.close_behind(guard, limits, question).await?
+            }
         };
         let committed = standings(effect, &rows, ids).into_iter().map(|mut standing| {
             if let Outcome::Failed { reason, .. } = &mut standing.outcome {

@@ -123,7 +123,7 @@ impl OutgoingSession {
         self.run(Question::new(name, sql, parameters), Mode::Alone).await
     }
 
-    async fn run(&self, question: Question<'_>, mode: Mode) -> Result<Vec<Row>, StoreError> {
+    async fn run(&self, question: Question<'_>, mode: Mode<'_>) -> Result<Vec<Row>, StoreError> {
         let asking = self.store.run_on(&self.client, question, mode);
         Ok(self.store.attended(Box::pin(asking)).await?.0)
     }

@@ -10,10 +10,11 @@ use crate::text::counted;
 
 const OURS: &str = include_str!("../../sql/worker_tables.sql");
 const SCHEDULE: &str = include_str!("../../sql/schedule.sql");
+const PAUSES: &str = include_str!("../../sql/pauses.sql");
 const VERSIONED: &str = include_str!("../../sql/tables_version.sql");
 const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
-/// Of [`OURS`] and [`SCHEDULE`]: each change of a column or a function is one more (docs/stability.md).
+/// Of [`OURS`], [`SCHEDULE`] and [`PAUSES`]: each change of a column or a function is one more (docs/stability.md).
 const VERSION: u32 = 2;
 /// How the creation of a table begins in these scripts; each of its columns has a line.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
@@ -108,6 +109,7 @@ impl Store {
         script.push_str(&in_schema(ours, &refuse_foreign()));
         script.push_str(&in_schema(ours, OURS));
         script.push_str(&in_schema(ours, SCHEDULE));
+        script.push_str(&in_schema(ours, PAUSES));
         if reference_tables {
             script.push_str(&in_schema(orders, REFERENCE));
         }
@@ -248,7 +250,7 @@ pub(crate) fn created(search_path: &str, reference_tables: bool) -> Result<Strin
 
 /// The tables of ours that [`Store::init`] creates.
 pub(super) fn own_tables() -> Vec<&'static str> {
-    tables(&[OURS, SCHEDULE])
+    tables(&[OURS, SCHEDULE, PAUSES])
 }
 
 fn tables(scripts: &[&'static str]) -> Vec<&'static str> {
@@ -269,7 +271,7 @@ pub(super) struct OwnColumn {
 /// Each column of [`own_tables`], by which they are recognised.
 pub(super) fn own_columns() -> Vec<OwnColumn> {
     let (mut columns, mut table) = (Vec::new(), None);
-    for line in [OURS, SCHEDULE].iter().flat_map(|script| script.lines()) {
+    for line in [OURS, SCHEDULE, PAUSES].iter().flat_map(|script| script.lines()) {
         if let Some(name) = line.strip_prefix(CREATE).or_else(|| line.strip_prefix(ALTER)) {
             table = Some(name.trim_end_matches(" ("));
         } else if !line.starts_with(' ') {

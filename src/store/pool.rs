@@ -160,7 +160,7 @@ impl TransactionLimits {
     pub(super) const DELETION: Self =
         Self { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(5)) };
 
-    /// Begins a transaction with them.
+    /// Begins a transaction with them. Each of its statements sees what was committed before it, whatever the default is.
     fn begin(self) -> String {
         let set = |name, limit: Option<Duration>| {
             limit.map_or_else(String::new, |limit| {
@@ -169,7 +169,7 @@ impl TransactionLimits {
         };
         let (lock, statement) =
             (set("lock_timeout", self.lock), set("statement_timeout", self.statement));
-        format!("BEGIN{lock}{statement}")
+        format!("BEGIN ISOLATION LEVEL READ COMMITTED{lock}{statement}")
     }
 }
 
@@ -198,19 +198,19 @@ pub(super) fn count(row: &Row, column: &str) -> u64 {
 }
 
 /// How a statement is run.
-pub(super) enum Mode {
+pub(super) enum Mode<'a> {
     /// As its own transaction.
     Alone,
-    /// Between these.
-    Between(String, &'static str),
+    /// Between these; behind another one, where there is one, that has to succeed.
+    Between(String, Option<Question<'a>>, &'static str),
     /// Only prepared and checked.
     Prepared,
 }
 
-impl Mode {
+impl Mode<'_> {
     /// In a transaction with limits of its own.
     pub(super) fn transaction(limits: TransactionLimits, end: End) -> Self {
-        Self::Between(limits.begin(), end.sql())
+        Self::Between(limits.begin(), None, end.sql())
     }
 }
 
@@ -268,6 +268,17 @@ impl Store {
         Ok(self.attended(Box::pin(self.run(purpose, question, mode))).await?.0)
     }
 
+    /// Closes orders, if `guard` lets it: in a transaction that both are in.
+    pub(super) async fn close_behind(
+        &self,
+        guard: Question<'_>,
+        limits: TransactionLimits,
+        question: Question<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mode = Mode::Between(limits.begin(), Some(guard), End::Commit.sql());
+        Ok(self.attended(Box::pin(self.run(For::Closing, question, mode))).await?.0)
+    }
+
     /// Prepares and checks a statement, and does not run it.
     pub(super) async fn prepare(&self, question: Question<'_>) -> Result<(), StoreError> {
         self.attended(Box::pin(self.run(For::Anything, question, Mode::Prepared))).await.map(drop)
@@ -285,7 +296,7 @@ impl Store {
         &self,
         purpose: For,
         question: Question<'_>,
-        mode: Mode,
+        mode: Mode<'_>,
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
         let client = self.cancellable(purpose).await?;
         let answer = self.run_on(&client, question, mode).await;
@@ -303,7 +314,7 @@ impl Store {
         &self,
         client: &ClientWrapper,
         Question { name, sql, parameters, contract }: Question<'_>,
-        mode: Mode,
+        mode: Mode<'_>,
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
         let statement = self.named(name, client.prepare_cached(sql).await)?;
         contract.check(&statement)?;
@@ -312,13 +323,28 @@ impl Store {
         let rows = match mode {
             Mode::Prepared => Ok(Vec::new()),
             Mode::Alone => client.query(&statement, parameters).await,
-            Mode::Between(before, after) => {
-                let (begun, rows, ended) = tokio::join!(
+            Mode::Between(before, guard, after) => {
+                let guard = match guard {
+                    None => None,
+                    Some(guard) => {
+                        let prepared = client.prepare_cached(guard.sql).await;
+                        Some((guard, self.named(guard.name, prepared)?))
+                    }
+                };
+                let guarded = async {
+                    let Some((guard, statement)) = &guard else { return Ok(()) };
+                    let let_through = client.query(statement, guard.parameters).await;
+                    self.named(guard.name, let_through).map(drop)
+                };
+                let (begun, guarded, rows, ended) = tokio::join!(
                     biased;
                     client.batch_execute(&before),
+                    guarded,
                     async { client.query(&statement, parameters).await },
                     client.batch_execute(after),
                 );
+                // What comes behind a failure fails for no other reason.
+                guarded?;
                 begun.and(rows).and_then(|rows| ended.map(|()| rows))
             }
         };

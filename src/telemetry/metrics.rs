@@ -123,6 +123,8 @@ metrics! {
         "Orders past their deadline that nobody has closed, counted up to 1,000.";
     oldest_overdue: Gauge<1> = "overdue_oldest_overdue_seconds", &["effect"],
         "How long the oldest of these orders has been overdue; 0 where there is none.";
+    paused: Gauge<2> = "overdue_paused_seconds", &["timeout", "effect"],
+        "How long the timeout has been paused with `overdue pause`; 0 where it is not.";
     queue_messages: Gauge<2> = "overdue_queue_messages", &["queue", "holds"],
         "Messages in a queue of the topology, up to 10 s old when they are asked for.";
     drift: Gauge<1> = "overdue_drift_findings", &["severity"],

@@ -77,6 +77,11 @@ pub(crate) fn overdue(effect: &str, orders: Option<(usize, Option<Duration>)>) {
     METRICS.oldest_overdue.know([effect], oldest.map(|oldest| oldest.as_secs_f64()));
 }
 
+/// How long a timeout has been paused; zero where it is not.
+pub(crate) fn paused(timeout: &str, effect: &str, lasts: Duration) {
+    METRICS.paused.set([timeout, effect], lasts.as_secs_f64());
+}
+
 /// Orders that came due a moment ago, by what closed them, in the order of [`CLOSED_BY`](super::labels::CLOSED_BY); `None`
 /// where the database does not say.
 pub(crate) fn came_due(effect: &str, orders: Option<[usize; 4]>) {

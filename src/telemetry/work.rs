@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{events::millis, observed::Counts};
 
@@ -24,6 +24,15 @@ pub(crate) fn copies_work(timeout: &str) {
 
 pub(crate) fn closing_again(timeout: &str) {
     info!(timeout, "orders can be closed again");
+}
+
+/// Says so once: then it is only looked whether it has ended.
+pub(crate) fn paused(timeout: &str, reason: &str) {
+    warn!(timeout, reason, "orders are not closed: the timeout is paused; their messages are kept");
+}
+
+pub(crate) fn unpaused(timeout: &str) {
+    info!(timeout, "the pause has ended: orders are closed again");
 }
 
 /// Until it stopped.

@@ -227,6 +227,7 @@ async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), Se
                 closed
             }
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
+            Err(SessionEnd::Store(StoreError::Paused { .. })) => 0,
             Err(error) => {
                 telemetry::burst_failed(&effect, &error_chain(&error));
                 0

@@ -5,6 +5,8 @@
 //! else is, whatever its SQLSTATE: a trigger may raise any.
 
 use std::{
+    collections::BTreeSet,
+    slice::from_ref,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -16,9 +18,12 @@ use crate::{
         FailureKind, Store, StoreError,
         failure::CANCELLED,
         orders::{ClosingPath, Effect},
+        pauses::Closing,
         pool::TransactionLimits,
     },
     telemetry,
+    text::error_chain,
+    topology::Topology,
     wire::Traces,
 };
 
@@ -36,28 +41,46 @@ const BURST_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 /// stock that is kept locked.
 const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
 
+/// What made orders due, and whose they are.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    path: ClosingPath,
+    closing: Closing<'a>,
+    traces: &'a Traces,
+}
+
 /// Closes batches with one effect, and remembers what happened to those before.
 #[derive(Debug)]
 pub(crate) struct Closer {
     store: Store,
     effect: Effect,
+    topology: String,
+    /// All that have this effect.
+    timeouts: Vec<String>,
     verdict: Mutex<Verdict>,
     skip_locked: SkipLocked,
     /// A burst's own statements keep stock longer than the batches of messages wait for it, so neither says anything of the
     /// other.
     skip_locked_in_burst: SkipLocked,
+    /// Those that were paused when orders of theirs were asked for last.
+    paused: Mutex<BTreeSet<Vec<String>>>,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
 }
 
 impl Closer {
-    pub(crate) fn new(store: Store, effect: Effect) -> Self {
+    /// `name` is what the topology calls the effect.
+    pub(crate) fn new(store: Store, effect: Effect, topology: &Topology, name: &str) -> Self {
+        let of_effect = topology.timeouts.iter().filter(|timeout| timeout.effect == name);
         Self {
             store,
+            timeouts: of_effect.map(|timeout| timeout.name.clone()).collect(),
+            topology: topology.name.clone(),
             effect,
             verdict: Mutex::default(),
             skip_locked: SkipLocked::default(),
             skip_locked_in_burst: SkipLocked::default(),
+            paused: Mutex::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
         }
     }
@@ -66,22 +89,51 @@ impl Closer {
         &self.effect
     }
 
-    /// What became of each of `ids`, in the same order; everything that says so is committed. `traces` are of their notices.
+    /// What became of each of `ids`, in the same order; everything that says so is committed. `traces` are of their notices;
+    /// `timeout` is theirs, where it is known: it can be paused while others with the same effect are not.
     ///
     /// # Errors
-    /// The database is unavailable, overloaded or set up wrongly. Parts of the batch may be committed by then;
-    /// asking again is safe.
+    /// The timeout is paused, or the database is unavailable, overloaded or set up wrongly. Parts of the batch may be
+    /// committed by then; asking again is safe.
     pub(crate) async fn outcomes(
         &self,
         ids: &[OrderId],
         traces: &Traces,
         path: ClosingPath,
+        timeout: Option<&String>,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let timeouts = timeout.map_or(&self.timeouts[..], from_ref);
+        let closing = Closing { topology: &self.topology, timeouts };
+        let was_paused = lock(&self.paused).contains(timeouts);
+        if was_paused && let Some(paused) = self.store.still_paused(closing).await? {
+            return Err(paused);
+        }
+        let outcomes = self.of_unpaused(ids, Asked { path, closing, traces }).await;
+        let name = || timeouts.join("+");
+        match &outcomes {
+            Err(paused @ StoreError::Paused { .. })
+                if lock(&self.paused).insert(timeouts.to_vec()) =>
+            {
+                telemetry::paused(&name(), &error_chain(paused));
+            }
+            Ok(_) if was_paused && lock(&self.paused).remove(timeouts) => {
+                telemetry::unpaused(&name());
+            }
+            _ => {}
+        }
+        outcomes
+    }
+
+    async fn of_unpaused(
+        &self,
+        ids: &[OrderId],
+        asked: Asked<'_>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut batch = Isolation::new(ids.len(), Outcome::Unknown, ELSEWHERE);
         let mut works_without_orders = false;
         let mut limit = None;
         while let Some(part) = batch.next_part() {
-            let error = match self.attempt((&ids[part.clone()], traces), path, limit).await {
+            let error = match self.attempt(&ids[part.clone()], asked, limit).await {
                 Ok(outcomes) => {
                     let works = any_closed(&outcomes);
                     batch.answered(part, outcomes, works);
@@ -93,7 +145,7 @@ impl Closer {
                 return Err(error);
             }
             if !works_without_orders {
-                if let Err(whole) = self.try_without_orders(&error, path).await {
+                if let Err(whole) = self.try_without_orders(&error, asked).await {
                     if !whole.is_lock_timeout() {
                         return Err(whole);
                     }
@@ -107,14 +159,14 @@ impl Closer {
             if alone.suspect == Suspect::Slow {
                 limit = Some(self.store.timing().slow_part);
             }
-            if part.len() == 1 && path == ClosingPath::Message {
+            if part.len() == 1 && asked.path == ClosingPath::Message {
                 lock(&self.verdict).failed(&ids[part.start], &alone);
             }
             if !batch.failed(part, alone.suspect, alone.outcome()) {
                 return Err(error);
             }
         }
-        Ok(self.judged(ids, batch.into_outcomes(), path))
+        Ok(self.judged(ids, batch.into_outcomes(), asked.path))
     }
 
     /// # Errors
@@ -122,10 +174,9 @@ impl Closer {
     async fn try_without_orders(
         &self,
         failure: &StoreError,
-        path: ClosingPath,
+        asked: Asked<'_>,
     ) -> Result<(), StoreError> {
-        let nobody = (&[][..], &Traces::default());
-        match self.attempt(nobody, path, Some(self.store.timing().slow_part)).await {
+        match self.attempt(&[], asked, Some(self.store.timing().slow_part)).await {
             Err(error) if !error.is_answer() || error.code() == failure.code() => Err(error),
             _ => Ok(()),
         }
@@ -163,13 +214,13 @@ impl Closer {
 
     async fn attempt(
         &self,
-        orders: (&[OrderId], &Traces),
-        path: ClosingPath,
+        ids: &[OrderId],
+        asked: Asked<'_>,
         limit: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut tries = 1;
         loop {
-            match self.once(orders, path, limit).await {
+            match self.once(ids, asked, limit).await {
                 Err(error) if is_worth_repeating(&error) && tries < ATTEMPTS => {
                     tries += 1;
                     tokio::time::sleep(PAUSE.mul_f64(rand::random::<f64>())).await;
@@ -182,8 +233,8 @@ impl Closer {
     /// Waits for locks up to the time-out; after one that has passed it takes what is free.
     async fn once(
         &self,
-        orders: (&[OrderId], &Traces),
-        path: ClosingPath,
+        ids: &[OrderId],
+        Asked { path, closing, traces }: Asked<'_>,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (skip_locked, lock) = match path {
@@ -191,7 +242,8 @@ impl Closer {
             ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, None),
         };
         let limits = TransactionLimits { lock, statement };
-        let run = |sql| self.store.run_limited(&self.effect, sql, orders, path, limits);
+        let orders = (ids, traces, path);
+        let run = |sql| self.store.run_unpaused(&self.effect, sql, orders, closing, limits);
         let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
         };

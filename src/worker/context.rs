@@ -59,6 +59,8 @@ pub struct Worker {
     pub(crate) health: Health,
     /// Notified when a batch wrote events, so that the relay need not poll for them.
     pub events: Notify,
+    /// Notified when a pause has ended: what came due meanwhile is for the sweep.
+    pub(super) resumed: Notify,
     /// What its relay need not read of the outbox.
     pub(super) passed_over: Mutex<PassedOver>,
     /// How long it waits for others, and how often it looks: that of its broker's address.
@@ -78,8 +80,11 @@ impl Worker {
     ) -> Self {
         let (counters, events) = (Counters::default(), Notify::new());
         let timing = Arc::clone(&address.timing);
-        let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone());
-        let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
+        let closer = |name: &str, effect: &Effect| {
+            Closer::new(store.clone(), effect.clone(), &topology, name)
+        };
+        let closers =
+            effects.iter().map(|(name, effect)| (name.clone(), closer(name, effect))).collect();
         let bursts = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
         let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();
         // What was published for an exchange that was taken over may have any headers; a due notice has few.
@@ -103,6 +108,7 @@ impl Worker {
             counters,
             health: Health::default(),
             events,
+            resumed: Notify::new(),
             passed_over: Mutex::default(),
             timing,
         }
@@ -136,6 +142,13 @@ impl Worker {
     /// The longest rest of a deadline that is waited for with the message in hand: levels let go no earlier than that.
     pub(crate) fn longest_hold(&self) -> Duration {
         self.settings.hold.as_duration().max(self.topology.lead.longest())
+    }
+
+    /// Whether a timeout with this effect is paused, as of the last look.
+    pub(super) fn is_paused(&self, effect: &str) -> bool {
+        let paused = self.health.paused();
+        let of_effect = self.topology.timeouts.iter().filter(|timeout| timeout.effect == effect);
+        of_effect.into_iter().any(|timeout| paused.iter().any(|it| it.timeout == timeout.name))
     }
 
     /// Makes every counter of its timeouts and effects, with zero.

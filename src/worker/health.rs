@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    condition::pause::Pause,
     decisions::readiness::{Answer, Progress, ReadyCondition, Session, WorkerState},
     topology::{Topology, level_routes::LevelRoutes},
 };
@@ -20,6 +21,8 @@ pub(crate) struct Health {
     progress: Mutex<BTreeMap<String, Progress>>,
     /// Why something does not work at present, and when that was found last.
     failures: Mutex<BTreeMap<(Work, String), (Instant, String)>>,
+    /// As the database has them.
+    pauses: Mutex<Vec<Pause>>,
 }
 
 /// Work that fails without ending the session.
@@ -180,6 +183,21 @@ impl Health {
             .iter()
             .filter(|(_, (at, _))| now.saturating_duration_since(*at) < FAILS_WITHIN);
         recent.map(|((work, _), (_, reason))| (*work, reason.clone())).collect()
+    }
+
+    /// What is paused now; whether something is not any more.
+    pub(super) fn pauses(&self, now: Vec<Pause>) -> bool {
+        let before = std::mem::replace(&mut *lock(&self.pauses), now);
+        let pauses = lock(&self.pauses);
+        let lasts = |it: &Pause| {
+            pauses.iter().any(|pause| pause.timeout == it.timeout && pause.per_second.is_none())
+        };
+        before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause))
+    }
+
+    /// What is paused, the last pause to end first.
+    pub(crate) fn paused(&self) -> Vec<Pause> {
+        lock(&self.pauses).clone()
     }
 
     pub(super) fn stopping(&self) {

@@ -70,8 +70,10 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Resul
         let last_page = LAST_PAGE.min(worker.settings.drain.as_duration() / 2);
         let swept = stop.within(last_page, || {}, sweep.run()).await.unwrap_or(Ok(()));
         sweep.report();
+        let mut next = jitter(interval);
         match swept {
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
+            Err(SessionEnd::Store(StoreError::Paused { rest, .. })) => next = next.min(rest),
             Err(error) => {
                 let reason = error_chain(&error);
                 telemetry::sweep_failed(&effect, &reason);
@@ -83,7 +85,8 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Resul
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(jitter(interval)) => {}
+            () = worker.resumed.notified() => {}
+            () = tokio::time::sleep(next) => {}
         }
     }
 }
@@ -116,6 +119,9 @@ impl<'a> Sweep<'a> {
         // It does not need the session whose task reads it, and there may have been a failover since the last sweep.
         clock_watch::read(self.worker).await?;
         if let Err(error) = self.close_uncovered().await {
+            if error.paused().is_some() {
+                return Err(error.into());
+            }
             // These tables are not what the others are found in.
             telemetry::uncovered_failed(self.effect, &error_chain(&error));
         }

@@ -28,7 +28,7 @@ use crate::{
     },
     telemetry::{self, observed},
     text::error_chain,
-    topology::Topology,
+    topology::{Timeout, Topology},
     verify,
 };
 
@@ -43,6 +43,7 @@ pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {
     while !stop.is_requested() {
         alive.moved();
         let looked = async {
+            pauses(&worker).await;
             tokio::join!(database(&worker), scheduled(&worker), broker(&worker, &mut comparison));
         };
         tokio::select! {
@@ -91,6 +92,20 @@ async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {
     worker.store.now().await
 }
 
+/// Before the effects are looked at: what is paused is not stuck.
+async fn pauses(worker: &Worker) {
+    let Ok(pauses) = worker.store.pauses(&worker.topology.name).await else {
+        return observed::look_failed("database");
+    };
+    for Timeout { name, effect, .. } in &worker.topology.timeouts {
+        let pause = pauses.iter().find(|pause| pause.timeout == *name);
+        observed::paused(name, effect, pause.map_or(Duration::ZERO, |pause| pause.age));
+    }
+    if worker.health.pauses(pauses) {
+        worker.resumed.notify_waiters();
+    }
+}
+
 /// The tables of `schedule()` are optional: where they cannot be read, orders are closed all the same.
 async fn scheduled(worker: &Worker) {
     let state = worker.store.scheduled(MOST_WAITING, ScheduleUse::Counted).await;
@@ -105,12 +120,14 @@ async fn scheduled(worker: &Worker) {
 async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<(), StoreError> {
     let overdue = worker.store.overdue(effect, now).await?;
     let shown = overdue.map(|it| (it.orders, it.oldest));
-    let oldest = overdue.and_then(|it| it.oldest).unwrap_or_default();
+    let is_paused = worker.is_paused(&effect.name);
+    let oldest = overdue.and_then(|it| it.oldest).filter(|_| !is_paused).unwrap_or_default();
     obstacle(worker, effect, oldest).await;
     observed::overdue(&effect.name, shown);
     let bound = worker.settings.stuck_after.as_duration();
     let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
         Suspect::None => None,
+        _ if is_paused => None,
         Suspect::All => worker.store.stuck_for(effect, now, None, bound).await?,
         Suspect::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
     };

@@ -59,6 +59,7 @@ mod page;
 mod parked;
 mod parked_late;
 mod parked_replay;
+mod pauses;
 mod permissions;
 mod publisher;
 mod quarantine;

@@ -174,7 +174,7 @@ async fn rows_that_are_written_after_the_question_are_not_lost() {
     assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
     let published = removed_during(&world, "DELETE FROM outbox").await;
     assert_eq!(published.code, Some(0), "{published}");
-    assert!(published.stdout.contains("dropped 8 tables"), "{published}");
+    assert!(published.stdout.contains("dropped 9 tables"), "{published}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,6 +81,7 @@ fn statements() -> Vec<(String, String)> {
         "schema",
         "schedule",
         "worker_tables",
+        "pauses",
         "schedule_triggers",
         "drop_own",
         "foreign_tables",

@@ -98,7 +98,10 @@ async fn what_is_no_trace_is_left_out_of_the_event() {
     let worker = world.worker();
     world.until_closed(6).await;
     let mut told: Vec<_> = wire.take_many(&events, 6).await;
-    told.sort_by_key(Parked::text);
+    told.sort_by_key(|event| {
+        let body: serde_json::Value = serde_json::from_str(&event.text()).unwrap();
+        body["order_id"].to_string()
+    });
     let told: Vec<_> = told.iter().map(trace_of).collect();
     let none = || [None, None];
     let [parent, _] = given();

@@ -6,7 +6,7 @@ use overdue::internals::{
     obstacle::{Holder, Lock, Obstacle},
     status::{
         BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level,
-        MINUTES, Reading, State, WaitingEvents, WaitingNotices, Word, Wrong,
+        MINUTES, Pause, Reading, State, WaitingEvents, WaitingNotices, Word, Wrong,
     },
 };
 use proptest::prelude::*;
@@ -67,6 +67,7 @@ fn well() -> Reading {
             wrong: None,
             parked_reasons: Vec::new(),
         }),
+        pauses: Known::Known(Vec::new()),
         failing: Vec::new(),
         counts_age_s: 10,
         late_after_s: 60,
@@ -108,6 +109,19 @@ fn waits(reading: &mut Reading, orders: u64, oldest_s: u64) {
 fn stuck(reading: &mut Reading, orders: u64, oldest_s: u64) {
     waits(reading, orders, oldest_s);
     database(reading).closings.last_s = Some(f64::from(u32::try_from(oldest_s).unwrap()));
+}
+
+fn pause(per_second: Option<u32>) -> Pause {
+    Pause {
+        timeout: "unpaid".to_owned(),
+        why: "the payment provider is down".to_owned(),
+        by: "alice".to_owned(),
+        since: "2026-11-22T10:10:00Z".parse().unwrap(),
+        until: "2026-11-22T11:10:00Z".parse().unwrap(),
+        per_second,
+        age: Duration::from_mins(20),  // data: a pause
+        rest: Duration::from_mins(40), // data: a pause
+    }
 }
 
 fn lock() -> Obstacle {
@@ -186,6 +200,16 @@ fn the_first_line_says_why_and_what_to_do() {
             database(it).scheduled = Some(WaitingNotices { notices: 0, oldest_s: 0, refused: 1 });
         }),
         changed(|it| database(it).due = Known::Unknown("effect `x` has no overdue_sql".to_owned())),
+        changed(|it| it.pauses = Known::Known(vec![pause(None)])),
+        changed(|it| {
+            stuck(it, 312, 250);
+            database(it).obstacle = Some(column());
+            it.pauses = Known::Known(vec![pause(None)]);
+        }),
+        changed(|it| {
+            late(it);
+            it.pauses = Known::Known(vec![pause(Some(500))]);
+        }),
     ];
     let lines = cases.iter().map(line);
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));

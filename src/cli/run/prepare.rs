@@ -37,6 +37,7 @@ pub(in crate::cli) async fn prepare(
     store.ping().await?;
     // First: the built-in effects would say of tables of an older version that they are others'.
     store.check_outbox().await?;
+    store.check_pauses().await?;
     check_effects(&store, &effects).await?;
     if settings.schedule.publish == PublishScheduled::On
         && let Some(lacks) = store.schedule_lacks(ScheduleUse::Published).await?

@@ -12,6 +12,9 @@ use crate::{
     worker::context::ConsumerContext,
 };
 
+/// Without a rest an order is overdue and guarded.
+const AT_LEAST: Duration = Duration::from_millis(1);
+
 /// A batch, and what the database said of it. `None` is a body that could not be read.
 pub(super) struct Answered {
     pub(super) batch: Vec<Delivery>,
@@ -34,10 +37,16 @@ async fn outcomes(
     let closer = &worker.closers[&context.timeout.effect];
     let found = batch.iter().filter_map(|delivery| Some((delivery.trace()?, delivery.order_id()?)));
     let traces: Traces = found.map(|(trace, id)| (id.clone(), trace)).collect();
-    let outcomes = closer.outcomes(&ids, &traces, ClosingPath::Message).await?;
+    let (timeout, effect) = (&context.timeout.name, &context.timeout.effect);
+    let outcomes = match closer.outcomes(&ids, &traces, ClosingPath::Message, Some(timeout)).await {
+        // Until the pause ends they are as early as any.
+        Err(StoreError::Paused { rest, .. }) => {
+            vec![Outcome::NotDue { remaining: rest.max(AT_LEAST) }; ids.len()]
+        }
+        outcomes => outcomes?,
+    };
     let took = began.elapsed();
     report(context, &outcomes, took);
-    let (timeout, effect) = (&context.timeout.name, &context.timeout.effect);
     let of_all = Batch { timeout, effect, path: ClosingPath::Message.as_str(), took };
     worker.spans.closed(of_all, &ids, &traces, &outcomes);
     telemetry::answered(timeout, &ids, &traces, &outcomes);

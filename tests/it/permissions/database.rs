@@ -184,7 +184,8 @@ fn is_done_by(role: usize, statement: &str) -> bool {
     if effect.contains(&statement) {
         return true;
     }
-    let of_worker = ["history_", "outbox_", "outgoing_", "schedule_", "watch_", "table_"];
+    let of_worker =
+        ["history_", "outbox_", "outgoing_", "pauses_", "schedule_", "watch_", "table_"];
     let scripts = ["schedule_known", "schedule_timeouts", "schedule_triggers"];
     if role == WORKER {
         return !scripts.contains(&statement)
@@ -196,11 +197,14 @@ fn is_done_by(role: usize, statement: &str) -> bool {
         "order_",
         "status_",
         "parked_",
+        "pause_",
+        "pauses_in_force",
         "outbox_waiting",
         "schedule_waiting",
         "schedule_lacks",
     ];
-    of_on_call.iter().any(|prefix| statement.starts_with(prefix))
+    let changes = ["pause", "resume"].contains(&statement);
+    changes || of_on_call.iter().any(|prefix| statement.starts_with(prefix))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -230,6 +234,9 @@ async fn the_commands_work_with_the_grants_that_are_printed() {
         &["doctor"],
         &["parked", "list"],
         &["parked", "drop", "--all", "--because", "a test", "--yes"],
+        &["pause", "unpaid", "--for", "1h", "--why", "a test"],
+        &["resume", "unpaid", "--rate", "1"],
+        &["resume", "unpaid"],
     ] {
         let run = roles.run_as(ON_CALL, arguments);
         assert_eq!(run.code, Some(0), "{arguments:?} {run}");

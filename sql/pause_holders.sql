@@ -1,0 +1,8 @@
+-- pause_holders: who still closes orders of a timeout. $1 text topology, $2 text timeout -> pid integer, application text, client text
+SELECT pid, coalesce(application_name, '?') AS application, coalesce(client_addr::text, 'local') AS client
+FROM (SELECT hashtextextended($1::text || ' ' || $2::text, 'pauses'::regclass::oid::bigint)) AS named (key)
+JOIN pg_locks ON classid = ((key >> 32) & 4294967295)::oid AND objid = (key & 4294967295)::oid
+LEFT JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+  AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+ORDER BY pid

@@ -1,0 +1,119 @@
+//! `overdue pause`, `resume` and `pauses`: no worker closes an order of a timeout for a while.
+
+use std::{fmt, num::NonZeroU32};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::output::Output;
+use crate::{
+    condition::pause::Pause,
+    config::Settings,
+    oncall::{actions::Via, failure::Failure, pauses, services},
+    text::counted,
+    topology::level::Interval,
+};
+
+/// Stop closing the orders of a timeout, by any worker, from the moment this returns; other timeouts go on
+#[derive(Debug, Args)]
+pub(super) struct PauseArgs {
+    /// The timeout, e.g. unpaid
+    timeout: String,
+    /// How long at the most, e.g. 1h: then it ends, if `overdue resume` has not ended it before
+    #[arg(long = "for", value_name = "DURATION")]
+    lasts: Interval,
+    /// Why, for those who see it
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// End a pause: what came due meanwhile is closed now, the oldest first
+#[derive(Debug, Args)]
+pub(super) struct Resume {
+    /// The timeout, e.g. unpaid
+    timeout: String,
+    /// Close so many orders per second at the most, e.g. 500, until fewer come due
+    #[arg(long, value_name = "ORDERS", value_parser = rate)]
+    rate: Option<NonZeroU32>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// List the pauses that have not ended: until when, who made them, and why
+#[derive(Debug, Args)]
+pub(super) struct Pauses {
+    #[command(flatten)]
+    output: Output,
+}
+
+/// With or without the unit.
+fn rate(text: &str) -> Result<NonZeroU32, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    number.parse().map_err(|_| format!("`{text}` is not a number of orders per second, e.g. 500"))
+}
+
+/// What is paused now.
+#[derive(Serialize)]
+struct PausesAnswer {
+    version: u32,
+    pauses: Vec<Pause>,
+}
+
+impl fmt::Display for PausesAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pauses.is_empty() {
+            return f.write_str("nothing is paused");
+        }
+        self.pauses.iter().try_for_each(|pause| writeln!(f, "{pause}"))
+    }
+}
+
+/// What was ended.
+#[derive(Serialize)]
+struct Resumed {
+    version: u32,
+    #[serde(flatten)]
+    was: Pause,
+    rate: Option<NonZeroU32>,
+}
+
+impl fmt::Display for Resumed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let timeout = &self.was.timeout;
+        match self.rate {
+            None => write!(f, "{timeout} is resumed: what came due is closed now"),
+            Some(rate) => write!(
+                f,
+                "{timeout} is resumed with {} per second, until fewer come due; `overdue resume {timeout}` ends that as well",
+                counted(u64::from(rate.get()), "order")
+            ),
+        }
+    }
+}
+
+impl PauseArgs {
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let (topology, store) = (services::topology(settings)?, services::store(settings)?);
+        let (asked, lasts) = ((&store, &topology), self.lasts.as_duration());
+        let pauses = pauses::pause(asked, &self.timeout, lasts, &self.why, Via::Cli).await?;
+        self.output.print(&PausesAnswer { version: 1, pauses })
+    }
+}
+
+impl Resume {
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let (topology, store) = (services::topology(settings)?, services::store(settings)?);
+        let was = pauses::resume((&store, &topology), &self.timeout, self.rate, Via::Cli).await?;
+        self.output.print(&Resumed { version: 1, was, rate: self.rate })
+    }
+}
+
+impl Pauses {
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let topology = services::topology(settings)?;
+        let pauses = services::store(settings)?.pauses(&topology.name).await?;
+        self.output.print(&PausesAnswer { version: 1, pauses })
+    }
+}

@@ -1,0 +1,119 @@
+//! What is paused, and by whom: made and ended.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use super::{
+    actions::{self, NewAction, Via},
+    failure::Failure,
+};
+use crate::{
+    condition::pause::Pause,
+    store::{Store, pauses::Holder},
+    text::{counted, did_you_mean, length},
+    topology::Topology,
+};
+
+/// Pauses a timeout for so long at the most; what is paused then.
+///
+/// # Errors
+/// There is no such timeout, `why` is empty, or the database cannot be asked: nothing was changed. Or somebody has closed orders of the
+/// timeout since before, for too long: for all others the pause holds.
+pub(crate) async fn pause(
+    (store, topology): (&Store, &Topology),
+    timeout: &str,
+    lasts: Duration,
+    why: &str,
+    via: Via<'_>,
+) -> Result<Vec<Pause>, Failure> {
+    known(topology, timeout)?;
+    if why.trim().is_empty() {
+        return Err(Failure::usage("--why is empty: say why, for those who see the pause"));
+    }
+    store.pause(&topology.name, timeout, lasts, why).await?;
+    let action = NewAction {
+        via,
+        action: "pause",
+        what: format!("{timeout} for {}", length(lasts)),
+        count: None,
+        why: Some(why),
+        orders: &[],
+    };
+    actions::record(store, action).await;
+    let holders = store.await_closings(&topology.name, timeout).await?;
+    if holders.is_empty() {
+        return Ok(store.pauses(&topology.name).await?);
+    }
+    Err(still_closing(timeout, &holders))
+}
+
+/// Ends the pause of a timeout, or lets so many orders be closed per second; the pause as it was.
+///
+/// # Errors
+/// It is not paused, or the database cannot be asked: nothing was changed.
+pub(crate) async fn resume(
+    (store, topology): (&Store, &Topology),
+    timeout: &str,
+    per_second: Option<NonZeroU32>,
+    via: Via<'_>,
+) -> Result<Pause, Failure> {
+    let rate = per_second.map(NonZeroU32::get);
+    let Some(was) = store.resume(&topology.name, timeout, rate).await? else {
+        known(topology, timeout)?;
+        return Err(Failure::failed(format!("nothing was changed: {timeout} is not paused")));
+    };
+    let rate = rate.map(|rate| format!(" with {} per second", counted(u64::from(rate), "order")));
+    let action = NewAction {
+        via,
+        action: "resume",
+        what: format!("{timeout}{}", rate.unwrap_or_default()),
+        count: None,
+        why: None,
+        orders: &[],
+    };
+    actions::record(store, action).await;
+    Ok(was)
+}
+
+fn known(topology: &Topology, timeout: &str) -> Result<(), Failure> {
+    if topology.timeout(timeout).is_some() {
+        return Ok(());
+    }
+    let names = || topology.timeouts.iter().map(|timeout| timeout.name.as_str());
+    let meant = did_you_mean(timeout, names()).map(|name| format!(" (did you mean `{name}`?)"));
+    Err(Failure::configuration(format!(
+        "nothing was changed: the topology has no timeout `{timeout}`{}; it has {}",
+        meant.unwrap_or_default(),
+        names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    )))
+}
+
+fn still_closing(timeout: &str, holders: &[Holder]) -> Failure {
+    let each = holders.iter().map(|Holder { pid, application, client }| {
+        format!("process {pid} of PostgreSQL ({application}, from {client})")
+    });
+    Failure::failed(format!(
+        "{timeout} is paused for whoever begins to close orders now, but {} began before and has not ended: run this again, or \
+         end it with SELECT pg_terminate_backend({})",
+        each.collect::<Vec<_>>().join(" and "),
+        holders.first().map_or(0, |holder| holder.pid)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_still_closes_orders_is_named() {
+        let holder =
+            |pid| Holder { pid, application: "overdue".to_owned(), client: "10.0.0.7".to_owned() };
+        let failure = still_closing("unpaid", &[holder(17), holder(18)]);
+        assert_eq!(failure.code, 1);
+        assert_eq!(
+            failure.text,
+            "unpaid is paused for whoever begins to close orders now, but process 17 of PostgreSQL (overdue, from 10.0.0.7) and \
+             process 18 of PostgreSQL (overdue, from 10.0.0.7) began before and has not ended: run this again, or end it with \
+             SELECT pg_terminate_backend(17)"
+        );
+    }
+}

@@ -1,0 +1,356 @@
+//! `overdue pause` and `resume`: no worker closes an order of the timeout while it is paused, and every one afterwards.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use overdue::internals::{config::WorkerSettings, timing::Timing, worker::Counts};
+
+use crate::support::{
+    World,
+    pages::{get, metrics},
+    until,
+    worker::{millis, settings},
+};
+
+/// Both timeouts of the reference tables that need no shipping; the second one has an effect of its own.
+const TWO: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "1s", "30m"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+
+[[timeout]]
+name = "unshipped"
+after = "100ms"
+effect = "cancel"
+
+[retry]
+after = ["100ms", "1s"]
+"#;
+
+/// Two timeouts with one effect.
+const SHARED: &str = r#"
+name = "orders"
+
+[delay]
+levels = ["100ms", "1s", "30m"]
+
+[[timeout]]
+name = "unpaid"
+after = "100ms"
+
+[[timeout]]
+name = "gift"
+after = "100ms"
+
+[retry]
+after = ["100ms", "1s"]
+"#;
+
+const CLOSED: &str = "SELECT count(*) FROM closures WHERE effect = 'close'";
+const PAUSE: [&str; 6] =
+    ["pause", "unpaid", "--for", "1h", "--why", "the payment provider is down"];
+
+fn pause(world: &World) {
+    let run = world.overdue(&PAUSE);
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+fn resume(world: &World) {
+    let run = world.overdue(&["resume", "unpaid"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(run.stdout, "unpaid is resumed: what came due is closed now\n");
+}
+
+fn sweeping() -> WorkerSettings {
+    WorkerSettings { sweep_every: millis("100ms"), sweep_grace: millis("1ms"), ..settings() }
+}
+
+/// Notices for orders of the second timeout.
+async fn publish_unshipped(world: &World, ids: &[String]) {
+    let bodies: Vec<String> = ids.iter().map(|id| format!(r#"{{"order_id":"{id}"}}"#)).collect();
+    world.wire().await.publish_all("orders.in", "100ms.unshipped", &bodies).await;
+}
+
+/// Paid orders that were to be shipped by now.
+async fn unshipped(world: &World, prefix: &str, count: usize) -> Vec<String> {
+    let orders = world.orders(prefix, count, 3_600_000).await;
+    for id in &orders {
+        assert!(world.pay(id).await, "{id}");
+    }
+    world.sql(&format!("UPDATE orders SET ship_by = now() WHERE id LIKE '{prefix}-%'")).await;
+    orders
+}
+
+/// Three workers, and a load of orders with and without messages, many of them at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_the_moment_it_returns_no_worker_closes_an_order_of_the_timeout() {
+    let world = World::of(TWO).await;
+    let mut workers = Vec::new();
+    for _ in 0..3 {
+        workers.push(
+            world
+                .started(|command| {
+                    command.env("OVERDUE_WORKER__SWEEP_EVERY", "100ms");
+                    command.env("OVERDUE_WORKER__SWEEP_GRACE", "1ms");
+                })
+                .await,
+        );
+    }
+    let (goes_on, made) = (AtomicBool::new(true), AtomicUsize::new(0));
+    let load = async {
+        for round in 0.. {
+            let orders = world.orders_without_stock(&format!("o{round}"), 300).await;
+            made.fetch_add(orders.len(), Ordering::Relaxed);
+            world.publish("100ms", &orders[..150]).await;
+            if !goes_on.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    };
+    let paused = async {
+        until("closed", async || world.number(CLOSED).await, |closed| *closed >= 600).await;
+        pause(&world);
+        let closed = world.number(CLOSED).await;
+        for worker in &mut workers {
+            worker.until_logged("the timeout is paused").await;
+        }
+        // All three go on with the others: by messages, and by the sweep.
+        let others = unshipped(&world, "paid", 20).await;
+        publish_unshipped(&world, &others[..10]).await;
+        let cancelled = async || world.statuses().await.get("cancelled").copied();
+        until("cancelled", cancelled, |cancelled| *cancelled == Some(20)).await;
+        goes_on.store(false, Ordering::Relaxed);
+        closed
+    };
+    let ((), closed) = tokio::join!(load, paused);
+    world.until_empty("orders.unpaid").await;
+    assert_eq!(world.number(CLOSED).await, closed, "closed while it was paused");
+    resume(&world);
+    world.until_closed(made.into_inner()).await;
+    world.assert_invariants().await;
+    assert_eq!(world.number("SELECT count(*) - count(DISTINCT order_id) FROM closures").await, 0);
+    assert_eq!(world.wire().await.ready("orders.parked").await, 0, "it burns no try");
+}
+
+/// What began before is waited for, and what comes meanwhile is refused at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_waits_for_whoever_closes_orders_already() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let orders = world.orders_without_stock("o", 2).await;
+    let held = world.stall(&mut client, "o-0").await;
+    let worker = world.worker();
+    world.publish("100ms", &orders[..1]).await;
+    world.until_stalled().await;
+    let mut pausing = world.command(&PAUSE).spawn().unwrap();
+    until("its row", async || world.number("SELECT count(*) FROM pauses").await, |n| *n == 1).await;
+    world.publish("100ms", &orders[1..]).await;
+    worker.until("the other one is refused", |counts| counts.put_back + counts.held >= 1).await;
+    assert!(pausing.try_wait().unwrap().is_none(), "it returned before the first one was closed");
+    held.commit().await.unwrap();
+    let ended = until("it returns", async || pausing.try_wait().unwrap(), Option::is_some).await;
+    assert!(ended.unwrap().success());
+    assert_eq!(
+        (world.status("o-0").await, world.status("o-1").await),
+        ("closed".into(), "unpaid".into())
+    );
+    worker.stop().await;
+}
+
+/// Who that is, if it does not end. For all others the pause holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_names_whoever_does_not_stop_closing_orders() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let transaction = client.transaction().await.unwrap();
+    transaction.batch_execute("SELECT refuse_paused('orders', '{unpaid}', 1)").await.unwrap();
+    world.sql("INSERT INTO pauses (topology, timeout, why, ends_at) VALUES ('orders', 'unpaid', 'a test', 'infinity')").await;
+    let timing = Timing { closings: Duration::from_millis(100), ..Timing::often() };
+    let impatient = world.store.clone().with_timing(Arc::new(timing));
+    let holders = impatient.await_closings("orders", "unpaid").await.unwrap();
+    let found: Vec<_> = holders.iter().map(|it| (it.pid, it.application.as_str())).collect();
+    assert_eq!(found, [(pid, "overdue")]);
+    let other = world.store.client().await.unwrap();
+    let refused = other.batch_execute("SELECT refuse_paused('orders', '{unpaid}', 1)").await;
+    assert_eq!(refused.unwrap_err().code().unwrap().code(), "OV001");
+    transaction.commit().await.unwrap();
+    assert_eq!(world.store.await_closings("orders", "unpaid").await.unwrap(), []);
+    // One that somebody has written without an end has one in ten years.
+    let refused = other.batch_execute("SELECT refuse_paused('orders', '{unpaid}', 1)").await;
+    let refused = refused.unwrap_err();
+    let refused = refused.as_db_error().unwrap();
+    assert!(refused.code().code() == "OV001" && refused.detail().is_some(), "{refused}");
+    assert!(world.overdue(&["pauses"]).stdout.starts_with("unpaid is paused until 20"));
+}
+
+/// By the database's clock, whatever is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_ends_after_its_time() {
+    let world = World::clocked().await;
+    let orders = world.orders("o", 3, 0).await;
+    pause(&world);
+    let worker = world.worker_with(sweeping());
+    world.publish("100ms", &orders[..2]).await;
+    let waits = |counts: &Counts| counts.put_back + counts.held >= 2;
+    let counts = worker.until("both wait", waits).await;
+    assert_eq!((world.closed().await, counts.retried, counts.parked), (0, 0, 0));
+    world.clock().advance("59 min").await;
+    let run = world.overdue(&["pauses"]);
+    assert!(run.stdout.starts_with("unpaid is paused until "), "{run}");
+    world.clock().advance("1 min").await;
+    world.until_closed(3).await;
+    let run = world.overdue(&["pauses"]);
+    assert_eq!(run.stdout, "nothing is paused\n");
+    let run = world.overdue(&["resume", "unpaid"]);
+    assert_eq!(
+        (run.code, run.stderr.as_str()),
+        (Some(1), "error: nothing was changed: unpaid is not paused\n")
+    );
+    worker.stop().await;
+}
+
+/// By the database's clock, which stands still: a batch uses its seconds up, and the next one waits for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_is_kept_by_all_workers_together() {
+    let world = World::clocked().await;
+    world.clock().stop().await;
+    // Overdue for so long that it is so by any clock.
+    world.orders("o", 1_200, -3_600_000).await;
+    pause(&world);
+    let run = world.overdue(&["resume", "unpaid", "--rate", "10/s"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stdout.starts_with("unpaid is resumed with 10 orders per second, until "), "{run}");
+    let workers = [world.worker_with(sweeping()), world.worker_with(sweeping())];
+    // A page of the sweep has 500 orders: they use up 50 s.
+    world.until_closed(500).await;
+    let mut client = world.store.client().await.unwrap();
+    for _ in 0..20 {
+        let transaction = client.transaction().await.unwrap();
+        let refused =
+            transaction.batch_execute("SELECT refuse_paused('orders', '{unpaid}', 1)").await;
+        assert_eq!(refused.unwrap_err().code().unwrap().code(), "OV001");
+    }
+    assert_eq!(world.closed().await, 500);
+    world.clock().advance("50 s").await;
+    world.until_closed(1_000).await;
+    assert_eq!(world.closed().await, 1_000);
+    world.clock().advance("50 s").await;
+    world.until_closed(1_200).await;
+    // Nobody has closed one for two minutes: the rate is over.
+    world.clock().advance("3 min").await;
+    assert_eq!(world.overdue(&["pauses"]).stdout, "nothing is paused\n");
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
+/// Nobody knows of which timeout an order is that the sweep finds: of such an effect it leaves them all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_timeouts_with_one_effect_the_other_one_is_closed_by_its_messages() {
+    let world = World::of(SHARED).await;
+    let orders = world.orders("o", 3, -1_000).await;
+    pause(&world);
+    let worker = world.worker_with(sweeping());
+    let gift = [r#"{"order_id":"o-0"}"#.to_owned()];
+    world.wire().await.publish_all("orders.in", "100ms.gift", &gift).await;
+    world.publish("100ms", &orders[1..2]).await;
+    world.until_closed(1).await;
+    worker.until("the other waits", |counts| counts.put_back + counts.held >= 1).await;
+    assert_eq!(world.status("o-0").await, "closed");
+    assert_eq!(worker.counts().swept, 0);
+    resume(&world);
+    world.until_closed(3).await;
+    worker.until("swept", |counts| counts.swept >= 1).await;
+    world.assert_invariants().await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_is_ready_meanwhile_and_says_so() {
+    let world = World::new().await;
+    let (_process, address) = world
+        .listening(|command| {
+            command.env("OVERDUE_WORKER__STUCK_AFTER", "100ms");
+            command.env("OVERDUE_WORKER__WATCH_EVERY", "100ms");
+        })
+        .await;
+    let first = async || get(address, "/readyz").await.first().to_owned();
+    until("ready", first, |line| line == "ready").await;
+    pause(&world);
+    let orders = world.orders("o", 1, -3_600_000).await;
+    world.publish("100ms", &orders).await;
+    let by = "ready; unpaid is paused until ";
+    let line = until("paused", first, |line| line.starts_with(by)).await;
+    assert!(line.ends_with(": the payment provider is down"), "{line}");
+    let lasts = async || metrics(address).await;
+    let name = r#"overdue_paused_seconds{effect="close",timeout="unpaid"}"#;
+    let metrics = until("counted", lasts, |metrics| metrics.get(name) > Some(&0.0)).await;
+    assert!(metrics[r#"overdue_ready{condition="closing"}"#] > 0.5);
+    resume(&world);
+    until("ready", first, |line| line == "ready").await;
+    until("counted", lasts, |metrics| metrics.get(name) == Some(&0.0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_paused_is_refused() {
+    let world = World::new().await;
+    let refused = |arguments: &[&str], code: i32, says: &str| {
+        let run = world.overdue(arguments);
+        assert_eq!(run.code, Some(code), "{run}");
+        assert!(run.stderr.contains(says), "{run}");
+    };
+    let [command, _, lasts, hour, why, text] = PAUSE;
+    refused(
+        &[command, "unpiad", lasts, hour, why, text],
+        78,
+        "no timeout `unpiad` (did you mean `unpaid`?); it has `unpaid`",
+    );
+    refused(&["resume", "unpiad"], 78, "no timeout `unpiad`");
+    refused(&[command, "unpaid", lasts, hour, why, " "], 64, "--why is empty");
+    refused(&["resume", "unpaid", "--rate", "0"], 64, "`0` is not a number of orders per second");
+    refused(&["resume", "unpaid"], 1, "unpaid is not paused");
+    assert_eq!(world.number("SELECT count(*) FROM pauses").await, 0);
+    world.sql("DROP TABLE pauses").await;
+    refused(&["pauses"], 78, "overdue database init");
+    refused(&PAUSE, 78, "overdue database init");
+    refused(&["run"], 78, "overdue database init");
+}
+
+/// Somebody else makes it longer, and gives the reason of that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_is_changed_by_another_one() {
+    let world = World::new().await;
+    pause(&world);
+    let run =
+        world.overdue(&["pause", "unpaid", "--for", "3h", "--why", "still down", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let pauses = run.json()["pauses"].as_array().unwrap().clone();
+    assert_eq!((pauses.len(), pauses[0]["why"].as_str()), (1, Some("still down")));
+    let sql = "SELECT count(*) FROM pauses WHERE paused_at < clock_timestamp() AND ends_at > paused_at + interval '179 min'";
+    assert_eq!(world.number(sql).await, 1);
+    world.sql("INSERT INTO pauses (topology, timeout, why, ends_at) VALUES ('other', 'unpaid', 'theirs', 'infinity')").await;
+    assert_eq!(
+        world.overdue(&["pauses"]).stdout.lines().count(),
+        1,
+        "those of another topology are theirs"
+    );
+    resume(&world);
+    let actions =
+        "SELECT string_agg(concat_ws('|', via, action, what, why), ', ' ORDER BY id) FROM actions";
+    let actions: String = world.rows(actions).await[0].get(0);
+    assert_eq!(
+        actions,
+        "cli|pause|unpaid for 1h|the payment provider is down, cli|pause|unpaid for 3h|still down, cli|resume|unpaid"
+    );
+}
