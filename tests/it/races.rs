@@ -8,6 +8,7 @@ use crate::support::{World, until, wait::awaited};
 
 const PAY: &str = include_str!("../../sql/pay.sql");
 const CLOSE: &str = include_str!("../../sql/close.sql");
+const NO_TRACES: Option<serde_json::Value> = None;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_that_commits_while_the_order_is_being_tried_wins() {
@@ -53,7 +54,7 @@ async fn a_payment_that_comes_while_the_order_is_being_closed_is_refused() {
     let orders = world.orders("o", 1, 0).await;
     let mut client = world.store.client().await.unwrap();
     let closing = client.transaction().await.unwrap();
-    let rows = closing.query(CLOSE, &[&orders, &"message"]).await.unwrap();
+    let rows = closing.query(CLOSE, &[&orders, &"message", &NO_TRACES]).await.unwrap();
     assert_eq!(rows[0].get::<_, &str>(1), "closed");
     let paying = tokio::spawn({
         let world = Arc::clone(&world);
@@ -119,7 +120,7 @@ async fn closers_of_overlapping_batches_and_payers_never_deadlock() {
             for batch in ids.chunks(150) {
                 // Waits for a lock as long as it takes: the only error about locks is a deadlock.
                 let (client, batch) = (world.store.client().await.unwrap(), batch.to_vec());
-                let rows = client.query(CLOSE, &[&batch, &"message"]).await;
+                let rows = client.query(CLOSE, &[&batch, &"message", &NO_TRACES]).await;
                 let rows = rows.unwrap_or_else(|error| panic!("{error:?}"));
                 closed += rows.iter().filter(|row| row.get::<_, &str>(1) == "closed").count();
             }
