@@ -7,10 +7,6 @@ CREATE TABLE IF NOT EXISTS scheduled_notices (
     due_at       timestamptz NOT NULL,
     scheduled_at timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
--- Of the transaction: not a parameter, because triggers schedule as well.
-ALTER TABLE scheduled_notices
-    ADD COLUMN IF NOT EXISTS traceparent text DEFAULT nullif(current_setting('overdue.traceparent', true), ''),
-    ADD COLUMN IF NOT EXISTS tracestate text DEFAULT nullif(current_setting('overdue.tracestate', true), '');
 COMMENT ON TABLE scheduled_notices IS 'Due notices to publish; a row goes when the broker has confirmed it. Written by schedule() and schedule_at().';
 
 CREATE TABLE IF NOT EXISTS scheduled_notices_refused (
@@ -23,9 +19,21 @@ CREATE TABLE IF NOT EXISTS scheduled_notices_refused (
     refused_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     reason       text NOT NULL
 );
+-- Of the transaction: not a parameter, because triggers schedule as well. Looked up first, as in worker_tables.sql.
+DO $$
+BEGIN
+    IF (SELECT count(*) FROM pg_attribute
+        WHERE attrelid IN ('scheduled_notices'::regclass::oid, 'scheduled_notices_refused'::regclass::oid)
+        AND attname IN ('traceparent', 'tracestate')) < 4 THEN
+ALTER TABLE scheduled_notices
+    ADD COLUMN IF NOT EXISTS traceparent text DEFAULT nullif(current_setting('overdue.traceparent', true), ''),
+    ADD COLUMN IF NOT EXISTS tracestate text DEFAULT nullif(current_setting('overdue.tracestate', true), '');
 ALTER TABLE scheduled_notices_refused
     ADD COLUMN IF NOT EXISTS traceparent text,
     ADD COLUMN IF NOT EXISTS tracestate text;
+    END IF;
+END
+$$;
 COMMENT ON TABLE scheduled_notices_refused IS 'Notices that cannot be published, and why.';
 
 CREATE TABLE IF NOT EXISTS schedule_timeouts (

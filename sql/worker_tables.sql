@@ -24,10 +24,6 @@ CREATE TABLE IF NOT EXISTS outbox (
     CONSTRAINT outbox_event_fits CHECK (octet_length(event) BETWEEN 1 AND 255),
     CONSTRAINT outbox_order_id_fits CHECK (octet_length(order_id) BETWEEN 1 AND 255)
 );
-ALTER TABLE outbox
-    ADD COLUMN IF NOT EXISTS traceparent text,
-    ADD COLUMN IF NOT EXISTS tracestate text;
-COMMENT ON COLUMN outbox.traceparent IS 'Header of the event, if it is a traceparent of W3C Trace Context; tracestate likewise.';
 COMMENT ON TABLE outbox IS 'Events to publish; a row goes when the broker has confirmed it.';
 
 CREATE TABLE IF NOT EXISTS outbox_refused (
@@ -40,9 +36,21 @@ CREATE TABLE IF NOT EXISTS outbox_refused (
     reason     text NOT NULL,
     refused_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+-- Looked up first: columns are added under a lock on the table, even where there is nothing to do.
+DO $$
+BEGIN
+    IF (SELECT count(*) FROM pg_attribute WHERE attrelid IN ('outbox'::regclass::oid, 'outbox_refused'::regclass::oid)
+        AND attname IN ('traceparent', 'tracestate')) < 4 THEN
+ALTER TABLE outbox
+    ADD COLUMN IF NOT EXISTS traceparent text,
+    ADD COLUMN IF NOT EXISTS tracestate text;
 ALTER TABLE outbox_refused
     ADD COLUMN IF NOT EXISTS traceparent text,
     ADD COLUMN IF NOT EXISTS tracestate text;
+    END IF;
+END
+$$;
+COMMENT ON COLUMN outbox.traceparent IS 'Header of the event, if it is a traceparent of W3C Trace Context; tracestate likewise.';
 CREATE INDEX IF NOT EXISTS outbox_refused_waits_for ON outbox_refused (waits_for, id) WHERE waits_for IS NOT NULL;
 CREATE INDEX IF NOT EXISTS outbox_refused_order_id ON outbox_refused (order_id) WHERE waits_for IS NOT NULL;
 COMMENT ON TABLE outbox_refused IS 'Events that could not be published. waits_for is the event name that the broker refuses or does not confirm: it is tried again; NULL: it can never be published.';

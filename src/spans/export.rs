@@ -7,7 +7,7 @@ use opentelemetry::{
     InstrumentationScope, Key, KeyValue, SpanId, TraceFlags, TraceId,
     trace::{SpanContext, SpanKind, Status, TraceState},
 };
-use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::{
     Resource,
     trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks},
@@ -24,7 +24,7 @@ use crate::{
     wire::Trace,
 };
 
-/// Spans that wait; one has less than a kilobyte.
+/// Spans that wait; one has about a kilobyte.
 const WAITING: usize = 8_192;
 /// Spans in a request.
 const AT_ONCE: usize = 512;
@@ -77,6 +77,8 @@ pub(super) fn open(url: &str) -> Result<Queue, String> {
     let client = client.timeout(REQUEST).build().map_err(|error| error.to_string())?;
     let exporter = SpanExporter::builder()
         .with_http()
+        // What the environment says of it is for other programs, too.
+        .with_protocol(Protocol::HttpBinary)
         .with_endpoint(format!("{}/v1/traces", url.trim_end_matches('/')))
         .with_http_client(client)
         .build();

@@ -96,6 +96,20 @@ async fn its_tables_become_these_and_keep_their_rows() {
     }
 }
 
+/// It is run with each release, beside workers and order services: with nothing to add it waits for no transaction that writes events
+/// or notices.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_that_are_as_they_should_be_are_not_locked() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let writer = client.transaction().await.unwrap();
+    let lock =
+        "LOCK TABLE outbox, scheduled_notices, scheduled_notices_refused IN ROW EXCLUSIVE MODE";
+    writer.batch_execute(lock).await.unwrap();
+    world.store.init(&world.schema, true).await.unwrap();
+    writer.rollback().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_of_a_newer_one_are_left_alone() {
     let world = World::new().await;
