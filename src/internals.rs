@@ -183,8 +183,9 @@ pub mod obstacle {
 pub mod status {
     pub use crate::condition::pause::Pause;
     pub use crate::status::{
-        BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level,
-        MINUTES, Reading, State, WaitingEvents, WaitingNotices, Word, Wrong,
+        BrokerReading, Burst, BusinessQueue, ClosingRate, Closings, DatabaseReading, Due, DueSoon,
+        Failing, Known, LastHour, Lateness, Level, MINUTES, Reading, State, WaitingEvents,
+        WaitingNotices, Word, Wrong,
     };
 }
 pub mod store {

@@ -1,9 +1,11 @@
 //! Whether orders are closed on time, if not why, and what to type: out of one reading of database and broker.
 
+mod forecast;
 mod reading;
 mod screen;
 mod state;
 
+pub use forecast::{Burst, ClosingRate, DueSoon, LastHour, Lateness};
 pub use reading::{
     BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level, MINUTES,
     Reading, WaitingEvents, WaitingNotices, Wrong,

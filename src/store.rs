@@ -6,6 +6,7 @@ mod connect;
 mod contract;
 mod dry_run;
 pub(crate) mod failure;
+mod forecast;
 mod health;
 pub(crate) mod history;
 mod one_order;

@@ -28,6 +28,7 @@ mod doctor;
 mod effect_check;
 mod events;
 mod export;
+mod forecast;
 mod generations;
 mod harness;
 mod health;

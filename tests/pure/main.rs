@@ -20,6 +20,7 @@ mod effect_plan;
 mod export;
 mod final_state;
 mod floor;
+mod forecast;
 mod frames;
 mod generate;
 mod graph;

@@ -1,0 +1,6 @@
+-- due_soon: open orders by the second in which they come due, -1 what is overdue; around the overdue_sql of an effect, with a grace
+-- before every deadline. $1 to $4 as there -> second bigint, orders bigint
+SELECT greatest(floor(extract(epoch FROM due_at - now()))::bigint, -1::bigint) AS second, count(*) AS orders
+FROM (
+{sql}
+) AS due (order_id, due_at) WHERE isfinite(due_at) GROUP BY 1 ORDER BY 1
