@@ -10,6 +10,7 @@ mod fields;
 mod guard;
 mod live;
 mod login;
+mod look;
 mod moment;
 mod overview;
 mod page;

@@ -36,9 +36,10 @@ pub(crate) async fn order(
     timeout: Option<&str>,
 ) -> OrderReading {
     let store = &services.store;
-    let (now, effects, closures, notices, events, actions, parked) = tokio::join!(
+    let (now, effects, pauses, closures, notices, events, actions, parked) = tokio::join!(
         store.now(),
         effects(services, id, timeout),
+        store.pauses(&services.topology.name),
         store.closures_of(id),
         store.notices_of(id),
         store.events_of(id),
@@ -50,6 +51,7 @@ pub(crate) async fn order(
         now: now.ok().and_then(DatabaseTime::timestamp),
         late_after_s: condition::late_after(settings.worker.sweep_grace.as_duration()).as_secs(),
         effects,
+        pauses: known(pauses),
         closures: known(closures),
         notices: known(notices),
         parked: known(parked),

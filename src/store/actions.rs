@@ -74,7 +74,6 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::record_action`].
-    #[expect(dead_code, reason = "the page comes next")]
     pub(crate) async fn actions(&self, limit: i64) -> Result<Vec<Action>, StoreError> {
         const SQL: &str = include_str!("../../sql/actions_newest.sql");
         Ok(self.rows("actions_newest", SQL, &[&limit]).await?.iter().map(action).collect())

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 
-use super::{access::Session, server::Ui};
+use super::{access::Session, look, server::Ui};
 use crate::text::printable;
 
 /// A page in the navigation: its path and its name there.
@@ -69,8 +69,8 @@ impl Frame {
         self.visitor.as_ref().map_or("", |visitor| visitor.csrf.as_str())
     }
 
-    pub(super) const fn pages() -> &'static [Entry] {
-        &PAGES
+    pub(super) fn pages() -> impl Iterator<Item = &'static Entry> {
+        PAGES.iter().chain(&look::PAGES)
     }
 }
 

@@ -33,7 +33,7 @@ use super::{
     access::{Access, Entry},
     assets, guard,
     guard::Connection,
-    live, login,
+    live, login, look,
     moment::Moments,
     overview,
     page::refused,
@@ -79,6 +79,10 @@ impl Ui {
         &self.settings
     }
 
+    pub(super) const fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
     pub(super) fn topology(&self) -> &Topology {
         &self.services.topology
     }
@@ -115,6 +119,7 @@ fn routes(ui: &Arc<Ui>) -> Router {
         .route("/parked/do", post(leaving::carry_out))
         .route("/parked/stop", post(leaving::stop))
         .route("/live/overview", get(live::overview))
+        .merge(look::routes())
         .route("/login", get(login::follow).post(login::typed))
         .route("/logout", post(login::leave))
         .route("/assets/ui.css", get(assets::style))

@@ -154,6 +154,10 @@ impl Answer {
 pub(super) fn own_cause(reading: &OrderReading) -> Option<Cause> {
     let doctor = || Some("overdue doctor".to_owned());
     let seen = reading.leading()?;
+    if let Some(pause) = reading.pause_of(seen) {
+        let resume = || format!("overdue resume {}, when that is over", pause.timeout);
+        return Some((pause.to_string(), pause.per_second.is_none().then(resume)));
+    }
     match seen.outcome.get()? {
         Outcome::Busy => {
             let end = |pid: i32| {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    condition::obstacle::Lock,
+    condition::{obstacle::Lock, pause::Pause},
     order::Outcome,
     status::{Known, State},
 };
@@ -22,6 +22,8 @@ pub struct OrderReading {
     pub late_after_s: u64,
     /// What each effect would do with it now.
     pub effects: Vec<Seen>,
+    /// Pauses of the topology's timeouts.
+    pub pauses: Known<Vec<Pause>>,
     /// What was done with it, newest first.
     pub closures: Known<Found<Closure>>,
     /// Its notices of `schedule()` that are not published.
@@ -211,6 +213,20 @@ impl OrderReading {
         })
     }
 
+    /// Whether it should have been closed by now.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        let Some(seen) = self.leading() else { return false };
+        match seen.outcome.get() {
+            Some(Outcome::NotDue { remaining }) => remaining.is_zero(),
+            Some(Outcome::Busy) => seen.due_at <= self.now,
+            Some(Outcome::Closed { .. } | Outcome::Failed { .. } | Outcome::Postponed { .. }) => {
+                true
+            }
+            Some(Outcome::AlreadyFinal | Outcome::Unknown) | None => false,
+        }
+    }
+
     /// How long it is to be waited for, and for which timeout; none where nothing is.
     #[must_use]
     pub fn remaining(&self) -> Option<(&str, Duration)> {
@@ -239,6 +255,12 @@ impl OrderReading {
             .leading()
             .is_some_and(|seen| matches!(seen.outcome.get(), Some(Outcome::Closed { .. })));
         is_overdue && super::answer::own_cause(self).is_none()
+    }
+
+    /// The pause of a timeout of this effect.
+    pub(super) fn pause_of(&self, seen: &Seen) -> Option<&Pause> {
+        let mut pauses = self.pauses.get()?.iter();
+        pauses.find(|pause| seen.timeouts.contains(&pause.timeout))
     }
 
     /// How long ago that was.

@@ -13,61 +13,78 @@ use crate::{
     text::{about, one_line},
 };
 
+/// What a line is about, and what it says.
+type Line = (&'static str, String);
+
 impl fmt::Display for OrderReading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Answer { text, next } = Answer::of(self);
         writeln!(f, "{}", one_line(text))?;
         next.iter().try_for_each(|next| writeln!(f, "      do: {}", one_line(next)))?;
         writeln!(f)?;
-        for seen in &self.effects {
-            let due = seen.due_at.map_or_else(String::new, |at| format!("; due at {at}"));
-            let of = seen.timeouts.join(", ");
-            row(f, "effect", &format!("{} ({of}): {}{due}", seen.effect, seen.means))?;
-            seen.locked.iter().try_for_each(|lock| row(f, "lock", lock))?;
-        }
-        rows(f, "closed", &self.closures, |it| {
-            let late = it.late_ms.map_or_else(String::new, |ms| format!(", {ms} ms late"));
-            format!(
-                "{} by effect {}, {}{late}, at {}",
-                it.outcome,
-                it.effect,
-                it.path,
-                at(it.closed_at)
-            )
-        })?;
-        rows(f, "notice", &self.notices, |it| {
-            let timeout = it.timeout.as_deref().unwrap_or("-");
-            match &it.refused {
-                Some(why) => format!("{timeout}, refused {}: {why}", self.since(it.since)),
-                None => {
-                    format!("{timeout}, waits to be published, written {}", self.since(it.since))
-                }
-            }
-        })?;
-        list(f, "parked", &self.parked, |it| {
-            let timeout = it.timeout.as_deref().unwrap_or("-");
-            format!("{timeout}, {}: {}", self.since(it.since), it.reason)
-        })?;
-        rows(f, "event", &self.events, |it| {
-            let event = it.event.as_deref().unwrap_or("-");
-            match &it.refused {
-                Some(why) => format!("{event}, refused {}: {why}", self.since(it.since)),
-                None => format!("{event}, waits to be published, written {}", self.since(it.since)),
-            }
-        })?;
-        list(f, "action", &self.actions, |it| {
-            let count = it.count.map_or_else(String::new, |count| format!(", {count} in all"));
-            let why = it.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-            let (action, what) = (&it.action, &it.what);
-            format!("{action} by {} ({}) at {}, {what}{count}{why}", it.by, it.via, at(it.at))
-        })
+        self.lines().iter().try_for_each(|(name, text)| writeln!(f, "{name:<10} {text}"))
     }
 }
 
 impl OrderReading {
+    /// Everything that is known, and why what is not known is not; each in one line.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        for seen in &self.effects {
+            let due = seen.due_at.map_or_else(String::new, |at| format!("; due at {at}"));
+            let of = seen.timeouts.join(", ");
+            add(&mut lines, "effect", format!("{} ({of}): {}{due}", seen.effect, seen.means));
+            if let Some(lock) = &seen.locked {
+                add(&mut lines, "lock", lock);
+            }
+            if let Some(pause) = self.pause_of(seen) {
+                add(&mut lines, "pause", pause);
+            }
+        }
+        if let Known::Unknown(why) = &self.pauses {
+            add(&mut lines, "pause", format!("cannot be read: {why}"));
+        }
+        rows(&mut lines, "closed", &self.closures, |it| {
+            let late = it.late_ms.map_or_else(String::new, |ms| format!(", {ms} ms late"));
+            let closed_at = at(it.closed_at);
+            format!("{} by effect {}, {}{late}, at {closed_at}", it.outcome, it.effect, it.path)
+        });
+        rows(&mut lines, "notice", &self.notices, |it| {
+            self.unpublished(it.timeout.as_ref(), it.since, it.refused.as_ref())
+        });
+        list(&mut lines, "parked", &self.parked, |it| {
+            let timeout = it.timeout.as_deref().unwrap_or("-");
+            format!("{timeout}, {}: {}", self.since(it.since), it.reason)
+        });
+        rows(&mut lines, "event", &self.events, |it| {
+            self.unpublished(it.event.as_ref(), it.since, it.refused.as_ref())
+        });
+        list(&mut lines, "action", &self.actions, |it| {
+            let count = it.count.map_or_else(String::new, |count| format!(", {count} in all"));
+            let why = it.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            let (action, what) = (&it.action, &it.what);
+            format!("{action} by {} ({}) at {}, {what}{count}{why}", it.by, it.via, at(it.at))
+        });
+        lines
+    }
+
+    fn unpublished(
+        &self,
+        name: Option<&String>,
+        since: Option<Timestamp>,
+        refused: Option<&String>,
+    ) -> String {
+        let (name, since) = (name.map_or("-", String::as_str), self.since(since));
+        match refused {
+            Some(why) => format!("{name}, refused {since}: {why}"),
+            None => format!("{name}, waits to be published, written {since}"),
+        }
+    }
+
     fn since(&self, since: Option<Timestamp>) -> String {
-        self.ago(since)
-            .map_or_else(|| "nobody wrote when".to_owned(), |it| format!("{} ago", about(it)))
+        let unknown = || "nobody wrote when".to_owned();
+        self.ago(since).map_or_else(unknown, |it| format!("{} ago", about(it)))
     }
 }
 
@@ -76,35 +93,41 @@ fn at(at: Option<Timestamp>) -> String {
 }
 
 /// Of others, in one line.
-fn row(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
-    writeln!(f, "{name:<10} {}", one_line(text))
+fn add(lines: &mut Vec<Line>, name: &'static str, text: impl fmt::Display) {
+    lines.push((name, one_line(text)));
 }
 
 fn rows<T>(
-    f: &mut fmt::Formatter<'_>,
-    name: &str,
+    lines: &mut Vec<Line>,
+    name: &'static str,
     found: &Known<Found<T>>,
     text: impl Fn(&T) -> String,
-) -> fmt::Result {
+) {
     match found {
-        Known::Unknown(why) => row(f, name, &format!("cannot be read: {why}")),
+        Known::Unknown(why) => add(lines, name, format!("cannot be read: {why}")),
         Known::Known(Found { rows, looked_at }) => {
-            rows.iter().try_for_each(|it| row(f, name, &text(it)))?;
-            let cut =
-                |most: &u64| row(f, name, &format!("only the first {most} rows were looked at"));
-            looked_at.iter().try_for_each(cut)
+            for it in rows {
+                add(lines, name, text(it));
+            }
+            if let Some(most) = looked_at {
+                add(lines, name, format!("only the first {most} rows were looked at"));
+            }
         }
     }
 }
 
 fn list<T>(
-    f: &mut fmt::Formatter<'_>,
-    name: &str,
+    lines: &mut Vec<Line>,
+    name: &'static str,
     found: &Known<Vec<T>>,
     text: impl Fn(&T) -> String,
-) -> fmt::Result {
+) {
     match found {
-        Known::Unknown(why) => row(f, name, &format!("cannot be read: {why}")),
-        Known::Known(list) => list.iter().try_for_each(|it| row(f, name, &text(it))),
+        Known::Unknown(why) => add(lines, name, format!("cannot be read: {why}")),
+        Known::Known(list) => {
+            for it in list {
+                add(lines, name, text(it));
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `overdue ui`: who gets in, what is refused, and what every answer carries.
 
 mod browser;
+mod look;
 mod overview;
 mod parked;
 mod refused;
@@ -18,7 +19,15 @@ use crate::support::{
 /// What a first visit may load, in bytes.
 const FIRST_VISIT: usize = 100 * 1024;
 /// Pages that are there for somebody with a session.
-const PAGES: [&str; 3] = ["/", "/parked", "/parked?reason=x&page=9"];
+const PAGES: [&str; 7] = [
+    "/",
+    "/parked",
+    "/parked?reason=x&page=9",
+    "/order?id=%3Cb%3E",
+    "/soon",
+    "/outgoing",
+    "/actions",
+];
 const ASSETS: [&str; 3] = ["/assets/ui.css", "/assets/ui.js", "/assets/icon.svg"];
 const TOKEN: &str = "a-token-of-twenty-characters-and-more";
 

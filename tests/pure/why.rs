@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use overdue::internals::{
     obstacle::{Holder, Lock},
     order::{FinalState, OrderId, Outcome},
-    status::{Known, State, Word},
+    status::{Known, Pause, State, Word},
     why::{Action, Answer, Closure, Event, Found, Notice, OrderReading, Parked, Seen},
 };
 
@@ -37,6 +37,7 @@ fn reading(effects: Vec<Seen>) -> OrderReading {
         now: Some(now()),
         late_after_s: 60,
         effects,
+        pauses: Known::Known(Vec::new()),
         closures: Known::Known(Found::default()),
         notices: Known::Known(Found::default()),
         parked: Known::Known(Vec::new()),
@@ -149,6 +150,21 @@ fn what_is_said_and_what_to_type() {
             next: Some("start `overdue run`, or look at its log".to_owned()),
         });
     });
+    for (name, per_second) in [("paused, and parked", None), ("being resumed", Some(500))] {
+        add(name, reading(vec![overdue_by(180)]), &|it| {
+            it.parked = parked();
+            it.pauses = Known::Known(vec![Pause {
+                timeout: "unpaid".to_owned(),
+                why: "the payment provider is down".to_owned(),
+                by: "alice".to_owned(),
+                since: ago(1_200).unwrap(),
+                until: ago(-2_400).unwrap(),
+                per_second,
+                age: seconds(1_200),
+                rest: seconds(2_400),
+            }]);
+        });
+    }
     let fails = Outcome::Failed {
         cause: "23514".to_owned(),
         reason: "stock_available_check\nx".to_owned(),

@@ -1,0 +1,114 @@
+//! Pages that only show: one order, what comes due, what is to be published, the broker, doctor, settings, actions. All have one
+//! form: a line that answers, and sections with a table or a text.
+
+mod database;
+mod machine;
+mod order;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{Router, http::StatusCode, response::Response, routing::get};
+
+use super::{
+    access::Session,
+    chart::Chart,
+    page::{Entry, Frame, html},
+    server::Ui,
+};
+use crate::diagnostic::Severity;
+
+/// In the navigation.
+pub(super) const PAGES: [Entry; 7] = [
+    Entry { path: "/order", name: "One order" },
+    Entry { path: "/soon", name: "Due soon" },
+    Entry { path: "/outgoing", name: "Outbox" },
+    Entry { path: "/drift", name: "Topology" },
+    Entry { path: "/doctor", name: "Doctor" },
+    Entry { path: "/actions", name: "Actions" },
+    Entry { path: "/settings", name: "Settings" },
+];
+
+pub(super) fn routes() -> Router<Arc<Ui>> {
+    Router::new()
+        .route("/order", get(order::show))
+        .route("/soon", get(database::soon))
+        .route("/outgoing", get(database::outgoing))
+        .route("/actions", get(database::actions))
+        .route("/drift", get(machine::drift))
+        .route("/doctor", get(machine::doctor))
+        .route("/settings", get(machine::settings))
+}
+
+#[derive(Template)]
+#[template(path = "look.html")]
+struct Look {
+    frame: Frame,
+    /// The order that is asked for, where one can be.
+    asked: Option<String>,
+    said: Option<Said>,
+    sections: Vec<Section>,
+}
+
+/// A line that answers.
+struct Said {
+    tone: &'static str,
+    text: String,
+    next: Option<String>,
+}
+
+/// A heading with a chart, a table or a text.
+#[derive(Default)]
+struct Section {
+    title: &'static str,
+    note: String,
+    head: &'static [&'static str],
+    rows: Vec<Row>,
+    text: String,
+    chart: Option<Chart>,
+}
+
+struct Row {
+    /// Of the first cell.
+    tone: &'static str,
+    cells: Vec<String>,
+}
+
+const OK: &str = "ok";
+const LOOK: &str = "look";
+const BAD: &str = "bad";
+
+impl Row {
+    fn plain<const N: usize>(cells: [String; N]) -> Self {
+        Self { tone: "", cells: cells.into() }
+    }
+}
+
+impl Section {
+    /// What cannot be read says why.
+    fn failed(title: &'static str, why: String) -> Self {
+        let row = Row { tone: BAD, cells: vec![why] };
+        Self { title, head: &["cannot be read"], rows: vec![row], ..Self::default() }
+    }
+}
+
+const fn tone(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Ok => OK,
+        Severity::Note => "",
+        Severity::Warning => LOOK,
+        Severity::Error => BAD,
+    }
+}
+
+fn answer(
+    ui: &Ui,
+    session: &Session,
+    path: &str,
+    said: Option<Said>,
+    sections: Vec<Section>,
+) -> Response {
+    let page = PAGES.iter().find(|page| page.path == path).unwrap_or(&PAGES[0]);
+    let frame = Frame::new(ui, Some(session), page.path, page.name);
+    html(StatusCode::OK, &Look { frame, asked: None, said, sections })
+}
