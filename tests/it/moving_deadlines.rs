@@ -122,3 +122,34 @@ async fn explain_shows_the_rest_of_a_deadline_that_was_moved() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("does not know the order unheard-of"), "{run}");
 }
+
+/// The UPDATE of docs/pause.md: what is open gets an hour more, also what was due within the last one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_deadlines_are_moved_by_one_update() {
+    let page = include_str!("../../docs/pause.md");
+    let update = page.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
+    let world = World::clocked().await;
+    world.clock().stop().await;
+    let coming = world.orders("coming", 2, 1_000).await;
+    let due = world.orders("due", 2, -60_000).await;
+    let paid = world.orders("paid", 1, 1_000).await;
+    assert!(world.pay(&paid[0]).await);
+    world.sql(update).await;
+    world.publish("100ms", &[coming, due, paid].concat()).await;
+    let worker = world.worker_with(hold_a_second());
+    worker.until("all came", |counts| counts.put_back >= 4 && counts.already_final >= 1).await;
+    assert_eq!(world.closed().await, 0);
+    worker.stop().await;
+    // One that has not seen the clock before: it finds what is overdue now.
+    world.clock().advance("59 min 30 s").await;
+    let sweep = WorkerSettings { sweep_grace: millis("1ms"), ..hold_a_second() };
+    let worker = world.worker_with(sweep);
+    world.until_closed(2).await;
+    assert_eq!((world.status("due-0").await, world.closed().await), ("closed".to_owned(), 2));
+    worker.stop().await;
+    world.clock().advance("2 min").await;
+    let worker = world.worker_with(WorkerSettings { sweep_grace: millis("1ms"), ..settings() });
+    world.until_closed(4).await;
+    world.assert_invariants().await;
+    worker.stop().await;
+}
