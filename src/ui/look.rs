@@ -46,6 +46,8 @@ struct Look {
     frame: Frame,
     /// The order that is asked for, where one can be.
     asked: Option<String>,
+    /// Whether messages about it are in the parking lot.
+    is_parked: bool,
     said: Option<Said>,
     sections: Vec<Section>,
 }
@@ -110,5 +112,5 @@ fn answer(
 ) -> Response {
     let page = PAGES.iter().find(|page| page.path == path).unwrap_or(&PAGES[0]);
     let frame = Frame::new(ui, Some(session), page.path, page.name);
-    html(StatusCode::OK, &Look { frame, asked: None, said, sections })
+    html(StatusCode::OK, &Look { frame, asked: None, is_parked: false, said, sections })
 }

@@ -93,6 +93,10 @@ def pages(visit, page):
     page.click("button[value=drop-selected]")
     page.wait_for_selector("input[name=because]")
     yield "drop"
+    for path in ("order?id=late-0", "soon", "outgoing", "drift", "doctor", "actions", "settings"):
+        page.goto(visit.base + "/" + path)
+        page.wait_for_selector("section.card")
+        yield path.split("?")[0]
     page.goto(visit.base + "/none")
     # It is meant to be there not.
     wrong[:] = [it for it in wrong if "404" not in it]

@@ -58,7 +58,7 @@ fn due(soon: &DueSoon, hour: &LastHour) -> Vec<Section> {
     let burst = |burst: &Burst| Row {
         tone: if burst.late_s > 60.0 { LOOK } else { "" },
         cells: vec![
-            format!("in {}", seconds(burst.in_s)),
+            if burst.in_s == 0 { "now".to_owned() } else { format!("in {}", seconds(burst.in_s)) },
             counted(burst.orders, "order"),
             format!("within {}", seconds(burst.lasts_s)),
             format!("up to {}", late(burst.late_s)),

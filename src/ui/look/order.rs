@@ -31,17 +31,18 @@ pub(super) async fn show(
     let id = fields.get("id").unwrap_or_default();
     let frame = Frame::new(&ui, Some(&session), "/order", "One order");
     let asked = Some(id.to_owned());
-    if id.is_empty() {
-        return html(StatusCode::OK, &Look { frame, asked, said: None, sections: Vec::new() });
-    }
-    let (said, sections) = match OrderId::parse(id) {
-        Err(error) => (Said { tone: LOOK, text: error.to_string(), next: None }, Vec::new()),
+    let mut page = Look { frame, asked, is_parked: false, said: None, sections: Vec::new() };
+    match OrderId::parse(id) {
+        _ if id.is_empty() => {}
+        Err(error) => page.said = Some(Said { tone: LOOK, text: error.to_string(), next: None }),
         Ok(id) => {
             let reading = why::order(ui.settings(), ui.services(), &id, None).await;
-            (said(&reading), vec![section(&reading)])
+            page.is_parked = reading.parked.get().is_some_and(|parked| !parked.is_empty());
+            page.said = Some(said(&reading));
+            page.sections.push(section(&reading));
         }
-    };
-    html(StatusCode::OK, &Look { frame, asked, said: Some(said), sections })
+    }
+    html(StatusCode::OK, &page)
 }
 
 fn said(reading: &OrderReading) -> Said {

@@ -36,6 +36,8 @@ async fn each_says_what_the_command_says() {
     assert!(wrong.contains("the order id has white space"), "{wrong}");
     assert!(shown(&visitor, "/order").await.contains("name=\"id\""));
 
+    assert!(!order.contains("/parked?order="), "nothing of it is parked: {order}");
+
     let soon = shown(&visitor, "/soon").await;
     assert!(
         soon.contains("7 orders in the next 12 h") && soon.contains("1 order overdue now"),
