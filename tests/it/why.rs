@@ -102,6 +102,16 @@ async fn an_order_that_is_late_says_why() {
     assert!(said(&json).ends_with("no worker consumes orders.unpaid"), "{json}");
     assert_eq!(json["order"]["events"]["known"]["rows"][0]["event"], "order.paid");
 
+    let pause = ["pause", "unpaid", "--for", "1h", "--why", "the provider is down"];
+    let run = world.overdue(&pause);
+    assert_eq!(run.code, Some(0), "{run}");
+    let json = explain(&world, parked);
+    assert!(said(&json).contains("late: unpaid is paused until "), "{json}");
+    let next = json["order"]["answer"]["next"].as_str().unwrap();
+    assert!(next.starts_with("overdue resume unpaid"), "{json}");
+    let run = world.overdue(&["resume", "unpaid"]);
+    assert_eq!(run.code, Some(0), "{run}");
+
     // What was done to it is known afterwards.
     let run = world.overdue(&["parked", "drop", "--order", parked, "--yes", "--because", "a test"]);
     assert_eq!(run.code, Some(0), "{run}");
