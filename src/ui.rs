@@ -15,8 +15,10 @@ mod moment;
 mod overview;
 mod page;
 mod parked;
+mod pauses;
 mod pipeline;
 mod server;
+mod trend;
 
 pub(crate) use access::Entry;
 pub(crate) use server::{Bound, Ui};

@@ -33,7 +33,7 @@ fn events(ui: Arc<Ui>, session: Session) -> impl Stream<Item = Result<Event, Inf
         if !ui.access().knows(&session) {
             return None;
         }
-        let board = overview::Board::of(ui.topology(), &*ui.moments().now().await);
+        let board = overview::Board::now(&ui).await;
         let text = board.render().unwrap_or_default();
         // An event takes no carriage return.
         let event = Event::default().data(printable(&text));

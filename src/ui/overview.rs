@@ -7,11 +7,11 @@ use axum::{Extension, extract::State, http::StatusCode, response::Response};
 
 use super::{
     access::Session,
-    chart::{Bar, Chart},
     moment::Moment,
     page::{Frame, html},
     pipeline::{self, Stage},
     server::Ui,
+    trend::Trend,
 };
 use crate::{
     graph::Count,
@@ -41,7 +41,7 @@ pub(super) struct Board {
     stages: Vec<Stage>,
     /// How old the counts of the broker are at the most, in seconds.
     counts_age_s: u64,
-    due: Option<Chart>,
+    trend: Option<Arc<Trend>>,
     reasons: Vec<(String, String)>,
     /// What could not be asked, and why.
     unknown: Vec<(&'static str, String)>,
@@ -82,12 +82,16 @@ pub(super) async fn show(
     Extension(session): Extension<Session>,
 ) -> Response {
     let frame = Frame::new(&ui, Some(&session), "/", "Overview");
-    let board = Board::of(ui.topology(), &*ui.moments().now().await);
+    let board = Board::now(&ui).await;
     html(StatusCode::OK, &Overview { frame, board })
 }
 
 impl Board {
-    pub(super) fn of(topology: &Topology, moment: &Moment) -> Self {
+    pub(super) async fn now(ui: &Ui) -> Self {
+        Self::of(ui.topology(), &*ui.moments().now().await, ui.trends().now())
+    }
+
+    fn of(topology: &Topology, moment: &Moment, trend: Option<Arc<Trend>>) -> Self {
         let (reading, state) = (&moment.reading, &moment.state);
         let (word, tone) = match state.word {
             Word::Ok => ("OK", Tone::Ok),
@@ -107,7 +111,6 @@ impl Board {
         let broker = reading.broker.get();
         facts.extend(broker.and_then(|broker| broker.parked).map(parked));
         let reasons = broker.map(|broker| broker.parked_reasons.as_slice()).unwrap_or_default();
-        let due = database.and_then(|database| database.due.get());
         Self {
             word,
             tone,
@@ -117,7 +120,7 @@ impl Board {
             facts,
             stages: pipeline::stages(topology, moment),
             counts_age_s: reading.counts_age_s,
-            due: due.map(due_chart),
+            trend,
             reasons: reasons.iter().map(|(why, count)| (why.clone(), number(*count))).collect(),
             unknown,
         }
@@ -196,24 +199,6 @@ fn parked(count: u64) -> Fact {
     let (note, tone) =
         if count == 0 { ("nothing to look at", Tone::Calm) } else { ("to look at", Tone::Look) };
     Fact { name: "Parked", value: number(count), note: note.to_owned(), tone }
-}
-
-/// Orders by the minute in which they come due.
-fn due_chart(due: &Due) -> Chart {
-    let busiest = due.busiest();
-    let says = busiest.map_or_else(
-        || "Nothing comes due in the next hour".to_owned(),
-        |(minute, orders)| {
-            let orders = number(orders);
-            format!("Orders due by minute; most of them in {minute}m: {orders}")
-        },
-    );
-    let bars = due.minutes.iter().enumerate().map(|(minute, orders)| Bar {
-        value: *orders,
-        title: format!("in {minute}m: {}", number(*orders)),
-        is_hot: busiest.is_some_and(|(at, _)| at == minute),
-    });
-    Chart::new(says, "now", "in 60m", bars.collect())
 }
 
 fn more(due: &Due, count: u64) -> String {

@@ -17,8 +17,11 @@ pub(super) struct Entry {
 }
 
 /// In the order in which somebody on call wants them.
-const PAGES: [Entry; 2] =
-    [Entry { path: "/", name: "Overview" }, Entry { path: "/parked", name: "Parking lot" }];
+const PAGES: [Entry; 3] = [
+    Entry { path: "/", name: "Overview" },
+    Entry { path: "/parked", name: "Parking lot" },
+    Entry { path: "/pauses", name: "Pauses" },
+];
 
 /// What stands around every page.
 pub(super) struct Frame {

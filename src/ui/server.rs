@@ -38,6 +38,8 @@ use super::{
     overview,
     page::refused,
     parked::{self, jobs::Jobs, leaving, lot::Lot},
+    pauses,
+    trend::Trends,
 };
 use crate::{config::Settings, oncall::services::Services, shutdown::Stop, topology::Topology};
 
@@ -57,6 +59,7 @@ pub(crate) struct Ui {
     access: Access,
     operator: String,
     moments: Moments,
+    trends: Arc<Trends>,
     lot: Arc<Lot>,
     jobs: Jobs,
 }
@@ -71,8 +74,18 @@ impl Ui {
     ) -> Self {
         let moments = Moments::new(&settings, Arc::clone(&services));
         let lot = Lot::new(Arc::clone(&services));
+        let trends = Trends::new(Arc::clone(&services));
         let jobs = Jobs::new(Arc::clone(&services), Arc::clone(&lot));
-        Self { settings, services, access: Access::new(entry), operator, moments, lot, jobs }
+        Self {
+            settings,
+            services,
+            access: Access::new(entry),
+            operator,
+            moments,
+            trends,
+            lot,
+            jobs,
+        }
     }
 
     pub(super) const fn settings(&self) -> &Settings {
@@ -93,6 +106,10 @@ impl Ui {
 
     pub(super) const fn moments(&self) -> &Moments {
         &self.moments
+    }
+
+    pub(super) const fn trends(&self) -> &Arc<Trends> {
+        &self.trends
     }
 
     pub(super) const fn lot(&self) -> &Arc<Lot> {
@@ -118,6 +135,9 @@ fn routes(ui: &Arc<Ui>) -> Router {
         .route("/parked/ask", post(leaving::ask))
         .route("/parked/do", post(leaving::carry_out))
         .route("/parked/stop", post(leaving::stop))
+        .route("/pauses", get(pauses::show))
+        .route("/pauses/ask", post(pauses::ask))
+        .route("/pauses/do", post(pauses::carry_out))
         .route("/live/overview", get(live::overview))
         .merge(look::routes())
         .route("/login", get(login::follow).post(login::typed))

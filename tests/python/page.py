@@ -93,6 +93,9 @@ def pages(visit, page):
     page.click("button[value=drop-selected]")
     page.wait_for_selector("input[name=because]")
     yield "drop"
+    page.goto(visit.base + "/pauses")
+    page.wait_for_selector("form.card")
+    yield "pauses"
     for path in ("order?id=late-0", "soon", "outgoing", "drift", "doctor", "actions", "settings"):
         page.goto(visit.base + "/" + path)
         page.wait_for_selector("section.card")
@@ -155,6 +158,17 @@ def act(visit):
     page.fill("input[name=because]", "a test")
     page.click("button[value=drop-all]")
     page.wait_for_selector("section:has-text('1 message dropped')")
+
+    page.goto(visit.base + "/pauses")
+    page.fill("input[name=lasts]", "1h")
+    page.fill("input[name=why]", "a test")
+    page.click("button[value=pause]")
+    page.wait_for_selector("h1:has-text('Pause unpaid?')")
+    page.click("button[value=pause]")
+    page.wait_for_selector("section:has-text('no worker closes its orders')")
+    page.click("button[value=resume]")
+    page.click("button[value=resume]")
+    page.wait_for_selector("p:has-text('Nothing is paused.')")
 
     # Nothing is behind the back button after the logout.
     page.click("text=Log out")

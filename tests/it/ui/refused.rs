@@ -15,6 +15,7 @@ use super::{PAGES, TOKEN, assert_headers, token_file};
 use crate::support::{
     World,
     ui::{Visitor, plain_client},
+    until,
     wait::awaited,
 };
 
@@ -173,8 +174,9 @@ async fn many_connections_and_slow_ones_keep_nobody_out() {
     let first = &mut silent[0];
     let closed = awaited("the end of the oldest", first.read(&mut [0; 1])).await;
     assert!(closed.map_or(true, |bytes| bytes == 0));
-    let kept = count_open(&mut silent).await;
-    assert!(kept <= 128, "{kept} connections are open");
+    // A connection closes a moment after it has made way.
+    let kept = async || count_open(&mut silent).await;
+    until("the others have made way, too", kept, |kept| *kept <= 128).await;
 }
 
 async fn count_open(streams: &mut [TcpStream]) -> usize {
