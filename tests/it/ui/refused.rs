@@ -202,3 +202,35 @@ async fn no_token_and_no_session_is_in_the_log() {
         assert!(!log.contains(secret), "{log}");
     }
 }
+
+/// What no browser would send.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_contradict_themselves_are_refused() {
+    let world = World::empty().await;
+    let ui = world.ui().await;
+    let visitor = ui.visitor().await;
+    let cookie = format!("Cookie: {}\r\nConnection: close\r\n\r\n", visitor.cookie);
+    let asked = async |head: &str| {
+        let mut stream = TcpStream::connect(ui.base.trim_start_matches("http://")).await.unwrap();
+        stream.write_all(format!("{head}{cookie}").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        awaited("the answer", stream.read_to_string(&mut answer)).await.unwrap();
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(asked("GET / HTTP/1.1\r\nHost: localhost\r\n").await, "200");
+    for head in [
+        "GET / HTTP/1.1\r\n",
+        "GET / HTTP/1.0\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n",
+        "GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n",
+        "GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n",
+    ] {
+        assert_eq!(asked(head).await, "403", "{head}");
+    }
+    assert_eq!(
+        asked("GET /assets/../../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n").await,
+        "404"
+    );
+    let long = format!("GET /?{} HTTP/1.1\r\nHost: localhost\r\n", "x".repeat(64 * 1024));
+    assert!(asked(&long).await.starts_with('4'));
+}
