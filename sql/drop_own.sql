@@ -3,4 +3,4 @@
 DROP FUNCTION IF EXISTS schedule(bigint, text, interval), schedule(uuid, text, interval), schedule(text, text, interval),
     schedule(bigint, text), schedule(uuid, text), schedule(text, text),
     schedule_at(bigint, text, timestamptz), schedule_at(uuid, text, timestamptz), schedule_at(text, text, timestamptz), schedule_row(),
-    refuse_paused(text, text[], integer), overdue_tables_version();
+    refuse_paused(text, text, text, integer), overdue_tables_version();

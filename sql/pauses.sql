@@ -3,6 +3,7 @@
 CREATE TABLE IF NOT EXISTS pauses (
     topology   text NOT NULL,
     timeout    text NOT NULL,
+    effect     text NOT NULL,
     why        text NOT NULL,
     paused_by  text NOT NULL DEFAULT session_user,
     paused_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -14,39 +15,51 @@ CREATE TABLE IF NOT EXISTS pauses (
 );
 COMMENT ON TABLE pauses IS 'Timeouts whose orders no worker closes until ends_at. Written by overdue pause and overdue resume.';
 
--- The first statement of each transaction that closes orders. It shares a lock until that transaction ends. `overdue pause` commits its
--- row, and then takes the lock alone: so it waits for those that have seen no row, and all others see it, since each query in here
--- has a newer snapshot than the lock. Whoever comes while it waits does not wait, and is refused.
-CREATE OR REPLACE FUNCTION refuse_paused(topology text, timeouts text[], orders integer) RETURNS void LANGUAGE plpgsql AS $$
+-- The first statement of each transaction that closes orders: those of a timeout, or those that were found by their effect, where
+-- the timeout is NULL: they can be of any timeout with that effect, in any topology file. It shares a lock until that transaction
+-- ends. `overdue pause` commits its row, and then takes the locks of timeout and effect alone: so it waits for those that have seen
+-- no row, and all others see it, since each query in here has a newer snapshot than the lock. Whoever comes while it waits does not
+-- wait, and is refused.
+CREATE OR REPLACE FUNCTION refuse_paused(topology text, timeout text, effect text, orders integer) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    name text;
     pause pauses;
     at timestamptz;
     used interval;
 BEGIN
-    FOREACH name IN ARRAY timeouts LOOP
-        IF NOT pg_try_advisory_xact_lock_shared(hashtextextended(topology || ' ' || name, 'pauses'::regclass::oid::bigint)) THEN
-            RAISE EXCEPTION 'the timeout % is being paused', name USING ERRCODE = 'OV001', DETAIL = '50';
-        END IF;
-    END LOOP;
-    FOR pause IN SELECT * FROM pauses AS it WHERE it.topology = topology AND it.timeout = ANY (timeouts) LOOP
+    IF NOT pg_try_advisory_xact_lock_shared(hashtextextended(
+        CASE WHEN timeout IS NULL THEN effect ELSE topology || ' ' || timeout END, 'pauses'::regclass::oid::bigint))
+    THEN
+        RAISE EXCEPTION '% is being paused', coalesce(timeout, effect) USING ERRCODE = 'OV001', DETAIL = '50';
+    END IF;
+    FOR pause IN
+        SELECT * FROM pauses AS it
+        WHERE (it.topology = topology AND it.timeout = timeout) OR (timeout IS NULL AND it.effect = effect)
+        ORDER BY it.topology, it.timeout
+    LOOP
         at := clock_timestamp();
         CONTINUE WHEN pause.ends_at <= at;
         IF pause.per_second IS NULL THEN
-            RAISE EXCEPTION 'the timeout % is paused until % by %: %', pause.timeout, pause.ends_at, pause.paused_by, pause.why
+            RAISE EXCEPTION '% is paused until % by %: %', pause.timeout, pause.ends_at, pause.paused_by, pause.why
                 USING ERRCODE = 'OV001', DETAIL = ceil(1000.0 * extract(epoch FROM least(pause.ends_at, at + interval '10 years') - at));
         END IF;
-        -- Another transaction that has closed some is about to commit.
-        PERFORM FROM pauses AS it WHERE it.topology = topology AND it.timeout = pause.timeout AND it.used_until <= at FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION 'the timeout % is resumed with % orders per second', pause.timeout, pause.per_second
-                USING ERRCODE = 'OV001', DETAIL = ceil(greatest(10.0, 1000.0 * extract(epoch FROM pause.used_until - at)));
+        IF orders > pause.per_second THEN
+            RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
+                USING ERRCODE = 'OV001', DETAIL = '0', HINT = pause.per_second;
         END IF;
+        -- Another transaction that has closed some is about to commit.
+        PERFORM FROM pauses AS it
+        WHERE it.topology = pause.topology AND it.timeout = pause.timeout AND it.used_until <= at FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
+                USING ERRCODE = 'OV001', DETAIL = ceil(greatest(50.0, 1000.0 * extract(epoch FROM pause.used_until - at))), HINT = pause.per_second;
+        END IF;
+        -- It lasts as long as more come than that.
         used := orders::float8 * interval '1 s' / pause.per_second::float8;
-        UPDATE pauses AS it SET used_until = at + used, ends_at = at + used + interval '2 minutes'
-        WHERE it.topology = topology AND it.timeout = pause.timeout;
+        UPDATE pauses AS it SET used_until = at + used,
+            ends_at = CASE WHEN at - pause.used_until < used + interval '1 s' THEN at + used + interval '2 minutes' ELSE it.ends_at END
+        WHERE it.topology = pause.topology AND it.timeout = pause.timeout;
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION refuse_paused(text, text[], integer) IS 'Fails with SQLSTATE OV001 if one of the timeouts is paused; the detail is the rest in milliseconds. Of a transaction that closes so many orders.';
+COMMENT ON FUNCTION refuse_paused(text, text, text, integer) IS 'Fails with SQLSTATE OV001 if the timeout is paused, or one with the effect where it is NULL; the detail is the rest in milliseconds, the hint a rate. Of a transaction that closes so many orders.';

@@ -109,9 +109,7 @@ impl<T: Clone> Isolation<T> {
     #[must_use]
     pub fn failed(&mut self, part: Range<usize>, suspect: Suspect, alone: T) -> bool {
         if part.len() > 1 {
-            let middle = part.start + part.len() / 2;
-            self.parts.push(middle..part.end);
-            self.parts.push(part.start..middle);
+            self.again(part, 1);
         } else {
             self.failed += 1;
             self.outcomes[part].fill(alone);
@@ -124,6 +122,16 @@ impl<T: Clone> Isolation<T> {
         let order = |part: &Range<usize>| (if is_for_the_last { 0 } else { part.len() }, part.end);
         self.parts.sort_by_key(order);
         self.elsewhere <= self.most_elsewhere
+    }
+
+    /// A part is to be asked for again, in halves if it has more than `most` items.
+    pub fn again(&mut self, part: Range<usize>, most: usize) {
+        if part.len() <= most.max(1) {
+            return self.parts.push(part);
+        }
+        let middle = part.start + part.len() / 2;
+        self.parts.push(middle..part.end);
+        self.parts.push(part.start..middle);
     }
 
     /// Neither this part nor any other that is left will be asked for: all of it has this outcome.

@@ -10,8 +10,11 @@ use crate::{
     condition::pause::Pause,
     store::{Store, pauses::Holder},
     text::{counted, did_you_mean, length},
-    topology::Topology,
+    topology::{Timeout, Topology},
 };
+
+/// It stands in a line of each log that says so.
+const WHY_BYTES: usize = 500;
 
 /// Pauses a timeout for so long at the most; what is paused then.
 ///
@@ -25,11 +28,14 @@ pub(crate) async fn pause(
     why: &str,
     via: Via<'_>,
 ) -> Result<Vec<Pause>, Failure> {
-    known(topology, timeout)?;
-    if why.trim().is_empty() {
-        return Err(Failure::usage("--why is empty: say why, for those who see the pause"));
+    let effect = known(topology, timeout)?.effect.as_str();
+    if why.trim().is_empty() || why.len() > WHY_BYTES {
+        return Err(Failure::usage(format!(
+            "--why has {} bytes: say why in 1 to {WHY_BYTES}, for those who see the pause",
+            why.trim().len()
+        )));
     }
-    store.pause(&topology.name, timeout, lasts, why).await?;
+    store.pause(&topology.name, (timeout, effect), lasts, why).await?;
     let action = NewAction {
         via,
         action: "pause",
@@ -39,7 +45,7 @@ pub(crate) async fn pause(
         orders: &[],
     };
     actions::record(store, action).await;
-    let holders = store.await_closings(&topology.name, timeout).await?;
+    let holders = store.await_closings(&topology.name, (timeout, effect)).await?;
     if holders.is_empty() {
         return Ok(store.pauses(&topology.name).await?);
     }
@@ -74,9 +80,9 @@ pub(crate) async fn resume(
     Ok(was)
 }
 
-fn known(topology: &Topology, timeout: &str) -> Result<(), Failure> {
-    if topology.timeout(timeout).is_some() {
-        return Ok(());
+fn known<'a>(topology: &'a Topology, timeout: &str) -> Result<&'a Timeout, Failure> {
+    if let Some(timeout) = topology.timeout(timeout) {
+        return Ok(timeout);
     }
     let names = || topology.timeouts.iter().map(|timeout| timeout.name.as_str());
     let meant = did_you_mean(timeout, names()).map(|name| format!(" (did you mean `{name}`?)"));

@@ -150,9 +150,7 @@ fn cause(
     // What a worker's user may do nobody knows here: a right that this one lacks matters where nothing is closed.
     let is_right = |obstacle: &&Obstacle| obstacle.kind == Kind::Right;
     let error = broker.and_then(|broker| broker.wrong.as_ref()).filter(|wrong| wrong.is_error);
-    let found = paused(reading);
-    let found = found.or_else(|| obstacle.filter(|it| !is_right(it)).map(tried));
-    let found = found.or_else(|| error.map(said));
+    let found = obstacle.filter(|it| !is_right(it)).map(tried).or_else(|| error.map(said));
     let found = found.or_else(|| {
         let reason = reading.why("closing").or_else(|| reading.why("sweep"))?;
         waiting.is_long.then(|| (format!("the worker says: {reason}"), doctor()))
@@ -164,7 +162,8 @@ fn cause(
         Some((queue, RUN.to_owned()))
     };
     let lacks = obstacle.filter(|it| is_right(it) && (waiting.is_stuck || waiting.is_late));
-    found.or_else(unattended).or_else(|| lacks.map(tried))
+    // It may be the timeout of other orders than those that wait.
+    found.or_else(unattended).or_else(|| paused(reading)).or_else(|| lacks.map(tried))
 }
 
 /// What somebody has stopped, or is letting go on.

@@ -158,9 +158,10 @@ pub enum StoreError {
         address: String,
         source: tokio_postgres::Error,
     },
-    /// A person has paused the timeout; `rest` is how long for.
+    /// A person has paused the timeout; `rest` is how long for. Or it is resumed with so many orders per second, at the most that many in one
+    /// transaction.
     #[error("no order is closed: {reason}")]
-    Paused { rest: Duration, reason: String },
+    Paused { rest: Duration, reason: String, per_second: Option<usize> },
     /// The SQL of an effect has other parameters or columns than it should.
     #[error("the SQL of effect `{effect}` ({file}) does not fit: {reason}; see docs/effects.md")]
     Effect { effect: String, file: String, reason: String },

@@ -173,9 +173,9 @@ impl Store {
         };
         let rows = match unpaused {
             None => self.ask(For::Closing, question).await?,
-            Some((Closing { topology, timeouts }, limits)) => {
+            Some((Closing { topology, timeout, effect }, limits)) => {
                 let orders = i32::try_from(ids.len()).unwrap_or(i32::MAX);
-                let guard: [&(dyn ToSql + Sync); 3] = [&topology, &timeouts, &orders];
+                let guard: [&(dyn ToSql + Sync); 4] = [&topology, &timeout, &effect, &orders];
                 let guard = Question::new("pauses_refuse", REFUSE, &guard);
                 self.close_behind(guard, limits, question).await?
             }

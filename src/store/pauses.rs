@@ -15,12 +15,13 @@ use crate::condition::pause::Pause;
 pub(super) const REFUSE: &str = include_str!("../../sql/pauses_refuse.sql");
 /// Of what `refuse_paused()` refuses; a class of no one's (PostgreSQL, errcodes-appendix).
 const PAUSED: &str = "OV001";
-/// For which timeouts orders are closed.
+/// Whose orders are closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closing<'a> {
     pub(crate) topology: &'a str,
-    /// Orders that are found by their effect can be of any of its timeouts.
-    pub(crate) timeouts: &'a [String],
+    /// None of orders that are found by their effect: they can be of any timeout with it.
+    pub(crate) timeout: Option<&'a str>,
+    pub(crate) effect: &'a str,
 }
 
 /// Who still closes orders of a timeout that is being paused.
@@ -41,8 +42,7 @@ impl Store {
     /// One of them is missing, or a permission is.
     pub async fn check_pauses(&self) -> Result<(), StoreError> {
         const CHECK: &str = include_str!("../../sql/pauses_check.sql");
-        let none: &[String] = &[];
-        self.explain("pauses_refuse", REFUSE, &[&"", &none, &0_i32]).await?;
+        self.explain("pauses_refuse", REFUSE, &[&"", &"", &"", &0_i32]).await?;
         self.explain("pauses_refuse", CHECK, &[]).await
     }
 
@@ -62,12 +62,17 @@ impl Store {
     /// The table cannot be read.
     pub(crate) async fn still_paused(
         &self,
-        Closing { topology, timeouts }: Closing<'_>,
+        Closing { topology, timeout, effect }: Closing<'_>,
     ) -> Result<Option<StoreError>, StoreError> {
-        let pauses = self.pauses(topology).await?;
-        let mut pauses = pauses.into_iter().filter(|pause| timeouts.contains(&pause.timeout));
-        let pause = pauses.find(|pause| pause.per_second.is_none());
-        Ok(pause.map(|pause| StoreError::Paused { rest: pause.rest, reason: pause.to_string() }))
+        const SQL: &str = include_str!("../../sql/pauses_still.sql");
+        let parameters: [&(dyn ToSql + Sync); 3] = [&topology, &timeout, &effect];
+        let question = Question::new("pauses_still", SQL, &parameters);
+        let rows = self.ask(For::Closing, question).await?;
+        Ok(rows.first().map(|row| StoreError::Paused {
+            rest: Duration::from_millis(count(row, "rest_ms")),
+            reason: row.get("reason"),
+            per_second: None,
+        }))
     }
 
     /// Pauses a timeout, or changes its pause. It holds for whoever begins to close orders from now on.
@@ -77,12 +82,14 @@ impl Store {
     pub(crate) async fn pause(
         &self,
         topology: &str,
-        timeout: &str,
+        (timeout, effect): (&str, &str),
         lasts: Duration,
         why: &str,
     ) -> Result<(), StoreError> {
         const SQL: &str = include_str!("../../sql/pause.sql");
-        self.one("pauses_pause", SQL, &[&topology, &timeout, &to_ms(lasts), &why]).await.map(drop)
+        let parameters: [&(dyn ToSql + Sync); 5] =
+            [&topology, &timeout, &effect, &to_ms(lasts), &why];
+        self.one("pauses_pause", SQL, &parameters).await.map(drop)
     }
 
     /// Waits for whoever began to close orders of a timeout before it was paused; who that is, if it lasts too long.
@@ -92,11 +99,11 @@ impl Store {
     pub async fn await_closings(
         &self,
         topology: &str,
-        timeout: &str,
+        (timeout, effect): (&str, &str),
     ) -> Result<Vec<Holder>, StoreError> {
         const TAKEN: &str = include_str!("../../sql/pause_taken.sql");
         const HOLDERS: &str = include_str!("../../sql/pause_holders.sql");
-        let parameters: [&(dyn ToSql + Sync); 2] = [&topology, &timeout];
+        let parameters: [&(dyn ToSql + Sync); 3] = [&topology, &timeout, &effect];
         let question = Question::new("pauses_taken", TAKEN, &parameters);
         let lasts = self.timing().closings;
         let limits = TransactionLimits { lock: Some(lasts), statement: Some(2 * lasts) };
@@ -152,5 +159,6 @@ fn pause(row: &Row) -> Pause {
 pub(super) fn refused(error: &tokio_postgres::Error) -> Option<StoreError> {
     let error = error.as_db_error().filter(|error| error.code().code() == PAUSED)?;
     let rest = Duration::from_millis(error.detail()?.parse().ok()?);
-    Some(StoreError::Paused { rest, reason: error.message().to_owned() })
+    let per_second = error.hint().and_then(|rate| rate.parse().ok());
+    Some(StoreError::Paused { rest, reason: error.message().to_owned(), per_second })
 }

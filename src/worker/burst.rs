@@ -227,7 +227,6 @@ async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), Se
                 closed
             }
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
-            Err(SessionEnd::Store(StoreError::Paused { .. })) => 0,
             Err(error) => {
                 telemetry::burst_failed(&effect, &error_chain(&error));
                 0
@@ -275,7 +274,14 @@ impl Run<'_> {
             while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
                 // A page that fails is left to its messages, and the next burst goes on behind it.
                 key.clone_from(&pager.key);
-                let of_page = self.burst.answered(&ids, &outcomes?, at);
+                let outcomes = match outcomes {
+                    Err(StoreError::Paused { .. }) => {
+                        lock.release().await?;
+                        return Ok(closed);
+                    }
+                    outcomes => outcomes?,
+                };
+                let of_page = self.burst.answered(&ids, &outcomes, at);
                 closed += of_page;
                 if of_page > 0 {
                     lock.moved().await?;

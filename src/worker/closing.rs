@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeSet,
-    slice::from_ref,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -22,7 +21,6 @@ use crate::{
         pool::TransactionLimits,
     },
     telemetry,
-    text::error_chain,
     topology::Topology,
     wire::Traces,
 };
@@ -49,32 +47,42 @@ struct Asked<'a> {
     traces: &'a Traces,
 }
 
+/// How long a batch waits in all for the rate at which a pause ends.
+const fn patience(path: ClosingPath) -> Duration {
+    match path {
+        // It stands in the way of others; its messages wait as well elsewhere.
+        ClosingPath::Message => Duration::from_secs(2),
+        ClosingPath::Burst | ClosingPath::Sweep => Duration::from_mins(10),
+    }
+}
+
+/// Of an order whose timeout is paused for so long: it is as early as any other.
+pub(super) fn until(rest: Duration) -> Outcome {
+    // Without a rest it would be overdue and guarded.
+    Outcome::NotDue { remaining: rest.max(Duration::from_millis(1)) }
+}
+
 /// Closes batches with one effect, and remembers what happened to those before.
 #[derive(Debug)]
 pub(crate) struct Closer {
     store: Store,
     effect: Effect,
     topology: String,
-    /// All that have this effect.
-    timeouts: Vec<String>,
     verdict: Mutex<Verdict>,
     skip_locked: SkipLocked,
     /// A burst's own statements keep stock longer than the batches of messages wait for it, so neither says anything of the
     /// other.
     skip_locked_in_burst: SkipLocked,
-    /// Those that were paused when orders of theirs were asked for last.
-    paused: Mutex<BTreeSet<Vec<String>>>,
+    /// Timeouts that were paused when orders of theirs were asked for last, and the effect if one of its timeouts was.
+    paused: Mutex<BTreeSet<String>>,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
 }
 
 impl Closer {
-    /// `name` is what the topology calls the effect.
-    pub(crate) fn new(store: Store, effect: Effect, topology: &Topology, name: &str) -> Self {
-        let of_effect = topology.timeouts.iter().filter(|timeout| timeout.effect == name);
+    pub(crate) fn new(store: Store, effect: Effect, topology: &Topology) -> Self {
         Self {
             store,
-            timeouts: of_effect.map(|timeout| timeout.name.clone()).collect(),
             topology: topology.name.clone(),
             effect,
             verdict: Mutex::default(),
@@ -100,25 +108,23 @@ impl Closer {
         ids: &[OrderId],
         traces: &Traces,
         path: ClosingPath,
-        timeout: Option<&String>,
+        timeout: Option<&str>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let timeouts = timeout.map_or(&self.timeouts[..], from_ref);
-        let closing = Closing { topology: &self.topology, timeouts };
-        let was_paused = lock(&self.paused).contains(timeouts);
+        let (topology, effect) = (self.topology.as_str(), self.effect.name.as_str());
+        let closing = Closing { topology, timeout, effect };
+        let key = timeout.unwrap_or(effect);
+        let was_paused = lock(&self.paused).contains(key);
         if was_paused && let Some(paused) = self.store.still_paused(closing).await? {
             return Err(paused);
         }
         let outcomes = self.of_unpaused(ids, Asked { path, closing, traces }).await;
-        let name = || timeouts.join("+");
         match &outcomes {
-            Err(paused @ StoreError::Paused { .. })
-                if lock(&self.paused).insert(timeouts.to_vec()) =>
+            Err(StoreError::Paused { reason, per_second: None, .. })
+                if lock(&self.paused).insert(key.to_owned()) =>
             {
-                telemetry::paused(&name(), &error_chain(paused));
+                telemetry::paused(key, reason);
             }
-            Ok(_) if was_paused && lock(&self.paused).remove(timeouts) => {
-                telemetry::unpaused(&name());
-            }
+            Ok(_) if was_paused && lock(&self.paused).remove(key) => telemetry::unpaused(key),
             _ => {}
         }
         outcomes
@@ -132,11 +138,26 @@ impl Closer {
         let mut batch = Isolation::new(ids.len(), Outcome::Unknown, ELSEWHERE);
         let mut works_without_orders = false;
         let mut limit = None;
+        let (mut is_begun, mut waited) = (false, Duration::ZERO);
         while let Some(part) = batch.next_part() {
             let error = match self.attempt(&ids[part.clone()], asked, limit).await {
                 Ok(outcomes) => {
                     let works = any_closed(&outcomes);
                     batch.answered(part, outcomes, works);
+                    is_begun = true;
+                    continue;
+                }
+                Err(StoreError::Paused { rest, per_second: Some(most), .. })
+                    if waited + rest <= patience(asked.path) =>
+                {
+                    waited += rest;
+                    tokio::time::sleep(rest).await;
+                    batch.again(part, most);
+                    continue;
+                }
+                // What is committed is not to be asked for again.
+                Err(StoreError::Paused { rest, .. }) if is_begun => {
+                    batch.give_up(part, &until(rest));
                     continue;
                 }
                 Err(error) => error,

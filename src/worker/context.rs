@@ -80,11 +80,8 @@ impl Worker {
     ) -> Self {
         let (counters, events) = (Counters::default(), Notify::new());
         let timing = Arc::clone(&address.timing);
-        let closer = |name: &str, effect: &Effect| {
-            Closer::new(store.clone(), effect.clone(), &topology, name)
-        };
-        let closers =
-            effects.iter().map(|(name, effect)| (name.clone(), closer(name, effect))).collect();
+        let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone(), &topology);
+        let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
         let bursts = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
         let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();
         // What was published for an exchange that was taken over may have any headers; a due notice has few.
@@ -146,9 +143,10 @@ impl Worker {
 
     /// Whether a timeout with this effect is paused, as of the last look.
     pub(super) fn is_paused(&self, effect: &str) -> bool {
-        let paused = self.health.paused();
-        let of_effect = self.topology.timeouts.iter().filter(|timeout| timeout.effect == effect);
-        of_effect.into_iter().any(|timeout| paused.iter().any(|it| it.timeout == timeout.name))
+        let paused: Vec<_> =
+            self.health.paused().into_iter().filter(|it| it.per_second.is_none()).collect();
+        let mut of_effect = self.topology.timeouts.iter().filter(|it| it.effect == effect);
+        of_effect.any(|timeout| paused.iter().any(|it| it.timeout == timeout.name))
     }
 
     /// Makes every counter of its timeouts and effects, with zero.

@@ -192,7 +192,12 @@ impl Health {
         let lasts = |it: &Pause| {
             pauses.iter().any(|pause| pause.timeout == it.timeout && pause.per_second.is_none())
         };
-        before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause))
+        let has_ended = before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause));
+        if has_ended {
+            // What came due meanwhile has the time that any order has.
+            lock(&self.progress).clear();
+        }
+        has_ended
     }
 
     /// What is paused, the last pause to end first.

@@ -52,9 +52,6 @@ pub(super) struct Pager<'a> {
     closing: JoinSet<PageAnswer>,
 }
 
-/// Rests of a pause that ends at a rate are waited for.
-const AT_A_RATE: Duration = Duration::from_secs(10);
-
 /// What became of a page.
 pub(super) struct PageAnswer {
     pub(super) ids: Vec<OrderId>,
@@ -153,13 +150,7 @@ pub(super) async fn close(
 ) -> PageAnswer {
     let at = Instant::now();
     let traces = worker.traces.of(&ids);
-    let outcomes = loop {
-        let outcomes = worker.closers[&effect].outcomes(&ids, &traces, path, None).await;
-        match outcomes.as_ref().err().and_then(StoreError::paused) {
-            Some(rest) if rest <= AT_A_RATE => tokio::time::sleep(rest).await,
-            _ => break outcomes,
-        }
-    };
+    let outcomes = worker.closers[&effect].outcomes(&ids, &traces, path, None).await;
     if let Ok(outcomes) = &outcomes
         && !ids.is_empty()
     {

@@ -98,7 +98,7 @@ async fn pauses(worker: &Worker) {
         return observed::look_failed("database");
     };
     for Timeout { name, effect, .. } in &worker.topology.timeouts {
-        let pause = pauses.iter().find(|pause| pause.timeout == *name);
+        let pause = pauses.iter().find(|it| it.timeout == *name && it.per_second.is_none());
         observed::paused(name, effect, pause.map_or(Duration::ZERO, |pause| pause.age));
     }
     if worker.health.pauses(pauses) {

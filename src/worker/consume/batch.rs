@@ -9,11 +9,8 @@ use crate::{
     store::{StoreError, orders::ClosingPath},
     telemetry,
     wire::Traces,
-    worker::context::ConsumerContext,
+    worker::{closing::until, context::ConsumerContext},
 };
-
-/// Without a rest an order is overdue and guarded.
-const AT_LEAST: Duration = Duration::from_millis(1);
 
 /// A batch, and what the database said of it. `None` is a body that could not be read.
 pub(super) struct Answered {
@@ -38,13 +35,14 @@ async fn outcomes(
     let found = batch.iter().filter_map(|delivery| Some((delivery.trace()?, delivery.order_id()?)));
     let traces: Traces = found.map(|(trace, id)| (id.clone(), trace)).collect();
     let (timeout, effect) = (&context.timeout.name, &context.timeout.effect);
-    let outcomes = match closer.outcomes(&ids, &traces, ClosingPath::Message, Some(timeout)).await {
-        // Until the pause ends they are as early as any.
-        Err(StoreError::Paused { rest, .. }) => {
-            vec![Outcome::NotDue { remaining: rest.max(AT_LEAST) }; ids.len()]
-        }
-        outcomes => outcomes?,
-    };
+    let outcomes =
+        match closer.outcomes(&ids, &traces, ClosingPath::Message, Some(timeout.as_str())).await {
+            // Until the pause ends they are as early as any.
+            Err(StoreError::Paused { rest, .. }) => {
+                vec![until(rest); ids.len()]
+            }
+            outcomes => outcomes?,
+        };
     let took = began.elapsed();
     report(context, &outcomes, took);
     let of_all = Batch { timeout, effect, path: ClosingPath::Message.as_str(), took };
