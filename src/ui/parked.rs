@@ -117,6 +117,8 @@ pub(super) async fn show(
     let fields = Fields::parse(query.unwrap_or_default().as_bytes());
     let asked = Asked::of(&fields);
     let at: usize = fields.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
+    // Before the list: what an action has done is in a list that is looked at after its end.
+    let job = ui.jobs().newest().map(|job| Shown::of(&job));
     let (list, failed) = match ui.lot().look().await {
         Known::Read(lots, gathered) => {
             (Some(List::of(&lots, &gathered, &asked, at.max(1)).await), String::new())
@@ -128,7 +130,7 @@ pub(super) async fn show(
         frame: Frame::new(&ui, Some(&session), "/parked", "Parking lot"),
         asked,
         timeouts: ui.topology().timeouts.iter().map(|timeout| timeout.name.clone()).collect(),
-        job: ui.jobs().newest().map(|job| Shown::of(&job)),
+        job,
         list,
         failed,
     };
@@ -153,7 +155,7 @@ pub(super) async fn message(
         let reason = "This message is not in the parking lot any more, or is being read.";
         refused(&ui, Some(&session), StatusCode::NOT_FOUND, reason, "go back to the parking lot")
     };
-    let Known::Read(lots, gathered) = ui.lot().look().await else { return gone() };
+    let Known::Read(lots, gathered) = ui.lot().shown().await else { return gone() };
     let kept = gathered.kept.iter().find(|kept| Some(kept.message.print) == print);
     let Some(kept) = kept else { return gone() };
     let (entries, not_looked_up) = lots.entries(&[kept], true).await;

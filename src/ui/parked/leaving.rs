@@ -101,7 +101,7 @@ pub(in crate::ui) async fn ask(
         Ok(wanted) => wanted,
         Err(wrong) => return back(&ui, &session, StatusCode::BAD_REQUEST, wrong),
     };
-    let (lots, gathered) = match ui.lot().look().await {
+    let (lots, gathered) = match ui.lot().shown().await {
         Known::Read(lots, gathered) => (lots, gathered),
         Known::Failed(why) => return back(&ui, &session, StatusCode::BAD_GATEWAY, why),
         Known::Unread | Known::Reading => {

@@ -19,6 +19,8 @@ use crate::oncall::{
 const OLD: Duration = Duration::from_mins(1);
 /// A page begins within 300 ms; then it says that it is being read.
 const WAIT: Duration = Duration::from_millis(150);
+/// What cannot go on without it waits longer.
+const LONG: Duration = Duration::from_secs(20);
 
 /// What is known of the parking lot.
 #[derive(Clone, Default)]
@@ -34,6 +36,8 @@ pub(in crate::ui) enum Known {
 pub(in crate::ui) struct Lot {
     services: Arc<Services>,
     known: watch::Sender<Known>,
+    /// What was shown last, also while it is read again.
+    last: Mutex<Option<(Arc<Lots>, Arc<Gathered>)>>,
     /// Whoever decides to read is alone.
     turn: Mutex<()>,
     /// Whether what is being read was changed meanwhile.
@@ -46,6 +50,7 @@ impl Lot {
         Arc::new(Self {
             services,
             known,
+            last: Mutex::default(),
             turn: Mutex::default(),
             is_outdated: AtomicBool::default(),
         })
@@ -59,10 +64,23 @@ impl Lot {
 
     /// What lies there; [`Known::Reading`] if that takes longer than a page may.
     pub(in crate::ui) async fn look(self: &Arc<Self>) -> Known {
+        self.look_within(WAIT).await
+    }
+
+    /// What was shown last, however old it is: whoever has thought for a while acts on what they saw.
+    pub(in crate::ui) async fn shown(self: &Arc<Self>) -> Known {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match last {
+            Some((lots, gathered)) => Known::Read(lots, gathered),
+            None => self.look_within(LONG).await,
+        }
+    }
+
+    async fn look_within(self: &Arc<Self>, wait: Duration) -> Known {
         self.read_if_old();
         let mut changes = self.known.subscribe();
         let known = changes.wait_for(|known| !matches!(known, Known::Reading | Known::Unread));
-        match timeout(WAIT, known).await {
+        match timeout(wait, known).await {
             Ok(Ok(known)) => known.clone(),
             _ => Known::Reading,
         }
@@ -76,12 +94,22 @@ impl Lot {
             Known::Read(_, gathered) if !is_outdated && gathered.at.elapsed() < OLD => return,
             _ => {}
         }
-        self.is_outdated.store(false, Ordering::Relaxed);
         self.known.send_replace(Known::Reading);
         let lot = Arc::clone(self);
         tokio::spawn(async move {
-            let known = match lot.read().await {
-                Ok((lots, gathered)) => Known::Read(Arc::new(lots), Arc::new(gathered)),
+            lot.is_outdated.store(false, Ordering::Relaxed);
+            let mut read = lot.read().await;
+            // An action has ended meanwhile.
+            while lot.is_outdated.swap(false, Ordering::Relaxed) {
+                read = lot.read().await;
+            }
+            let known = match read {
+                Ok((lots, gathered)) => {
+                    let (lots, gathered) = (Arc::new(lots), Arc::new(gathered));
+                    let last = Some((Arc::clone(&lots), Arc::clone(&gathered)));
+                    *lot.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+                    Known::Read(lots, gathered)
+                }
                 Err(failure) => Known::Failed(failure.text),
             };
             lot.known.send_replace(known);
