@@ -17,6 +17,7 @@ pub(crate) mod overdue;
 pub(crate) mod own_tables;
 pub(crate) mod pauses;
 pub(crate) mod pool;
+mod refused;
 pub(crate) mod schedule;
 pub(crate) mod status;
 mod tls_parameters;

@@ -21,6 +21,8 @@ use crate::{
 const HOURS: u32 = 12;
 /// Actions that are shown.
 const ACTIONS: i64 = 200;
+/// Reasons of refusals that are shown.
+const REASONS: i64 = 50;
 /// Where counting ends.
 const MOST_WAITING: i64 = 1_000_000;
 
@@ -121,7 +123,7 @@ pub(super) async fn outgoing(
     Extension(session): Extension<Session>,
 ) -> Response {
     let store = &ui.services().store;
-    let sections = vec![outbox(store).await, notices(store).await];
+    let sections = vec![outbox(store).await, notices(store).await, refused(store).await];
     answer(&ui, &session, "/outgoing", None, sections)
 }
 
@@ -185,6 +187,36 @@ async fn notices(store: &Store) -> Section {
         ),
     ];
     Section { title, head: WAITING, rows, ..Section::default() }
+}
+
+/// Nothing where nothing is refused.
+async fn refused(store: &Store) -> Section {
+    let title = "What is refused, by reason";
+    let reasons = match store.refused_by_reason(REASONS).await {
+        Ok(reasons) => reasons,
+        Err(error) => return Section::failed(title, text(error)),
+    };
+    let note = if reasons.is_empty() { "Nothing is." } else { "Most frequent first." };
+    let rows = reasons.into_iter().map(|it| {
+        let what = if it.is_event { "event" } else { "notice" };
+        let then = match (it.is_event, it.is_tried) {
+            (true, true) => "is tried again and again",
+            (true, false) => "can never be published",
+            (false, _) => "stays set aside",
+        };
+        Row {
+            tone: BAD,
+            cells: vec![
+                it.number.to_string(),
+                format!("{what} {}", it.name.unwrap_or_default()),
+                it.reason,
+                it.since.map_or_else(String::new, |since| format!("{since:.0}")),
+                then.to_owned(),
+            ],
+        }
+    });
+    let head = &["number", "of", "why", "since", "and then"];
+    Section { title, note: note.to_owned(), head, rows: rows.collect(), ..Section::default() }
 }
 
 fn waiting(

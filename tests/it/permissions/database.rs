@@ -195,6 +195,7 @@ fn is_done_by(role: usize, statement: &str) -> bool {
         "action",
         "doctor_",
         "order_",
+        "refused_",
         "status_",
         "parked_",
         "pause_",

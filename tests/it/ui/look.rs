@@ -21,6 +21,8 @@ async fn each_says_what_the_command_says() {
         .sql(
             "INSERT INTO actions (via, action, what, count, why) VALUES ('cli', 'parked drop', '<b>x</b>', 3, 'a test');
              INSERT INTO outbox_refused (id, event, order_id, reason) VALUES (1, 'order.closed', 'o', 'too <long>');
+             INSERT INTO outbox_refused (id, event, order_id, waits_for, reason)
+             SELECT 10 + n, 'order.closed', 'o-' || n, 'order.closed', 'no queue takes it' FROM generate_series(1, 3) n;
              INSERT INTO scheduled_notices_refused (id, reason) VALUES (1, 'no such timeout');
              INSERT INTO closures (order_id, effect, path, due_at) VALUES ('done', 'close', 'sweep', now() - interval '3 s')",
         )
@@ -45,6 +47,16 @@ async fn each_says_what_the_command_says() {
     );
     assert!(soon.contains("which is assumed") || soon.contains("as in the last hour"), "{soon}");
     let outgoing = shown(&visitor, "/outgoing").await;
+    for said in [
+        "too &#60;long&#62;",
+        "can never be published",
+        "no queue takes it",
+        "is tried again and again",
+        "no such timeout",
+        "stays set aside",
+    ] {
+        assert!(outgoing.contains(said), "{said}: {outgoing}");
+    }
     assert!(
         outgoing.contains("too &#60;long&#62;") && outgoing.contains("no such timeout"),
         "{outgoing}"
