@@ -40,7 +40,8 @@ pub enum Color {
 impl UiSettings {
     /// Whether a proxy reaches it by this name, with or without a port.
     pub(crate) fn is_listed(&self, name: &str) -> bool {
-        self.hosts.split(',').any(|listed| listed.trim().eq_ignore_ascii_case(name))
+        let mut listed = self.hosts.split(',').map(str::trim);
+        !name.is_empty() && listed.any(|listed| listed.eq_ignore_ascii_case(name))
     }
 }
 

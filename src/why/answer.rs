@@ -48,6 +48,10 @@ impl Answer {
             }
             Some(Outcome::AlreadyFinal) => match closed {
                 Some(closure) => Self::closed(reading, closure),
+                None if reading.closures.get().is_none() => Self {
+                    text: format!("{order} is final; who has closed it cannot be read"),
+                    next: None,
+                },
                 None => Self {
                     text: format!(
                         "{order} is final, and overdue has no record of closing it: it was paid, was changed by somebody \
@@ -73,7 +77,7 @@ impl Answer {
         let by = match path.as_str() {
             "message" => "by its message".to_owned(),
             "burst" => "in a burst, ahead of its message".to_owned(),
-            "sweep" => "by the sweep: no message had come for it".to_owned(),
+            "sweep" => "by the sweep: no message had closed it".to_owned(),
             other => format!("by {}", one_line(other)),
         };
         let (order, outcome) = (&reading.order, one_line(outcome));

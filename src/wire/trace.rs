@@ -11,6 +11,8 @@ use crate::order::OrderId;
 
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
+/// `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits.
+const PARENT_BYTES: usize = 55;
 /// What everybody has to pass on; longer ones may be left out.
 const MAX_STATE_BYTES: usize = 512;
 
@@ -31,6 +33,10 @@ impl Trace {
     /// left out.
     #[must_use]
     pub(crate) fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
+        // It is somebody else's, and may be long.
+        if parent.len() != PARENT_BYTES {
+            return None;
+        }
         let parts: Vec<&str> = parent.split('-').collect();
         let ["00", trace, span, flags] = parts[..] else { return None };
         let is_id = |id: &str, digits| is_hex(id, digits) && id.bytes().any(|digit| digit != b'0');

@@ -33,7 +33,7 @@ async fn each_says_what_the_command_says() {
     assert!(order.contains("late-0 is ") && order.contains("m late"), "{order}");
     assert!(order.contains("state bad") && order.contains("value=\"late-0\""), "{order}");
     let done = shown(&visitor, "/order?id=done").await;
-    assert!(done.contains("by the sweep: no message had come for it"), "{done}");
+    assert!(done.contains("by the sweep: no message had closed it"), "{done}");
     let wrong = shown(&visitor, "/order?id=a%20b").await;
     assert!(wrong.contains("the order id has white space"), "{wrong}");
     assert!(shown(&visitor, "/order").await.contains("name=\"id\""));
