@@ -259,7 +259,7 @@ fn tables(scripts: &[&'static str]) -> Vec<&'static str> {
     names.map(|name| name.trim_end_matches(" (")).collect()
 }
 
-/// A column of a table of ours.
+/// A column of one of these tables.
 pub(super) struct OwnColumn {
     pub(super) table: &'static str,
     pub(super) name: &'static str,

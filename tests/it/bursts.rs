@@ -24,11 +24,7 @@ pub(super) async fn begin<'a>(
 ) -> (RunningWorker, deadpool_postgres::Transaction<'a>) {
     let first = world.orders("first", 1, 0).await;
     let held = world.stall(client, "first-0").await;
-    // It stalls for as long as the test takes, however slow the machine is.
-    let url = world.services.database_url(None);
-    let more = if url.contains('?') { '&' } else { '?' };
-    let url = format!("{url}{more}options=-c%20statement_timeout%3D0");
-    let worker = world.worker_at(world.address(), &url, settings);
+    let worker = world.patient_worker(settings);
     // One at first, and many after that.
     world.publish("100ms", &world.orders("alone", 1, 0).await).await;
     world.until_closed(1).await;

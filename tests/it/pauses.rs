@@ -149,7 +149,7 @@ async fn it_waits_for_whoever_closes_orders_already() {
     let mut client = world.store.client().await.unwrap();
     let orders = world.orders_without_stock("o", 2).await;
     let held = world.stall(&mut client, "o-0").await;
-    let worker = world.worker();
+    let worker = world.patient_worker(settings());
     world.publish("100ms", &orders[..1]).await;
     world.until_stalled().await;
     let mut pausing = world.command(&PAUSE).spawn().unwrap();

@@ -80,6 +80,14 @@ impl World {
         self.worker_at(self.address(), &self.services.database_url(None), settings)
     }
 
+    /// Starts a worker whose statements may stall for as long as the test takes, however slow the machine is.
+    pub fn patient_worker(&self, settings: WorkerSettings) -> RunningWorker {
+        let url = self.services.database_url(None);
+        let more = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{more}options=-c%20statement_timeout%3D0");
+        self.worker_at(self.address(), &url, settings)
+    }
+
     /// Starts a worker that reaches its services another way.
     #[allow(clippy::needless_pass_by_value, reason = "callers make the address for it")]
     pub fn worker_at(
