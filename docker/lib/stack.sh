@@ -153,7 +153,7 @@ print_urls() {
   [[ $1 != cluster ]] || print_nodes
 }
 
-# Each node's AMQP URI and management API, their containers in the same order, and the network between them.
+# Each node's AMQP URI and management API, and their containers in the same order.
 print_nodes() {
   local node nodes=() names=()
   for node in 1 2 3; do
@@ -161,8 +161,7 @@ print_nodes() {
     names+=("$(container_name cluster "node$node")")
   done
   local IFS=,
-  print_exports OVERDUE_CHAOS_NODES "${nodes[*]}" OVERDUE_CHAOS_BROKER_CONTAINERS "${names[*]}" \
-    OVERDUE_CHAOS_NETWORK "$(project_of cluster)_cluster"
+  print_exports OVERDUE_CHAOS_NODES "${nodes[*]}" OVERDUE_CHAOS_BROKER_CONTAINERS "${names[*]}"
 }
 
 # Copies what main's containers have made for themselves, of the CA and of a client, to target/tls/PROJECT.

@@ -8,7 +8,10 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
-use crate::support::{Services, until, wait::awaited};
+use crate::{
+    networks::Networks,
+    support::{Services, until, wait::awaited},
+};
 
 /// One that runs answers within, as a rule, and is not harmed if it does not; one that is frozen never does.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -16,9 +19,6 @@ const ANSWER: Duration = Duration::from_secs(2);
 const USUAL_WATERMARK: &str = "0.6";
 /// So little that the broker is always above it.
 const NO_MEMORY: &str = "0.00001";
-
-/// What the other nodes of a cluster call it, a label of its container.
-const NODE_NAME: &str = "{{index .Config.Labels \"overdue.node\"}}";
 
 /// Erlang, for `rabbitmqctl eval`: what Ra calls the transfer of a leadership, for each queue to a member that has
 /// not got it. Queues whose leader is not known at the moment are left alone.
@@ -152,27 +152,21 @@ impl Broker {
             return;
         }
         self.set_going().await;
-        self.until_healthy().await;
+        self.join().await;
         if self.has_alarm().await == Ok(true) {
             self.clear_memory_alarm().await;
         }
     }
 
-    /// Takes it off the network between the nodes; its clients still reach it.
-    pub async fn cut_off(&self) {
-        docker(&["network", "disconnect", &cluster_network(), self.container()]).await.unwrap();
+    /// The networks of its container.
+    pub async fn networks(&self) -> Networks {
+        Networks::of(self.container()).await
     }
 
-    /// Brings it back to the other nodes, and waits until it serves.
+    /// Brings it back to every network, and waits until it serves.
     pub async fn join(&self) {
-        self.connect().await.unwrap();
+        self.networks().await.join().await;
         self.until_healthy().await;
-    }
-
-    async fn connect(&self) -> Result<String, String> {
-        let alias = docker(&["inspect", "--format", NODE_NAME, self.container()]).await?;
-        let network = cluster_network();
-        docker(&["network", "connect", "--alias", &alias, &network, self.container()]).await
     }
 
     /// Gives every quorum queue of a virtual host another leader.
@@ -272,6 +266,17 @@ impl Database {
         self.until_healthy().await;
     }
 
+    /// Takes it off the network that its clients reach it through.
+    pub async fn cut_off(&self) {
+        Networks::of(self.container()).await.cut_off_from_clients().await;
+    }
+
+    /// Brings it back, and waits until it serves.
+    pub async fn join(&self) {
+        Networks::of(self.container()).await.join().await;
+        self.until_healthy().await;
+    }
+
     /// Every transaction that begins from now on is read-only, in every session, like after a failover.
     pub async fn refuse_writes(&self) {
         self.configure("SET default_transaction_read_only = on").await;
@@ -290,7 +295,7 @@ impl Database {
         if !timeout(ANSWER, self.ask("SELECT 1")).await.is_ok_and(|answer| answer.is_ok()) {
             set_going(container).await;
         }
-        self.until_healthy().await;
+        self.join().await;
         if self.read_only().await.as_deref() == Ok("on") {
             self.accept_writes().await;
         }
@@ -335,13 +340,6 @@ impl Database {
     }
 }
 
-/// The network between the nodes of a cluster.
-fn cluster_network() -> String {
-    let network =
-        env::var_os("OVERDUE_CHAOS_NETWORK").expect("`docker/services.sh env cluster` names it");
-    network.into_string().unwrap()
-}
-
 /// The engine cannot freeze a process that waits for its disk, and says so: then it is asked again.
 async fn pause(container: &str) {
     let pausing = async || docker(&["pause", container]).await;
@@ -374,7 +372,7 @@ async fn container(services: &Services, variable: &str, service: &str) -> String
 }
 
 /// Runs `docker` to its end; what it printed, or why it failed.
-async fn docker(arguments: &[&str]) -> Result<String, String> {
+pub async fn docker(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new("docker");
     command.args(arguments);
     // A thread of its own: the runtime goes on with what the test does meanwhile.

@@ -12,6 +12,7 @@ mod support;
 
 mod containers;
 mod load;
+mod networks;
 mod stage;
 mod storm;
 

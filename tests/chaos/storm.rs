@@ -58,6 +58,7 @@ async fn a_short_storm() {
 async fn every_kind_of_fault() {
     let (seed, minutes) = (seed(), number("OVERDUE_STORM_MINUTES").unwrap_or(5));
     let nodes = site::nodes().len();
+    let rate = number("OVERDUE_STORM_RATE").unwrap_or(40);
     let cluster = if nodes > 1 { format!(" CLUSTER={nodes}") } else { String::new() };
     let storm = Storm {
         services: site::nodes(),
@@ -65,11 +66,11 @@ async fn every_kind_of_fault() {
         length: Duration::from_mins(minutes),
         kinds: Kind::all(nodes),
         longest_hold: Duration::from_secs(10), // data: of the storm
-        orders_per_second: 40,
+        orders_per_second: u32::try_from(rate).unwrap(),
         quiet: Duration::from_secs(2),
         // Long enough to show what messages alone do.
         sweep: "15s",
-        command: format!("make chaos MINUTES={minutes} SEED={seed}{cluster}"),
+        command: format!("make chaos MINUTES={minutes} SEED={seed} RATE={rate}{cluster}"),
     };
     storm.run().await.assert_unharmed();
 }

@@ -1,10 +1,5 @@
 //! A worker's clock that is five minutes off, or steps: the real binary under libfaketime. The database's clock decides; the
 //! worker's own says nothing but the time in its log.
-//!
-//! What measures intervals goes on as it does on a machine whose clock is set: `CLOCK_MONOTONIC` is never set.
-//! <https://man7.org/linux/man-pages/man3/clock_gettime.3.html>
-
-use std::{path::PathBuf, process::Command};
 
 use jiff::Timestamp;
 use overdue::internals::{
@@ -13,53 +8,9 @@ use overdue::internals::{
     wire::{DueNotice, Message},
 };
 
-use crate::support::{WorkerProcess, World, until};
+use crate::support::{WorkerProcess, World, clock::WorkerClock, until};
 
 const MINUTES_OFF: i64 = 5;
-
-/// A worker's clock, as libfaketime has it.
-struct Clock {
-    library: PathBuf,
-    /// Read at each look at the clock.
-    file: PathBuf,
-}
-
-impl Clock {
-    /// None where the machine lacks the library.
-    #[expect(clippy::print_stderr, reason = "what a test leaves out")]
-    fn of(world: &World) -> Option<Self> {
-        let folders = ["x86_64-linux-gnu", "aarch64-linux-gnu"];
-        let library =
-            |folder| PathBuf::from(format!("/usr/lib/{folder}/faketime/libfaketimeMT.so.1"));
-        let Some(library) = folders.into_iter().map(library).find(|library| library.exists())
-        else {
-            eprintln!(
-                "LEFT OUT: workers with a wrong clock: libfaketime is not installed; `make test` installs it on Debian, as root"
-            );
-            return None;
-        };
-        let clock = Self { library, file: world.dir.path().join("clock") };
-        clock.set(0);
-        Some(clock)
-    }
-
-    /// Sets it so many minutes off.
-    fn set(&self, minutes: i64) {
-        // Renamed into its place: it is read all the time.
-        let new = self.file.with_extension("new");
-        std::fs::write(&new, format!("{:+}\n", minutes * 60)).unwrap();
-        std::fs::rename(new, &self.file).unwrap();
-    }
-
-    fn is_of(&self, command: &mut Command) {
-        command
-            .env("LD_PRELOAD", &self.library)
-            .env("FAKETIME_TIMESTAMP_FILE", &self.file)
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            .env("DONT_FAKE_MONOTONIC", "1");
-    }
-}
 
 /// Notices that say when they are due, so that a worker may be misled.
 async fn publish_dated(world: &World, level: &str, ids: &[String]) {
@@ -98,7 +49,7 @@ async fn closed_by_their_messages(world: &World, count: usize) {
 /// Early ones are held, due ones closed, and rows of `schedule()` published, all as with a right clock.
 async fn with_a_clock_that_is_off(minutes: i64) {
     let world = World::new().await;
-    let Some(clock) = Clock::of(&world) else { return };
+    let Some(clock) = WorkerClock::of(world.dir.path()) else { return };
     clock.set(minutes);
     let mut worker = world.started(|command| clock.is_of(command)).await;
     assert_eq!(minutes_off(&worker), minutes, "the clock is not the worker's");
@@ -131,7 +82,7 @@ async fn a_clock_five_minutes_behind_closes_nothing_late() {
 /// The clock steps while notices are held.
 async fn with_a_clock_that_steps(minutes: i64) {
     let world = World::clocked().await;
-    let Some(clock) = Clock::of(&world) else { return };
+    let Some(clock) = WorkerClock::of(world.dir.path()) else { return };
     let mut worker = world
         .started(|command| {
             clock.is_of(command);

@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
+use super::{run::STALL, schedule::Kind};
+
 /// One strike, as it was carried out.
 #[derive(Clone, Debug)]
 pub struct Struck {
     /// When it began, since the storm did.
     pub at: Duration,
+    pub kinds: Vec<Kind>,
     /// The faults, e.g. `BrokerKilled (0)`.
     pub faults: String,
     /// Until everything served again.
@@ -41,13 +44,20 @@ impl fmt::Display for Report {
             "\n{:>7}  {:<60} {:>7} {:>9} {:>5}",
             "at", "faults", "lasted", "recovered", "late"
         )?;
-        for Struck { at, faults, lasted, recovered, late, failed } in &self.strikes {
+        for Struck { at, faults, lasted, recovered, late, failed, .. } in &self.strikes {
             let recovered = recovered.map_or("NOT".to_owned(), seconds);
             let (at, lasted) = (seconds(*at), seconds(*lasted));
             writeln!(f, "{at:>7}  {faults:<60} {lasted:>7} {recovered:>9} {late:>5}")?;
             for failed in failed {
                 writeln!(f, "{:>7}  could not be made: {failed}", "")?;
             }
+        }
+        writeln!(f, "\n{:<28} {:>10} {:>9} {:>9}", "kind", "strikes", "median", "longest")?;
+        for (kind, recovered) in self.recovered_by_kind() {
+            let (middle, last) = (recovered.len() / 2, recovered.len() - 1);
+            let (kind, count) = (format!("{kind:?}"), recovered.len());
+            let [median, longest] = [middle, last].map(|index| recovered[index]).map(seconds);
+            writeln!(f, "{kind:<28} {count:>10} {median:>9} {longest:>9}")?;
         }
         writeln!(f)?;
         for (name, value) in &self.counts {
@@ -72,6 +82,19 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// How long it took until no order was late, in order; where that was waited for without success, as long as it was
+    /// waited. A strike of two kinds counts for both.
+    fn recovered_by_kind(&self) -> BTreeMap<Kind, Vec<Duration>> {
+        let mut by_kind: BTreeMap<Kind, Vec<Duration>> = BTreeMap::new();
+        for strike in &self.strikes {
+            for kind in &strike.kinds {
+                by_kind.entry(*kind).or_default().push(strike.recovered.unwrap_or(STALL));
+            }
+        }
+        by_kind.values_mut().for_each(|recovered| recovered.sort());
+        by_kind
+    }
+
     /// # Panics
     /// Something was violated, or a fault could not be made.
     pub fn assert_unharmed(&self) {

@@ -25,7 +25,7 @@ use crate::support::{Services, orders::STOCK, overdue, text, until, wait::PATIEN
 
 const WORKERS: usize = 3;
 /// After so long the next strike comes all the same.
-const STALL: Duration = Duration::from_mins(1); // data: of the storm
+pub const STALL: Duration = Duration::from_mins(1); // data: of the storm
 /// What a storm is made of.
 pub struct Storm {
     /// The nodes of the broker, all with the same database.
@@ -68,7 +68,9 @@ impl Storm {
         let mut counts = evidence::counts(&site.store).await;
         counts.push(("garbage and ghosts", evidence.trash.len().to_string()));
         counts.push(("parked", evidence.parked.len().to_string()));
+        let faults: usize = strikes.iter().map(|strike| strike.kinds.len()).sum();
         counts.push(("strikes", strikes.len().to_string()));
+        counts.push(("faults", faults.to_string()));
         counts.push(("workers that could not start", found.not_started.len().to_string()));
         let (command, violations) = (self.command.clone(), judge(&evidence));
         let report = Report { seed: self.seed, command, strikes, violations, counts };
@@ -114,6 +116,7 @@ impl Storm {
             let (last_late, late) = watch.until_calm(start, (self.quiet, STALL)).await;
             struck.push(Struck {
                 at,
+                kinds: faults.iter().map(|fault| fault.kind).collect(),
                 faults: names,
                 lasted: healed - start,
                 recovered: last_late.map(|last_late| last_late.saturating_duration_since(healed)),
@@ -148,7 +151,8 @@ async fn prepare(site: &Site) {
 
 fn start_workers(site: &Site, logs: &Path, sweep: &'static str) -> Fleet {
     let (urls, database) = (site.worker_urls.clone(), site.worker_database.clone());
-    let (dir, schema) = (site.world.dir.path().to_owned(), site.world.schema.clone());
+    let (dir, schema) = (site.world.dir.path().to_owned(), site.world.search_path.clone());
+    let clock = site.worker_clock.clone();
     let start = move |worker: usize| -> Command {
         // Until `broker.url` takes several nodes, each worker has one.
         let [broker, management] = &urls[worker % urls.len()];
@@ -162,6 +166,7 @@ fn start_workers(site: &Site, logs: &Path, sweep: &'static str) -> Fleet {
             .env("OVERDUE_WORKER__SWEEP_EVERY", sweep)
             .env("OVERDUE_WORKER__SWEEP_GRACE", sweep)
             .env("OVERDUE_LOG__FILTER", "info,overdue=debug");
+        clock.iter().for_each(|clock| clock.is_of(&mut command));
         command
     };
     Fleet::start(WORKERS, logs, Box::new(start))

@@ -18,6 +18,8 @@ pub enum Kind {
     WorkerStopped,
     /// SIGTERM; another one is started when it has ended.
     WorkerTerminated,
+    /// The clocks of the workers' machine are minutes off from now on.
+    WorkerClocksLeapt,
     /// SIGTERM and a new start.
     BrokerRestarted,
     /// SIGKILL, later a new start.
@@ -30,8 +32,14 @@ pub enum Kind {
     MemoryAlarm,
     /// The workers' user may do nothing; its connections are closed, or it would not notice.
     BrokerRightsWithdrawn,
+    /// Its clients lose it; its processes go on.
+    BrokerCutOff,
     /// A node loses sight of the others, while its clients still reach it.
     NodeCutOff,
+    /// Two nodes lose sight of each other; the third sees both.
+    LinkCut,
+    /// No node sees another one.
+    NodesCutOff,
     /// Every quorum queue gets another leader.
     LeadersMoved,
     /// A fast shutdown and a new start.
@@ -40,6 +48,10 @@ pub enum Kind {
     DatabaseKilled,
     /// Every process of it stands still.
     DatabaseFrozen,
+    /// Its clients lose it; its processes go on.
+    DatabaseCutOff,
+    /// Seconds forwards or backwards, for good.
+    DatabaseClockLeapt,
     /// `pg_terminate_backend`.
     DatabaseConnectionsClosed,
     /// New transactions are read-only; sessions are ended, like at a failover.
@@ -72,11 +84,14 @@ pub enum Place {
 }
 
 impl Kind {
-    /// All of them, by place; the last two of the broker need several nodes.
+    /// All of them, by place; the last four of the broker need several nodes.
     const BY_PLACE: [(Place, &[Self]); 4] = {
         use Kind::*;
         [
-            (Place::Workers, &[WorkerKilled, WorkersKilled, WorkerStopped, WorkerTerminated]),
+            (
+                Place::Workers,
+                &[WorkerKilled, WorkersKilled, WorkerStopped, WorkerTerminated, WorkerClocksLeapt],
+            ),
             (
                 Place::Broker,
                 &[
@@ -86,7 +101,10 @@ impl Kind {
                     BrokerConnectionsClosed,
                     MemoryAlarm,
                     BrokerRightsWithdrawn,
+                    BrokerCutOff,
                     NodeCutOff,
+                    LinkCut,
+                    NodesCutOff,
                     LeadersMoved,
                 ],
             ),
@@ -96,6 +114,8 @@ impl Kind {
                     DatabaseRestarted,
                     DatabaseKilled,
                     DatabaseFrozen,
+                    DatabaseCutOff,
+                    DatabaseClockLeapt,
                     DatabaseConnectionsClosed,
                     DatabaseReadOnly,
                     DatabaseRightsWithdrawn,
@@ -109,7 +129,12 @@ impl Kind {
 
     /// Every kind that so many nodes of a broker are enough for.
     pub fn all(nodes: usize) -> Vec<Self> {
-        let needs_several = |kind: &Self| matches!(kind, Self::NodeCutOff | Self::LeadersMoved);
+        let needs_several = |kind: &Self| {
+            matches!(
+                kind,
+                Self::NodeCutOff | Self::LinkCut | Self::NodesCutOff | Self::LeadersMoved
+            )
+        };
         let all = Self::BY_PLACE.iter().flat_map(|(_, kinds)| *kinds);
         all.filter(|kind| nodes > 1 || !needs_several(kind)).copied().collect()
     }
@@ -131,16 +156,22 @@ impl Kind {
             | Self::DatabaseRightsWithdrawn => 1_000..=6_000,
             Self::BrokerFrozen
             | Self::DatabaseFrozen
+            | Self::BrokerCutOff
+            | Self::DatabaseCutOff
             | Self::NodeCutOff
+            | Self::LinkCut
+            | Self::NodesCutOff
             | Self::StockLocked
             | Self::OrdersLocked => 2_000..=9_000,
             _ => 0..=0,
         }
     }
 
-    /// How many of them, for what is counted: messages, or orders held.
+    /// How many of them, for what is counted: messages, orders held, or seconds and minutes of a clock.
     const fn size(self) -> RangeInclusive<usize> {
         match self {
+            Self::DatabaseClockLeapt => 1..=5,
+            Self::WorkerClocksLeapt => 1..=90,
             Self::OrdersLocked => 5..=20,
             Self::Garbage | Self::Ghosts | Self::Forged => 20..=60,
             Self::Early | Self::Duplicates => 50..=200,
@@ -157,8 +188,16 @@ pub struct Fault {
     pub victim: usize,
     /// How long it lasts.
     pub hold: Duration,
-    /// How many messages, or orders.
+    /// How many messages or orders, or how far a clock leaps.
     pub size: usize,
+}
+
+impl Fault {
+    /// How far a clock leaps: as often forwards as backwards.
+    pub fn leap(&self) -> i64 {
+        let size = i64::try_from(self.size).unwrap();
+        if self.victim.is_multiple_of(2) { size } else { -size }
+    }
 }
 
 /// Faults that begin together.

@@ -11,7 +11,7 @@ use super::orders::TOPOLOGY;
 use crate::{
     containers::{Broker, Database},
     stage::{Heal, alone, heal, nodes_of},
-    support::{Services, World},
+    support::{Services, World, clock::WorkerClock},
 };
 
 /// What a worker needs (`overdue permissions`): configure, write, read.
@@ -32,6 +32,8 @@ pub struct Site {
     /// How workers reach each node: AMQP URI and management API, as a user with the least rights.
     pub worker_urls: Vec<[String; 2]>,
     pub worker_database: String,
+    /// None where the machine lacks libfaketime.
+    pub worker_clock: Option<WorkerClock>,
     // In the order in which they go: heal the services, delete the world on them, let the next one in.
     _heal: Heal,
     pub world: World,
@@ -46,7 +48,8 @@ impl Site {
         // A run that was killed may have left them stopped.
         heal(&services).await;
         let (nodes, database) = (nodes_of(&services).await, Database::of(&services[0]).await);
-        let world = World::with(services[0].clone(), TOPOLOGY).await;
+        let world = World::with(services[0].clone(), TOPOLOGY).await.clock_set_by_hand().await;
+        world.clock().advance("1 h").await;
         let [first, _] = world.broker_user("management", Some(RIGHTS)).await;
         let first = Url::parse(&first).unwrap();
         let worker_user = first.username().to_owned();
@@ -62,7 +65,9 @@ impl Site {
             worker_user,
             worker_urls: worker_urls.collect(),
             worker_database: world.database_user().await,
-            store: Store::new(&services[0].database_url(None), &world.schema, CONNECTIONS).unwrap(),
+            store: Store::new(&services[0].database_url(None), &world.search_path, CONNECTIONS)
+                .unwrap(),
+            worker_clock: WorkerClock::of(world.dir.path()),
             _heal: Heal(services.clone()),
             nodes,
             database,
@@ -83,6 +88,13 @@ impl Site {
     /// The node that a number means.
     pub fn node(&self, victim: usize) -> &Broker {
         &self.nodes[victim % self.nodes.len()]
+    }
+
+    /// The database's clock, by so many seconds.
+    pub async fn leap(&self, seconds: i64) -> Result<(), String> {
+        let leap = "UPDATE {schema}.clock SET ahead = ahead + {seconds} * interval '1 second'";
+        let leap = leap.replace("{schema}", &self.world.schema);
+        self.database.ask(&leap.replace("{seconds}", &seconds.to_string())).await.map(drop)
     }
 
     /// Closes every AMQP connection of the workers.

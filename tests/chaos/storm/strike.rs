@@ -43,6 +43,10 @@ pub async fn strike(
             fleet.signal(victim, "CONT");
         }
         Kind::WorkerTerminated => fleet.terminate(victim).await?,
+        // Left out where the machine lacks what it takes.
+        Kind::WorkerClocksLeapt => {
+            site.worker_clock.iter().for_each(|clock| clock.set(fault.leap()))
+        }
         Kind::BrokerRestarted => node.restart().await,
         Kind::BrokerKilled => {
             node.kill().await;
@@ -72,6 +76,12 @@ pub async fn strike(
             sleep(*hold).await;
             database.thaw().await;
         }
+        Kind::DatabaseCutOff => {
+            database.cut_off().await;
+            sleep(*hold).await;
+            database.join().await;
+        }
+        Kind::DatabaseClockLeapt => site.leap(fault.leap()).await?,
         Kind::DatabaseConnectionsClosed => drop(site.terminate_sessions(true).await?),
         Kind::DatabaseReadOnly => {
             database.refuse_writes().await;
@@ -91,9 +101,24 @@ pub async fn strike(
         Kind::Early => service.publish_again(*size, true).await,
         Kind::Duplicates => service.publish_again(*size, false).await,
         Kind::Forged => service.publish_forged(*size).await,
-        Kind::NodeCutOff => {
-            node.cut_off().await;
+        Kind::BrokerCutOff | Kind::NodeCutOff | Kind::LinkCut => {
+            let networks = node.networks().await;
+            match kind {
+                Kind::BrokerCutOff => networks.cut_off_from_clients().await,
+                Kind::NodeCutOff => networks.cut_off_from_nodes().await,
+                _ => networks.cut_one_link().await,
+            }
             sleep(*hold).await;
+            node.join().await;
+        }
+        Kind::NodesCutOff => {
+            for node in &site.nodes {
+                node.networks().await.cut_off_from_nodes().await;
+            }
+            sleep(*hold).await;
+            for node in &site.nodes {
+                node.networks().await.join().await;
+            }
             node.join().await;
         }
         Kind::LeadersMoved => node.move_leaders(&site.world.vhost).await?,
