@@ -14,9 +14,10 @@ mod schedule;
 mod service;
 mod site;
 mod strike;
+mod usage;
 mod watch;
 
-use std::{env, time::Duration};
+use std::{env, ops::RangeInclusive, time::Duration};
 
 use run::Storm;
 use schedule::Kind;
@@ -35,6 +36,9 @@ const SHORT: [Kind; 8] = [
     Kind::Duplicates,
 ];
 
+/// Ordinary work between two strikes.
+const PAUSE_MS: RangeInclusive<u64> = 500..=2_500;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_storm() {
     let seed = seed();
@@ -43,8 +47,10 @@ async fn a_short_storm() {
         services: vec![Services::chaos_database()],
         seed,
         length: Duration::from_secs(20), // data: of the storm
+        strikes: usize::MAX,
         kinds: SHORT.to_vec(),
         longest_hold: Duration::from_secs(2),
+        pause_ms: PAUSE_MS,
         orders_per_second: 30,
         quiet: Duration::from_millis(1_500),
         sweep: "3s",
@@ -64,8 +70,10 @@ async fn every_kind_of_fault() {
         services: site::nodes(),
         seed,
         length: Duration::from_mins(minutes),
+        strikes: usize::MAX,
         kinds: Kind::all(nodes),
         longest_hold: Duration::from_secs(10), // data: of the storm
+        pause_ms: PAUSE_MS,
         orders_per_second: u32::try_from(rate).unwrap(),
         quiet: Duration::from_secs(2),
         // Long enough to show what messages alone do.
@@ -73,6 +81,30 @@ async fn every_kind_of_fault() {
         command: format!("make chaos MINUTES={minutes} SEED={seed} RATE={rate}{cluster}"),
     };
     storm.run().await.assert_unharmed();
+}
+
+/// Three workers lose every connection to the broker or to the database a thousand times: they have as many threads, open files
+/// and as much memory as before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes a quarter of an hour: `make proof`"]
+async fn a_thousand_reconnects() {
+    let seed = seed();
+    let storm = Storm {
+        services: site::nodes(),
+        seed,
+        length: Duration::from_hours(2), // data: of the storm
+        strikes: usize::try_from(number("OVERDUE_STORM_STRIKES").unwrap_or(1_000)).unwrap(),
+        kinds: vec![Kind::BrokerConnectionsClosed, Kind::DatabaseConnectionsClosed],
+        longest_hold: Duration::ZERO,
+        pause_ms: 100..=500,
+        orders_per_second: 200,
+        quiet: Duration::ZERO,
+        sweep: "15s",
+        command: "make proof PART=endurance".to_owned(),
+    };
+    let report = storm.run().await;
+    assert!(report.grown.is_empty(), "{:?}", report.grown);
+    report.assert_unharmed();
 }
 
 /// With it the same faults come in the same order, and the same orders.

@@ -11,10 +11,13 @@ use std::{
 
 use tokio::{task::JoinHandle, time::Instant};
 
+use super::usage::{self, Usage};
 use crate::support::{until, wait::PATIENCE};
 
 /// How often it is looked whether one has ended.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often it is looked what each uses.
+const SAMPLE: Duration = Duration::from_secs(1);
 /// Before one that ended by itself is started again.
 const RESTART: Duration = Duration::from_secs(1);
 /// What a worker may end with that could not start: no service, no right.
@@ -38,6 +41,8 @@ pub struct Found {
     pub ends: Vec<String>,
     /// How often one could not start, by exit code.
     pub not_started: Vec<i32>,
+    /// What a worker used more and more of until the end.
+    pub grown: Vec<String>,
 }
 
 struct Slot {
@@ -48,6 +53,8 @@ struct Slot {
     logs: PathBuf,
     asked: Asked,
     again: Instant,
+    /// Once a second, since it was started.
+    used: Vec<Usage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +77,7 @@ impl Fleet {
                 logs: logs.to_owned(),
                 asked: Asked::Nothing,
                 again: Instant::now(),
+                used: Vec::new(),
             };
             slot.spawn();
             slot
@@ -128,6 +136,9 @@ impl Fleet {
     pub async fn finish(&self) -> Found {
         self.watching.abort();
         for slot in self.slots().iter_mut() {
+            let grown = usage::grown(&slot.used);
+            let of_worker = |grown: String| format!("worker {}: {grown}", slot.worker);
+            self.found.lock().unwrap().grown.extend(grown.into_iter().map(of_worker));
             slot.asked = Asked::Terminate;
             slot.signal("TERM");
         }
@@ -169,9 +180,16 @@ impl Drop for Fleet {
 }
 
 async fn watch(slots: Arc<Mutex<Vec<Slot>>>, found: Arc<Mutex<Found>>) {
+    let mut sampled = Instant::now();
     loop {
         tokio::time::sleep(LOOK).await;
+        let samples = sampled.elapsed() >= SAMPLE;
+        if samples {
+            sampled = Instant::now();
+        }
         for slot in slots.lock().unwrap().iter_mut() {
+            let process = slot.child.as_ref().filter(|_| samples).map(Child::id);
+            slot.used.extend(process.and_then(Usage::of));
             if slot.has_ended(&mut found.lock().unwrap()) && slot.again <= Instant::now() {
                 slot.generation += 1;
                 slot.spawn();
@@ -190,6 +208,7 @@ impl Slot {
         command.stdout(Stdio::null()).stderr(File::create(self.log()).unwrap());
         self.child = Some(command.spawn().unwrap());
         self.asked = Asked::Nothing;
+        self.used.clear();
     }
 
     fn said(&self) -> String {

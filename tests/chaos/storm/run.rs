@@ -1,6 +1,7 @@
 //! One storm from beginning to end.
 
 use std::{
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -33,8 +34,11 @@ pub struct Storm {
     pub seed: u64,
     /// No strike begins later.
     pub length: Duration,
+    /// No more than so many.
+    pub strikes: usize,
     pub kinds: Vec<Kind>,
     pub longest_hold: Duration,
+    pub pause_ms: RangeInclusive<u64>,
     pub orders_per_second: u32,
     /// So long nothing may be late before the next strike.
     pub quiet: Duration,
@@ -52,7 +56,7 @@ impl Storm {
         let logs = self.folder();
         prepare(&site).await;
         let service = Service::new(self.seed, site.store.clone(), &site.addresses());
-        let fleet = start_workers(&site, &logs, self.sweep);
+        let fleet = self.start_workers(&site, &logs);
         fleet.until_ready().await;
         let watch = Watch::start(Arc::clone(&service));
         service.start(self.orders_per_second);
@@ -73,7 +77,8 @@ impl Storm {
         counts.push(("faults", faults.to_string()));
         counts.push(("workers that could not start", found.not_started.len().to_string()));
         let (command, violations) = (self.command.clone(), judge(&evidence));
-        let report = Report { seed: self.seed, command, strikes, violations, counts };
+        let grown = found.grown;
+        let report = Report { seed: self.seed, command, strikes, violations, grown, counts };
         std::fs::write(logs.join("report.txt"), report.to_string()).unwrap();
         eprintln!("{report}\nlogs and report.txt: {}", logs.display());
         report
@@ -89,6 +94,32 @@ impl Storm {
         folder
     }
 
+    fn start_workers(&self, site: &Site, logs: &Path) -> Fleet {
+        let sweep = self.sweep;
+        // At many orders each log would be gigabytes.
+        let filter = if self.orders_per_second > 100 { "info" } else { "info,overdue=debug" };
+        let (urls, database) = (site.worker_urls.clone(), site.worker_database.clone());
+        let (dir, schema) = (site.world.dir.path().to_owned(), site.world.search_path.clone());
+        let clock = site.worker_clock.clone();
+        let start = move |worker: usize| -> Command {
+            // Until `broker.url` takes several nodes, each worker has one.
+            let [broker, management] = &urls[worker % urls.len()];
+            let mut command = overdue(&["run"]);
+            command
+                .current_dir(&dir)
+                .env("OVERDUE_BROKER__URL", broker)
+                .env("OVERDUE_BROKER__MANAGEMENT_URL", management)
+                .env("OVERDUE_DATABASE__URL", &database)
+                .env("OVERDUE_DATABASE__SEARCH_PATH", &schema)
+                .env("OVERDUE_WORKER__SWEEP_EVERY", sweep)
+                .env("OVERDUE_WORKER__SWEEP_GRACE", sweep)
+                .env("OVERDUE_LOG__FILTER", filter);
+            clock.iter().for_each(|clock| clock.is_of(&mut command));
+            command
+        };
+        Fleet::start(WORKERS, logs, Box::new(start))
+    }
+
     async fn strikes(
         &self,
         site: &Site,
@@ -98,7 +129,9 @@ impl Storm {
     ) -> Vec<Struck> {
         let (began, mut struck) = (Instant::now(), Vec::new());
         until("the first order closed", async || site.world.closed().await, |it| *it > 0).await;
-        for Strike { pause, faults } in Schedule::new(self.seed, &self.kinds, self.longest_hold) {
+        let schedule =
+            Schedule::new(self.seed, &self.kinds, self.longest_hold, self.pause_ms.clone());
+        for Strike { pause, faults } in schedule.take(self.strikes) {
             sleep(pause).await;
             let start = Instant::now();
             if start - began >= self.length {
@@ -147,29 +180,6 @@ async fn prepare(site: &Site) {
     let wire = world.wire().await;
     wire.queue(SUBSCRIBER, &[("x-queue-type", text("quorum"))]).await;
     wire.bind(SUBSCRIBER, &world.topology.events_exchange(), "order.*").await;
-}
-
-fn start_workers(site: &Site, logs: &Path, sweep: &'static str) -> Fleet {
-    let (urls, database) = (site.worker_urls.clone(), site.worker_database.clone());
-    let (dir, schema) = (site.world.dir.path().to_owned(), site.world.search_path.clone());
-    let clock = site.worker_clock.clone();
-    let start = move |worker: usize| -> Command {
-        // Until `broker.url` takes several nodes, each worker has one.
-        let [broker, management] = &urls[worker % urls.len()];
-        let mut command = overdue(&["run"]);
-        command
-            .current_dir(&dir)
-            .env("OVERDUE_BROKER__URL", broker)
-            .env("OVERDUE_BROKER__MANAGEMENT_URL", management)
-            .env("OVERDUE_DATABASE__URL", &database)
-            .env("OVERDUE_DATABASE__SEARCH_PATH", &schema)
-            .env("OVERDUE_WORKER__SWEEP_EVERY", sweep)
-            .env("OVERDUE_WORKER__SWEEP_GRACE", sweep)
-            .env("OVERDUE_LOG__FILTER", "info,overdue=debug");
-        clock.iter().for_each(|clock| clock.is_of(&mut command));
-        command
-    };
-    Fleet::start(WORKERS, logs, Box::new(start))
 }
 
 /// Waits until nothing is unpaid, in a queue, with a worker or still to be parked; for as long as it becomes less.

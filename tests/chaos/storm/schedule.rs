@@ -4,9 +4,6 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
-/// Ordinary work between two strikes.
-const PAUSE_MS: RangeInclusive<u64> = 500..=2_500;
-
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -213,16 +210,22 @@ pub struct Schedule {
     random: StdRng,
     kinds: Vec<Kind>,
     longest_hold: Duration,
+    pause_ms: RangeInclusive<u64>,
     first_round: bool,
     round: Vec<Kind>,
 }
 
 impl Schedule {
-    /// Of these kinds.
-    pub fn new(seed: u64, kinds: &[Kind], longest_hold: Duration) -> Self {
+    /// Of these kinds, with so much ordinary work between two strikes.
+    pub fn new(
+        seed: u64,
+        kinds: &[Kind],
+        longest_hold: Duration,
+        pause_ms: RangeInclusive<u64>,
+    ) -> Self {
         let (mut random, mut round) = (StdRng::seed_from_u64(seed), kinds.to_vec());
         round.shuffle(&mut random);
-        Self { random, kinds: kinds.to_vec(), longest_hold, first_round: true, round }
+        Self { random, kinds: kinds.to_vec(), longest_hold, pause_ms, first_round: true, round }
     }
 
     fn fault(&mut self, kind: Kind) -> Fault {
@@ -245,7 +248,7 @@ impl Iterator for Schedule {
             self.round.clone_from(&self.kinds);
             self.round.shuffle(&mut self.random);
         }
-        let pause = Duration::from_millis(self.random.random_range(PAUSE_MS));
+        let pause = Duration::from_millis(self.random.random_range(self.pause_ms.clone()));
         let kind = self.round.pop()?;
         let mut faults = vec![self.fault(kind)];
         let other = self.round.iter().position(|other| other.place() != kind.place());
@@ -262,7 +265,7 @@ impl Iterator for Schedule {
 fn the_seed_decides_and_each_kind_comes_alone_first_and_then_in_pairs() {
     let longest = Duration::from_secs(2);
     let kinds = Kind::all(1);
-    let strikes = |seed| Schedule::new(seed, &kinds, longest).take(400).collect::<Vec<_>>();
+    let strikes = |seed| Schedule::new(seed, &kinds, longest, 1..=9).take(400).collect::<Vec<_>>();
     let (mut first, again, other) = (strikes(7), strikes(7), strikes(8));
     assert!(first == again && first != other);
     assert!(first.iter().flat_map(|strike| &strike.faults).all(|fault| fault.hold <= longest));

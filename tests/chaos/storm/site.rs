@@ -90,11 +90,15 @@ impl Site {
         &self.nodes[victim % self.nodes.len()]
     }
 
-    /// The database's clock, by so many seconds.
+    /// The database's clock, by so many seconds; between two transactions, because one compares `now()` with the deadline and
+    /// writes `clock_timestamp()` down.
     pub async fn leap(&self, seconds: i64) -> Result<(), String> {
-        let leap = "UPDATE {schema}.clock SET ahead = ahead + {seconds} * interval '1 second'";
-        let leap = leap.replace("{schema}", &self.world.schema);
-        self.database.ask(&leap.replace("{seconds}", &seconds.to_string())).await.map(drop)
+        let schema = &self.world.schema;
+        let leap = format!(
+            "LOCK TABLE {schema}.clock IN ACCESS EXCLUSIVE MODE;
+             UPDATE {schema}.clock SET ahead = ahead + {seconds} * interval '1 second'"
+        );
+        self.database.ask(&leap).await.map(drop)
     }
 
     /// Closes every AMQP connection of the workers.
