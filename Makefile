@@ -20,8 +20,8 @@ test-delayed: ## the tests of the delayed message exchange plugin, OVERDUE_DELAY
 test-upgrade: ## the tests that go from a release to this version and back, RELEASE=v0.1.0
 	@docker/upgrade.sh $(RELEASE)
 
-chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, RATE=40 orders/s, CLUSTER=3 has three brokers
-	@MINUTES=$(MINUTES) SEED=$(SEED) RATE=$(RATE) CLUSTER=$(CLUSTER) docker/chaos.sh
+chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, RATE=40 orders/s, CLUSTER=3 has three brokers; RECONNECTS=1000
+	@MINUTES=$(MINUTES) SEED=$(SEED) RATE=$(RATE) CLUSTER=$(CLUSTER) RECONNECTS=$(RECONNECTS) docker/chaos.sh
 
 SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard deploy/packages/*.sh docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
 

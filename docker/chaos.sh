@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The storm's tests of itself, then minutes of faults, on containers that nothing else uses and that are removed in the end.
-# MINUTES is how long strikes go on, SEED which they are, RATE how many orders a second come, CLUSTER=3 takes a cluster of three brokers.
+# MINUTES is how long strikes go on, SEED which they are, RATE how many orders a second come, CLUSTER=3 takes a cluster of three brokers;
+# RECONNECTS is how often workers lose their connections instead, and nothing else happens.
 # shellcheck source=docker/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -16,7 +17,10 @@ storm() {
   trap 'docker/services.sh down "$stack"' EXIT
   eval "$(docker/services.sh env "$stack")"
   export OVERDUE_STORM_MINUTES=${MINUTES:-5} OVERDUE_STORM_SEED=${SEED:-} OVERDUE_STORM_RATE=${RATE:-}
-  cargo test --quiet --test chaos -- --ignored storm:: --nocapture || exit 1
+  export OVERDUE_STORM_STRIKES=${RECONNECTS:-}
+  local chosen=(storm:: --skip a_thousand_reconnects)
+  [[ -z ${RECONNECTS:-} ]] || chosen=(a_thousand_reconnects)
+  cargo test --quiet --test chaos -- --ignored "${chosen[@]}" --nocapture || exit 1
 }
 
 with_lock storm storm

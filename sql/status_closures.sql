@@ -1,7 +1,7 @@
 -- status_closures: what was closed lately, found by the BRIN index by time.
 -- $1 bigint rows at the most, $2 bigint seconds to look back
 -- -> clock text, closed bigint, window_s float8, last_minute bigint, due_last_minute bigint, p50_s, p99_s, max_s float8,
---    by_message, by_burst, by_sweep bigint, best_per_s bigint, looked_at bigint, last_s float8 (NULL where none)
+--    by_message, by_burst, by_sweep, swept_last_minute bigint, best_per_s bigint, looked_at bigint, last_s float8 (NULL where none)
 WITH newest AS MATERIALIZED (
     SELECT path, due_at, closed_at FROM closures WHERE closed_at > now() - $2::bigint::float8 * interval '1 second'
     ORDER BY closed_at DESC LIMIT $1
@@ -21,6 +21,7 @@ SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') AS clock
        count(*) FILTER (WHERE path = 'message') AS by_message,
        count(*) FILTER (WHERE path = 'burst') AS by_burst,
        count(*) FILTER (WHERE path = 'sweep') AS by_sweep,
+       count(*) FILTER (WHERE path = 'sweep' AND closed_at > now() - interval '1 minute') AS swept_last_minute,
        (SELECT coalesce(max(orders), 0) FROM (SELECT count(*) AS orders FROM newest GROUP BY date_trunc('second', closed_at)) AS seconds)
            AS best_per_s,
        (SELECT count(*) FROM newest) AS looked_at,

@@ -58,21 +58,21 @@ impl Obstacle {
     #[must_use]
     pub fn of_all(reason: &str) -> Self {
         let reason = format!("orders cannot be closed: {reason}");
-        Self { reason, next: "overdue doctor".to_owned(), kind: Kind::Effect }
+        Self { reason, next: "overdue effect check".to_owned(), kind: Kind::Effect }
     }
 
     /// This user may not close orders.
     #[must_use]
     pub fn right(user: &str, reason: &str) -> Self {
         let reason = format!("user {user} cannot close orders: {reason}");
-        Self { reason, next: "overdue doctor".to_owned(), kind: Kind::Right }
+        Self { reason, next: "overdue permissions --database".to_owned(), kind: Kind::Right }
     }
 
     /// The effect fails for this order.
     #[must_use]
     pub fn of_order(order: &str, reason: &str) -> Self {
         let reason = format!("order {order} cannot be closed: {reason}");
-        Self { reason, next: "overdue doctor".to_owned(), kind: Kind::Effect }
+        Self { reason, next: "overdue effect check".to_owned(), kind: Kind::Effect }
     }
 
     /// Somebody holds a lock that closing this order needs; without one, closing any.

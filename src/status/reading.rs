@@ -105,6 +105,8 @@ pub struct Closings {
     pub by_burst: u64,
     /// Found by the sweep: no message came for them.
     pub by_sweep: u64,
+    /// And in the last minute: it goes on.
+    pub swept_last_minute: u64,
     /// The most that were closed within one second, among the newest.
     pub best_per_s: u64,
     /// When the last one was, in seconds before now; none where nothing was closed in the window.

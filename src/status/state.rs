@@ -225,9 +225,9 @@ fn look(reading: &Reading, database: &DatabaseReading, broker: &BrokerReading) -
     let scheduled = Unpublished::from(database.scheduled.unwrap_or_default());
     let scheduled = because(scheduled.of_schedule(condition::ON_ITS_WAY_OUT), "schedule");
     let parked = broker.parked.and_then(condition::parked);
-    let swept = condition::swept(database.closings.by_sweep);
-    let window = about(Duration::try_from_secs_f64(database.closings.window_s).unwrap_or_default());
-    let swept = swept.map(|swept| format!("{swept}, in the last {window}"));
+    // No longer than it goes on: after an outage it is what it should be, and then over.
+    let swept = condition::swept(database.closings.swept_last_minute);
+    let swept = swept.map(|swept| format!("{swept}, in the last minute"));
     let all = [
         (outbox, "overdue doctor"),
         (scheduled, "overdue doctor"),

@@ -257,6 +257,7 @@ fn closings(row: &Row) -> Closings {
         by_message: count(row, "by_message"),
         by_burst: count(row, "by_burst"),
         by_sweep: count(row, "by_sweep"),
+        swept_last_minute: count(row, "swept_last_minute"),
         best_per_s: count(row, "best_per_s"),
         last_s: row.get("last_s"),
     }

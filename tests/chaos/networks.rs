@@ -72,8 +72,7 @@ impl Networks {
     }
 
     fn clients(&self) -> String {
-        let name = if self.node.is_some() { "clients" } else { "default" };
-        format!("{}_{name}", self.project)
+        format!("{}_default", self.project)
     }
 
     /// The one to the next node first.

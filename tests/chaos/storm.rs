@@ -86,7 +86,7 @@ async fn every_kind_of_fault() {
 /// Three workers lose every connection to the broker or to the database a thousand times: they have as many threads, open files
 /// and as much memory as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a quarter of an hour: `make proof`"]
+#[ignore = "takes half an hour: `make chaos RECONNECTS=1000`"]
 async fn a_thousand_reconnects() {
     let seed = seed();
     let storm = Storm {
@@ -100,7 +100,7 @@ async fn a_thousand_reconnects() {
         orders_per_second: 200,
         quiet: Duration::ZERO,
         sweep: "15s",
-        command: "make proof PART=endurance".to_owned(),
+        command: format!("make chaos RECONNECTS=1000 SEED={seed}"),
     };
     let report = storm.run().await;
     assert!(report.grown.is_empty(), "{:?}", report.grown);

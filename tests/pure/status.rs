@@ -42,6 +42,7 @@ fn well() -> Reading {
         by_message: 3_021,
         by_burst: 0,
         by_sweep: 0,
+        swept_last_minute: 0,
         best_per_s: 310,
         last_s: Some(0.1),
     };
@@ -176,7 +177,7 @@ fn the_first_line_says_why_and_what_to_do() {
         }),
         changed(|it| broker(it).business[0].consumers = Some(0)),
         changed(|it| broker(it).parked = Some(1)),
-        changed(|it| database(it).closings.by_sweep = 4),
+        changed(|it| database(it).closings.swept_last_minute = 4),
         changed(|it| {
             database(it).outbox = WaitingEvents { events: 900, oldest_s: 95, refused: 0 };
         }),
@@ -242,6 +243,7 @@ fn it_is_never_ok_while_nothing_is_closed() {
             database(it).obstacle = Some(column());
             // What was so a moment ago says nothing of now.
             database(it).closings.by_sweep = 276;
+            database(it).closings.swept_last_minute = 3;
             broker(it).parked = Some(41);
         }),
         // One order is locked, and the others are closed.
