@@ -114,7 +114,9 @@ impl Storm {
                 .env("OVERDUE_WORKER__SWEEP_EVERY", sweep)
                 .env("OVERDUE_WORKER__SWEEP_GRACE", sweep)
                 .env("OVERDUE_LOG__FILTER", filter);
-            clock.iter().for_each(|clock| clock.is_of(&mut command));
+            if let Some(clock) = &clock {
+                clock.is_of(&mut command);
+            }
             command
         };
         Fleet::start(WORKERS, logs, Box::new(start))

@@ -45,7 +45,9 @@ pub async fn strike(
         Kind::WorkerTerminated => fleet.terminate(victim).await?,
         // Left out where the machine lacks what it takes.
         Kind::WorkerClocksLeapt => {
-            site.worker_clock.iter().for_each(|clock| clock.set(fault.leap()))
+            if let Some(clock) = &site.worker_clock {
+                clock.set(fault.leap());
+            }
         }
         Kind::BrokerRestarted => node.restart().await,
         Kind::BrokerKilled => {
