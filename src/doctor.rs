@@ -8,6 +8,7 @@ pub(crate) mod database;
 pub(crate) mod effect_plan;
 pub(crate) mod effect_text;
 pub(crate) mod facts;
+pub(crate) mod horizon;
 pub(crate) mod machine;
 pub(crate) mod topology;
 
@@ -84,6 +85,7 @@ pub const CHECKS: &[Check] = &[
     check(DATABASE, "effects", database::effects),
     check(DATABASE, "closing", database::closing),
     check(DATABASE, "sweep-index", database::sweep_index),
+    check(DATABASE, "xmin-horizon", horizon::xmin_horizon),
     check(DATABASE, "outbox", database::outbox),
     check(DATABASE, "schedule", database::notices),
     check(MACHINE, "open-files", machine::open_files),

@@ -59,8 +59,9 @@ pub mod doctor {
         effect_plan::{EffectPlan, RowLocks, Scan},
         facts::{
             Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, ExposedFile,
-            Facts, Gap, MachineFacts, Outbox, Overview, Permission, RefusedName, Replicas,
-            Scheduled, Schema, Server, Session, Skew, Sweep, Table, User, is_loopback,
+            Facts, Gap, HeldBy, Holder, Horizon, MachineFacts, Outbox, Overview, Permission,
+            RefusedName, Replicas, Scheduled, Schema, Server, Session, Skew, Sweep, Table, User,
+            is_loopback,
         },
     };
     pub mod broker {
@@ -74,6 +75,9 @@ pub mod doctor {
             judge_connections, judge_effects, judge_lock_timeout, judge_outbox, judge_scheduled,
             judge_search_path, judge_sweeps, judge_tables, judge_version,
         };
+    }
+    pub mod horizon {
+        pub use crate::doctor::horizon::judge_horizon;
     }
     pub mod machine {
         pub use crate::doctor::machine::{between, judge_clock, judge_cores, judge_open_files};

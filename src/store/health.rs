@@ -1,6 +1,6 @@
 //! What `overdue doctor` wants to know about the database. Asks for everything it can; changes nothing.
 
-use std::{future::Future, ops::Range};
+use std::{future::Future, ops::Range, time::Duration};
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -10,11 +10,12 @@ use super::{
     clock::{DatabaseTime, to_ms},
     orders::Effect,
     outbox::PassedOver,
-    pool::{For, Question},
+    pool::{For, Question, count},
     schedule::ScheduleUse,
 };
 use crate::doctor::facts::{
-    Asked, DatabaseFacts, Encryption, Gap, Schema, Server, Session, Skew, Table, User, is_loopback,
+    Asked, DatabaseFacts, Encryption, Gap, HeldBy, Holder, Horizon, Schema, Server, Session, Skew,
+    Table, User, is_loopback,
 };
 
 impl Store {
@@ -55,6 +56,7 @@ impl Store {
             effects: checked,
             sweeps,
             obstacles,
+            horizon: asked(self.horizon().await),
             clock: asked(self.skew(now).await),
         }
     }
@@ -108,12 +110,43 @@ impl Store {
         Ok(rows.iter().map(schema).collect())
     }
 
+    async fn horizon(&self) -> Result<Horizon, StoreError> {
+        const SQL: &str = include_str!("../../sql/doctor_horizon.sql");
+        let rows = self.rows("doctor_horizon", SQL, &[]).await?;
+        let hidden = rows.first().map_or(0, |row| count(row, "hidden"));
+        Ok(Horizon { hidden, holders: rows.iter().filter_map(holder).collect() })
+    }
+
     async fn skew(&self, now: fn() -> Timestamp) -> Result<Skew, StoreError> {
         let (database, Range { start, end }) = self.read_clock().await?;
         let half = (end - start) / 2;
         let middle = DatabaseTime::from(now()).before(end.elapsed() + half);
         Ok(Skew { ahead_ms: database.ms_after(middle), margin_ms: to_ms(half) + 1 })
     }
+}
+
+/// None where a row says only what cannot be seen.
+fn holder(row: &Row) -> Option<Holder> {
+    let name: String = row.get("name");
+    let pid = || row.get::<_, Option<i32>>("pid").unwrap_or_default();
+    let by = match row.get::<_, Option<&str>>("kind")? {
+        "session" => HeldBy::Session {
+            pid: pid(),
+            user: row.get("db_user"),
+            application: name,
+            state: row.get("state"),
+        },
+        "prepared" => HeldBy::Prepared { gid: name, owner: row.get("db_user") },
+        "slot" => HeldBy::Slot {
+            name,
+            active: row.get::<_, &str>("state") == "active",
+            catalogs: row.get("catalogs"),
+        },
+        _ => HeldBy::Standby { name, pid: pid() },
+    };
+    let age = row.get::<_, Option<i64>>("age_ms").and_then(|ms| u64::try_from(ms).ok());
+    let age = age.map(Duration::from_millis);
+    Some(Holder { by, age, transactions: count(row, "transactions") })
 }
 
 async fn each<'a, T, F: Future<Output = Result<T, StoreError>>>(

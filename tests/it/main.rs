@@ -34,6 +34,7 @@ mod harness;
 mod health;
 mod history;
 mod hold;
+mod horizon;
 mod hostile_sizes;
 mod independent;
 mod inspect;

@@ -1,5 +1,7 @@
 //! What is known about PostgreSQL, as data.
 
+use std::time::Duration;
+
 use super::{Asked, Encryption, Gap, Skew};
 use crate::{condition::obstacle::Obstacle, doctor::effect_plan::EffectPlan};
 
@@ -29,6 +31,8 @@ pub struct DatabaseFacts {
     pub sweeps: Vec<(String, Asked<Sweep>)>,
     /// What keeps overdue orders of each effect from being closed, by name; not asked where its SQL does not fit.
     pub obstacles: Vec<(String, Asked<Option<Obstacle>>)>,
+    /// What holds back VACUUM.
+    pub horizon: Asked<Horizon>,
     /// Its clock against this machine's.
     pub clock: Asked<Skew>,
 }
@@ -49,6 +53,7 @@ impl DatabaseFacts {
             effects: Vec::new(),
             sweeps: Vec::new(),
             obstacles: Vec::new(),
+            horizon: Err(gap.clone()),
             clock: Err(gap),
         }
     }
@@ -193,4 +198,38 @@ pub enum Sweep {
         /// Tables it reads from end to end, although it was asked not to.
         scans: Vec<String>,
     },
+}
+
+/// What keeps VACUUM from removing rows that are deleted from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Horizon {
+    /// Sessions of other users of which it cannot be seen.
+    pub hidden: u64,
+    /// All that can be seen, the longest first.
+    pub holders: Vec<Holder>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Who it is.
+    pub by: HeldBy,
+    /// For how long; `None` where PostgreSQL does not say.
+    pub age: Option<Duration>,
+    /// Transactions that have begun since.
+    pub transactions: u64,
+}
+
+/// Who can hold back VACUUM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as pg_stat_activity and its siblings call them")]
+pub enum HeldBy {
+    /// A transaction that is open.
+    Session { pid: i32, user: String, application: String, state: String },
+    /// One that was prepared, and neither committed nor rolled back.
+    Prepared { gid: String, owner: String },
+    /// What a standby or a subscriber has not read yet; `catalogs` if it is about rows of the system catalogs alone.
+    Slot { name: String, active: bool, catalogs: bool },
+    /// A query on a standby with `hot_standby_feedback`.
+    Standby { name: String, pid: i32 },
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use overdue::internals::{
     doctor::{
         AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, EffectPlan, Encryption, ExposedFile,
-        Facts, Gap, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled, Schema,
-        Server, Session, Skew, Sweep, Table, User,
+        Facts, Gap, Horizon, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled,
+        Schema, Server, Session, Skew, Sweep, Table, User,
     },
     plan::{QueueStats, Snapshot},
 };
@@ -42,6 +42,7 @@ pub(crate) fn well() -> Facts {
             effects: vec![("close".to_owned(), Ok(EffectPlan::default()))],
             sweeps: vec![("close".to_owned(), Ok(Sweep::Planned { scans: Vec::new() }))],
             obstacles: vec![("close".to_owned(), Ok(None))],
+            horizon: Ok(Horizon::default()),
             clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),
         },
         machine: MachineFacts {

@@ -1,6 +1,6 @@
 //! Each judgement at its bounds.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use overdue::internals::{
     diagnostic::{
@@ -8,8 +8,9 @@ use overdue::internals::{
         Severity::{Error, Note, Ok as Fine, Warning},
     },
     doctor::{
-        Alarm, EffectPlan, Encryption, Gap, Outbox, Permission, RefusedName, Replicas, Scan, Skew,
-        Sweep, Table, broker, database, is_loopback, machine, topology,
+        Alarm, EffectPlan, Encryption, Gap, HeldBy, Holder, Horizon, Outbox, Permission,
+        RefusedName, Replicas, Scan, Skew, Sweep, Table, broker, database, horizon::judge_horizon,
+        is_loopback, machine, topology,
     },
     plan::{QueueStats, Snapshot},
     topology::Topology,
@@ -311,6 +312,46 @@ fn what_closes_orders_waits_shortly_for_a_lock() {
     let judged = |ms| database::judge_lock_timeout(ms).severity.unwrap();
     assert_eq!([1, 50, 300].map(judged), [Fine; 3]);
     assert_eq!([0, 301, 5_000].map(judged), [Warning; 3]);
+}
+
+/// Each that can hold the horizon, at the limit: named, with what ends it and who may.
+#[test]
+fn who_holds_the_xmin_horizon() {
+    let session = |pid, state: &str| HeldBy::Session {
+        pid,
+        user: "shop".to_owned(),
+        application: "reports".to_owned(),
+        state: state.to_owned(),
+    };
+    let slot = |active, catalogs| HeldBy::Slot { name: "replica".to_owned(), active, catalogs };
+    let prepared = || HeldBy::Prepared { gid: "o'clock".to_owned(), owner: "shop".to_owned() };
+    let held = |by, seconds: Option<u64>, transactions| Holder {
+        by,
+        age: seconds.map(Duration::from_secs),
+        transactions,
+    };
+    let judged = |hidden, holders: Vec<Holder>| {
+        let draft = judge_horizon(&Horizon { hidden, holders });
+        let fix = draft.fix.map(text).unwrap_or_default();
+        format!("{}: {}\n    {fix}", draft.severity.unwrap(), draft.message)
+    };
+    let many = |number| (0..number).map(|pid| held(session(pid, "active"), Some(300), 1)).collect();
+    let found = [
+        judged(0, vec![held(session(1, "active"), Some(299), 999_999)]),
+        judged(0, vec![held(session(1, "idle in transaction"), Some(300), 4)]),
+        judged(0, vec![held(session(1, "active"), Some(7_300), 4), held(prepared(), Some(400), 2)]),
+        judged(0, vec![held(session(1, "active"), Some(20), 1_000_000)]),
+        judged(0, many(5)),
+        judged(0, vec![held(prepared(), Some(86_400 * 3), 7)]),
+        judged(0, vec![held(slot(false, false), Some(301), 1)]),
+        judged(0, vec![held(slot(false, true), None, 2_000_000)]),
+        judged(0, vec![held(slot(true, false), None, 2_000_000)]),
+        judged(0, vec![held(slot(true, false), None, 999_999)]),
+        judged(0, vec![held(HeldBy::Standby { name: "b".to_owned(), pid: 9 }, None, 1_000_000)]),
+        judged(3, Vec::new()),
+        judged(1, vec![held(session(1, "idle in transaction"), Some(300), 4)]),
+    ];
+    insta::assert_snapshot!(found.join("\n"));
 }
 
 #[test]
