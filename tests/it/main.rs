@@ -61,6 +61,7 @@ mod page;
 mod parked;
 mod parked_late;
 mod parked_replay;
+mod partitions;
 mod pauses;
 mod permissions;
 mod publisher;

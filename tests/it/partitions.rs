@@ -1,0 +1,275 @@
+//! Orders partitioned by the day of their deadline: the page about them is run, and its statements keep their plans.
+
+use overdue::internals::{
+    order::{OrderId, Outcome},
+    store::orders::{ClosingPath, Effect},
+};
+
+use crate::{
+    page::{blocks, file_of, read},
+    support::{
+        World, until,
+        worker::{millis, settings},
+    },
+};
+
+const PAGE: &str = "docs/partitions.md";
+const EXAMPLE: &str = "examples/own-tables/partitioned";
+const FILES: [&str; 4] = ["tables.sql", "function.sql", "expire.sql", "expire_overdue.sql"];
+
+#[test]
+fn the_page_shows_the_files_of_the_example() {
+    let blocks = blocks(PAGE);
+    let shown: Vec<(&str, &str)> = blocks.iter().filter_map(|(_, text)| file_of(text)).collect();
+    for name in FILES {
+        let (_, text) = shown.iter().find(|(shown, _)| *shown == name).unwrap();
+        assert_eq!(*text, read(&format!("{EXAMPLE}/{name}")), "{name}");
+    }
+}
+
+/// Partitions of ten days that are over, of today, and of thirty to come.
+const PARTITIONS: usize = 41;
+
+/// The tables of the page; the effect of the page.
+async fn shop() -> (World, Effect) {
+    let world = World::empty().await;
+    world.store.init(&world.schema, false).await.unwrap();
+    for (_, text) in blocks(PAGE) {
+        match file_of(&text) {
+            Some((name, sql)) if !name.starts_with("expire") => world.sql(sql).await,
+            _ => {}
+        }
+    }
+    world.sql("SELECT purchase_days(current_date - 10, current_date)").await;
+    let read = |name: &str| read(&format!("{EXAMPLE}/{name}"));
+    let effect = Effect {
+        name: "expire".to_owned(),
+        sql: read("expire.sql"),
+        sql_file: "expire.sql".to_owned(),
+        overdue_sql: Some(read("expire_overdue.sql")),
+        overdue_file: "expire_overdue.sql".to_owned(),
+    };
+    world.store.check_effect(&effect).await.unwrap();
+    (world, effect)
+}
+
+/// 1 to 3000 of the last hour, some of other days, and one that is not due.
+async fn filled() -> (World, Effect) {
+    let (world, effect) = shop().await;
+    world
+        .sql(
+            "INSERT INTO article VALUES (7, 0);
+             INSERT INTO purchase SELECT n, 10, now() - n * interval '1 s' FROM generate_series(1, 3000) n;
+             INSERT INTO purchase SELECT n, 10, now() - interval '9 days' + n * interval '1 s' FROM generate_series(5001, 5010) n;
+             INSERT INTO purchase VALUES (6001, 20, now() - interval '8 days'), (6002, 10, now() + interval '8 days');
+             INSERT INTO purchase_line SELECT purchase_no, 7, 2 FROM purchase;
+             ANALYZE purchase, purchase_line, article",
+        )
+        .await;
+    (world, effect)
+}
+
+/// The contract, wherever the order is: due, paid, not due, unknown, twice, in another spelling, locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_is_found_in_any_partition() {
+    let (world, effect) = filled().await;
+    let mut client = world.store.client().await.unwrap();
+    let locked = client.transaction().await.unwrap();
+    locked
+        .execute("SELECT FROM purchase WHERE purchase_no IN (3, 5003) FOR UPDATE", &[])
+        .await
+        .unwrap();
+    let ids = ["1", "002", "5001", "6001", "6002", "9", "3", "5003", "77777"];
+    let ids: Vec<OrderId> = ids.iter().map(|id| OrderId::parse(id).unwrap()).collect();
+    let run = async |ids: &[OrderId]| {
+        world.store.run_effect(&effect, ids, ClosingPath::Message).await.unwrap()
+    };
+    let outcomes = run(&ids).await;
+    let closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { state, .. } if state.as_str() == "expired");
+    assert!([0, 1, 2, 5].iter().all(|place| closed(&outcomes[*place])), "{outcomes:?}");
+    assert_eq!(outcomes[3], Outcome::AlreadyFinal);
+    assert!(matches!(outcomes[4], Outcome::NotDue { .. }), "{outcomes:?}");
+    assert_eq!(outcomes[6..8], [Outcome::Busy, Outcome::Busy]);
+    assert_eq!(outcomes[8], Outcome::Unknown);
+    locked.rollback().await.unwrap();
+    let outcomes = run(&ids).await;
+    assert!([6, 7].iter().all(|place| closed(&outcomes[*place])), "{outcomes:?}");
+    assert!(
+        [0, 1, 2, 3, 5].iter().all(|place| outcomes[*place] == Outcome::AlreadyFinal),
+        "{outcomes:?}"
+    );
+    assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 12);
+    let once =
+        "SELECT count(DISTINCT order_id) * 100 + count(*) FROM closures WHERE outcome = 'expired'";
+    assert_eq!(world.number(once).await, 606);
+}
+
+/// What a worker sweeps, from the oldest day on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweep_goes_through_the_days() {
+    let (world, effect) = filled().await;
+    world.apply(&world.topology).await;
+    let worker = world.worker_of(
+        effect,
+        overdue::internals::config::WorkerSettings { sweep_grace: millis("1ms"), ..settings() },
+    );
+    let expired = async || world.number("SELECT count(*) FROM purchase WHERE state = 90").await;
+    until("all expired", expired, |seen| *seen == 3010).await;
+    worker.stop().await;
+    assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 6020);
+    assert_eq!(world.number("SELECT count(*) FROM purchase WHERE state <> 90").await, 2);
+    assert_eq!(world.number("SELECT count(*) - count(DISTINCT order_id) FROM closures").await, 0);
+}
+
+/// The effect for a table without partitions is right as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_effect_of_init_closes_them_too() {
+    let (world, effect) = filled().await;
+    let plain = Effect { sql: read("examples/own-tables/expire.sql"), ..effect };
+    world.store.check_effect(&plain).await.unwrap();
+    let ids: Vec<OrderId> =
+        ["1", "5001", "6001"].iter().map(|id| OrderId::parse(id).unwrap()).collect();
+    let outcomes = world.store.run_effect(&plain, &ids, ClosingPath::Message).await.unwrap();
+    assert!(
+        outcomes[..2].iter().all(|outcome| matches!(outcome, Outcome::Closed { .. })),
+        "{outcomes:?}"
+    );
+    assert_eq!(outcomes[2], Outcome::AlreadyFinal);
+}
+
+/// A deadline that moves over midnight while the row is asked for: busy, or asked again, and never twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadline_that_moves_to_another_day_is_found_there() {
+    let (world, effect) = filled().await;
+    let mut client = world.store.client().await.unwrap();
+    let moving = client.transaction().await.unwrap();
+    moving
+        .execute(
+            "UPDATE purchase SET pay_until = now() + interval '5 days' WHERE purchase_no = 1",
+            &[],
+        )
+        .await
+        .unwrap();
+    let id = [OrderId::parse("1").unwrap()];
+    let asked = world.store.run_effect(&effect, &id, ClosingPath::Message).await.unwrap();
+    assert_eq!(asked, [Outcome::Busy]);
+    moving.commit().await.unwrap();
+    let asked = world.store.run_effect(&effect, &id, ClosingPath::Message).await.unwrap();
+    assert!(matches!(asked[..], [Outcome::NotDue { .. }]), "{asked:?}");
+    world
+        .sql("UPDATE purchase SET pay_until = now() - interval '9 days' WHERE purchase_no = 1")
+        .await;
+    let asked = world.store.run_effect(&effect, &id, ClosingPath::Message).await.unwrap();
+    assert!(matches!(asked[..], [Outcome::Closed { .. }]), "{asked:?}");
+}
+
+/// Lines of a generic plan, as a worker's session makes it; `arguments` are what partitions are left out by.
+async fn plan(world: &World, sql: &str, types: &str, arguments: &str) -> Vec<String> {
+    let client = world.store.client().await.unwrap();
+    let settings =
+        "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
+    client.batch_execute(&format!("{settings}; PREPARE it {types} AS {sql}")).await.unwrap();
+    // A plan that is only explained has all partitions; one that begins has those that are left.
+    let rows = client
+        .query(&format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE it {arguments}"), &[])
+        .await
+        .unwrap();
+    client.batch_execute("DEALLOCATE it").await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+fn scans<'a>(plan: &'a [String], of: &str) -> Vec<&'a str> {
+    plan.iter().filter(|line| line.contains(of)).map(String::as_str).collect()
+}
+
+/// The pages of sweep, burst, `status` and `rebuild`: each by its index, in the order of the days, without a sort.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_are_read_by_the_index_of_the_days_that_matter() {
+    let (world, effect) = filled().await;
+    let sql = effect.overdue_sql.unwrap();
+    let pages = [
+        // 11 days to now.
+        ("(500, 0, '-infinity', '')", 11),
+        // Behind an order of today: today.
+        ("(2000, 0, now() - interval '1 s', '1')", 2),
+        // All that are open, a hundred years ahead.
+        ("(5000, -3153600000000, '-infinity', '')", PARTITIONS),
+    ];
+    for (arguments, most) in pages {
+        let plan = plan(&world, &sql, "", arguments).await;
+        let text = plan.join("\n");
+        assert!(
+            !text.contains("Seq Scan") && !text.contains("Sort") && !text.contains("Merge Append"),
+            "{text}"
+        );
+        let scans = scans(&plan, "_pay_until_purchase_no_idx on purchase_");
+        assert!(!scans.is_empty() && scans.len() <= most, "{arguments}\n{text}");
+    }
+}
+
+/// The statement of the function in the first step, and in the second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_of_messages_looks_into_three_partitions() {
+    let (world, _) = filled().await;
+    let function = read(&format!("{EXAMPLE}/function.sql"));
+    let (_, statement) = function.split_once(" IN\n").unwrap();
+    let (statement, _) = statement.split_once("        LOOP\n").unwrap();
+    let mut statement = statement.to_owned();
+    let parameters = [
+        ("ANY (ids", "ANY ($1"),
+        ("(ids)", "($1)"),
+        ("BETWEEN since AND till", "BETWEEN $2 AND $3"),
+        ("'expire', path", "'expire', 'message'"),
+        ("traces ->", "NULL::jsonb ->"),
+    ];
+    for (name, parameter) in parameters {
+        assert!(statement.contains(name), "{name}");
+        statement = statement.replace(name, parameter);
+    }
+    let types = "(text[], timestamptz, timestamptz)";
+    for (bounds, most) in [
+        ("now() - interval '1 day', now() + interval '1 day'", 3),
+        ("'-infinity', 'infinity'", PARTITIONS),
+    ] {
+        let plan =
+            plan(&world, &statement, types, &format!("(ARRAY['11', '12', '13'], {bounds})")).await;
+        let text = plan.join("\n");
+        assert!(!text.contains("Seq Scan"), "{text}");
+        // Locking, updating, and what is busy.
+        let scans = scans(&plan, "_pkey on purchase_2");
+        assert!((1..=3 * most).contains(&scans.len()), "{most}: {}\n{text}", scans.len());
+        let ran = scans.iter().filter(|line| !line.contains("never executed")).count();
+        assert!((1..=2 * most).contains(&ran), "{most}: {ran}\n{text}");
+    }
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 3);
+}
+
+/// What a person types.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_work_on_partitions() {
+    let (world, effect) = filled().await;
+    let folder = world.dir.path();
+    std::fs::write(folder.join("expire.sql"), &effect.sql).unwrap();
+    std::fs::write(folder.join("expire_overdue.sql"), effect.overdue_sql.as_deref().unwrap())
+        .unwrap();
+    for name in ["overdue.toml", "topology.toml"] {
+        std::fs::write(folder.join(name), read(&format!("examples/own-tables/{name}"))).unwrap();
+    }
+    let check = world.overdue(&["effect", "check", "--all"]);
+    assert_eq!(check.code, Some(0), "{check}");
+    assert!(check.stdout.contains("open         3011 orders"), "{check}");
+    let explain = world.overdue(&["explain", "--order", "6002", "-o", "json"]);
+    assert_eq!(explain.json()["order"]["status"], "not_due", "{explain}");
+    let rebuild = world.overdue(&["rebuild"]);
+    assert!(rebuild.stdout.contains("3011 notices"), "{rebuild}");
+    let doctor = world.overdue(&["doctor", "-o", "json"]);
+    let report = doctor.json();
+    let checks = report["checks"].as_array().unwrap();
+    for rule in ["effects", "sweep-index", "closing"] {
+        let check = checks
+            .iter()
+            .find(|it| it["rule"] == rule && it["subject"]["name"] == "Database")
+            .unwrap();
+        assert_eq!(check["severity"], "ok", "{check}");
+    }
+}
