@@ -101,12 +101,24 @@ impl Closer {
 
     /// Starts it, with a topology of its own: what `delays` says, after the name.
     pub async fn start(&self, stage: &Stage, place: usize, delays: &str) -> Result<Running> {
+        self.start_with(stage, place, delays, &[]).await
+    }
+
+    /// The same with settings that are not the default.
+    pub async fn start_with(
+        &self,
+        stage: &Stage,
+        place: usize,
+        delays: &str,
+        settings: &[(&'static str, String)],
+    ) -> Result<Running> {
         let timeout = format!("[[timeout]]\nname = \"{TIMEOUT}\"\nafter = \"1h\"\n");
         let text = format!("name = \"bench-{place}\"\n{delays}{timeout}");
         let (topology, file) = stage.topology(&text).await?;
         let queue = format!("{}.{TIMEOUT}", topology.name);
         let mut environment = stage.environment.clone();
         environment.push(("OVERDUE_TOPOLOGY", file));
+        environment.extend(settings.iter().cloned());
         let rival = |name| ["--rival", name, "--target", &queue, "--schema", &stage.name];
         let processes = match self.way {
             Way::Overdue => vec![Process::start(&self.program, &["run"], &environment)?],

@@ -24,6 +24,8 @@ pub struct Stage {
     pub folder: TempDir,
     /// How a process of its own reaches the same broker, database and schema.
     pub environment: Vec<(&'static str, String)>,
+    /// The database, for a store of its own.
+    pub url: String,
     /// Of both virtual host and schema.
     pub name: String,
     vhost: Url,
@@ -59,6 +61,7 @@ impl Stage {
             server,
             folder: tempfile::tempdir()?,
             environment,
+            url: options.database_url.clone(),
             name,
             vhost,
         };
@@ -70,9 +73,10 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Deletes both.
+    /// Deletes both, and the schemas of two sizes of a table.
     pub async fn close(&self) -> Result<()> {
-        let drop = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name);
+        let name = &self.name;
+        let drop = format!("DROP SCHEMA IF EXISTS {name}, {name}_small, {name}_large CASCADE");
         let dropped = self.store.run_script("drop_schema", &drop).await;
         call(Method::DELETE, &self.vhost).await?;
         Ok(dropped?)
