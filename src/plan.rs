@@ -89,7 +89,7 @@ impl Plan {
 
     /// Whether it depends on what waits in the levels: a timeout is removed, and some of it may be for that one.
     #[must_use]
-    pub(crate) fn removes_timeouts(&self) -> bool {
+    pub fn removes_timeouts(&self) -> bool {
         let reasons = self.steps.iter().map(|step| &step.reason);
         let leaves = |it: &Draining| matches!(it.drains, Drains::Leaving { .. });
         let occupied = |it: &Refusal| matches!(it, Refusal::Occupied { .. });

@@ -78,7 +78,8 @@ impl Template {
     }
 
     /// The body of one message, with the value of each placeholder.
-    pub(crate) fn filled(&self, value: impl Fn(&str) -> String) -> String {
+    #[must_use]
+    pub fn filled(&self, value: impl Fn(&str) -> String) -> String {
         let mut body = String::new();
         for (text, placeholder) in &self.parts {
             body.push_str(text);

@@ -30,6 +30,7 @@ mod ladder_properties;
 mod ladder_vectors;
 mod lead;
 mod level_routes;
+mod life;
 mod log_lines;
 mod metrics;
 mod notices;

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The long job: each part is a function, PART=name runs it alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CARGO_TARGET_DIR=$PWD/target/proof/build
+core=target/proof/core
+
+needs() {
+    command -v "$1" >/dev/null || { echo "$1 is missing: cargo install --locked $1" >&2; exit 69; }
+}
+
+# CASES sequences of topologies, publishers, workers, crashes and late counts: tests/pure/life.rs.
+model() {
+    docker/core_crate.sh
+    (cd "$core" && PROPTEST_CASES=${CASES:-20000} cargo test -q --release --test pure life:: -- --include-ignored)
+}
+
+# Each target for FUZZ_SECONDS, or RUNS inputs each, as before a release: RUNS=10000000.
+fuzz() {
+    needs cargo-fuzz
+    docker/core_crate.sh
+    local limit="-max_total_time=${FUZZ_SECONDS:-60}" target
+    [ -z "${RUNS:-}" ] || limit="-runs=$RUNS"
+    # The code has no `unsafe`, so there is nothing that a sanitizer would see, and stable Rust will do.
+    for target in ${TARGET:-$(cargo fuzz list)}; do
+        CARGO_TARGET_DIR=$PWD/target/proof/fuzz cargo fuzz run -s none "$target" "target/proof/corpus/$target" "fuzz/corpus/$target" \
+            -- "$limit" -print_final_stats=1 -verbosity=0 -rss_limit_mb=1024 -timeout=20
+    done
+}
+
+# Of the core rooms, SHARD=1/20 of the mutants; what is not caught is in target/proof/core/mutants.out. proof/mutants.md says why.
+mutants() {
+    needs cargo-mutants
+    docker/core_crate.sh
+    local room files=()
+    for room in plan topology ladder decisions wire order parking permissions; do
+        files+=(-f "src/$room.rs" -f "src/$room/**")
+    done
+    (cd "$core" && PROPTEST_CASES=8 INSTA_UPDATE=no cargo mutants --in-place --no-shuffle --sharding round-robin \
+        --shard "${SHARD:-0/20}" --minimum-test-timeout 120 "${files[@]}" -- --test pure -- --skip life::known_faults)
+}
+
+parts=(model fuzz mutants)
+for part in ${PART:-${parts[*]}}; do
+    printf '%s\n' "${parts[@]}" | grep -qx "$part" || { echo "there is no part $part: ${parts[*]}" >&2; exit 64; }
+    echo "== $part"
+    "$part"
+done
