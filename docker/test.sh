@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lint, then every test, against services in containers that start meanwhile. With OVERDUE_RABBITMQ
 # set to another version than the default, what has nothing to do with the broker is left out. With
-# OVERDUE_TEST_ALL=1 it installs what few tests need: Java, Go, PHP, packages of node, promtool, libfaketime.
+# OVERDUE_TEST_ALL=1 it installs what few tests need: Java, Go, PHP, packages of node, promtool, libfaketime, PgBouncer.
 # shellcheck source=docker/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -61,7 +61,32 @@ ensure_all() {
   fi
   command -v promtool >/dev/null || [[ -x target/prometheus/promtool ]] \
     || logged "could not take promtool out of the package prometheus" extract_promtool
+  has_pgbouncer || ! is_root_on_debian || logged "could not build PgBouncer" build_pgbouncer
   installed tests/javascript/package.json node npm install --silent --no-audit --no-fund --no-package-lock
+}
+
+# PgBouncer where the distribution's is older than 1.21: trixie's, built here, as it needs little.
+build_pgbouncer() (
+  local mirror options
+  apt_install gcc make pkg-config libevent-dev debian-archive-keyring
+  mkdir -p target/pgbouncer/lists/partial && cd target/pgbouncer || exit
+  # shellcheck disable=SC2016 # apt's placeholders
+  mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' | awk '$1 == "Debian" && $2 ~ /^https?:/ { print $2; exit }')
+  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} trixie main" >sources.list
+  options=(-o "Dir::Etc::sourcelist=$PWD/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$PWD/lists"
+    -o Dir::Cache::srcpkgcache= -o Dir::Cache::pkgcache=)
+  apt "${options[@]}" update && apt "${options[@]}" source --download-only pgbouncer || exit
+  tar --extract --strip-components=1 --file pgbouncer_*.orig.tar.gz || exit
+  # Neither TLS nor its own resolver: it talks to this machine alone.
+  ./configure --quiet --without-openssl --without-cares && make -j2 pgbouncer
+)
+
+has_pgbouncer() {
+  local program
+  for program in target/pgbouncer/pgbouncer "$(command -v pgbouncer)" /usr/sbin/pgbouncer; do
+    [[ ! -x $program ]] || ! "$program" --version | grep -qE '^PgBouncer (1\.(2[1-9]|[3-9][0-9])|[2-9])' || return 0
+  done
+  return 1
 }
 
 # The package itself would start a server.
@@ -107,7 +132,7 @@ run_tests() {
     ensure_all
     make --no-print-directory prose
   else
-    say "LEFT OUT: order services in Java, Go, JavaScript and PHP, promtool, wrong clocks; OVERDUE_TEST_ALL=1 has them"
+    say "LEFT OUT: order services in Java, Go, JavaScript and PHP, promtool, wrong clocks, a pooler; OVERDUE_TEST_ALL=1 has them"
   fi
   eval "$(docker/services.sh env)"
   # Gigabytes that the compiler wrote are not to stand before what broker and database write.

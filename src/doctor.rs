@@ -76,6 +76,7 @@ pub const CHECKS: &[Check] = &[
     check(DATABASE, "version", database::version),
     check(DATABASE, "writable", database::writable),
     check(DATABASE, "connections", database::connections),
+    check(DATABASE, "pooler", database::pooler),
     check(DATABASE, "lock-timeout", database::lock_timeout),
     check(DATABASE, "clock", machine::database_clock),
     check(DATABASE, "clocks-agree", machine::clocks_agree),

@@ -72,8 +72,8 @@ pub mod doctor {
     }
     pub mod database {
         pub use crate::doctor::database::{
-            judge_connections, judge_effects, judge_lock_timeout, judge_outbox, judge_scheduled,
-            judge_search_path, judge_sweeps, judge_tables, judge_version,
+            judge_connections, judge_effects, judge_lock_timeout, judge_outbox, judge_pooler,
+            judge_scheduled, judge_search_path, judge_sweeps, judge_tables, judge_version,
         };
     }
     pub mod horizon {

@@ -60,6 +60,8 @@ const LOCK_TIMEOUT_MS: u32 = 5_000;
 /// for a single order is planned each time, which costs more than running it. They go by index, also where a table was empty
 /// when they were planned; and the order in which they lock does not depend on the size of a table.
 const PLANNER: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
+/// A session that has this set to `direct` has got its options: no pooler is between that keeps them.
+const SESSION: &str = "overdue.session";
 /// Unacknowledged bytes for so long mean that the server is gone.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
 /// Idle time before the first keepalive probe, and between two of them.
@@ -134,7 +136,7 @@ impl Store {
                 StoreError::Address(crate::text::error_chain(&error))
             })?;
         let options = format!(
-            "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} {PLANNER}{more}",
+            "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} {PLANNER} -c {SESSION}=direct{more}",
             search_path.replace(' ', "")
         );
         // Of two, PostgreSQL takes the last: what the URL says beats what is set here.

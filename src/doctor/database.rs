@@ -129,6 +129,39 @@ pub fn judge_lock_timeout(ms: i64) -> Draft {
     )
 }
 
+/// If a pooler is between, does the user have what a worker's connections are opened with?
+pub(crate) fn pooler(facts: &Facts) -> Draft {
+    server(facts, judge_pooler)
+}
+
+/// Without the search path other tables are found, or none; without the others it is slow, or late.
+pub fn judge_pooler(server: &Server) -> Draft {
+    let (User::Super(user) | User::Other(user)) = &server.user;
+    let Some(lacking) = &server.behind_pooler else {
+        return Draft::ok("the server has got what connections are opened with");
+    };
+    if lacking.is_empty() {
+        return Draft::ok(format!(
+            "one that passes on nothing of what connections are opened with; user {user} has it"
+        ));
+    }
+    let names: Vec<&str> = lacking.iter().map(|(name, _)| name.as_str()).collect();
+    let set = |(name, value): &(String, String)| {
+        format!("ALTER ROLE {user} SET {name} = {}", value.replace(',', ", "))
+    };
+    let fixes: Vec<String> = lacking.iter().map(set).collect();
+    let finding = format!(
+        "one that passes on nothing of what connections are opened with; user {user} lacks {}",
+        names.join(", ")
+    );
+    let fix = format!("{} (docs/settings.md)", fixes.join("; "));
+    if names.contains(&"search_path") {
+        Draft::error(finding, fix)
+    } else {
+        Draft::warning(finding, fix)
+    }
+}
+
 const FEWER: &str = "lower database.connections, raise max_connections, or put a pooler between";
 
 /// A note: with it on, PostgreSQL says when an order was closed, independently of what the row says.

@@ -3,10 +3,10 @@
 use std::{future::Future, ops::Range, time::Duration};
 
 use jiff::Timestamp;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{
-    FailureKind, Store, StoreError,
+    FailureKind, SESSION, Store, StoreError,
     clock::{DatabaseTime, to_ms},
     orders::Effect,
     outbox::PassedOver,
@@ -77,11 +77,22 @@ impl Store {
 
     async fn server(&self) -> Result<Server, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_server.sql");
-        const LOCK_TIMEOUT: &str = include_str!("../../sql/doctor_lock_timeout.sql");
+        const OF_SESSION: &str = include_str!("../../sql/doctor_session.sql");
         let row = self.one("doctor_server", SQL, &[]).await?;
-        let limit = Question::new("doctor_lock_timeout", LOCK_TIMEOUT, &[]);
-        let limit = self.ask(For::Closing, limit).await?;
+        let wanted = self.start_up();
+        let (names, values): (Vec<&str>, Vec<&str>) = wanted.iter().copied().unzip();
+        let parameters: [&(dyn ToSql + Sync); 2] = [&names, &values];
+        let session = Question::new("doctor_session", OF_SESSION, &parameters);
+        let session = self.ask(For::Closing, session).await?;
+        let session = session.first();
+        let kept = session.filter(|row| !row.get::<_, bool>("passed_on"));
+        let lacking = kept.map(|row| {
+            let lacks: Vec<&str> = row.get("lacks");
+            let lacking = wanted.iter().filter(|(name, _)| lacks.contains(name));
+            lacking.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        });
         Ok(Server {
+            behind_pooler: lacking,
             version_num: row.get(0),
             tls: if row.get(1) { self.encryption } else { Encryption::None },
             standby: row.get(2),
@@ -90,9 +101,18 @@ impl Store {
             reserved: row.get(5),
             used: row.get(6),
             commit_timestamps: row.get(7),
-            lock_timeout_ms: limit.first().map_or(0, |row| row.get(0)),
+            lock_timeout_ms: session.map_or(0, |row| row.get("lock_timeout_ms")),
             user: if row.get(9) { User::Super(row.get(8)) } else { User::Other(row.get(8)) },
         })
+    }
+
+    /// What every connection is opened with.
+    fn start_up(&self) -> Vec<(&str, &str)> {
+        let options = self.config.get_options().unwrap_or_default();
+        let each = options.split_whitespace().filter_map(|option| option.split_once('='));
+        let each = each.map(|(name, value)| (name.strip_prefix("-c").unwrap_or(name), value));
+        // What closes orders has another lock time-out.
+        each.filter(|(name, _)| !matches!(*name, "lock_timeout" | SESSION)).collect()
     }
 
     async fn tables(&self) -> Result<Vec<Table>, StoreError> {

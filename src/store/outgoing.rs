@@ -3,7 +3,7 @@
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::{FutureExt, future::BoxFuture};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::{Row, SimpleQueryMessage, types::ToSql};
 
 use super::{
     Store, StoreError,
@@ -13,6 +13,14 @@ use crate::decisions::verdict::{Isolation, Suspect};
 
 /// A worker that hangs loses its connection, and with it its locks. A row that somebody locks is tried again later.
 const BEGIN: &str = "SET idle_session_timeout = '30s'; SET lock_timeout = '100ms'";
+/// The same of a transaction. It has no snapshot between its statements, so it keeps no dead row from being removed. PostgreSQL 17
+/// has one time-out more.
+const BEGIN_LOCKS: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '30s'; \
+     SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
+const IS_DIRECT: &str =
+    "SELECT coalesce(pg_catalog.current_setting('overdue.session', true), '') = 'direct'";
+/// Another one on each server, also on a standby that becomes the primary.
+const SERVER: &str = "SELECT pg_catalog.pg_postmaster_start_time()";
 const LEAD: &str = include_str!("../../sql/outgoing_lead.sql");
 const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
 /// Rows that cannot be deleted alone, before the others are left as well: each may take the time of a lock.
@@ -59,9 +67,13 @@ pub(crate) struct LeftRows {
 
 /// A connection beside the pool. After a failover nothing goes through it any more, so no row is deleted that has got the number of
 /// one that is published.
+///
+/// Behind a pooler, which may give each transaction another session, the locks are those of a transaction that stays open on a
+/// second connection, and each statement runs only on the server where that one is.
 pub(crate) struct OutgoingSession {
     store: Store,
     client: ClientWrapper,
+    locks: Option<ClientWrapper>,
 }
 
 impl OutgoingSession {
@@ -69,11 +81,18 @@ impl OutgoingSession {
     pub(crate) async fn open(store: &Store) -> Result<Self, StoreError> {
         let beginning = async {
             let client = store.detached().await?;
-            store.named("outgoing_begin", client.batch_execute(BEGIN).await)?;
-            Ok(client)
+            let asked = Question::new("outgoing_session", IS_DIRECT, &[]);
+            let (rows, _) = store.run_on(&client, asked, Mode::Alone).await?;
+            if rows.iter().any(|row| row.get(0)) {
+                store.named("outgoing_begin", client.batch_execute(BEGIN).await)?;
+                return Ok((client, None));
+            }
+            let locks = store.detached().await?;
+            store.named("outgoing_begin", locks.batch_execute(BEGIN_LOCKS).await)?;
+            Ok((client, Some(locks)))
         };
-        let client = store.attended(Box::pin(beginning)).await?;
-        Ok(Self { store: store.clone(), client })
+        let (client, locks) = store.attended(Box::pin(beginning)).await?;
+        Ok(Self { store: store.clone(), client, locks })
     }
 
     /// Of these parts of a table, those that no other session publishes: this one does, from now on until it ends.
@@ -85,7 +104,12 @@ impl OutgoingSession {
         table: Table,
         parts: &[String],
     ) -> Result<Vec<String>, StoreError> {
-        let rows = self.rows("outgoing_lead", LEAD, &[&table.name(), &parts]).await?;
+        let (name, in_transaction) = (table.name(), self.locks.is_some());
+        let parameters: [&(dyn ToSql + Sync); 3] = [&name, &parts, &in_transaction];
+        let question = Question::new("outgoing_lead", LEAD, &parameters);
+        let client = self.locks.as_ref().unwrap_or(&self.client);
+        let asking = self.store.run_on(client, question, Mode::Alone);
+        let (rows, _) = self.store.attended(Box::pin(asking)).await?;
         Ok(rows.iter().map(|row| row.get("part")).collect())
     }
 
@@ -105,8 +129,7 @@ impl OutgoingSession {
             async move {
                 let parameters: [&(dyn ToSql + Sync); 1] = [&part];
                 let question = Question::new(name, sql, &parameters);
-                let mode = Mode::transaction(TransactionLimits::DELETION, End::Commit);
-                Ok(keys(&self.run(question, mode).await?))
+                Ok(keys(&self.run(question, TransactionLimits::DELETION).await?))
             }
             .boxed()
         };
@@ -120,13 +143,59 @@ impl OutgoingSession {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        self.run(Question::new(name, sql, parameters), Mode::Alone).await
+        self.run(Question::new(name, sql, parameters), TransactionLimits::NONE).await
     }
 
-    async fn run(&self, question: Question<'_>, mode: Mode<'_>) -> Result<Vec<Row>, StoreError> {
-        let asking = self.store.run_on(&self.client, question, mode);
-        Ok(self.store.attended(Box::pin(asking)).await?.0)
+    async fn run(
+        &self,
+        question: Question<'_>,
+        limits: TransactionLimits,
+    ) -> Result<Vec<Row>, StoreError> {
+        let asking = async {
+            if let Some(locks) = &self.locks {
+                return self.run_beside(locks, question, limits).await;
+            }
+            let mode = if limits == TransactionLimits::NONE {
+                Mode::Alone
+            } else {
+                Mode::transaction(limits, End::Commit)
+            };
+            Ok(self.store.run_on(&self.client, question, mode).await?.0)
+        };
+        self.store.attended(Box::pin(asking)).await
     }
+
+    /// On the server that has the locks, as long as it has them.
+    async fn run_beside(
+        &self,
+        locks: &ClientWrapper,
+        question: Question<'_>,
+        limits: TransactionLimits,
+    ) -> Result<Vec<Row>, StoreError> {
+        let asks_too = format!("{}; {SERVER}", limits.begin());
+        let (held, begun) =
+            tokio::join!(locks.simple_query(SERVER), self.client.simple_query(&asks_too));
+        let begun = self.store.named(question.name, begun)?;
+        if !held.is_ok_and(|held| cell(&held) == cell(&begun)) {
+            // The session ends with it, and with the session what has begun.
+            let reason = "the transaction that has the locks is over, or on another server";
+            let (address, reason) = (self.store.address().to_owned(), reason.to_owned());
+            return Err(StoreError::Pool { address, reason });
+        }
+        let answer = self.store.run_on(&self.client, question, Mode::Alone).await;
+        let end = if answer.is_ok() { End::Commit } else { End::Rollback };
+        let ended = self.client.batch_execute(end.sql()).await;
+        let (rows, _) = answer?;
+        self.store.named(question.name, ended)?;
+        Ok(rows)
+    }
+}
+
+fn cell(answer: &[SimpleQueryMessage]) -> Option<&str> {
+    answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    })
 }
 
 impl Store {

@@ -136,7 +136,7 @@ pub(super) enum End {
 }
 
 impl End {
-    const fn sql(self) -> &'static str {
+    pub(super) const fn sql(self) -> &'static str {
         match self {
             Self::Commit => "COMMIT",
             Self::Rollback => "ROLLBACK",
@@ -161,7 +161,7 @@ impl TransactionLimits {
         Self { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(5)) };
 
     /// Begins a transaction with them. Each of its statements sees what was committed before it, whatever the default is.
-    fn begin(self) -> String {
+    pub(super) fn begin(self) -> String {
         let set = |name, limit: Option<Duration>| {
             limit.map_or_else(String::new, |limit| {
                 format!("; SET LOCAL {name} = {}", limit.as_millis())

@@ -47,7 +47,7 @@ async fn everything_but_a_worker() {
     assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
     let text = world.overdue(&["doctor"]);
     assert_eq!(text.code, Some(0), "{text}");
-    assert!(text.stdout.ends_with("43 checks: 1 warning, 42 ok\n"), "{text}");
+    assert!(text.stdout.ends_with("44 checks: 1 warning, 43 ok\n"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +85,7 @@ async fn neither_broker_nor_database_nor_topology() {
     let run = finish(command, None);
     assert_eq!(run.code, Some(2), "{run}");
     let checks = checks(&run);
-    assert_eq!(checks.len(), 43);
+    assert_eq!(checks.len(), 44);
     let errors = checks.iter().filter(|(_, (severity, _))| severity == "error");
     let errors: Vec<&str> = errors.map(|(name, _)| name.as_str()).collect();
     assert_eq!(

@@ -64,6 +64,7 @@ mod parked_replay;
 mod partitions;
 mod pauses;
 mod permissions;
+mod pooler;
 mod publisher;
 mod quarantine;
 mod races;

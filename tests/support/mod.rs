@@ -11,6 +11,7 @@ pub mod management;
 pub mod messages;
 pub mod orders;
 pub mod pages;
+pub mod pooler;
 pub mod process;
 pub mod programs;
 pub mod proxy;

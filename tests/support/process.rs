@@ -268,6 +268,12 @@ impl WorkerProcess {
         self.child.wait().unwrap();
     }
 
+    /// SIGTERM, and waits until it has ended well.
+    pub async fn stopped(mut self) {
+        self.signal("TERM");
+        assert!(self.ended().await.success());
+    }
+
     /// Waits until it has ended by itself.
     pub async fn ended(&mut self) -> ExitStatus {
         let look = async || self.child.try_wait().unwrap();

@@ -16,6 +16,7 @@ use tokio::{
     task::block_in_place,
 };
 use tokio_postgres::NoTls;
+use url::Url;
 
 use super::Services;
 
@@ -117,6 +118,13 @@ impl World {
     /// The database along the world's search path, for a test's own statements.
     pub(super) fn patient_store(&self) -> Store {
         patient_store(&self.services, &self.search_path)
+    }
+
+    /// What was its database is gone; the same schema is in this one.
+    pub fn moves_to(&mut self, database: Url) {
+        self.services.database = database.clone();
+        self.teardown.services.database = database;
+        self.store = self.patient_store();
     }
 
     /// Applies a topology.

@@ -102,6 +102,8 @@ pub struct Server {
     pub commit_timestamps: bool,
     /// `lock_timeout` of a connection that closes orders; zero where it waits without end.
     pub lock_timeout_ms: i64,
+    /// Behind a pooler that keeps what connections are opened with: the settings of it that the user lacks, with their values.
+    pub behind_pooler: Option<Vec<(String, String)>>,
 }
 
 /// A table of ours.

@@ -118,6 +118,7 @@ pub(crate) fn server() -> Server {
         used: 17,
         commit_timestamps: false,
         lock_timeout_ms: 50,
+        behind_pooler: None,
     }
 }
 

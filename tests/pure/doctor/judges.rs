@@ -9,8 +9,8 @@ use overdue::internals::{
     },
     doctor::{
         Alarm, EffectPlan, Encryption, Gap, HeldBy, Holder, Horizon, Outbox, Permission,
-        RefusedName, Replicas, Scan, Skew, Sweep, Table, broker, database, horizon::judge_horizon,
-        is_loopback, machine, topology,
+        RefusedName, Replicas, Scan, Server, Skew, Sweep, Table, broker, database,
+        horizon::judge_horizon, is_loopback, machine, topology,
     },
     plan::{QueueStats, Snapshot},
     topology::Topology,
@@ -297,7 +297,7 @@ fn one_is_no_plural() {
 #[test]
 fn connections_for_one_worker_more() {
     let free = |max_connections, used| {
-        let server = overdue::internals::doctor::Server { max_connections, used, ..server() };
+        let server = Server { max_connections, used, ..server() };
         database::judge_connections(&server, 16).severity.unwrap()
     };
     assert_eq!(free(100, 17), Fine);
@@ -352,6 +352,21 @@ fn who_holds_the_xmin_horizon() {
         judged(1, vec![held(session(1, "idle in transaction"), Some(300), 4)]),
     ];
     insta::assert_snapshot!(found.join("\n"));
+}
+
+#[test]
+fn behind_a_pooler_the_user_has_what_connections_are_opened_with() {
+    let kept = |lacking: &[(&str, &str)]| {
+        let lacking = lacking.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let behind_pooler = Some(lacking.collect());
+        let draft = database::judge_pooler(&Server { behind_pooler, ..server() });
+        let fix = draft.fix.map(text).unwrap_or_default();
+        format!("{:?}: {} | {fix}", draft.severity.unwrap(), draft.message)
+    };
+    let jit = ("jit", "off");
+    let found = [kept(&[]), kept(&[jit]), kept(&[("search_path", "overdue,public"), jit])];
+    insta::assert_snapshot!(found.join("\n"));
+    assert_eq!(database::judge_pooler(&server()).severity.unwrap(), Fine);
 }
 
 #[test]
