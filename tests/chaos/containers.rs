@@ -324,20 +324,24 @@ impl Database {
 
     /// The first value that a statement gives, on a new connection.
     pub async fn ask(&self, sql: &str) -> Result<String, String> {
-        let said = |error: tokio_postgres::Error| {
-            format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string))
-        };
-        let url = self.services.database_url(None);
-        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.map_err(said)?;
-        // Ends with the client.
-        tokio::spawn(connection);
-        let answers = client.simple_query(sql).await.map_err(said)?;
-        let value = answers.iter().find_map(|answer| match answer {
-            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
-            _ => None,
-        });
-        Ok(value.unwrap_or_default().to_owned())
+        ask(&self.services.database_url(None), sql).await
     }
+}
+
+/// The first value that a statement gives, on a new connection.
+pub async fn ask(url: &str, sql: &str) -> Result<String, String> {
+    let said = |error: tokio_postgres::Error| {
+        format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string))
+    };
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(said)?;
+    // Ends with the client.
+    tokio::spawn(connection);
+    let answers = client.simple_query(sql).await.map_err(said)?;
+    let value = answers.iter().find_map(|answer| match answer {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    Ok(value.unwrap_or_default().to_owned())
 }
 
 /// The engine cannot freeze a process that waits for its disk, and says so: then it is asked again.
@@ -354,7 +358,7 @@ async fn set_going(container: &str) {
 }
 
 /// The name that `docker/services.sh env` exports, or the container that it would name.
-async fn container(services: &Services, variable: &str, service: &str) -> String {
+pub async fn container(services: &Services, variable: &str, service: &str) -> String {
     if let Some(name) = env::var_os(variable) {
         return name.into_string().unwrap();
     }

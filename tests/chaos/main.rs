@@ -13,6 +13,7 @@ mod support;
 mod containers;
 mod load;
 mod networks;
+mod pair;
 mod stage;
 mod storm;
 
@@ -20,6 +21,7 @@ mod alarm;
 mod both_away;
 mod broker_away;
 mod database_away;
+mod failover;
 mod outbox;
 mod queue_deleted;
 mod unconfirmed;
