@@ -1,11 +1,14 @@
 //! The row above which a table is read that is worked off from its beginning: the rows below are gone, and where something keeps an
 //! old snapshot (a backup), each pass would read what is left of them.
 //!
-//! A row with a smaller number can still come: its transaction was open when a greater one was seen. So the last row of a look at
-//! everything becomes the floor when the transactions of that moment have ended, and another look has found what they wrote. The
-//! rest (somebody sets the sequence back, a prepared transaction) is found by the next one.
+//! A row with a smaller number can still come: its transaction was open when a greater one was seen. So the last row of a pass
+//! becomes the floor when the transactions of that moment have ended, and another pass has found what they wrote. The rest (somebody
+//! sets the sequence back, a prepared transaction) is found by the next look at everything.
 
 use std::time::{Duration, Instant};
+
+/// So many rows that are gone are read in less than a millisecond.
+const FAR: i64 = 1_000;
 
 /// Where reading begins.
 #[derive(Debug, Default)]
@@ -34,6 +37,13 @@ impl Floor {
         due
     }
 
+    /// Whether it is worth raising before the next look at everything. Rows above the floor are all read by each pass, so that then a pass
+    /// which has left none is followed by [`Floor::looked`], too.
+    #[must_use]
+    pub const fn is_far_below(&self) -> bool {
+        self.highest - self.row > FAR
+    }
+
     /// It is time.
     pub const fn look_soon(&mut self) {
         self.looked_at = None;
@@ -44,7 +54,7 @@ impl Floor {
         self.highest = self.highest.max(row);
     }
 
-    /// Everything was read, up to the row `last` if there was any; `writers` have a transaction open now which may have written
+    /// Everything was read, or everything above the floor, up to the row `last` if there was any; `writers` have a transaction open now which may have written
     /// another one.
     pub fn looked(&mut self, last: Option<i64>, mut writers: Vec<String>) {
         if last.is_some_and(|last| last <= self.row) {

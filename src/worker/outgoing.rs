@@ -267,8 +267,12 @@ impl Leader<'_> {
                 after = last.unwrap_or(after);
             }
         }
-        if is_look {
+        // What is left is above the floor until the next look at everything.
+        let left_none = passed.left.is_none() && passed.returned == 0;
+        if is_look || left_none && self.floor.is_far_below() {
             self.floor.looked(last_of_all, self.database.writers(S::TABLE).await?);
+        }
+        if is_look {
             let every = self.worker.timing.look_at_everything;
             self.look_every = match passed.left {
                 Some(_) => (PARTS * began.elapsed()).clamp(LEFT_EVERY.min(every), every),

@@ -1,8 +1,8 @@
 //! Relays: one publishes at a time, and what it has comes back when it dies.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use overdue::internals::store::Connection;
+use overdue::internals::{store::Connection, timing::Timing};
 use tokio_postgres::SimpleQueryMessage;
 
 use super::events::{copies, write};
@@ -163,6 +163,27 @@ async fn under_an_old_snapshot_a_claim_does_not_read_what_is_gone() {
     let (whole, asked) = (blocks(&client, 0).await, blocks(&client, EVENTS).await);
     assert!(whole > 10 * asked, "{asked} of {whole} blocks");
     old.batch_execute("COMMIT").await.unwrap();
+}
+
+/// Many rows are gone by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_floor_rises_before_the_next_look_at_everything() {
+    const EVENTS: i64 = 3_000;
+    let world = World::new().await;
+    let hour = Duration::from_hours(1); // data: it looks at everything once
+    let timing = Timing { look_at_everything: hour, ..Timing::often() };
+    let address = world.address().with_timing(Arc::new(timing));
+    let worker = world.worker_at(address, &world.services.database_url(None), settings());
+    write(&world, &[("first", "o-0")]).await;
+    until_published(&world).await;
+    let write = format!(
+        "INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n FROM generate_series(1, {EVENTS}) n"
+    );
+    world.sql(&write).await;
+    let floor = async || worker.worker.passed_over().floor;
+    until("all are gone", floor, |floor| *floor > EVENTS / 2).await;
+    until_published(&world).await;
+    worker.stop().await;
 }
 
 /// Its row comes before the events that its order gets later, and may have the smaller id.

@@ -55,3 +55,18 @@ fn a_row_below_the_floor_makes_everything_begin_again() {
     assert_eq!(looked(&mut floor, Some(400), &[]), 0);
     assert_eq!(looked(&mut floor, Some(401), &[]), 400);
 }
+
+/// Under a load it does not wait for the next look at everything.
+#[test]
+fn it_rises_pass_by_pass_where_it_is_far_below() {
+    let mut floor = Floor::default();
+    floor.saw(1_000);
+    assert!(!floor.is_far_below());
+    floor.saw(1_001);
+    assert!(floor.is_far_below());
+    assert_eq!(looked(&mut floor, Some(1_001), &["1/7"]), 0);
+    floor.saw(1_800);
+    assert_eq!(looked(&mut floor, Some(1_800), &["2/1"]), 0, "it ended after the pass, perhaps");
+    assert_eq!(looked(&mut floor, Some(1_900), &[]), 1_001, "that pass has found what it wrote");
+    assert!(!floor.is_far_below());
+}
