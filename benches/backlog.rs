@@ -106,7 +106,7 @@ impl Benchmark for Backlog {
             report.add("the broker", [("disk_bytes_each", each(before, after))]);
         }
 
-        if let Some(container) = self.options.broker_container.as_deref() {
+        if let Some(container) = self.options.broker_container.first() {
             say("restart");
             let began = Instant::now();
             run.restart(container).await?;
@@ -256,7 +256,7 @@ impl Run<'_> {
         let memory = nodes[0]["mem_used"]
             .as_f64()
             .ok_or("the broker does not say how much memory it uses")?;
-        let disk = self.options.broker_container.as_deref().and_then(|container| {
+        let disk = self.options.broker_container.first().and_then(|container| {
             let used = docker(&["exec", container, "du", "-sk", "/var/lib/rabbitmq"]).ok()?;
             used.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1_024.0)
         });

@@ -253,7 +253,7 @@ impl Round<'_> {
 
     /// When each of `messages` was received; all of them are acked.
     async fn receive(&self, messages: usize) -> Result<Vec<Instant>> {
-        let (link, queue) = (&self.running.link, &self.running.queue);
+        let (link, queue) = (&self.running.link, &self.running.queues[0]);
         let mut subscription = Subscription::open(link, queue, PREFETCH).await?;
         let mut received = Vec::with_capacity(messages);
         while received.len() < messages {

@@ -292,7 +292,7 @@ impl Run<'_> {
         tokio::time::sleep(time).await;
         report.add(&name, reading.until(&stage.meters.read(&running.process_ids())));
         report.add(&name, running.peak());
-        let (route, queue) = (running.long_route()?, running.queue.clone());
+        let (route, queue) = (running.long_route()?, running.queues[0].clone());
         running.stop().await?;
 
         let clock = Clock::read(&stage.store).await?;

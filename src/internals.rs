@@ -66,8 +66,8 @@ pub mod doctor {
     };
     pub mod broker {
         pub use crate::doctor::broker::{
-            judge_alarms, judge_delayed_exchange, judge_feature_flags, judge_plugins,
-            judge_replicas, judge_tls, judge_version,
+            judge_alarms, judge_delayed_exchange, judge_feature_flags, judge_leaders,
+            judge_plugins, judge_replicas, judge_tls, judge_version,
         };
     }
     pub mod database {
@@ -136,6 +136,7 @@ pub mod objects {
         Argument, Binding, Exchange, Objects, Queue,
         mark::{Acks, Leaving, exchange_mark, mark},
         routing::{overlap, route},
+        shard::{CONSISTENT_HASH, MAX_SHARDS},
     };
 }
 pub mod order {
@@ -167,7 +168,7 @@ pub mod plan {
         counts::{CountReport, CountReports, StatisticsInterval},
         diff::diff,
         drain_wait::{DrainWait, GaveUp, Next},
-        generation::{name_of, number_of},
+        generation::{is_of, name_of, number_of},
         removal::removal,
         retired_exchange::is_needed,
         saved::{BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION, schema},

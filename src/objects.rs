@@ -2,6 +2,7 @@
 
 pub(crate) mod mark;
 pub(crate) mod routing;
+pub(crate) mod shard;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

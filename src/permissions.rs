@@ -68,6 +68,9 @@ pub enum Object {
     Named(String),
     /// The queues that replace it: `orders.unpaid.2`, `orders.unpaid.3`, …
     Generations(String),
+    /// The queues of a timeout with shards, whatever their number: `orders.unpaid.shard-0`, `orders.unpaid.shard-0.2`, …, and
+    /// the one that it has without them.
+    Shards(String),
     /// Temporary objects below this name: `orders.probe.…`.
     Below(String),
 }
@@ -77,7 +80,10 @@ impl Object {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Named(name) | Self::Generations(name) | Self::Below(name) => name,
+            Self::Named(name)
+            | Self::Generations(name)
+            | Self::Shards(name)
+            | Self::Below(name) => name,
         }
     }
 

@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::draining::{Needed, RetiredExchange, count_of};
-use self::generation::number_of;
+use self::generation::{is_of, number_of};
 pub use self::{
     draining::{Draining, Drains},
     refusal::{Note, Refusal},
@@ -71,7 +71,9 @@ impl Plan {
     #[must_use]
     pub fn leaving(&self) -> BTreeSet<String> {
         let steps = self.steps.iter().filter_map(|step| match &step.change {
-            Change::Unbind(binding) | Change::Leave(binding) => Some(&binding.destination),
+            Change::Unbind(binding) | Change::Leave(binding) if binding.to_queue => {
+                Some(&binding.destination)
+            }
             Change::DeleteQueue { queue, .. } => Some(queue),
             _ => None,
         });
@@ -224,6 +226,38 @@ impl Plan {
             _ => true,
         });
         Some([left, others].map(|queues| queues.into_iter().collect()))
+    }
+
+    /// Takes out of it what puts another number of queues in the place of those that a timeout has; the queues that stay in use.
+    pub(crate) fn leave_other_shards(&mut self, topology: &Topology) -> Vec<String> {
+        let mut others = Vec::new();
+        for timeout in &topology.timeouts {
+            let (base, wanted) =
+                (topology.business_queue(timeout), topology.business_queues(timeout));
+            let exchange = topology.shards_exchange(timeout);
+            let in_use = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
+                (Change::Unbind(it), Reason::Succeeded { .. }) if it.to_queue => {
+                    Some(&it.destination)
+                }
+                _ => None,
+            });
+            let is_other = |queue: &&String| {
+                is_of(&base, queue) && wanted.iter().all(|base| number_of(base, queue).is_none())
+            };
+            let in_use: Vec<String> = in_use.filter(is_other).cloned().collect();
+            if in_use.is_empty() {
+                continue;
+            }
+            let of_it = |name: &str| is_of(&base, name) || name == exchange;
+            self.steps.retain(|step| match &step.change {
+                Change::CreateQueue(queue) => !of_it(&queue.name),
+                Change::CreateExchange(exchange) => !of_it(&exchange.name),
+                Change::Bind(binding) => !of_it(&binding.destination),
+                _ => true,
+            });
+            others.extend(in_use);
+        }
+        others
     }
 
     /// Takes out of it what gives levels another lead; the queues that stay as they are.

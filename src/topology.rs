@@ -61,6 +61,8 @@ pub struct Timeout {
     pub after_by_category: BTreeMap<String, Level>,
     /// Which SQL runs, e.g. `close`.
     pub effect: String,
+    /// Queues that share its messages; `None` is one queue, and no exchange before it.
+    pub shards: Option<u16>,
 }
 
 impl Timeout {
@@ -110,6 +112,7 @@ impl Topology {
                 after: level(&timeout.after)?,
                 after_by_category: by_category.collect::<Result<_, String>>()?,
                 effect: timeout.effect().to_owned(),
+                shards: timeout.shards.as_ref().map(|shards| *shards.get_ref()),
             })
         });
         Ok(Self {

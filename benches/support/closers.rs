@@ -46,6 +46,10 @@ pub struct Closer {
     pub way: Way,
     program: PathBuf,
     pub name: String,
+    /// How many of the program are started, or consume.
+    pub workers: usize,
+    /// Of the timeout.
+    shards: u16,
 }
 
 impl Way {
@@ -72,10 +76,13 @@ impl Closer {
                     way,
                     program,
                     name: format!("{}{label}", way.title()),
+                    workers: if way == Way::OverdueX3 { 3 } else { 1 },
+                    shards: 1,
                 }));
             } else {
                 let program = std::env::current_exe()?;
-                closers.push(Self { way, program, name: way.title().to_owned() });
+                let name = way.title().to_owned();
+                closers.push(Self { way, program, name, workers: 1, shards: 1 });
             }
         }
         if closers.is_empty() {
@@ -83,6 +90,12 @@ impl Closer {
         } else {
             Ok(closers)
         }
+    }
+
+    /// So many workers, or as many consumers that only ack, of so many shards.
+    pub fn crew(way: Way, program: PathBuf, workers: usize, shards: u16) -> Self {
+        let name = format!("{}, {shards} shards x {workers}", way.title());
+        Self { way, program, name, workers, shards }
     }
 
     pub fn is_worker(&self) -> bool {
@@ -112,17 +125,19 @@ impl Closer {
         delays: &str,
         settings: &[(&'static str, String)],
     ) -> Result<Running> {
-        let timeout = format!("[[timeout]]\nname = \"{TIMEOUT}\"\nafter = \"1h\"\n");
+        let shards =
+            if self.shards > 1 { format!("shards = {}\n", self.shards) } else { String::new() };
+        let timeout = format!("[[timeout]]\nname = \"{TIMEOUT}\"\nafter = \"1h\"\n{shards}");
         let text = format!("name = \"bench-{place}\"\n{delays}{timeout}");
         let (topology, file) = stage.topology(&text).await?;
+        let queues = topology.business_queues(&topology.timeouts[0]);
         let queue = format!("{}.{TIMEOUT}", topology.name);
         let mut environment = stage.environment.clone();
         environment.push(("OVERDUE_TOPOLOGY", file));
         environment.extend(settings.iter().cloned());
         let rival = |name| ["--rival", name, "--target", &queue, "--schema", &stage.name];
         let processes = match self.way {
-            Way::Overdue => vec![Process::start(&self.program, &["run"], &environment)?],
-            Way::OverdueX3 => (0..3)
+            Way::Overdue | Way::OverdueX3 => (0..self.workers)
                 .map(|_| Process::start(&self.program, &["run"], &environment))
                 .collect::<Result<_>>()?,
             Way::OverdueNoEvents => {
@@ -135,7 +150,7 @@ impl Closer {
         };
         let link = Link::open(&stage.address, "bench: looking").await?;
         let channel = link.channel().await?;
-        let mut running = Running { processes, link, channel, queue, topology };
+        let mut running = Running { processes, link, channel, queues, topology };
         if self.is_worker() || self.way == Way::Tutorial {
             running.until_all_consume().await?;
         }
@@ -150,8 +165,8 @@ pub struct Running {
     /// For looking at queues, and for the consumer that only acks.
     pub link: Link,
     channel: Channel,
-    /// Where notices come out.
-    pub queue: String,
+    /// Where notices come out: one, or the shards.
+    pub queues: Vec<String>,
     pub topology: Topology,
 }
 
@@ -182,11 +197,14 @@ impl Running {
 
     async fn until_all_consume(&mut self) -> Result<()> {
         let expected = u32::try_from(self.processes.len())?;
-        until("nobody consumes the notices", LOOK_EVERY, async || {
-            self.check()?;
-            Ok((self.counts(&self.queue).await?.1 >= expected).then_some(()))
-        })
-        .await
+        for queue in self.queues.clone() {
+            until("nobody consumes the notices", LOOK_EVERY, async || {
+                self.check()?;
+                Ok((self.counts(&queue).await?.1 >= expected).then_some(()))
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     fn check(&mut self) -> Result<()> {
@@ -204,7 +222,7 @@ impl Running {
         const SQL: &str = "SELECT EXISTS (SELECT FROM outbox)";
         if closer.needs_notices() {
             let waiting = self.topology.delay_queues().map(|(_, queue)| queue);
-            for queue in waiting.chain([self.queue.clone()]).collect::<Vec<_>>() {
+            for queue in waiting.chain(self.queues.clone()).collect::<Vec<_>>() {
                 until("there are still messages", LOOK_EVERY, async || {
                     self.check()?;
                     Ok((self.counts(&queue).await?.0 == 0).then_some(()))

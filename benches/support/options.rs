@@ -31,9 +31,9 @@ pub struct Options {
     /// Container of the database, for its CPU time [default: the one that publishes its port]
     #[arg(long, value_name = "NAME")]
     pub database_container: Option<String>,
-    /// Container of the broker, for its CPU time [default: the one that publishes its port]
-    #[arg(long, value_name = "NAME")]
-    pub broker_container: Option<String>,
+    /// Container of the broker, or of each of its nodes, for the CPU time [default: the one that publishes its port]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub broker_container: Vec<String>,
     /// An administrator of the broker; its virtual host is replaced
     #[arg(
         long,

@@ -17,7 +17,8 @@ const TICK: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, Default)]
 pub struct Meters {
     database: Option<String>,
-    broker: Option<String>,
+    /// Of each node; of none where one of them is not counted.
+    broker: Vec<String>,
 }
 
 /// CPU time so far, at one moment.
@@ -32,31 +33,36 @@ pub struct Reading {
 impl Meters {
     /// Those that are named, or that publish the ports of the URLs.
     pub fn find(options: &Options) -> Self {
-        let find = |name: &Option<String>, url: &str| {
-            let name = name.clone().or_else(|| publishing(url::Url::parse(url).ok()?.port()?))?;
-            cpu_file(&name)
+        let of_url = |url: &str| publishing(url::Url::parse(url).ok()?.port()?);
+        let database = options.database_container.clone();
+        let database = database.or_else(|| of_url(&options.database_url));
+        let brokers = match options.broker_container.as_slice() {
+            [] => of_url(&options.broker_url).into_iter().collect(),
+            named => named.to_vec(),
         };
+        let broker: Option<Vec<String>> = brokers.iter().map(|name| cpu_file(name)).collect();
         Self {
-            database: find(&options.database_container, &options.database_url),
-            broker: find(&options.broker_container, &options.broker_url),
+            database: database.and_then(|name| cpu_file(&name)),
+            broker: broker.unwrap_or_default(),
         }
     }
 
     pub fn not_counted(&self) -> Vec<&'static str> {
-        let meters = [("database", &self.database), ("broker", &self.broker)];
-        meters.into_iter().filter(|(_, meter)| meter.is_none()).map(|(name, _)| name).collect()
+        let meters = [("database", self.database.is_none()), ("broker", self.broker.is_empty())];
+        meters.into_iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect()
     }
 
     /// Reads all of them; `processes` are what closes the orders.
     pub fn read(&self, processes: &[u32]) -> Reading {
-        let of = |file: &Option<String>| cpu_of(&fs::read_to_string(file.as_ref()?).ok()?);
+        let of = |file: &String| cpu_of(&fs::read_to_string(file).ok()?);
+        let broker = self.broker.iter().map(of).sum::<Option<Duration>>();
         let worker =
             processes.iter().map(|process| process_cpu(*process)).sum::<Option<Duration>>();
         Reading {
             at: Instant::now(),
             worker: worker.filter(|_| !processes.is_empty()),
-            database: of(&self.database),
-            broker: of(&self.broker),
+            database: self.database.as_ref().and_then(of),
+            broker: broker.filter(|_| !self.broker.is_empty()),
             machine: machine_ticks(),
         }
     }

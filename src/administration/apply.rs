@@ -4,6 +4,7 @@ mod deletion;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,11 @@ use deletion::{Counted, Deletion, LOOK_EVERY};
 use super::{LockLost, Management, ManagementError, TopologyLock};
 use crate::{
     messaging::{ConnectError, consume::ConsumeError, passive::Questions},
-    objects::{Queue, mark::mark},
+    objects::{
+        Queue,
+        mark::mark,
+        shard::{CONSISTENT_HASH, CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH},
+    },
     plan::{
         Change, Contents, Plan, Reason, Step,
         diff::diff,
@@ -92,12 +97,38 @@ pub(crate) async fn has_exchange_types(
     management: &Management,
     topology: &Topology,
 ) -> Result<(), ManagementError> {
-    let Some(needed) = topology.strategy.needs_exchange_type() else { return Ok(()) };
-    let overview = management.overview().await?;
-    if overview.exchange_types.iter().any(|it| it.name == needed) {
+    if needed_type(topology).is_none() {
         return Ok(());
     }
-    let version = overview.rabbitmq_version;
+    let overview = management.overview().await?;
+    let types = management.exchange_types(&overview).await;
+    let missing =
+        missing_type(topology, &overview.rabbitmq_version, management.displayed(), &types);
+    missing.map_or(Ok(()), Err)
+}
+
+/// The exchange type of a plugin that the topology needs.
+fn needed_type(topology: &Topology) -> Option<&'static str> {
+    let is_sharded = topology.timeouts.iter().any(|timeout| timeout.shards.is_some());
+    let strategy = topology.strategy.needs_exchange_type();
+    strategy.or_else(|| is_sharded.then_some(CONSISTENT_HASH))
+}
+
+/// Why a broker with these exchange types cannot have the topology.
+fn missing_type(
+    topology: &Topology,
+    version: &str,
+    address: impl fmt::Display,
+    types: &[String],
+) -> Option<ManagementError> {
+    let kind = needed_type(topology).filter(|kind| types.iter().all(|there| there != kind))?;
+    let broker = format!("RabbitMQ {version} at {address}");
+    let sharded = topology.timeouts.iter().find(|timeout| timeout.shards.is_some());
+    if let Some(timeout) = sharded.filter(|_| kind == CONSISTENT_HASH) {
+        let needed_by = format!("`shards` of timeout {}", timeout.name);
+        let (plugin, fix) = (CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH);
+        return Some(ManagementError::NoExchangeType { broker, kind, needed_by, plugin, fix });
+    }
     let cannot =
         version.parse().is_ok_and(|it: BrokerVersion| it.series() >= WITHOUT_PLUGIN.series());
     let fix = if cannot {
@@ -108,10 +139,11 @@ pub(crate) async fn has_exchange_types(
         "enable that plugin (rabbitmq-plugins/README.md), or write strategy = \"levels\" with the delays that are \
              needed, or \"ladder\" for any delay, which need no plugin (docs/topology.md)"
     };
-    Err(ManagementError::NoExchangeType {
-        broker: format!("RabbitMQ {version} at {}", management.displayed()),
-        kind: needed,
-        strategy: topology.strategy.as_str(),
+    Some(ManagementError::NoExchangeType {
+        broker,
+        kind,
+        needed_by: format!("strategy `{}`", topology.strategy.as_str()),
+        plugin: "rabbitmq_delayed_message_exchange",
         fix,
     })
 }
@@ -262,7 +294,7 @@ impl Steps<'_> {
             Some(seen) => seen,
             None => self.management.observe().await?,
         };
-        Ok(is_needed(self.seen.insert(seen), exchange))
+        Ok(is_needed(self.topology, self.seen.insert(seen), exchange))
     }
 
     /// All that are to be unbound are looked at together, before the first one is.
@@ -387,4 +419,34 @@ pub enum StepResult {
     Consumed,
     /// Messages may still take this way: a queue that leads here was kept, or the exchange is in use.
     Needed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A broker of the tests has the plugin; this one has it on no node, or not on each.
+    #[test]
+    fn shards_are_refused_without_the_plugin() {
+        let topology = |shards: &str| {
+            let text = "name = \"orders\"\ndelay.levels = [\"1s\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"1s\"\n";
+            Topology::parse(&format!("{text}{shards}")).unwrap()
+        };
+        let said = |shards: &str, kind: &str| {
+            let types = ["topic", kind].map(str::to_owned);
+            missing_type(&topology(shards), "4.3.6", "mq.example", &types).map(|it| it.to_string())
+        };
+        assert_eq!(said("", "fanout"), None);
+        assert_eq!(said("shards = 2", CONSISTENT_HASH), None);
+        let refused = said("shards = 2", "x-modulus-hash").unwrap();
+        assert!(
+            refused.starts_with(
+                "RabbitMQ 4.3.6 at mq.example has no exchange type `x-consistent-hash`, which `shards` of timeout unpaid \
+                 needs; it comes with the plugin rabbitmq_consistent_hash_exchange: "
+            ),
+            "{refused}"
+        );
+        let enable = "rabbitmq-plugins enable rabbitmq_consistent_hash_exchange, on every node";
+        assert!(refused.contains(enable), "{refused}");
+    }
 }

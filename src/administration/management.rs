@@ -287,6 +287,22 @@ impl Management {
         self.get(&["overview"], &Overview::QUERY).await
     }
 
+    /// The exchange types that every running node has, or the one that answers if this user may not list the nodes (tag
+    /// `monitoring`): with a plugin that some node lacks, its queues hand nothing on.
+    pub(super) async fn exchange_types(&self, overview: &Overview) -> Vec<String> {
+        #[derive(Deserialize)]
+        struct Node {
+            exchange_types: Option<Vec<Named>>,
+        }
+        let nodes = self.get::<Vec<Node>>(&["nodes"], &[("columns", "name,exchange_types")]).await;
+        let mut types: Vec<String> =
+            overview.exchange_types.iter().map(|kind| kind.name.clone()).collect();
+        for node in nodes.unwrap_or_default().into_iter().filter_map(|node| node.exchange_types) {
+            types.retain(|name| node.iter().any(|kind| kind.name == *name));
+        }
+        types
+    }
+
     /// The clock of the broker, in seconds since 1970.
     ///
     /// # Errors

@@ -207,7 +207,9 @@ impl DemoArgs {
         let inputs = Services::open(settings)?;
         let worker = prepare(settings, inputs, Declaring::Missing).await?;
         let known = topology.timeout(timeout);
-        let queue = known.map(|timeout| topology.business_queue(timeout)).unwrap_or_default();
+        let queues = known.map(|timeout| topology.business_queues(timeout)).unwrap_or_default();
+        // A worker that consumes one shard consumes all of them.
+        let queue = queues.into_iter().next().unwrap_or_default();
         let payment_connections = usize::from(self.payers);
         let payments =
             // Payments have none of the half that closes.

@@ -242,7 +242,7 @@ impl Explanation {
                 level: None,
                 rest_ms: ms(stages.rest),
                 late_ms: ms(stages.late),
-                queue: topology.business_queue(timeout),
+                queue: topology.business_queue_shown(timeout),
             }
         });
         Self { strategy: topology.strategy.as_str(), order, way }

@@ -1,10 +1,14 @@
 //! RabbitMQ: the connection, the management API, the version; feature flags, plugins, alarms and copies of its nodes.
 
-use super::facts::{Alarm, AmqpConnection, Asked, Encryption, Facts, Replicas, known};
+use std::collections::BTreeSet;
+
+use super::facts::{Alarm, AmqpConnection, Asked, Encryption, Facts, Overview, Replicas, known};
 use crate::{
-    diagnostic::Draft,
+    diagnostic::{Draft, Severity},
+    objects::shard::{CONSISTENT_HASH, CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH},
+    plan::own_queues::{Kind, role},
     text::{counted, quote},
-    topology::strategy::Strategy,
+    topology::{Topology, strategy::Strategy},
 };
 
 /// Why a check has nothing to look at.
@@ -175,6 +179,9 @@ pub(crate) fn plugins(facts: &Facts) -> Draft {
         let needed = Strategy::DelayedExchange.needs_exchange_type();
         let delayed = overview.exchange_types.iter().any(|kind| needed == Some(kind.as_str()));
         let topology = facts.topology.as_ref().ok();
+        if let Some(missing) = topology.and_then(|it| judge_shards(it, overview)) {
+            return missing;
+        }
         let Some(topology) = topology.filter(|it| it.strategy == Strategy::DelayedExchange) else {
             return judge_plugins(delayed, &facts.broker.api.plugins);
         };
@@ -182,6 +189,21 @@ pub(crate) fn plugins(facts: &Facts) -> Draft {
         let held = observed.and_then(|it| it.delayed.get(&topology.delayed_exchange()).copied());
         judge_delayed_exchange(delayed, &overview.version, held)
     })
+}
+
+/// Turned off below an exchange of that type, the node hands on no dead letters at all once one was to be routed there: seen on
+/// 4.3.6, until the node starts again.
+fn judge_shards(topology: &Topology, overview: &Overview) -> Option<Draft> {
+    let sharded = topology.timeouts.iter().find(|timeout| timeout.shards.is_some())?;
+    let is_there = overview.exchange_types.iter().any(|kind| kind == CONSISTENT_HASH);
+    let missing = format!(
+        "RabbitMQ {} runs without {CONSISTENT_HASH_PLUGIN}, which `shards` of timeout {} needs",
+        overview.version, sharded.name
+    );
+    let fix = format!(
+        "{ENABLE_CONSISTENT_HASH}; where it was on before, then restart the nodes one by one"
+    );
+    (!is_there).then(|| Draft::error(missing, fix))
 }
 
 /// The list of plugins takes the `monitoring` tag; exchange types show the one that matters without it.
@@ -247,14 +269,63 @@ pub fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
     Draft::error(format!("in effect on {}", nodes.join(", ")), fix)
 }
 
-/// Do the quorum queues have a leader and all of their members?
+/// Do the quorum queues have a leader and all of their members, and does each node lead its share?
 pub(crate) fn replicas(facts: &Facts) -> Draft {
-    let prefix = facts.topology.as_ref().map(|topology| format!("{}.", topology.name));
+    let topology = facts.topology.as_ref().ok();
+    let prefix = topology.map(|topology| format!("{}.", topology.name));
     known(&facts.broker.api.replicas, |all| {
         let ours = |replicas: &&Replicas| {
-            prefix.as_ref().map_or(true, |prefix| replicas.queue.starts_with(prefix))
+            prefix.as_ref().is_none_or(|prefix| replicas.queue.starts_with(prefix))
         };
-        judge_replicas(&all.iter().filter(ours).collect::<Vec<_>>())
+        let judged = judge_replicas(&all.iter().filter(ours).collect::<Vec<_>>());
+        if judged.severity.is_some_and(|severity| severity != Severity::Ok) {
+            return judged;
+        }
+        let observed = facts.broker.api.observed.as_ref().ok();
+        let uneven = topology.zip(observed).and_then(|(topology, observed)| {
+            let objects = &observed.objects;
+            let of = |is: fn(Kind<'_>) -> bool| {
+                let queue = |it: &&Replicas| objects.queues.get(&it.queue);
+                let role = |it: &&Replicas| role(topology, objects, queue(it)?);
+                all.iter().filter(|it| role(it).is_some_and(is)).collect::<Vec<_>>()
+            };
+            let levels = of(|kind| matches!(kind, Kind::Delay(_)));
+            let business = of(|kind| kind == Kind::Business);
+            judge_leaders(&[("delay queues", levels), ("business queues", business)])
+        });
+        uneven.unwrap_or(judged)
+    })
+}
+
+/// A node that leads more than one and a half times its share of the queues does most of their work. None where each kind of
+/// queue is spread, or there is one node.
+pub fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
+    let members = kinds.iter().flat_map(|(_, queues)| queues).flat_map(|queue| &queue.members);
+    let nodes: BTreeSet<&String> = members.collect();
+    let led = |queues: &[&Replicas]| -> Vec<usize> {
+        let by =
+            |node: &&String| queues.iter().filter(|it| it.leader.as_ref() == Some(*node)).count();
+        nodes.iter().map(by).collect()
+    };
+    let is_uneven = |led: &[usize]| {
+        let (all, most) = (led.iter().sum::<usize>(), led.iter().max().copied().unwrap_or(0));
+        // As fractions of a share: 2 × most > 3 × share, and at least a whole queue more.
+        let nodes = led.len();
+        2 * most * nodes > 3 * all && most * nodes >= all + nodes
+    };
+    let uneven = kinds.iter().filter_map(|(kind, queues)| {
+        let led = led(queues);
+        let counts = nodes.iter().zip(&led).map(|(node, count)| format!("{node} {count}"));
+        let counts: Vec<String> = counts.collect();
+        is_uneven(&led).then(|| format!("of {} {kind}: {}", queues.len(), counts.join(", ")))
+    });
+    let uneven: Vec<String> = uneven.collect();
+    (!uneven.is_empty()).then(|| {
+        Draft::warning(
+            format!("leaders are not spread over the nodes; {}", uneven.join("; ")),
+            "rabbitmq-queues rebalance quorum; and for new queues queue_leader_locator = balanced in rabbitmq.conf \
+             (docs/doctor.md)",
+        )
     })
 }
 

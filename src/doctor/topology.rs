@@ -90,9 +90,8 @@ pub fn judge_consumers(
 ) -> Draft {
     let mut total = 0;
     let (mut absent, mut without) = (Vec::new(), Vec::new());
-    let business = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
-    let bases: Vec<String> =
-        business.chain(topology.compat.iter().map(|_| topology.compat_queue())).collect();
+    let compat = topology.compat.iter().map(|_| topology.compat_queue());
+    let bases: Vec<String> = topology.all_business_queues().chain(compat).collect();
     let all = bases.len();
     for base in bases {
         let ours = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
@@ -280,6 +279,7 @@ fn allows(own: &Permission, need: &Need) -> Result<bool, String> {
     let name = match &need.object {
         Object::Named(name) => name.clone(),
         Object::Generations(name) => format!("{name}.2"),
+        Object::Shards(name) => format!("{name}.shard-0"),
         Object::Below(name) => format!("{name}.x"),
     };
     // The broker takes the empty expression for "nothing".

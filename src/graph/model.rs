@@ -156,9 +156,15 @@ fn place_id(index: usize) -> String {
 }
 
 fn business(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
-    let timeouts = topology.timeouts.iter().enumerate().map(|(at, timeout)| {
-        let name = topology.business_queue(timeout);
-        queue(format!("business_{at}"), Kind::Business, name, rule(timeout), live)
+    let timeouts = topology.timeouts.iter().enumerate().flat_map(|(at, timeout)| {
+        let queues = topology.business_queues(timeout).into_iter().enumerate();
+        queues.map(move |(shard, name)| {
+            let id = match timeout.shards {
+                None => format!("business_{at}"),
+                Some(_) => format!("business_{at}_{shard}"),
+            };
+            queue(id, Kind::Business, name, rule(timeout), live)
+        })
     });
     let gone = live.map_or(&[][..], |live| &live.retired_business);
     timeouts.chain(retired("business", Kind::Business, gone)).collect()

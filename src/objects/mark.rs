@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Binding, Objects};
+use super::{Binding, Objects, shard};
 
 /// What the name of the exchange of marks ends with.
 const SUFFIX: &str = ".owned";
@@ -59,8 +59,12 @@ pub(crate) fn taken_over_mark(topology: &str, exchange: &str) -> Binding {
     }
 }
 
-/// `exchange/delayed` for `delayed`, `exchange/ladder/…` for an exchange of a ladder.
+/// `exchange/delayed` for `delayed`, `exchange/ladder/…` for an exchange of a ladder, `exchange/shards/unpaid` for
+/// `unpaid.shards`.
 fn exchange_role(rest: &str) -> Option<String> {
+    if let Some(timeout) = shard::of_exchange(rest).filter(|it| !it.contains('.')) {
+        return Some(format!("exchange/shards/{timeout}"));
+    }
     let ladder = rest.strip_prefix("ladder.").map(|place| format!("ladder/{place}"));
     let known = match rest {
         "delayed" => Some(rest.to_owned()),
@@ -109,7 +113,7 @@ impl fmt::Display for Leaving {
     }
 }
 
-/// `delay/30m` for `delay.30m` and `delay.30m.2`, `business/unpaid` for `unpaid`, and `parked`.
+/// `delay/30m` for `delay.30m` and `delay.30m.2`, `business/unpaid` for `unpaid` and its shards, and `parked`.
 fn role(rest: &str) -> Option<String> {
     let generation = |last: &str| last.bytes().all(|byte| byte.is_ascii_digit());
     let base = match rest.rsplit_once('.') {
@@ -120,6 +124,9 @@ fn role(rest: &str) -> Option<String> {
         None if base.is_empty() => None,
         None if base == "parked" => Some(base.to_owned()),
         None => Some(format!("business/{base}")),
+        Some((timeout, word)) if shard::number(word).is_some() => {
+            Some(format!("business/{timeout}"))
+        }
         Some(("delay", level)) if !level.contains('.') => Some(format!("delay/{level}")),
         Some(("ladder", digit)) => Some(format!("ladder/{digit}")),
         Some(("compat", level)) => {

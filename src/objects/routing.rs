@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Binding, Exchange, Objects, Queue};
+use super::{Binding, Exchange, Objects, Queue, shard::CONSISTENT_HASH};
 
 /// Where a message may come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,7 +148,8 @@ enum Match {
 fn matches(exchange: &Exchange, binding: &Binding, keys: &str) -> Match {
     let bound = binding.routing_key.as_str();
     match exchange.routing_type() {
-        "fanout" => Match::Always,
+        // One of its bindings takes each message.
+        "fanout" | CONSISTENT_HASH => Match::Always,
         "topic" if !overlap(bound, keys) => Match::Never,
         "topic" if bound == ANY || bound == keys || is_key(keys) => Match::Always,
         "direct" if bound == keys => Match::Always,

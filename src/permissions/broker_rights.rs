@@ -142,6 +142,10 @@ impl Needs {
         self.0.entry((right, Object::Generations(name.to_owned()))).or_insert(why);
     }
 
+    fn shards(&mut self, right: Right, base: &str, why: &'static str) {
+        self.0.entry((right, Object::Shards(base.to_owned()))).or_insert(why);
+    }
+
     fn list(self) -> Vec<Need> {
         let need = |((right, object), why)| Need { right, object, why };
         self.0.into_iter().map(need).collect()
@@ -176,7 +180,11 @@ fn worker(topology: &Topology) -> Role {
     needs.exchange(Right::Write, &topology.park_exchange(), "park");
     needs.exchange(Right::Write, &topology.events_exchange(), "publish what happened");
     for timeout in &topology.timeouts {
-        needs.queue(Right::Read, &topology.business_queue(timeout), "consume what is due");
+        let (base, why) = (topology.business_queue(timeout), "consume what is due");
+        match timeout.shards {
+            None => needs.queue(Right::Read, &base, why),
+            Some(_) => needs.shards(Right::Read, &base, why),
+        }
     }
     if topology.compat.is_some() {
         needs.queue(Right::Read, &topology.compat_queue(), "consume what it delays");

@@ -10,6 +10,9 @@ pub(crate) const NOTHING: &str = "^$";
 /// Generations after the first, as `plan::generation` names them.
 const NUMBER: &str = r"\.[0-9]+";
 
+/// Any shard in any generation, as `objects::shard` names them, and none.
+const SHARD: &str = r"(\.shard-[0-9]+)?(\.[0-9]+)?";
+
 /// Exactly these objects of `topology`; [`NOTHING`] where there are none.
 #[must_use]
 pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
@@ -51,6 +54,7 @@ fn alternatives(topology: &str, objects: &BTreeSet<&Object>) -> Vec<String> {
         let suffix = match object {
             Object::Named(_) => "",
             Object::Generations(_) => NUMBER,
+            Object::Shards(_) => SHARD,
             Object::Below(_) => r"\..+",
         };
         suffixes.entry(name.strip_prefix(&prefix).unwrap_or(name)).or_default().insert(suffix);

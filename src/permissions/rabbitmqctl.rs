@@ -71,6 +71,7 @@ fn reasons(role: &Role) -> Vec<String> {
         }
         let name = match &need.object {
             Object::Below(name) => format!("{name}.*"),
+            Object::Shards(name) => format!("{name}.shard-*"),
             object => object.name().to_owned(),
         };
         match reasons.iter_mut().find(|(right, why, _)| (*right, *why) == (need.right, need.why)) {

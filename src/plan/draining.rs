@@ -136,6 +136,11 @@ pub enum Needed {
         /// The queue.
         queue: String,
     },
+    /// It was in front of shards, and one of them is left.
+    Shares {
+        /// The shard.
+        queue: String,
+    },
     /// Another exchange is bound to it, one of ours that goes first, or somebody else's.
     Bound {
         /// The other exchange.
@@ -148,7 +153,7 @@ impl Needed {
     pub(super) fn messages(&self) -> Option<u64> {
         match self {
             Self::Holds { messages, .. } => *messages,
-            Self::DeadLetters { .. } | Self::Bound { .. } => None,
+            Self::DeadLetters { .. } | Self::Shares { .. } | Self::Bound { .. } => None,
         }
     }
 
@@ -157,7 +162,7 @@ impl Needed {
     pub fn ends(&self) -> bool {
         match self {
             Self::Holds { messages, .. } => messages.is_some(),
-            Self::DeadLetters { .. } => true,
+            Self::DeadLetters { .. } | Self::Shares { .. } => true,
             Self::Bound { .. } => false,
         }
     }
@@ -194,6 +199,7 @@ impl fmt::Display for Needed {
                 list_held(virtual_host)
             ),
             Self::DeadLetters { queue } => write!(f, "queue {queue} still leads to it"),
+            Self::Shares { queue } => write!(f, "its shard {queue} is not empty yet"),
             Self::Bound { exchange } => write!(f, "exchange {exchange} is bound to it"),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::step::{Difference, Replaced};
 use crate::{
-    objects::{Binding, Objects, Queue},
+    objects::{Binding, Objects, Queue, shard},
     topology::Topology,
 };
 
@@ -70,6 +70,20 @@ pub fn number_of(base: &str, name: &str) -> Option<u32> {
     let number: u32 = rest.strip_prefix('.')?.parse().ok()?;
     // One spelling per generation: `.02` and `.1` are somebody else's.
     (number >= 2 && name == name_of(base, number)).then_some(number)
+}
+
+/// Whether a queue is one of the timeout whose queue is called `base`: this one or a shard of it, in any generation.
+#[must_use]
+pub fn is_of(base: &str, name: &str) -> bool {
+    number_of(base, name).is_some() || is_shard_of(base, name)
+}
+
+/// Whether a queue is a shard of `base`, of any number and in any generation.
+pub(crate) fn is_shard_of(base: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(base).and_then(|rest| rest.strip_prefix('.'));
+    let word = rest.map(|rest| rest.split_once('.').map_or(rest, |(word, _)| word));
+    let number = word.and_then(shard::number);
+    number.is_some_and(|number| number_of(&shard::queue(base, number), name).is_some())
 }
 
 /// The name of a generation: `orders.delay.30m`, then `orders.delay.30m.2`, …

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::generation::number_of;
+use super::generation::{is_of, number_of};
 use crate::{
-    objects::{Argument, Binding, Objects, Queue},
+    objects::{Argument, Binding, Objects, Queue, shard},
     topology::{
         Topology,
         file::QueueType,
@@ -59,8 +59,8 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
         return (number == 1 || dead_letters.is_none()).then_some(Kind::Parked);
     }
     let word = rest.split_once('.').map_or(rest, |(word, _)| word);
-    let wanted = topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == name);
-    let ours = number_of(word, rest).is_some() && dead_letters_to(topology.park_exchange());
+    let wanted = topology.all_business_queues().any(|queue| queue == name);
+    let ours = is_of(word, rest) && dead_letters_to(topology.park_exchange());
     (wanted || ours).then_some(Kind::Business)
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn in_place(topology: &Topology, queue: &str) -> bool {
         || topology.delay_queues().any(|(_, name)| name == queue)
         || topology.compat_levels().any(|level| topology.compat_delay_queue(level) == queue)
         || topology.compat.is_some() && topology.compat_queue() == queue
-        || topology.timeouts.iter().any(|timeout| topology.business_queue(timeout) == queue)
+        || topology.all_business_queues().any(|business| business == queue)
 }
 
 /// Whether a queue of the topology is one of a ladder, by its name.
@@ -133,7 +133,7 @@ pub(crate) fn role<'a>(
 ) -> Option<Kind<'a>> {
     kind(topology, objects, queue).or_else(|| {
         let mut bases = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
-        bases.any(|base| number_of(&base, &queue.name).is_some()).then_some(Kind::Business)
+        bases.any(|base| is_of(&base, &queue.name)).then_some(Kind::Business)
     })
 }
 
@@ -207,6 +207,7 @@ fn is_shaped(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> bool {
     let (fits, arguments) = match kind {
         // No version has made one without a mark.
         Kind::Delay(Hold::Digit(_)) => return false,
+        Kind::Business if is_a_shard(topology, queue) => return false,
         Kind::Delay(Hold::Level(level)) => {
             // A version that knows a lead marks what it makes.
             let ttl = level.parse::<Level>().ok().map(|level| level.ttl());
@@ -223,6 +224,11 @@ fn is_shaped(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> bool {
         Kind::Parked => (!quorum || number("x-delivery-limit") == Some(-1), usize::from(quorum)),
     };
     fits && queue.arguments.len() == arguments
+}
+
+fn is_a_shard(topology: &Topology, queue: &Queue) -> bool {
+    let rest = queue.name.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix('.'));
+    rest.and_then(|rest| rest.split('.').nth(1)).and_then(shard::number).is_some()
 }
 
 /// The one binding that this program makes for such a queue.

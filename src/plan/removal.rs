@@ -26,7 +26,8 @@ pub fn removal(topology: &Topology, observed: &Snapshot, discard: bool) -> Plan 
     let exchanges = exchanges(topology, objects);
     let (marks, others): (Vec<&Exchange>, Vec<&Exchange>) =
         exchanges.iter().partition(|exchange| exchange.name == topology.mark_exchange());
-    let is_first = |exchange: &&Exchange| needed(observed, &plan, exchange, &[]).is_none();
+    let is_first =
+        |exchange: &&Exchange| needed((topology, observed), &plan, exchange, &[]).is_none();
     let (first, later): (Vec<&Exchange>, Vec<&Exchange>) =
         others.iter().partition(|exchange| is_first(exchange));
     let first: Vec<&str> = first.iter().map(|exchange| exchange.name.as_str()).collect();
@@ -57,9 +58,9 @@ pub fn removal(topology: &Topology, observed: &Snapshot, discard: bool) -> Plan 
         deletions.push(Step { change, reason: Reason::TopologyRemoved });
     }
     plan.steps.extend(deletions);
-    delete(observed, later, first, &Reason::TopologyRemoved, &mut plan);
+    delete((topology, observed), later, first, &Reason::TopologyRemoved, &mut plan);
     let gone = others.iter().map(|exchange| exchange.name.as_str()).collect();
-    delete(observed, marks, gone, &Reason::TopologyRemoved, &mut plan);
+    delete((topology, observed), marks, gone, &Reason::TopologyRemoved, &mut plan);
     let needed = std::mem::take(&mut plan.retired_exchanges).into_iter().map(Refusal::Needed);
     plan.refusals.extend(needed);
     let similar = objects.queues.values().filter(|queue| named(topology, queue).is_some());

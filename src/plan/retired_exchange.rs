@@ -1,11 +1,16 @@
 //! Taking exchanges out of use that delayed messages with another strategy: deleted when nothing can be on its way to
-//! them or in them any more.
+//! them or in them any more. And those of shards, which nothing is ever in: deleted when other queues get what is due.
 
 use super::{
-    Change, Needed, Plan, Reason, RetiredExchange, generation::Resolved, snapshot::Snapshot,
+    Change, Contents, Needed, Plan, Reason, RetiredExchange,
+    generation::{Resolved, is_shard_of},
+    snapshot::Snapshot,
 };
 use crate::{
-    objects::{Exchange, Objects},
+    objects::{
+        Binding, Exchange, Objects,
+        shard::{self, CONSISTENT_HASH},
+    },
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
@@ -28,21 +33,22 @@ pub(super) fn retire(
     resolved: &Resolved,
     plan: &mut Plan,
 ) {
+    unbind_former_shards(topology, observed, plan);
     let left = retired(topology, &observed.objects, resolved).collect();
-    delete(observed, left, Vec::new(), &Reason::StrategyChanged, plan);
+    delete((topology, observed), left, Vec::new(), &Reason::StrategyChanged, plan);
 }
 
 /// Deletes those of `left` that nothing leads to any more once `gone` and the queues that are planned are, and says what the
 /// others are needed for.
 pub(super) fn delete<'a>(
-    observed: &'a Snapshot,
+    (topology, observed): (&Topology, &'a Snapshot),
     mut left: Vec<&'a Exchange>,
     mut gone: Vec<&'a str>,
     reason: &Reason,
     plan: &mut Plan,
 ) {
     loop {
-        let needed = |exchange: &Exchange| needed(observed, plan, exchange, &gone);
+        let needed = |exchange: &Exchange| needed((topology, observed), plan, exchange, &gone);
         let (stay, go): (Vec<&Exchange>, Vec<&Exchange>) =
             left.iter().copied().partition(|exchange| needed(exchange).is_some());
         if go.is_empty() {
@@ -55,7 +61,7 @@ pub(super) fn delete<'a>(
         }
         for exchange in &go {
             let change = Change::DeleteExchange { exchange: exchange.name.clone() };
-            plan.step(change, reason.clone());
+            plan.step(change, reason_of(topology, exchange, reason));
         }
         gone.extend(go.iter().map(|exchange| exchange.name.as_str()));
         left = stay;
@@ -64,12 +70,15 @@ pub(super) fn delete<'a>(
 
 /// Why an exchange cannot go yet, with the changes that are planned already.
 pub(super) fn needed(
-    observed: &Snapshot,
+    (topology, observed): (&Topology, &Snapshot),
     plan: &Plan,
     exchange: &Exchange,
     gone: &[&str],
 ) -> Option<Needed> {
     let name = exchange.name.as_str();
+    if is_of_former_shards(topology, exchange) {
+        return shares(topology, observed, plan, exchange);
+    }
     if exchange.kind == DELAYED_EXCHANGE_TYPE {
         let messages = observed.delayed.get(name).copied();
         if messages != Some(0) {
@@ -99,11 +108,59 @@ pub(super) fn needed(
     Some(Needed::Bound { exchange: bound.source.clone() })
 }
 
+/// Whether it was in front of shards that the topology does not have.
+fn is_of_former_shards(topology: &Topology, exchange: &Exchange) -> bool {
+    exchange.kind == CONSISTENT_HASH && !topology.objects().exchanges.contains_key(&exchange.name)
+}
+
+/// A former exchange of shards stays as long as one of them: by it workers that cannot list the queues know of them.
+fn shares(
+    topology: &Topology,
+    observed: &Snapshot,
+    plan: &Plan,
+    exchange: &Exchange,
+) -> Option<Needed> {
+    let (name, due) = (exchange.name.as_str(), topology.due_exchange());
+    let others = |it: &&Binding| {
+        !it.to_queue && it.destination == name && it.source != due && it.mark_of().is_none()
+    };
+    if let Some(bound) = observed.objects.bindings.iter().find(others) {
+        return Some(Needed::Bound { exchange: bound.source.clone() });
+    }
+    let base = shard::of_exchange(name)?;
+    let deleted = |queue: &str| plan.changes().any(|change| deletes(change, queue));
+    let mut queues = observed.objects.queues.keys();
+    let left = queues.find(|queue| is_shard_of(base, queue) && !deleted(queue))?;
+    Some(Needed::Shares { queue: left.clone() })
+}
+
+/// What leads to shards that one queue takes the place of: it is taken away before the bindings of the shards, so that none of
+/// them gets what another one would have got. Where the timeout is gone, they stay bound until what waits for them in the levels
+/// has come out, and so does the exchange.
+fn unbind_former_shards(topology: &Topology, observed: &Snapshot, plan: &mut Plan) {
+    let due = topology.due_exchange();
+    let bindings = observed.objects.bindings.iter();
+    for binding in bindings.filter(|it| !it.to_queue && it.source == due) {
+        let timeout = topology.sharded_by(&binding.destination);
+        if let Some(timeout) = timeout.filter(|timeout| timeout.shards.is_none()) {
+            let successor = topology.business_queue(timeout);
+            let reason = Reason::Succeeded { successor, contents: Contents::Empty };
+            plan.step(Change::Unbind(binding.clone()), reason);
+        }
+    }
+}
+
+fn reason_of(topology: &Topology, exchange: &Exchange, reason: &Reason) -> Reason {
+    let is_former = *reason == Reason::StrategyChanged && is_of_former_shards(topology, exchange);
+    if is_former { Reason::RetiredAndEmpty } else { reason.clone() }
+}
+
 /// Whether an exchange is needed on a broker as it is now; one that is not there is not.
 #[must_use]
-pub fn is_needed(observed: &Snapshot, exchange: &str) -> bool {
+pub fn is_needed(topology: &Topology, observed: &Snapshot, exchange: &str) -> bool {
     let exchange = observed.objects.exchanges.get(exchange);
-    exchange.is_some_and(|it| needed(observed, &Plan::default(), it, &[]).is_some())
+    let nothing = Plan::default();
+    exchange.is_some_and(|it| needed((topology, observed), &nothing, it, &[]).is_some())
 }
 
 fn deletes(change: &Change, name: &str) -> bool {

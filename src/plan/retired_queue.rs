@@ -4,18 +4,19 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal,
-    generation::{Resolved, number_of},
+    generation::{Resolved, is_of, number_of},
     own_queues::{Hold, Kind, Owner, kind, message_ttl},
     snapshot::Snapshot,
     way::Ways,
 };
 use crate::{
     objects::{
-        Binding, Queue,
+        Binding, Objects, Queue,
         mark::{Acks, Leaving, mark},
+        shard::CONSISTENT_HASH,
     },
     topology::{
-        Topology,
+        Timeout, Topology,
         delays::MAX_DELAY_MS,
         level::{MAX_TTL_MS, Ttl},
         strategy::DELAYED_EXCHANGE_TYPE,
@@ -187,12 +188,19 @@ impl RetiredQueue<'_> {
         self.observed.acked.get(&self.queue.name).copied()
     }
 
-    /// The queues that have the same timeout.
+    /// The queues that have the same timeout, without shards in use: what is put back from one of these keeps that one bound.
     fn other_generations(&self) -> impl Iterator<Item = &Queue> {
         let role = |name: &str| mark(&self.topology.name, name).map(|mark| mark.routing_key);
         let own = role(&self.queue.name);
         let queues = self.observed.objects.queues.values();
-        queues.filter(move |it| it.name != self.queue.name && own == role(&it.name))
+        let others = queues.filter(move |it| it.name != self.queue.name && own == role(&it.name));
+        others.filter(|it| !self.is_a_shard_in_use(&it.name))
+    }
+
+    fn is_a_shard_in_use(&self, queue: &str) -> bool {
+        let Objects { exchanges, bindings, .. } = &self.observed.objects;
+        let shares = |source| exchanges.get(source).is_some_and(|it| it.kind == CONSISTENT_HASH);
+        bindings.iter().any(|it| it.to_queue && it.destination == queue && shares(&it.source))
     }
 
     /// Whether its timeout is gone from the topology.
@@ -244,18 +252,28 @@ impl RetiredQueue<'_> {
         (is_digit && self.successor().is_none()).then(ways)?
     }
 
-    /// The queue that took its place, if any.
-    fn successor(&self) -> Option<&str> {
-        let queues = self.resolved.objects.queues.keys();
-        let mut bases = self.topology.objects().queues.into_keys();
-        let base = bases.find(|base| number_of(base, &self.queue.name).is_some())?;
-        queues.map(String::as_str).find(|name| number_of(&base, name).is_some())
+    /// The queue that took its place, if any, or the exchange of the shards that did.
+    fn successor(&self) -> Option<String> {
+        let topology = self.topology;
+        let mut bases = topology.objects().queues.into_keys();
+        let base = bases.find(|base| number_of(base, &self.queue.name).is_some());
+        let base = base.or_else(|| {
+            let of_it = |it: &&Timeout| is_of(&topology.business_queue(it), &self.queue.name);
+            let timeout = topology.timeouts.iter().find(of_it)?;
+            Some(match timeout.shards {
+                Some(_) => topology.shards_exchange(timeout),
+                None => topology.business_queue(timeout),
+            })
+        })?;
+        let mut queues = self.resolved.objects.queues.keys();
+        let in_use = queues.find(|name| number_of(&base, name).is_some());
+        Some(in_use.cloned().unwrap_or(base))
     }
 
     fn reason(&self) -> Reason {
         let contents = self.contents();
         match (self.successor(), self.kind) {
-            (Some(successor), _) => Reason::Succeeded { successor: successor.to_owned(), contents },
+            (Some(successor), _) => Reason::Succeeded { successor, contents },
             (None, Kind::Delay(Hold::Level(level))) => {
                 Reason::LevelRemoved { level: level.to_owned(), contents }
             }

@@ -1,6 +1,6 @@
 //! The order in which a topology is built and taken down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     generation::{Resolved, number_of},
@@ -38,7 +38,8 @@ pub(super) enum Stage {
     EntryBindings,
     /// Marks of queues that were there without one.
     Adoption,
-    /// Queues that begin to leave, and bindings of queues that are taken out of use; what takes their place is bound by now.
+    /// Queues that begin to leave, and bindings of queues that are taken out of use, first that of the exchange of their shards;
+    /// what takes their place is bound by now.
     Unbind,
     /// Queues that nothing comes into any more.
     Delete,
@@ -57,6 +58,8 @@ pub(super) struct Order {
     /// The exchange whose name others have chosen, where there is one.
     taken_over: Option<String>,
     parked_queue: String,
+    /// Exchanges in front of the shards of a timeout, whether it has shards or had.
+    shards: BTreeSet<String>,
     /// TTL of each delay queue, so that a plan lists the shortest first.
     ttl_ms: BTreeMap<String, i64>,
     /// Of each exchange that leads to delay queues the shortest TTL, so that each place of a ladder is open before the next
@@ -88,6 +91,7 @@ impl Order {
             entry_exchange: topology.entry_exchange(),
             taken_over: topology.compat.as_ref().map(|it| it.exchange.clone()),
             parked_queue: parked_queue.unwrap_or(parked),
+            shards: topology.timeouts.iter().map(|it| topology.shards_exchange(it)).collect(),
             ttl_ms,
             delaying,
             retired,
@@ -110,6 +114,14 @@ impl Order {
             Change::CreateExchange(exchange) => {
                 i64::from(exchange.alternate().is_some_and(|it| it != self.park_exchange))
             }
+            // After the bindings of the shards that it leads to.
+            Change::Bind(Binding { destination, to_queue: false, .. })
+                if self.shards.contains(destination) =>
+            {
+                1
+            }
+            // Before them.
+            Change::Unbind(Binding { to_queue: false, .. }) => -1,
             // Through which messages go on without a hop.
             Change::Bind(Binding { source, to_queue: false, .. }) => {
                 self.delaying.get(source).copied().unwrap_or_default()

@@ -94,6 +94,14 @@ pub(crate) fn other_levels(missing: &[String], others: &[String]) {
     );
 }
 
+pub(crate) fn other_shards(queues: &[String]) {
+    warn!(
+        queues = queues.join(","),
+        "the broker has another number of queues for a timeout than the topology file: none is added, and these are consumed. \
+         Run `overdue apply` if the file is the newer one"
+    );
+}
+
 pub(crate) fn queues_changed(queues: &[String]) {
     info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
 }
@@ -124,10 +132,7 @@ pub(crate) fn binding_not_moved(queue: &str, exchange: &str, reason: &str) {
 
 /// A timeout of the topology file has no queue, for example because `overdue apply` has removed it.
 pub(crate) fn queue_missing(timeout: &str, queue: &str) {
-    warn!(
-        timeout,
-        queue, "this timeout has no queue: it is looked for again, the other timeouts go on"
-    );
+    warn!(timeout, queue, "this timeout lacks a queue: it is looked for again, the others go on");
 }
 
 /// The broker routes to levels of the topology file no more, for example because `overdue apply` has removed them.

@@ -6,6 +6,7 @@ use super::{Timeout, Topology, file::QueueType, level::Level};
 use crate::objects::{
     Argument, Binding, Exchange, Objects, Queue,
     mark::{exchange_mark, mark, mark_exchange, taken_over_mark},
+    shard::{self, CONSISTENT_HASH},
 };
 
 impl Topology {
@@ -69,7 +70,8 @@ impl Topology {
         let Some(rest) = queue.strip_prefix(&self.name) else { return false };
         let digit = || Some(rest.strip_prefix(".ladder.")?.split_once("delay.")?.1);
         let hold = rest.strip_prefix(".delay.").or_else(digit);
-        hold.is_some_and(|hold| hold.parse::<u32>().is_err())
+        let word = |hold: &str| hold.split('.').next().and_then(shard::number);
+        hold.is_some_and(|hold| hold.parse::<u32>().is_err() && word(hold).is_none())
     }
 
     /// The queues that delay, each with the level that it holds messages for.
@@ -77,10 +79,50 @@ impl Topology {
         self.levels.iter().map(|level| (level, self.delay_queue(level)))
     }
 
-    /// `orders.unpaid`, the business queue of a timeout.
+    /// `orders.unpaid`, the business queue of a timeout; the queues of one with shards are called after it.
     #[must_use]
     pub fn business_queue(&self, timeout: &Timeout) -> String {
         format!("{}.{}", self.name, timeout.name)
+    }
+
+    /// The business queues of a timeout: `orders.unpaid`, or its shards `orders.unpaid.shard-0` and so on.
+    #[must_use]
+    pub fn business_queues(&self, timeout: &Timeout) -> Vec<String> {
+        let base = self.business_queue(timeout);
+        match timeout.shards {
+            None => vec![base],
+            Some(shards) => (0..shards).map(|number| shard::queue(&base, number)).collect(),
+        }
+    }
+
+    /// The shards that are called after this queue.
+    pub(crate) fn shards_of(&self, base: &str) -> Vec<String> {
+        let timeout = self.timeouts.iter().find(|timeout| self.business_queue(timeout) == base);
+        timeout.map(|timeout| self.business_queues(timeout)).unwrap_or_default()
+    }
+
+    /// The same of every timeout.
+    pub(crate) fn all_business_queues(&self) -> impl Iterator<Item = String> {
+        self.timeouts.iter().flat_map(|timeout| self.business_queues(timeout))
+    }
+
+    /// Where what is due for a timeout waits for a worker, as one name: `orders.unpaid`, or `orders.unpaid.shard-*`.
+    #[must_use]
+    pub(crate) fn business_queue_shown(&self, timeout: &Timeout) -> String {
+        let base = self.business_queue(timeout);
+        if timeout.shards.is_some() { format!("{base}.shard-*") } else { base }
+    }
+
+    /// `orders.unpaid.shards`, the exchange that gives each message to one of the shards.
+    #[must_use]
+    pub(crate) fn shards_exchange(&self, timeout: &Timeout) -> String {
+        shard::exchange(&self.business_queue(timeout))
+    }
+
+    /// The timeout whose shards an exchange is for.
+    pub(crate) fn sharded_by(&self, exchange: &str) -> Option<&Timeout> {
+        let base = shard::of_exchange(exchange)?;
+        self.timeouts.iter().find(|timeout| self.business_queue(timeout) == base)
     }
 
     /// `30m.unpaid`, the routing key of a timeout through a level.
@@ -140,9 +182,30 @@ impl Topology {
             if self.queue_type == QueueType::Quorum {
                 arguments.push(("x-delivery-limit", Argument::Integer(self.delivery_limit)));
             }
-            let queue = self.business_queue(timeout);
-            objects.queue(self, &queue, arguments);
-            objects.bind(&self.due_exchange(), &queue, &format!("#.{}", timeout.name));
+            for queue in self.business_queues(timeout) {
+                objects.queue(self, &queue, arguments.clone());
+            }
+            let (due, pattern) = (self.due_exchange(), format!("#.{}", timeout.name));
+            if timeout.shards.is_some() {
+                self.shards(timeout, objects);
+                objects.bind_exchange(&due, &self.shards_exchange(timeout), &pattern);
+            } else {
+                objects.bind(&due, &self.business_queue(timeout), &pattern);
+            }
+        }
+    }
+
+    /// The exchange in front of the shards of a timeout. What has no `message-id` goes to one of them.
+    fn shards(&self, timeout: &Timeout, objects: &mut Objects) {
+        let exchange = self.shards_exchange(timeout);
+        let arguments = vec![
+            ("alternate-exchange", self.park_exchange().as_str().into()),
+            ("hash-property", "message_id".into()),
+        ];
+        objects.exchange_with(&exchange, CONSISTENT_HASH, arguments);
+        for queue in self.business_queues(timeout) {
+            // Its weight: each gets as many.
+            objects.bind(&exchange, &queue, "1");
         }
     }
 

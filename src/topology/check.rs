@@ -11,10 +11,16 @@ use super::{
         compat_exchange, compat_ladder, compat_strategy, compat_word, ladder, ladder_short, lead,
         level_duplicate, level_order, level_reference, level_text, level_unused, levels_present,
     },
-    file::{BUILT_IN_EFFECTS, DEFAULT_EFFECT, LevelText, QueueType, TimeoutSection, TopologyFile},
+    file::{
+        BUILT_IN_EFFECTS, DEFAULT_EFFECT, LevelText, QueueType, StrategyName, TimeoutSection,
+        TopologyFile,
+    },
     level::Ttl,
 };
-use crate::diagnostic::{Diagnostic, Draft, Severity, Subject};
+use crate::{
+    diagnostic::{Diagnostic, Draft, Severity, Subject},
+    objects::shard,
+};
 
 /// What a rule knows besides the file.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +64,7 @@ pub const RULES: &[Rule] = &[
     rule(Severity::Error, "timeouts-present", timeouts_present),
     rule(Severity::Error, "timeout-name", timeout_name),
     rule(Severity::Error, "object-name", object_name),
+    rule(Severity::Error, "shards", shards),
     rule(Severity::Error, "level-reference", level_reference),
     rule(Severity::Error, "effect-empty", effect_empty),
     rule(Severity::Note, "effect-unknown", effect_unknown),
@@ -154,11 +161,17 @@ pub(super) fn timeouts(file: &TopologyFile) -> impl Iterator<Item = &TimeoutSect
     file.timeout.iter().map(Spanned::get_ref)
 }
 
+/// The longest name of a queue of this timeout.
+fn queue_bytes(file: &TopologyFile, timeout: &TimeoutSection) -> usize {
+    let base = file.name.get_ref().len() + 1 + timeout.name.get_ref().len();
+    let last = timeout.shards.as_ref().map(|shards| shards.get_ref().saturating_sub(1));
+    base + last.map_or(0, |last| shard::queue("", last).len())
+}
+
 /// A queue is changed by putting `orders.unpaid.2` in its place. Delay queues have room: a level is short.
 fn name_room(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
-    let names = timeouts(file).map(|timeout| &timeout.name);
-    let bytes = |name: &Spanned<String>| file.name.get_ref().len() + 1 + name.get_ref().len();
-    let tight = names.map(|name| (name, bytes(name))).filter(|(name, bytes)| {
+    let names = timeouts(file).map(|timeout| (&timeout.name, queue_bytes(file, timeout)));
+    let tight = names.filter(|(name, bytes)| {
         // Over the limit of its own it is an error already.
         name.get_ref().len() < NAME_RESERVE_BYTES
             && (MAX_NAME_BYTES - GENERATION_BYTES + 1..=MAX_NAME_BYTES).contains(bytes)
@@ -215,6 +228,24 @@ fn object_name(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
             at(name, message, "give this timeout another name")
         })
         .collect()
+}
+
+fn shards(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let sharded = timeouts(file).filter_map(|it| Some((it, it.shards.as_ref()?)));
+    let drafts = sharded.filter_map(|(timeout, shards)| {
+        if file.delay().strategy == StrategyName::DelayedExchange {
+            let message = "the strategy `delayed-exchange` keeps everything that waits on one node: shards behind it spread \
+                           nothing";
+            let help = "take shards out, or write strategy = \"levels\" or \"ladder\"";
+            return Some(at(shards, message, help));
+        }
+        let bytes = queue_bytes(file, timeout);
+        let message =
+            format!("the names of its queues have {bytes} bytes; RabbitMQ takes {MAX_NAME_BYTES}");
+        let help = "shorten this timeout's name or the topology's";
+        (bytes > MAX_NAME_BYTES).then(|| at(shards, message, help))
+    });
+    drafts.collect()
 }
 
 fn effect_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {

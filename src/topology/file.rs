@@ -11,6 +11,7 @@ use toml::Spanned;
 use crate::{
     document::{self, Document, Mistake},
     ladder::spec::MAX_QUEUES,
+    objects::shard::MAX_SHARDS,
 };
 
 /// What happens to an order that is due, where a timeout does not say: it is built in.
@@ -163,6 +164,11 @@ pub(crate) struct TimeoutSection {
     #[serde(default)]
     #[schemars(extend("propertyNames" = { "minLength": 1 }))]
     pub after_by_category: BTreeMap<String, LevelText>,
+    /// So many queues in place of one, `<topology>.<name>.shard-0` and so on, for what one queue cannot carry. The broker needs
+    /// its plugin `rabbitmq_consistent_hash_exchange`.
+    #[serde(default)]
+    #[schemars(with = "u16", range(min = 2, max = MAX_SHARDS), example = 8)]
+    pub shards: Option<Spanned<u16>>,
 }
 
 /// What is tried again, and when.

@@ -100,6 +100,7 @@ impl Topology {
             after,
             after_by_category: BTreeMap::new(),
             effect: String::new(),
+            shards: None,
         })
     }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     graph::{Count, Graph, Kind, Live, Node},
-    plan::snapshot::QueueStats,
+    plan::{generation::number_of, snapshot::QueueStats},
     status::Word,
     topology::Topology,
 };
@@ -130,11 +130,10 @@ impl Drawn<'_> {
 
     /// As many as consume, of the queue with the most of them.
     fn worker(&self, moment: &Moment) -> Place {
-        let queues = self.topology.timeouts.iter();
-        let queues = queues.map(|timeout| self.topology.business_queue(timeout));
+        let queues = self.topology.all_business_queues();
         let consumers = |base: String| {
             let nodes = self.of_kind(Kind::Business);
-            let own = nodes.filter(|node| node.name.starts_with(&base));
+            let own = nodes.filter(|node| number_of(&base, &node.name).is_some());
             own.filter_map(|node| self.stats.get(&node.name)?.consumers).sum::<u64>()
         };
         let consumers = queues.map(consumers).max().unwrap_or(0);

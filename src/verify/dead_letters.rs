@@ -15,7 +15,7 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Objects, Queue, routing::route},
     plan::{
-        generation::number_of,
+        generation::is_of,
         own_queues::{Hold, Kind, role},
         snapshot::{QueueStats, Snapshot},
     },
@@ -30,7 +30,7 @@ pub(crate) const SLOTS: u64 = 32;
 /// A routing key of dead letters.
 pub(super) struct DeadLetterKey {
     pub(super) text: String,
-    /// The business queue that messages with this key are for.
+    /// The business queue that messages with this key are for, or that shards are called after.
     pub(super) queue: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn dead_letter_keys(
         let base = topology.business_queue(timeout);
         if delays {
             keys.extend(key_out_of(topology, objects, role, timeout).map(|key| (key, Some(base))));
-        } else if number_of(&base, &queue.name).is_some() {
+        } else if is_of(&base, &queue.name) {
             keys.insert((Topology::routing_key(&timeout.after, timeout), None));
         }
     }

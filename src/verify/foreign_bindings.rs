@@ -49,6 +49,8 @@ impl Foreign<'_> {
             _ if self.topology.is_early(binding) => Some(self.early(binding)),
             // What waits there, or in the queues that lead there, comes out through it.
             _ if self.is_retired(source) => None,
+            // Shards that one queue takes the place of, or whose timeout is gone.
+            (true, _) if !to_queue && self.is_retired(destination) => None,
             // Where consumers of what was written for the plugin are bound.
             (true, false) if *source == self.topology.compat_due_exchange() => None,
             // A generation that drains: the plan unbinds it.

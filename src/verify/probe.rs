@@ -7,7 +7,10 @@ use serde::Serialize;
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::routing::route,
-    plan::{generation::number_of, snapshot::Snapshot},
+    plan::{
+        generation::{is_of, number_of},
+        snapshot::Snapshot,
+    },
     text::one_line,
     topology::{
         Topology,
@@ -330,7 +333,7 @@ fn bound(topology: &Topology, observed: &Snapshot, canary: &Canary) -> Vec<Strin
     let Some(timeout) = topology.timeout(name) else { return Vec::new() };
     let base = topology.business_queue(timeout);
     let routed = route(&observed.objects, &topology.comes_out_at(), &canary.route.routing_key);
-    routed.queues.into_iter().filter(|queue| number_of(&base, queue).is_some()).collect()
+    routed.queues.into_iter().filter(|queue| is_of(&base, queue)).collect()
 }
 
 fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> Option<Diagnostic> {

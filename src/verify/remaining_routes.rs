@@ -9,10 +9,11 @@ use crate::{
     objects::{
         Argument, Binding, DELAYED_MESSAGE, Exchange, Objects, Queue,
         routing::{dead_letters, overlap, route},
+        shard::CONSISTENT_HASH,
     },
     plan::{
         Change, Plan,
-        generation::{Resolved, number_of},
+        generation::{Resolved, is_of, number_of},
         own_queues::{Kind, role},
         snapshot::Snapshot,
     },
@@ -77,7 +78,7 @@ fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Re
         if is_queue {
             observed.queues.get(name).is_some_and(|queue| role(topology, observed, queue).is_some())
         } else {
-            resolved.objects.exchanges.contains_key(name)
+            resolved.objects.exchanges.contains_key(name) || is_of_shards(topology, observed, name)
         }
     };
     objects.bindings.retain(|binding| {
@@ -98,6 +99,12 @@ fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Re
     objects
 }
 
+/// Whether an exchange is, or was, in front of shards of the topology.
+fn is_of_shards(topology: &Topology, observed: &Objects, exchange: &str) -> bool {
+    let kind = observed.exchanges.get(exchange).map(|exchange| exchange.kind.as_str());
+    kind == Some(CONSISTENT_HASH) && observed.owner_of_exchange(exchange) == Some(&topology.name)
+}
+
 /// A topology, and objects of which some are its own.
 struct Examined<'a> {
     topology: &'a Topology,
@@ -115,6 +122,17 @@ impl<'a> Examined<'a> {
     /// The role of a queue; `None` where it is not the topology's.
     fn role(&self, queue: &str) -> Option<Kind<'a>> {
         role(self.topology, self.objects, self.objects.queues.get(queue)?)
+    }
+
+    /// How many of the queues that a routing key leads to get the same message: of the shards of a timeout one does.
+    fn takers(&self, queues: &BTreeSet<String>) -> usize {
+        let bases = self.topology.timeouts.iter().filter(|timeout| timeout.shards.is_some());
+        let bases: Vec<String> = bases.map(|it| self.topology.business_queue(it)).collect();
+        let shared = |queue: &String| {
+            let base = bases.iter().find(|base| is_of(base, queue));
+            base.filter(|base| number_of(base, queue).is_none()).unwrap_or(queue).clone()
+        };
+        queues.iter().map(shared).collect::<BTreeSet<_>>().len()
     }
 
     /// What publishers may send to an exchange, or come out of the due exchange: routing keys.
@@ -330,7 +348,7 @@ fn misdirected(
     let lost = keys.into_iter().find_map(|key| {
         let routed = route(examined.objects, exchange, &key.text);
         let arrives = routed.queues.iter().any(|target| match &key.queue {
-            Some(base) => number_of(base, target).is_some(),
+            Some(base) => is_of(base, target),
             // A level may set one routing key for all that is due.
             None if role != Kind::Business => examined.role(target) == Some(Kind::Business),
             None => true,
@@ -373,7 +391,7 @@ fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Option<Draft> {
     for key in examined.keys(exchange) {
         let mut queues = route(examined.objects, exchange, &key).queues;
         queues.retain(counts);
-        if queues.len() > 1 {
+        if examined.takers(&queues) > 1 {
             found.entry(queues).or_insert(key);
         }
     }

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     messaging::{Link, publish::outlet::Outlet},
+    plan::generation::{is_of, number_of},
     shutdown::Stop,
     telemetry,
     text::error_chain,
@@ -73,7 +74,7 @@ struct Consumers {
     is_reported: bool,
     /// Queues that could not be consumed, and when it is tried again.
     troubled: BTreeMap<String, (Backoff, Instant)>,
-    /// Timeouts without a queue.
+    /// Business queues that are not there.
     missing: BTreeSet<String>,
 }
 
@@ -189,11 +190,12 @@ impl Consumers {
         let consumed = self.running.keys().cloned().collect();
         let missing = self.missing.clone();
         for (timeout, found) in queues::find(&worker, &self.link, &consumed, &missing).await {
-            if !found.is_empty() {
-                self.missing.remove(&timeout.name);
-            } else if self.missing.insert(timeout.name.clone()) {
-                let queue = worker.topology.business_queue(timeout);
-                telemetry::queue_missing(&timeout.name, &queue);
+            for queue in worker.topology.business_queues(timeout) {
+                if found.iter().any(|it| number_of(&queue, it).is_some()) {
+                    self.missing.remove(&queue);
+                } else if self.missing.insert(queue.clone()) {
+                    telemetry::queue_missing(&timeout.name, &queue);
+                }
             }
             // What is no longer there is not tried again.
             let base = worker.topology.business_queue(timeout);
@@ -218,7 +220,7 @@ impl Consumers {
             queue: queue.to_owned(),
             outlet: Arc::clone(&self.outlet),
             levels: Arc::clone(&self.levels),
-            prefetch: limits::prefetch(&self.worker.settings),
+            prefetch: limits::prefetch(&self.worker.settings, timeout),
         };
         let task = self.tasks.spawn(serve(context, self.stop.clone(), self.opened.0.clone()));
         let running = Consumer { task: task.id(), began: Instant::now(), consumes: false };
@@ -263,11 +265,15 @@ impl Consumers {
         Ok(())
     }
 
-    /// Which timeouts have a consumer.
+    /// Which timeouts have a consumer: each shard that is there, whatever their number.
     fn report_consumed(&self) {
+        let topology = &self.worker.topology;
         let is_consumed = |timeout: &&Timeout| {
-            let base = self.worker.topology.business_queue(timeout);
+            let (base, bases) =
+                (topology.business_queue(timeout), topology.business_queues(timeout));
+            let mut there = bases.iter().filter(|base| !self.missing.contains(*base));
             self.consumed().any(|queue| is_of(&base, queue))
+                && there.all(|base| self.consumed().any(|queue| number_of(base, queue).is_some()))
         };
         let without = self.worker.rules.iter().filter(|timeout| !is_consumed(timeout));
         self.worker.health.unconsumed(without.map(|timeout| timeout.name.clone()).collect());
@@ -303,10 +309,6 @@ fn next_try(
 ) -> Option<Instant> {
     let idle = troubled.iter().filter(|(queue, _)| !is_running(queue));
     idle.map(|(_, (_, at))| *at).min()
-}
-
-fn is_of(base: &str, queue: &str) -> bool {
-    crate::plan::generation::number_of(base, queue).is_some()
 }
 
 /// Consumes from one queue, until a stop is asked for or its connection is gone.

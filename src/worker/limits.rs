@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    config::WorkerSettings, messaging::large_bodies::MAX_PASSED_BYTES, topology::Topology,
+    config::WorkerSettings,
+    messaging::large_bodies::MAX_PASSED_BYTES,
+    topology::{Timeout, Topology},
     wire::MAX_BODY_BYTES,
 };
 
@@ -32,10 +34,12 @@ pub(super) fn last_confirms(settings: &WorkerSettings) -> Instant {
     Instant::now() + LAST_CONFIRMS.min(settings.drain.as_duration() / 2)
 }
 
-/// Unsettled deliveries per consumer: the batches that are being closed, and the one after them.
-pub(super) fn prefetch(settings: &WorkerSettings) -> u16 {
+/// Unsettled deliveries per consumer: the batches that are being closed, and the one after them. The shards of a timeout hold no
+/// more together than one queue would.
+pub(super) fn prefetch(settings: &WorkerSettings, timeout: &Timeout) -> u16 {
     let wanted = settings.batch_size.saturating_mul(settings.in_flight.saturating_add(1));
-    u16::try_from(wanted).map_or(MAX_PREFETCH, |wanted| wanted.min(MAX_PREFETCH))
+    let all = u16::try_from(wanted).map_or(MAX_PREFETCH, |wanted| wanted.min(MAX_PREFETCH));
+    all.div_ceil(timeout.shards.unwrap_or(1).max(1))
 }
 
 /// The same where bodies may be large: no more bytes than of small ones.

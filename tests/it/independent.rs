@@ -43,12 +43,12 @@ async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     world.until_closed(20).await;
 
     world.delete("queues", "orders.unshipped").await;
-    process.until_logged("this timeout has no queue").await;
+    process.until_logged("this timeout lacks a queue").await;
     let second = world.orders("second", 20, 0).await;
     world.publish("100ms", &second).await;
     world.until_closed(40).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
-    assert_eq!(process.logged("this timeout has no queue"), 1, "{}", process.log());
+    assert_eq!(process.logged("this timeout lacks a queue"), 1, "{}", process.log());
 
     // It comes back, and is taken up without a restart.
     world.apply(&world.topology).await;

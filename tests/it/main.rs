@@ -78,6 +78,7 @@ mod remove;
 mod retire;
 mod scheduled;
 mod search_path;
+mod shards;
 mod shutdown;
 mod slow_rows;
 mod small_loops;

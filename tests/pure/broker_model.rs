@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Argument, Binding, Leaving, Objects, exchange_mark, mark},
+    objects::{Argument, Binding, CONSISTENT_HASH, Leaving, Objects, exchange_mark, mark},
     plan::{Change, Clock, Plan, Snapshot, diff},
     topology::Topology,
 };
@@ -96,27 +96,41 @@ pub(crate) fn applied(observed: &Snapshot, plan: &Plan) -> Snapshot {
     broker
 }
 
-/// The queues a message reaches, through other exchanges, and the alternate exchange where no binding matches.
+/// The queues a message may reach, through other exchanges, and the alternate exchange where no binding matches.
 /// `None` where it is published, or passed on, to an exchange that does not exist.
 pub(crate) fn route(objects: &Objects, exchange: &str, key: &str) -> Option<BTreeSet<String>> {
+    routed(objects, exchange, key, None)
+}
+
+/// The queues that a message with this hash reaches: of several shards one. Without a hash, all that it may reach.
+pub(crate) fn routed(
+    objects: &Objects,
+    exchange: &str,
+    key: &str,
+    hash: Option<u64>,
+) -> Option<BTreeSet<String>> {
     let exchange = objects.exchanges.get(exchange)?;
     let matches = |pattern: &str| match exchange.kind.as_str() {
-        "fanout" => true,
+        "fanout" | CONSISTENT_HASH => true,
         // The plugin's routes by the type that it was declared with, when the delay is over.
         "topic" | DELAYED => topic_matches(pattern, key),
         kind => panic!("the model knows no exchange of type {kind}"),
     };
     let bindings = objects.bindings.iter().filter(|binding| binding.source == exchange.name);
-    let taken: Vec<&Binding> = bindings.filter(|it| matches(&it.routing_key)).collect();
+    let mut taken: Vec<&Binding> = bindings.filter(|it| matches(&it.routing_key)).collect();
+    if let Some(hash) = hash.filter(|_| exchange.kind == CONSISTENT_HASH && !taken.is_empty()) {
+        let count = u64::try_from(taken.len()).expect("few");
+        taken = vec![taken[usize::try_from(hash % count).expect("few")]];
+    }
     match text(exchange.arguments.get("alternate-exchange")) {
-        Some(alternate) if taken.is_empty() => route(objects, alternate, key),
+        Some(alternate) if taken.is_empty() => routed(objects, alternate, key, hash),
         _ => {
             let mut queues = BTreeSet::new();
             for Binding { destination, to_queue, .. } in taken {
                 if *to_queue {
                     queues.insert(destination.clone());
                 } else {
-                    queues.extend(route(objects, destination, key)?);
+                    queues.extend(routed(objects, destination, key, hash)?);
                 }
             }
             Some(queues)

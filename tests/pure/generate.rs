@@ -38,6 +38,8 @@ pub(crate) struct WrittenTimeout {
     pub(crate) name: String,
     pub(crate) after: String,
     pub(crate) after_by_category: BTreeMap<String, String>,
+    /// Left out with the strategy `delayed-exchange`, which takes none.
+    pub(crate) shards: Option<u16>,
 }
 
 impl Written {
@@ -71,6 +73,9 @@ impl Written {
             text.push_str("\n[[timeout]]\n");
             line(&mut text, "name", &timeout.name);
             line(&mut text, "after", &timeout.after);
+            if let Some(shards) = timeout.shards.filter(|_| !self.is_delayed_exchange()) {
+                line(&mut text, "shards", shards);
+            }
             if !timeout.after_by_category.is_empty() {
                 let of = |(category, level): (&String, &String)| format!("{category} = {level:?}");
                 let pairs: Vec<String> = timeout.after_by_category.iter().map(of).collect();
@@ -82,6 +87,10 @@ impl Written {
         text.push_str("\n[retry]\n");
         line(&mut text, "after", &self.retry);
         text
+    }
+
+    fn is_delayed_exchange(&self) -> bool {
+        self.strategy == WrittenStrategy::DelayedExchange
     }
 
     /// The topology the parser makes of it.
@@ -121,21 +130,23 @@ pub(crate) fn written() -> impl Strategy<Value = Written> {
     let delivery_limit = option::of(1_i64..=1_000_000);
     let timeouts = collection::btree_map(
         timeout_name(),
-        (any::<Index>(), collection::btree_map("[a-z]{1,8}", any::<Index>(), 0..3)),
+        (any::<Index>(), collection::btree_map("[a-z]{1,8}", any::<Index>(), 0..3), shards()),
         1..5,
     );
     let retry = collection::vec(any::<Index>(), 0..4);
     (topology_name(), levels(), queue_type, delivery_limit, timeouts, retry).prop_map(
         |(name, levels, queue_type, delivery_limit, timeouts, retry)| {
             let named = |index: &Index| index.get(&levels).0.clone();
-            let timeouts = timeouts.iter().map(|(name, (after, by_category))| WrittenTimeout {
-                name: name.clone(),
-                after: named(after),
-                after_by_category: by_category
-                    .iter()
-                    .map(|(category, level)| (category.clone(), named(level)))
-                    .collect(),
-            });
+            let timeouts =
+                timeouts.iter().map(|(name, (after, by_category, shards))| WrittenTimeout {
+                    name: name.clone(),
+                    shards: *shards,
+                    after: named(after),
+                    after_by_category: by_category
+                        .iter()
+                        .map(|(category, level)| (category.clone(), named(level)))
+                        .collect(),
+                });
             Written {
                 name,
                 strategy: WrittenStrategy::Levels,
@@ -182,6 +193,10 @@ fn timeout_name() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9_-]{1,12}".prop_filter("is the parking lot", |name| name != "parked")
 }
 
+fn shards() -> impl Strategy<Value = Option<u16>> {
+    option::weighted(0.4, prop_oneof![4 => 2_u16..=4, 1 => 11_u16..=12])
+}
+
 /// One to eight levels, shortest first, up to exactly ten years.
 fn levels() -> impl Strategy<Value = Vec<(String, u64)>> {
     let level = prop_oneof![
@@ -202,28 +217,40 @@ fn levels() -> impl Strategy<Value = Vec<(String, u64)>> {
 
 /// Two versions of a file, and any change between them: more, less, other arguments, all at once.
 pub(crate) fn change() -> impl Strategy<Value = (Written, Written)> {
-    (written_anyhow(), written_anyhow(), 0..9_u8).prop_map(|(one, other, which)| {
-        let flipped = |written: &Written| Written {
-            queue_type: Some(match written.queue_type {
-                Some(QueueType::Classic) => QueueType::Quorum,
-                Some(QueueType::Quorum) | None => QueueType::Classic,
-            }),
-            ..written.clone()
-        };
-        let limited = Written {
-            delivery_limit: Some(one.delivery_limit.map_or(7, |limit| limit + 1)),
-            ..one.clone()
-        };
-        match which {
-            0 => (one.earlier(), one),
-            1 => (one.clone(), one.earlier()),
-            2 => (one.clone(), flipped(&one)),
-            3 => (one.clone(), limited),
-            4 => (one.clone(), flipped(&one.earlier())),
-            5 => (one.earlier(), flipped(&one)),
-            6 => (one.clone(), one),
-            7 => (one.clone(), Written { strategy: other.strategy, ..one }),
-            _ => (one.clone(), Written { name: one.name, ..other }),
-        }
-    })
+    let shards = collection::vec(shards(), 1..5);
+    (written_anyhow(), written_anyhow(), 0..11_u8, shards).prop_map(
+        |(one, other, which, shards)| {
+            let flipped = |written: &Written| Written {
+                queue_type: Some(match written.queue_type {
+                    Some(QueueType::Classic) => QueueType::Quorum,
+                    Some(QueueType::Quorum) | None => QueueType::Classic,
+                }),
+                ..written.clone()
+            };
+            let limited = Written {
+                delivery_limit: Some(one.delivery_limit.map_or(7, |limit| limit + 1)),
+                ..one.clone()
+            };
+            match which {
+                0 => (one.earlier(), one),
+                1 => (one.clone(), one.earlier()),
+                2 => (one.clone(), flipped(&one)),
+                3 => (one.clone(), limited),
+                4 => (one.clone(), flipped(&one.earlier())),
+                5 => (one.earlier(), flipped(&one)),
+                6 => (one.clone(), one),
+                // More shards, fewer, none, or the first ones.
+                9 | 10 => {
+                    let mut sharded = one.clone();
+                    for (timeout, shards) in sharded.timeouts.iter_mut().zip(shards.iter().cycle())
+                    {
+                        timeout.shards = *shards;
+                    }
+                    (one, sharded)
+                }
+                7 => (one.clone(), Written { strategy: other.strategy, ..one }),
+                _ => (one.clone(), Written { name: one.name, ..other }),
+            }
+        },
+    )
 }

@@ -114,6 +114,7 @@ fn version() -> impl Strategy<Value = Written> {
                 name: name.to_owned(),
                 after: first.clone(),
                 after_by_category: BTreeMap::new(),
+                shards: None,
             });
             Written {
                 name: NAME.to_owned(),

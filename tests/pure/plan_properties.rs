@@ -166,7 +166,7 @@ proptest! {
         let mut broker = Snapshot::of(&before);
         let removed: BTreeSet<String> = before.timeouts.iter()
             .filter(|timeout| after.timeout(&timeout.name).is_none())
-            .map(|timeout| before.business_queue(timeout))
+            .flat_map(|timeout| before.business_queues(timeout))
             .collect();
         for queue in &removed {
             broker.messages.insert(queue.clone(), messages);

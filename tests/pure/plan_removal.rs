@@ -11,13 +11,13 @@ use overdue::internals::{
     objects::{Acks, Leaving, mark},
     plan::{
         Change, Clock, DrainWait, GaveUp, KeptQueues, Next, Plan, Reason, Snapshot,
-        StatisticsInterval, is_needed,
+        StatisticsInterval, is_needed, is_of,
     },
     topology::{Topology, level_routes::LevelRoutes},
 };
 use proptest::{collection, prelude::*};
 
-use crate::broker_model::{DELAYED, apply, dead_letter_exchange, plan, route};
+use crate::broker_model::{DELAYED, apply, dead_letter_exchange, plan, routed};
 
 /// All counts are newer than this.
 const SETTLE_MS: u64 = 11_000;
@@ -27,6 +27,10 @@ const HOLD_MS: u64 = 2_000;
 const HANDLED_MS: u64 = 700;
 const REMOVED: &str = "orders.unshipped";
 
+fn is_removed(queue: &str) -> bool {
+    is_of(REMOVED, queue)
+}
+
 const fn acks(count: u64, term: u64) -> Acks {
     Acks { count, term }
 }
@@ -35,8 +39,8 @@ const fn acks(count: u64, term: u64) -> Acks {
 /// timeouts' messages are all the time.
 #[test]
 fn acks_that_are_counted_again_are_no_proof() {
-    let old = topology(DELAYS[0], &["unpaid", "unshipped"]);
-    let new = topology(DELAYS[0], &["unpaid"]);
+    let old = topology(DELAYS[0], &["unpaid", "unshipped"], 1);
+    let new = topology(DELAYS[0], &["unpaid"], 1);
     let marked = mark("orders", REMOVED).unwrap();
     let planned = |at_mark: Option<Acks>, now: Option<Acks>| {
         let mut broker = Snapshot::of(&old);
@@ -75,6 +79,9 @@ struct Message {
     retries: u8,
 }
 
+/// When it was counted; messages, and acks, by queue.
+type Counted = (u64, BTreeMap<String, u64>, BTreeMap<String, u64>);
+
 /// A broker, a worker with the old topology, and the clock.
 struct World {
     broker: Snapshot,
@@ -87,8 +94,9 @@ struct World {
     /// Where messages for other timeouts wait all the time.
     busy: BTreeSet<String>,
     /// What was counted when.
-    history: Vec<(u64, BTreeMap<String, u64>, u64)>,
-    acked: u64,
+    history: Vec<Counted>,
+    /// By queue.
+    acked: BTreeMap<String, u64>,
     lateness: Vec<u64>,
 }
 
@@ -96,6 +104,8 @@ struct World {
 struct Case {
     before: usize,
     after: usize,
+    /// Of the timeout that is removed; the plugin's exchange takes none.
+    shards: u16,
     /// When each is due, how often it is tried again.
     messages: Vec<(u64, u8)>,
     busy: bool,
@@ -113,10 +123,13 @@ const DELAYS: [&str; 6] = [
     "strategy = \"delayed-exchange\"",
 ];
 
-fn topology(delay: &str, timeouts: &[&str]) -> Topology {
+fn topology(delay: &str, timeouts: &[&str], shards: u16) -> Topology {
     let timeouts =
         timeouts.iter().map(|it| format!("[[timeout]]\nname = \"{it}\"\nafter = \"1s\"\n"));
-    let timeouts: String = timeouts.collect();
+    let mut timeouts: String = timeouts.collect();
+    if shards > 1 && !delay.contains("delayed-exchange") {
+        timeouts.push_str(&format!("shards = {shards}\n"));
+    }
     let text =
         format!("name = \"orders\"\n[delay]\n{delay}\n{timeouts}[retry]\nafter = [\"1s\"]\n");
     Topology::parse(&text).unwrap_or_else(|findings| panic!("{text}: {findings:?}"))
@@ -128,10 +141,11 @@ fn case() -> impl Strategy<Value = Case> {
     let messages = collection::vec((1_u64..200_000, 0_u8..3), 1..6);
     let looks = collection::vec((1_u64..90_000, proptest::bool::weighted(0.7)), 0..8);
     let lateness = collection::vec(0..SETTLE_MS, 7);
-    (strategies, messages, any::<bool>(), looks, lateness).prop_map(
-        |((before, after), messages, busy, looks, lateness)| Case {
+    (strategies, 1_u16..=3, messages, any::<bool>(), looks, lateness).prop_map(
+        |((before, after), shards, messages, busy, looks, lateness)| Case {
             before,
             after,
+            shards,
             messages,
             busy,
             looks,
@@ -145,8 +159,8 @@ proptest! {
 
     #[test]
     fn nothing_of_a_removed_timeout_is_parked(case in case()) {
-        let old = topology(DELAYS[case.before], &["unpaid", "unshipped"]);
-        let new = topology(DELAYS[case.after], &["unpaid"]);
+        let old = topology(DELAYS[case.before], &["unpaid", "unshipped"], case.shards);
+        let new = topology(DELAYS[case.after], &["unpaid"], 1);
         let wanted = new.objects();
         let waits = |it: &String| wanted.queues[it].message_ttl_ms().is_some();
         let queues = wanted.queues.keys().filter(|it| waits(it)).cloned();
@@ -161,7 +175,7 @@ proptest! {
             puts_back: case.before == case.after,
             busy: busy.collect(),
             history: Vec::new(),
-            acked: 0,
+            acked: BTreeMap::new(),
             lateness: case.lateness.clone(),
         };
         world.record();
@@ -206,11 +220,12 @@ impl World {
 
     /// Through an exchange into the queues that it leads to.
     fn goes_on(&mut self, message: &Message, exchange: &str) -> Result<(), TestCaseError> {
-        let to = route(&self.broker.objects, exchange, &message.key).unwrap_or_default();
+        let hash = Some(message.due_ms);
+        let to = routed(&self.broker.objects, exchange, &message.key, hash).unwrap_or_default();
         prop_assert!(!to.is_empty(), "lost: {:?}", message);
         for at in to {
             let ttl = self.broker.objects.queues[&at].message_ttl_ms();
-            prop_assert!(ttl.is_some() || at == REMOVED, "in {}: {:?}", at, message);
+            prop_assert!(ttl.is_some() || is_removed(&at), "in {}: {:?}", at, message);
             let ttl = ttl.and_then(|it| u64::try_from(it).ok());
             let until_ms = ttl.map_or(u64::MAX, |ttl| self.now_ms + ttl);
             self.messages.push(Message { at, until_ms, unacked: false, ..message.clone() });
@@ -222,7 +237,7 @@ impl World {
     fn pass(&mut self, ms: u64) -> Result<(), TestCaseError> {
         let end = self.now_ms + ms;
         loop {
-            for it in self.messages.iter_mut().filter(|it| it.at == REMOVED) {
+            for it in self.messages.iter_mut().filter(|it| is_removed(&it.at)) {
                 if self.works && !it.unacked {
                     let rest = it.due_ms.saturating_sub(self.now_ms);
                     let held = if rest > HOLD_MS { HANDLED_MS } else { rest.max(1) };
@@ -259,8 +274,8 @@ impl World {
         } else if self.puts_back && retries > 0 {
             self.publish(self.now_ms + 1_000, retries - 1)?;
         }
-        self.messages.swap_remove(index);
-        self.acked += 1;
+        let Message { at, .. } = self.messages.swap_remove(index);
+        *self.acked.entry(at).or_default() += 1;
         Ok(())
     }
 
@@ -272,10 +287,10 @@ impl World {
             let count = counts.into_iter().find_map(|counts| counts.get_mut(at));
             *count.unwrap_or_else(|| panic!("{at} is gone, and messages with it")) += 1;
         }
-        self.history.push((self.now_ms, self.broker.messages.clone(), self.acked));
+        self.history.push((self.now_ms, self.broker.messages.clone(), self.acked.clone()));
     }
 
-    fn at(&self, ms_ago: u64) -> &(u64, BTreeMap<String, u64>, u64) {
+    fn at(&self, ms_ago: u64) -> &Counted {
         let at = self.now_ms - ms_ago;
         self.history.iter().rev().find(|(time, ..)| *time <= at).unwrap_or(&self.history[0])
     }
@@ -297,8 +312,12 @@ impl World {
                 *count += 1;
             }
         }
-        observed.acked = [(REMOVED.to_owned(), acks(self.at(self.lateness[0]).2, 1))].into();
-        observed.consumed = self.works.then(|| REMOVED.to_owned()).into_iter().collect();
+        let removed = self.broker.objects.queues.keys().filter(|it| is_removed(it));
+        let removed: Vec<String> = removed.cloned().collect();
+        let counted = &self.at(self.lateness[0]).2;
+        let acked = |it: &String| counted.get(it).copied().unwrap_or_default();
+        observed.acked = removed.iter().map(|it| (it.clone(), acks(acked(it), 1))).collect();
+        observed.consumed = removed.into_iter().filter(|_| self.works).collect();
         let clock = Clock { now_s: self.now_ms / 1_000, counts_settle_s: SETTLE_MS / 1_000 };
         Snapshot { clock: Some(clock), ..observed }
     }
@@ -326,7 +345,7 @@ impl World {
                         continue;
                     }
                 }
-                Change::DeleteExchange { exchange } if is_needed(&self.broker, exchange) => {
+                Change::DeleteExchange { exchange } if is_needed(new, &self.broker, exchange) => {
                     continue;
                 }
                 Change::Leave(_) => {
@@ -349,7 +368,11 @@ impl World {
                 return Ok(false);
             }
         }
-        Ok(acked == self.observe().acked)
+        let queue = |acked: &BTreeMap<String, Acks>| match change {
+            Change::Unbind(binding) => acked.get(&binding.destination).copied(),
+            _ => None,
+        };
+        Ok(queue(&acked) == queue(&self.observe().acked))
     }
 
     /// With `--wait`, again if it was refused while a worker had messages.
@@ -361,7 +384,7 @@ impl World {
             let elapsed = Duration::from_millis(self.now_ms - began_ms);
             match waiting.next(&planned, elapsed) {
                 Next::Done if planned.draining.is_empty() => {
-                    prop_assert!(!self.broker.objects.queues.contains_key(REMOVED));
+                    prop_assert!(!self.broker.objects.queues.keys().any(|it| is_removed(it)));
                     prop_assert!(self.messages.is_empty());
                     return Ok(());
                 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::internals::{
     objects::Objects,
-    plan::{Change, Clock, KeptQueues, Plan, Snapshot, is_needed, number_of},
+    plan::{Change, Clock, KeptQueues, Plan, Snapshot, is_needed, is_of},
     topology::{Topology, level_routes::LevelRoutes, route::Delay},
 };
 use proptest::{collection, prelude::*, sample::Index};
@@ -43,24 +43,17 @@ struct Round {
     moved: Vec<Index>,
 }
 
-const TIMEOUTS: &str = "
-[[timeout]]
-name = \"unpaid\"
-after = \"5s\"
-
-[[timeout]]
-name = \"unshipped\"
-after = \"3s\"
-";
-
-fn topology(delay: &str, queue_type: &str) -> Topology {
+fn topology(delay: &str, queue_type: &str, shards: u16) -> Topology {
+    let shards = if shards > 1 { format!("shards = {shards}\n") } else { String::new() };
+    let unpaid = format!("[[timeout]]\nname = \"unpaid\"\nafter = \"5s\"\n{shards}");
+    let unshipped = "[[timeout]]\nname = \"unshipped\"\nafter = \"3s\"\n";
     let text = format!(
-        "name = \"orders\"\n[queues]\ntype = \"{queue_type}\"\n[delay]\n{delay}\n{TIMEOUTS}[retry]\nafter = [\"1s\"]\n"
+        "name = \"orders\"\n[queues]\ntype = \"{queue_type}\"\n[delay]\n{delay}\n{unpaid}{unshipped}[retry]\nafter = [\"1s\"]\n"
     );
     Topology::parse(&text).unwrap_or_else(|findings| panic!("{text}: {findings:?}"))
 }
 
-/// Every strategy, with ladders that share places, and some that share nothing.
+/// Every strategy, with ladders that share places, and some that share nothing; with one queue for a timeout, and several.
 fn topologies() -> Vec<Topology> {
     let delays = [
         "levels = [\"1s\", \"3s\", \"5s\"]",
@@ -73,7 +66,10 @@ fn topologies() -> Vec<Topology> {
         "strategy = \"ladder\"\nlevels = [\"3s\"]\nladder = { max = \"60s\", queues = 15 }",
     ];
     let both = ["quorum", "classic"].into_iter();
-    both.flat_map(|kind| delays.iter().map(move |delay| topology(delay, kind))).collect()
+    let plain = both.flat_map(|kind| delays.iter().map(move |delay| topology(delay, kind, 1)));
+    let sharded = [(0, 2), (0, 12), (4, 3)];
+    let sharded = sharded.map(|(delay, shards)| topology(delays[delay], "quorum", shards));
+    plain.chain(sharded).collect()
 }
 
 fn round(topologies: usize) -> impl Strategy<Value = Round> {
@@ -197,7 +193,9 @@ impl Broker {
                     kept.keep(topology, queue);
                     continue;
                 }
-                Change::DeleteExchange { exchange } if is_needed(&self.now, exchange) => continue,
+                Change::DeleteExchange { exchange } if is_needed(topology, &self.now, exchange) => {
+                    continue;
+                }
                 change => apply(&mut self.now, change),
             }
             if !step.adds() {
@@ -218,7 +216,7 @@ impl Broker {
                 if waits(&self.now.objects, &to) {
                     open.push(Waiting { at: to, ..waiting.clone() });
                 } else if self.kept.contains(&waiting.timeout)
-                    && number_of(&format!("orders.{}", waiting.timeout), &to).is_none()
+                    && !is_of(&format!("orders.{}", waiting.timeout), &to)
                 {
                     return Err(format!("{waiting:?} comes out in {to}"));
                 }

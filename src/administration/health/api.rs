@@ -106,7 +106,7 @@ fn gap_in_virtual_host(error: &ManagementError, vhost: &str) -> Gap {
 
 async fn overview(management: &Management) -> Result<Overview, ManagementError> {
     let overview = management.overview().await?;
-    let exchange_types = overview.exchange_types.into_iter().map(|kind| kind.name).collect();
+    let exchange_types = management.exchange_types(&overview).await;
     Ok(Overview { version: overview.rabbitmq_version, exchange_types })
 }
 

@@ -71,16 +71,17 @@ pub enum ManagementError {
     },
     /// The topology needs a plugin that the broker does not have; nothing was changed.
     #[error(
-        "{broker} has no exchange type `{kind}`, which strategy `{strategy}` needs; it comes with \
-         the plugin rabbitmq_delayed_message_exchange: {fix}"
+        "{broker} has no exchange type `{kind}`, which {needed_by} needs; it comes with the plugin {plugin}: {fix}"
     )]
     NoExchangeType {
         /// Its version, and where.
         broker: String,
         /// The type.
         kind: &'static str,
-        /// As it is written in the topology.
-        strategy: &'static str,
+        /// What is written in the topology.
+        needed_by: String,
+        /// What brings the type.
+        plugin: &'static str,
         /// What to do.
         fix: &'static str,
     },

@@ -116,14 +116,20 @@ fn wants_again(step: &Step) -> bool {
 async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
     let link = Link::open(address, "overdue run --no-declare").await?;
     for Need { right, object, .. } in Role::worker(topology).needs {
-        let Object::Named(name) = object else { continue };
-        let (kind, is_there) = match right {
-            Right::Read => ("queue", !passive::generations(&link, &name).await?.is_empty()),
-            Right::Write => ("exchange", passive::exchange_exists(&link, &name).await?),
-            Right::Configure => continue,
+        let names = match object {
+            Object::Named(name) => vec![name],
+            Object::Shards(base) => topology.shards_of(&base),
+            Object::Generations(_) | Object::Below(_) => continue,
         };
-        if !is_there {
-            return Err(missing(address, kind, &name));
+        for name in names {
+            let (kind, is_there) = match right {
+                Right::Read => ("queue", !passive::generations(&link, &name).await?.is_empty()),
+                Right::Write => ("exchange", passive::exchange_exists(&link, &name).await?),
+                Right::Configure => continue,
+            };
+            if !is_there {
+                return Err(missing(address, kind, &name));
+            }
         }
     }
     link.close().await;
@@ -142,6 +148,10 @@ fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
     let other_leads = plan.leave_other_leads(topology);
     if !other_leads.is_empty() {
         telemetry::other_leads(&other_leads);
+    }
+    let other_shards = plan.leave_other_shards(topology);
+    if !other_shards.is_empty() {
+        telemetry::other_shards(&other_shards);
     }
     if let Some([missing, others]) = plan.leave_other_levels(topology) {
         telemetry::other_levels(&missing, &others);

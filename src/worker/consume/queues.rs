@@ -7,7 +7,8 @@ use tokio::time::timeout;
 use crate::{
     administration::Management,
     messaging::{Link, passive},
-    plan::generation::{name_of, number_of},
+    objects::shard::{self, MAX_SHARDS},
+    plan::generation::{is_of, name_of, number_of},
     topology::Timeout,
     worker::context::Worker,
 };
@@ -15,7 +16,7 @@ use crate::{
 /// The names of the queues of each timeout.
 pub(super) type ByTimeout<'a> = Vec<(&'a Timeout, BTreeSet<String>)>;
 
-/// The queues that are there. Of `consumed` it is known without a question; timeouts in `missing` are not asked for
+/// The queues that are there. Of `consumed` it is known without a question; queues in `missing` are not asked for
 /// again where all queues can be listed.
 ///
 /// Where the broker does not say whether a queue is there, it is taken for being there: consuming shows it.
@@ -29,12 +30,17 @@ pub(super) async fn find<'a>(
     let mut queues = Vec::new();
     for timeout in &worker.rules {
         let base = worker.topology.business_queue(timeout);
-        let found = match &listed {
-            Some(names) if is_known(names, &base) || missing.contains(&timeout.name) => {
-                generations(names, &base)
+        let bases = worker.topology.business_queues(timeout);
+        let mut found = of_timeout(listed.as_ref().unwrap_or(consumed), &base);
+        if listed.is_none() && found.is_empty() {
+            found.extend(former(link, timeout, &base).await);
+        }
+        for base in &bases {
+            let is_known = missing.contains(base) || !generations(&found, base).is_empty();
+            if listed.is_none() || !is_known {
+                found.extend(probed_new(link, base, generations(consumed, base)).await);
             }
-            _ => probed_new(link, &base, generations(consumed, &base)).await,
-        };
+        }
         queues.push((timeout, found));
     }
     queues
@@ -48,8 +54,10 @@ async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet
     let mut names = management.queue_names(&topology.name).await.ok()?;
     let bases: Vec<String> =
         worker.rules.iter().map(|rule| topology.business_queue(rule)).collect();
+    let in_use: BTreeSet<String> =
+        worker.rules.iter().flat_map(|rule| topology.business_queues(rule)).collect();
     let is_generation =
-        |name: &str| bases.iter().any(|base| name != base && number_of(base, name).is_some());
+        |name: &str| !in_use.contains(name) && bases.iter().any(|base| is_of(base, name));
     if !names.iter().any(|name| is_generation(name)) {
         return Some(names);
     }
@@ -66,8 +74,25 @@ fn generations(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
     names.iter().filter(|name| number_of(base, name).is_some()).cloned().collect()
 }
 
-fn is_known(names: &BTreeSet<String>, base: &str) -> bool {
-    names.iter().any(|name| number_of(base, name).is_some())
+/// With shards, of any number, and the queue that it has without.
+fn of_timeout(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
+    names.iter().filter(|name| is_of(base, name)).cloned().collect()
+}
+
+/// Queues that the timeout had with another number of shards, in their first generation. Where it has none now, the exchange of
+/// its shards is there as long as one of them.
+async fn former(link: &Link, timeout: &Timeout, base: &str) -> BTreeSet<String> {
+    let shares = timeout.shards.is_some()
+        || passive::exchange_exists(link, &shard::exchange(base)).await.unwrap_or(false);
+    let plain = timeout.shards.map(|_| base.to_owned());
+    let others = (timeout.shards.unwrap_or(0)..MAX_SHARDS).map(|number| shard::queue(base, number));
+    let mut found = BTreeSet::new();
+    for queue in plain.into_iter().chain(others.filter(|_| shares)) {
+        if passive::queue_exists(link, &queue).await.unwrap_or(false) {
+            found.insert(queue);
+        }
+    }
+    found
 }
 
 /// Those that are consumed, and the one after them.

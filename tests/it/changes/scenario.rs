@@ -24,10 +24,16 @@ pub enum Kind {
     TimeoutAdded,
     /// A timeout goes: refused while messages are in its queue, done once it has drained.
     TimeoutRemoved,
+    /// Several queues take the place of one.
+    Sharded,
+    /// There are fewer of them.
+    FewerShards,
+    /// One takes their place.
+    Unsharded,
 }
 
 impl Kind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Combined,
         Self::LevelRemoved,
         Self::LevelTtl,
@@ -36,6 +42,9 @@ impl Kind {
         Self::DeliveryLimit,
         Self::TimeoutAdded,
         Self::TimeoutRemoved,
+        Self::Sharded,
+        Self::FewerShards,
+        Self::Unsharded,
     ];
 }
 
@@ -78,9 +87,12 @@ impl Scenario {
             queue_type: "quorum",
             delivery_limit: 20,
             timeouts: &["unpaid"],
+            shards: None,
         };
         let shorter = Draft { levels: vec![half], after: half, ..plain.clone() };
         let classic = Draft { queue_type: "classic", ..plain.clone() };
+        let sharded = |shards| Draft { shards: Some(shards), ..plain.clone() };
+        let [four, two_shards] = [sharded(4), sharded(2)];
         let two = Draft { timeouts: &["unpaid", "unshipped"], ..plain.clone() };
         let (before, after) = match kind {
             Kind::Combined => (classic, shorter),
@@ -90,6 +102,9 @@ impl Scenario {
             Kind::QuorumToClassic => (plain, classic),
             Kind::DeliveryLimit => (plain.clone(), Draft { delivery_limit: 50, ..plain }),
             Kind::TimeoutAdded => (plain, two),
+            Kind::Sharded => (plain, four),
+            Kind::FewerShards => (four, two_shards),
+            Kind::Unsharded => (four, plain),
             Kind::TimeoutRemoved => {
                 let levels = vec!["100ms", level];
                 (Draft { levels: levels.clone(), ..two }, Draft { levels, ..plain })
@@ -119,7 +134,7 @@ impl Scenario {
     /// The base names of every business queue, before or after.
     pub fn business_queues(&self) -> impl Iterator<Item = String> {
         [&self.before, &self.after].into_iter().flat_map(|topology| {
-            topology.timeouts.iter().map(|timeout| topology.business_queue(timeout))
+            topology.timeouts.iter().flat_map(|timeout| topology.business_queues(timeout))
         })
     }
 }
@@ -133,18 +148,20 @@ struct Draft<'a> {
     queue_type: &'a str,
     delivery_limit: u32,
     timeouts: &'a [&'a str],
+    shards: Option<u16>,
 }
 
 impl Draft<'_> {
     fn topology(self) -> Topology {
-        let Self { name, levels, after, queue_type, delivery_limit, timeouts } = self;
+        let Self { name, levels, after, queue_type, delivery_limit, timeouts, shards } = self;
         let limit = if queue_type == "quorum" {
             format!("delivery_limit = {delivery_limit}")
         } else {
             String::new()
         };
+        let shards = shards.map(|shards| format!("shards = {shards}\n")).unwrap_or_default();
         let timeout =
-            |name: &&str| format!("[[timeout]]\nname = \"{name}\"\nafter = \"{after}\"\n");
+            |name: &&str| format!("[[timeout]]\nname = \"{name}\"\nafter = \"{after}\"\n{shards}");
         let timeouts: String = timeouts.iter().map(timeout).collect();
         let text = format!(
             "name = \"{name}\"\n[delay]\nlevels = {levels:?}\nlead = \"0s\"\n\

@@ -181,6 +181,12 @@ fn names_may_have_the_length_that_leaves_room() {
     assert_eq!(rules(&named(192, 6)), ["topology-name"]);
     let topology = Topology::parse(&named(191, 63)).expect("at the limit, not over it");
     assert_eq!(topology.objects().queues.keys().map(String::len).max(), Some(255));
+    let sharded = |timeout| named(191, timeout).replace("effect =", "shards = 11\neffect =");
+    assert_eq!(rules(&sharded(52)), [""; 0]);
+    assert_eq!(rules(&sharded(53)), ["name-room"]);
+    assert_eq!(rules(&sharded(55)), ["shards"]);
+    let topology = Topology::parse(&sharded(54)).expect("at the limit, not over it");
+    assert_eq!(topology.objects().queues.keys().map(String::len).max(), Some(255));
 }
 
 /// A short level, used as a retry, and listed: only the retry is the mistake.
@@ -211,6 +217,9 @@ fn rules_about_other_strategies() {
     assert_eq!(rules(&plugin), ["level-unused"]);
     let compat = plugin.replace("[queues]", "[compat.x-delay]\nexchange = \"x\"\n\n[queues]");
     assert_eq!(rules(&compat), ["level-unused", "compat-strategy"]);
+    let sharded = |text: &str| text.replace("effect =", "shards = 12\neffect =");
+    assert_eq!(rules(&sharded(&plugin)), ["level-unused", "shards"]);
+    assert_eq!(rules(&sharded(WITHOUT_FINDINGS)), [""; 0]);
     let compat =
         with("levels").replace("[queues]", "[compat.x-delay]\nexchange = \"x\"\n\n[queues]");
     assert_eq!(rules(&compat.replace("unpaid", "compat")), ["compat-ladder", "compat-word"]);

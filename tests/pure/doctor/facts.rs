@@ -75,9 +75,9 @@ fn api() -> ApiFacts {
         (name.clone(), numbers)
     });
     let nodes = ["rabbit@a", "rabbit@b", "rabbit@c"].map(str::to_owned).to_vec();
-    let replicas = queues.keys().map(|queue| Replicas {
+    let replicas = queues.keys().zip(nodes.iter().cycle()).map(|(queue, leader)| Replicas {
         queue: queue.clone(),
-        leader: Some("rabbit@a".to_owned()),
+        leader: Some(leader.clone()),
         members: nodes.clone(),
         online: nodes.clone(),
     });

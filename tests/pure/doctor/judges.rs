@@ -9,7 +9,7 @@ use overdue::internals::{
     },
     doctor::{
         Alarm, EffectPlan, Encryption, Gap, HeldBy, Holder, Horizon, Outbox, Permission,
-        RefusedName, Replicas, Scan, Server, Skew, Sweep, Table, broker, database,
+        RefusedName, Replicas, Scan, Server, Skew, Sweep, Table, broker, database, diagnose,
         horizon::judge_horizon, is_loopback, machine, topology,
     },
     plan::{QueueStats, Snapshot},
@@ -137,6 +137,64 @@ fn copies_of_a_queue() {
     assert_eq!(severity(&queue(None, 3)), Error);
     assert_eq!(severity(&queue(Some("c"), 2)), Error, "its leader is away");
     assert_eq!(broker::judge_replicas(&[]).severity.unwrap(), Fine);
+}
+
+#[test]
+fn leaders_are_spread_over_the_nodes() {
+    let queues = |led: &[usize], nodes: usize| -> Vec<Replicas> {
+        let names: Vec<String> =
+            ["a", "b", "c"][..nodes].iter().map(|it| (*it).to_owned()).collect();
+        let leaders = names.iter().zip(led).flat_map(|(node, count)| vec![node.clone(); *count]);
+        let queue = |leader| Replicas {
+            queue: "orders.unpaid.shard-0".to_owned(),
+            leader: Some(leader),
+            members: names.clone(),
+            online: names.clone(),
+        };
+        leaders.map(queue).collect()
+    };
+    let judged = |levels: &[usize], shards: &[usize], nodes: usize| {
+        let (levels, shards) = (queues(levels, nodes), queues(shards, nodes));
+        let kinds = [
+            ("delay queues", levels.iter().collect()),
+            ("business queues", shards.iter().collect()),
+        ];
+        broker::judge_leaders(&kinds)
+    };
+    for even in
+        [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1], [2, 2, 1], [3, 3, 2], [4, 2, 2], [20, 11, 14]]
+    {
+        assert_eq!(judged(&even, &even, 3), None, "{even:?}");
+    }
+    for uneven in [[2, 0, 0], [2, 1, 0], [4, 1, 1], [5, 2, 1], [8, 0, 0], [30, 5, 5]] {
+        assert!(judged(&[0; 3], &uneven, 3).is_some(), "{uneven:?}");
+        assert!(judged(&uneven, &[0; 3], 3).is_some(), "{uneven:?}");
+    }
+    assert_eq!(judged(&[6], &[9], 1), None, "one node leads all");
+    let warning = judged(&[1, 2, 1], &[8, 0, 0], 3).unwrap();
+    assert_eq!(warning.severity.unwrap(), Warning);
+    insta::assert_snapshot!(warning.message, @"leaders are not spread over the nodes; of 8 business queues: a 8, b 0, c 0");
+}
+
+/// Turned off below a topology that needs it, its exchange routes nothing.
+#[test]
+fn shards_need_a_plugin() {
+    let judged = |shards: &str, kind: &str| {
+        let text = format!(
+            "name = \"orders\"\ndelay.levels = [\"1s\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"1s\"\n{shards}"
+        );
+        let mut facts = super::facts::well();
+        facts.topology = Ok(Topology::parse(&text).unwrap());
+        let overview = facts.broker.api.overview.as_mut().unwrap();
+        overview.exchange_types.push(kind.to_owned());
+        let report = diagnose(&facts).to_string();
+        let line = report.lines().find(|line| line.contains("plugins")).unwrap().to_owned();
+        let enables = report.contains("rabbitmq-plugins enable rabbitmq_consistent_hash_exchange");
+        (line.trim_start().starts_with("error"), enables)
+    };
+    assert_eq!(judged("", "headers"), (false, false));
+    assert_eq!(judged("shards = 2", "x-consistent-hash"), (false, false));
+    assert_eq!(judged("shards = 2", "headers"), (true, true));
 }
 
 #[test]

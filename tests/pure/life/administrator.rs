@@ -172,7 +172,8 @@ impl Administrator {
             }
             Change::DeleteExchange { exchange } => {
                 let seen = self.seen.get_or_insert_with(|| broker.observe());
-                if self.fault != Fault::DeletesNeededExchanges && is_needed(seen, exchange) {
+                let is_needed = is_needed(&self.topology, seen, exchange);
+                if self.fault != Fault::DeletesNeededExchanges && is_needed {
                     return Ok(Some(false));
                 }
             }

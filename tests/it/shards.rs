@@ -1,0 +1,195 @@
+//! Several queues for one timeout: shared by workers, and changed to any other number and back while messages wait in levels
+//! and in the queues.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use lapin::BasicProperties;
+use overdue::internals::{broker::TopologyChange, topology::Topology};
+use serde_json::json;
+
+use crate::support::{Run, World, process, until};
+
+fn text(shards: u16) -> String {
+    let shards = if shards > 1 { format!(", shards = {shards}") } else { String::new() };
+    format!(
+        "name = \"orders\"\ndelay.levels = [\"100ms\", \"1s\", \"3s\"]\n\
+         timeout = [{{ name = \"unpaid\", after = \"3s\"{shards} }}]\n"
+    )
+}
+
+impl World {
+    fn shard(&mut self, shards: u16) {
+        std::fs::write(self.topology_file(), text(shards)).unwrap();
+        self.topology = Topology::parse(&text(shards)).unwrap();
+    }
+
+    async fn applied_meanwhile(&self) -> Run {
+        let command = self.command(&["apply", "--wait", "--yes"]);
+        tokio::task::spawn_blocking(move || process::finish(command, None)).await.unwrap()
+    }
+
+    async fn business_queues(&self) -> BTreeSet<String> {
+        let queues = self.own_objects().await.queues.into_keys();
+        queues.filter(|queue| queue.starts_with("orders.unpaid")).collect()
+    }
+
+    /// How many consume from each business queue.
+    async fn consumers(&self) -> Vec<u64> {
+        let stats = self.management().queue_stats().await.unwrap();
+        let business = stats.into_values().filter(|it| it.name.starts_with("orders.unpaid"));
+        business.map(|it| it.consumers.unwrap_or(0)).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn any_number_of_shards_becomes_any_other_under_load_and_nothing_is_lost() {
+    const WAITING: usize = 400;
+    let mut world = World::of(&text(1)).await;
+    // The worker's own file says one queue all the time: it finds the others.
+    let mut process = world.started(|_| {}).await;
+    let publishing = Arc::new(AtomicBool::new(true));
+    let (publisher, store) = (world.publisher().await, world.store.clone());
+    let (notice, go_on) = (world.notice("1s", "template"), Arc::clone(&publishing));
+    let stream = tokio::spawn(async move {
+        const ORDER: &str = "INSERT INTO orders (id, category, due_at) \
+                             VALUES ($1, 'physical', now() + interval '1 second')";
+        let client = store.client().await.unwrap();
+        let mut count = 0_usize;
+        while go_on.load(Ordering::Relaxed) {
+            let id = format!("streamed-{count}");
+            client.execute(ORDER, &[&id]).await.unwrap();
+            let mut message = notice.clone();
+            message.message_id.clone_from(&id);
+            message.body = json!({ "order_id": id }).to_string().into_bytes();
+            publisher.publish(message).await.unwrap();
+            count += 1;
+        }
+        count
+    });
+    let mut closed = 0;
+    for shards in [3, 5, 2, 1] {
+        let waiting = world.orders(&format!("before-{shards}"), WAITING, 3_000).await;
+        world.publish("3s", &waiting).await;
+        closed += WAITING;
+        world.shard(shards);
+        let rested = async || {
+            let run = world.applied_meanwhile().await;
+            assert_eq!(run.code, Some(0), "{run}");
+            run.stdout
+        };
+        let nothing = "no change: the broker has this topology";
+        until("nothing drains", rested, |out| out.trim().ends_with(nothing)).await;
+        let wanted: BTreeSet<String> =
+            world.topology.business_queues(&world.topology.timeouts[0]).into_iter().collect();
+        assert_eq!(world.business_queues().await, wanted);
+        let exchanges = world.own_objects().await.exchanges;
+        assert_eq!(exchanges.contains_key("orders.unpaid.shards"), shards > 1);
+    }
+    publishing.store(false, Ordering::Relaxed);
+    let streamed = stream.await.unwrap();
+    world.until_closed(closed + streamed).await;
+    world.assert_invariants().await;
+    assert!(process.is_running());
+    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
+    assert_eq!(world.wire().await.take("orders.parked").await, None, "parked");
+}
+
+/// What waits in the shards is consumed by a worker that cannot list the queues, and knows the new file alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_without_the_management_tag_drains_shards_that_its_file_does_not_have() {
+    for (before, after) in [(6, 2), (4, 1), (1, 3)] {
+        let mut world = World::of(&text(before)).await;
+        let first = world.orders("first", 40, 0).await;
+        world.publish("100ms", &first).await;
+        let ready = async || {
+            let stats = world.management().queue_stats().await.unwrap();
+            let business = stats.into_values().filter(|it| it.name.starts_with("orders.unpaid"));
+            business.filter_map(|it| it.messages_ready).sum::<u64>()
+        };
+        until("all of it is due", ready, |ready| *ready == 40).await;
+        world.shard(after);
+        TopologyChange::new(&world.management(), &world.topology).apply().await.unwrap();
+        let business = r"^orders\.unpaid(\.shards|(\.shard-[0-9]+)?(\.[0-9]+)?)$";
+        let rights = ["^$", r"^orders\.(again|events|park)$", business];
+        let [broker, management] = world.broker_user("", Some(rights)).await;
+        let worker = world.start(|command| {
+            command
+                .arg("--no-declare")
+                .env("OVERDUE_BROKER__URL", broker)
+                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+        });
+        world.until_closed(40).await;
+        drop(worker);
+        world.assert_invariants().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_two_workers_consumes_every_shard_and_a_message_without_an_id_comes_to_one() {
+    let world = World::of(&text(4)).await;
+    let workers = [world.worker(), world.worker()];
+    until("both consume all", async || world.consumers().await, |seen| *seen == [2; 4]).await;
+    let orders = world.orders("order", 100, 0).await;
+    world.publish("100ms", &orders).await;
+    let [anonymous] = &world.orders("anonymous", 1, 0).await[..] else { panic!("one") };
+    let body = json!({ "order_id": anonymous }).to_string();
+    let properties = BasicProperties::default().with_delivery_mode(2);
+    let wire = world.wire().await;
+    assert!(wire.publish("orders.in", "100ms.unpaid", properties, body.as_bytes()).await.is_ack());
+    world.until_closed(101).await;
+    let mut received = 0;
+    for worker in workers {
+        let counts = worker.stop().await;
+        received += counts.closed + counts.already_final;
+    }
+    // None of them came to two queues.
+    assert_eq!(received, 101);
+    world.assert_invariants().await;
+}
+
+/// Whether its file is the older one or the newer one: it adds nothing beside what is in use, and consumes that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_file_has_another_number_adds_no_queue() {
+    for (there, file) in [(1, 3), (3, 1)] {
+        let world = World::of(&text(there)).await;
+        let before = world.own_objects().await;
+        std::fs::write(world.topology_file(), text(file)).unwrap();
+        let mut worker = world.started(|_| {}).await;
+        worker.until_logged("another number of queues").await;
+        let orders = world.orders("order", 30, 0).await;
+        world.publish("100ms", &orders).await;
+        world.until_closed(30).await;
+        assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
+        assert_eq!(world.own_objects().await, before);
+        let all = |seen: &Vec<u64>| seen.len() == usize::from(there) && !seen.contains(&0);
+        until("each is consumed", async || world.consumers().await, all).await;
+    }
+}
+
+/// The expressions that `overdue permissions` prints are enough, before the change and after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_the_least_rights_consumes_shards() {
+    let world = World::of(&text(3)).await;
+    let roles = overdue::internals::permissions::Role::all(&world.topology);
+    let role = roles.iter().find(|role| role.name == "worker").unwrap();
+    let rights = overdue::internals::permissions::Right::ALL.map(|right| role.expression(right));
+    let [broker, management] =
+        world.broker_user("management", Some(rights.each_ref().map(String::as_str))).await;
+    let mut worker = world.start(|command| {
+        command
+            .arg("--no-declare")
+            .env("OVERDUE_BROKER__URL", broker)
+            .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+    });
+    worker.until_logged("worker ready").await;
+    let orders = world.orders("order", 30, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(30).await;
+    assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
+}
