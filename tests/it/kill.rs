@@ -1,126 +1,172 @@
-//! SIGKILL at the moments that matter: every order is closed exactly once afterwards.
+//! SIGKILL at the moments that matter, by name, and at any: no order, notice or event is lost, nothing happens early, and
+//! nothing twice in the database.
 //!
-//! The worker reaches broker and database through proxies, which hold back what it says or hears: so it can be
-//! killed after the commit and before the ack, without a seam in the program.
+//! The worker reaches broker and database through proxies that read the protocols' frames, and hold back what comes behind the
+//! point: so there is no seam in the program.
 
-use crate::support::{Proxy, RunningWorker, WorkerProcess, World, until};
+use std::collections::{BTreeMap, BTreeSet};
 
-struct Behind {
-    broker: Proxy,
-    database: Proxy,
+use crate::support::{
+    Parked, Proxy, Wire, World,
+    crash_point::Point::{
+        self, AfterAck, BeforeAck, BeforeAckOfCopy, BeforeCommit, BeforeCommitted, BeforeConfirm,
+        BeforeStatement,
+    },
+    until,
+};
+
+const DUE: usize = 20;
+const LEVEL: &str = "orders.delay.30m";
+const BODIES: [&str; 2] = ["{garbage 1", "{garbage 2"];
+/// A transaction has closed orders and is not committed.
+const CLOSES: &str = "
+    SELECT count(*) FROM pg_stat_activity JOIN pg_locks USING (pid)
+    WHERE state = 'idle in transaction' AND relation = 'closures'::regclass AND mode = 'RowExclusiveLock'";
+
+/// What is where when the worker is about to be killed.
+#[derive(Debug)]
+struct Found {
+    closed: i64,
+    closing: i64,
+    /// Notices in the level, parked messages, events.
+    copies: u32,
+    parked: u32,
+    events: u32,
+    /// Rows that wait to be published.
+    outbox: i64,
+    scheduled: i64,
 }
 
-impl Behind {
-    async fn new(world: &World) -> Self {
-        Self {
-            broker: Proxy::to(&world.services.broker_socket()).await,
-            database: Proxy::to(&world.services.database_socket()).await,
+struct Killed {
+    world: World,
+    wire: Wire,
+    subscriber: String,
+}
+
+impl Killed {
+    async fn found(&self) -> Found {
+        let rows =
+            async |table: &str| self.world.number(&format!("SELECT count(*) FROM {table}")).await;
+        Found {
+            closed: self.world.closed().await,
+            closing: self.world.number(CLOSES).await,
+            copies: self.wire.ready(LEVEL).await,
+            parked: self.wire.ready("orders.parked").await,
+            events: self.wire.ready(&self.subscriber).await,
+            outbox: rows("outbox").await,
+            scheduled: rows("scheduled_notices").await,
         }
     }
 
-    async fn worker(&self, world: &World) -> WorkerProcess {
-        let broker = world.services.broker_url(&world.vhost, Some(self.broker.port()));
-        let database = world.services.database_url(Some(self.database.port()));
-        world
-            .started(|command| {
-                command.env("OVERDUE_BROKER__URL", broker).env("OVERDUE_DATABASE__URL", database);
-            })
-            .await
+    /// Another worker takes over, and stops when nothing is left to do.
+    async fn is_settled(&self) -> bool {
+        let next = self.world.worker();
+        let found = async || self.found().await;
+        let done = |found: &Found| {
+            let Found { closed, copies, parked, events, outbox, scheduled, .. } = found;
+            (*closed, *outbox, *scheduled) == (20, 0, 0)
+                && *copies >= 4
+                && *parked >= 2
+                && *events >= 20
+        };
+        until("all is done", found, done).await;
+        self.world.until_empty("orders.unpaid").await;
+        next.stop().await;
+        // What it had in hand comes back.
+        self.wire.ready("orders.unpaid").await == 0
     }
 }
 
-/// The next worker gets every message again and ends with each order closed once.
-async fn next_worker_ends_well(world: &World, orders: usize, closed_before: u64) {
-    let next = world.worker();
-    world.until_closed(orders).await;
-    let all = u64::try_from(orders).unwrap();
-    let counts = async || world_settled(&next);
-    until("every message settled", counts, |settled| *settled >= all).await;
-    let counts = next.stop().await;
-    assert_eq!(counts.closed, all - closed_before);
-    // The ack of an order before these may have been lost with them.
-    assert!((closed_before..=closed_before + 1).contains(&counts.already_final), "{counts:?}");
-    assert_eq!((counts.retried, counts.parked), (0, 0));
-    world.assert_invariants().await;
-    world.until_empty("orders.unpaid").await;
-    world.parked(0).await;
-}
-
-fn world_settled(worker: &RunningWorker) -> u64 {
-    let counts = worker.counts();
-    counts.closed + counts.already_final
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_between_commit_and_ack() {
+async fn killed_at(point: Point, is_reached: impl Fn(&Found) -> bool) {
     let world = World::new().await;
-    let behind = Behind::new(&world).await;
-    let orders = world.orders("o", 100, 0).await;
-    let mut process = behind.worker(&world).await;
-    // After a first one it takes many at once, on another channel; after a second one the change is over.
-    for (closed, name) in [(1, "first"), (2, "second")] {
-        world.publish("100ms", &world.orders(name, 1, 0).await).await;
-        world.until_closed(closed).await;
-    }
-    // Deliveries come in; no ack gets out.
-    behind.broker.freeze_to_service();
-    world.publish("100ms", &orders).await;
-    world.until_closed(102).await;
-    process.kill();
-    next_worker_ends_well(&world, 100, 100).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_while_the_statement_is_on_its_way() {
-    let world = World::new().await;
-    let behind = Behind::new(&world).await;
-    let orders = world.orders("o", 100, 0).await;
+    // As after `overdue database init`.
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
     let wire = world.wire().await;
-    let mut process = behind.worker(&world).await;
-    behind.database.freeze_to_service();
-    world.publish("100ms", &orders).await;
-    let in_hand =
-        async || (wire.ready("orders.unpaid").await, wire.ready("orders.delay.100ms").await);
-    until("all in hand", in_hand, |ready| *ready == (0, 0)).await;
-    assert_eq!(world.closed().await, 0);
+    let subscriber = wire.listen("orders.events", "#").await;
+    let broker = Proxy::reading(&world.services.broker_socket()).await;
+    let database = Proxy::reading(&world.services.database_socket()).await;
+    let broker_url = world.services.broker_url(&world.vhost, Some(broker.port()));
+    let database_url = world.services.database_url(Some(database.port()));
+    let mut process = world
+        .started(|command| {
+            command
+                .env("OVERDUE_BROKER__URL", broker_url)
+                .env("OVERDUE_DATABASE__URL", database_url);
+        })
+        .await;
+    let side = if point.is_of_database() { &database } else { &broker };
+    side.hold_at(point);
+    // data: these are not due
+    let [early, noted] = [world.orders("early", 2, 3_600_000), world.orders("noted", 2, 3_600_000)];
+    let (early, noted) = (early.await, noted.await);
+    let due = world.orders("due", DUE, 0).await;
+    let many = "SELECT schedule_at(id, 'unpaid', due_at) FROM orders WHERE id LIKE 'noted-%'";
+    world.sql(many).await;
+    world.publish("100ms", &[&early[..], &due].concat()).await;
+    wire.publish_all("orders.in", "100ms.unpaid", &BODIES.map(str::to_owned)).await;
+    side.until_held().await;
+    let killed = Killed { world, wire, subscriber };
+    until("the point", async || killed.found().await, is_reached).await;
     process.kill();
-    next_worker_ends_well(&world, 100, 0).await;
+    drop((broker, database));
+    until("all settled", async || killed.is_settled().await, |is_settled| *is_settled).await;
+    let Killed { world, wire, subscriber } = killed;
+    world.assert_invariants().await;
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 20);
+    let unpaid = world.statuses().await.get("unpaid").copied();
+    assert_eq!(unpaid, Some(4), "the early ones");
+    let order = |message: &Parked| -> String {
+        let body: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
+        body["order_id"].as_str().unwrap().to_owned()
+    };
+    let waiting = wire.take_all(LEVEL).await;
+    assert_each_once_or_twice(waiting.iter().map(order), early.into_iter().chain(noted));
+    let events = wire.take_all(&subscriber).await;
+    assert_each_once_or_twice(events.iter().map(order), due);
+    let parked = wire.take_all("orders.parked").await;
+    assert_each_once_or_twice(parked.iter().map(Parked::text), BODIES.map(str::to_owned));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_while_the_answer_of_the_commit_is_on_its_way() {
-    let world = World::new().await;
-    let behind = Behind::new(&world).await;
-    let orders = world.orders("o", 100, 0).await;
-    let mut client = world.store.client().await.unwrap();
-    let held = world.stall(&mut client, "o-0").await;
-    let mut process = behind.worker(&world).await;
-    // Alone: this one would not wait for long for the stock that a batch beside it holds.
-    world.publish("100ms", &orders[..1]).await;
-    world.until_stalled().await;
-    behind.database.freeze_to_program();
-    held.rollback().await.unwrap();
-    // Committed; the worker never hears of it.
-    let first = async || world.status("o-0").await;
-    until("a commit", first, |status| status == "closed").await;
-    world.publish("100ms", &orders[1..]).await;
-    process.kill();
-    let next = world.worker();
-    world.until_closed(100).await;
-    let counts = async || next.counts();
-    until("the first one is asked for again", counts, |counts| counts.already_final > 0).await;
-    next.stop().await;
-    // What it had in hand it has given back, and somebody else settles it.
-    let given_back = world.wire().await.ready("orders.unpaid").await;
-    let last = world.worker();
-    let settled = async || {
-        let counts = last.counts();
-        (world.wire().await.ready("orders.unpaid").await, counts.closed + counts.already_final)
+fn assert_each_once_or_twice(
+    found: impl Iterator<Item = String>,
+    all: impl IntoIterator<Item = String>,
+) {
+    let mut times = BTreeMap::<String, usize>::new();
+    for name in found {
+        *times.entry(name).or_default() += 1;
+    }
+    assert!(times.values().all(|times| *times <= 2), "{times:?}");
+    assert_eq!(times.into_keys().collect::<BTreeSet<_>>(), all.into_iter().collect());
+}
+
+macro_rules! points {
+    ($($name:ident: $point:expr, $is_reached:expr;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                killed_at($point, $is_reached).await;
+            }
+        )*
     };
-    until("settled", settled, |(ready, done)| *ready == 0 && *done >= u64::from(given_back)).await;
-    last.stop().await;
-    world.assert_invariants().await;
-    world.parked(0).await;
+}
+
+points! {
+    before_the_update_arrives: BeforeStatement("close"), |found| found.closed == 0;
+    after_the_update_before_the_commit: BeforeCommit("close"), |found| found.closed == 0 && found.closing > 0;
+    after_the_commit_before_its_answer: BeforeCommitted("close"), |found| found.closed > 0;
+    after_the_commit_before_the_ack: BeforeAck, |found| found.closed > 0;
+    after_the_ack: AfterAck, |found| found.closed > 0;
+    after_a_copy_before_its_confirm: BeforeConfirm("worker: publishing", "orders.again"), |found| found.copies > 0;
+    after_the_confirm_of_a_copy_before_the_ack: BeforeAckOfCopy("worker: publishing", "orders.again"), |found| found.copies > 0;
+    after_parking_before_its_confirm: BeforeConfirm("worker: publishing", "orders.park"), |found| found.parked > 0;
+    after_the_confirm_of_parking_before_the_ack: BeforeAckOfCopy("worker: publishing", "orders.park"), |found| found.parked > 0;
+    after_an_event_before_its_confirm: BeforeConfirm("worker: events", "orders.events"), |found| found.events > 0 && found.outbox > 0;
+    after_the_confirm_of_an_event_before_its_deletion: BeforeStatement("outbox_done"), |found| found.events > 0 && found.outbox > 0;
+    after_the_deletion_of_an_event_before_the_commit: BeforeCommit("outbox_done"), |found| found.events > 0 && found.outbox > 0;
+    after_the_deletion_of_an_event_before_its_answer: BeforeCommitted("outbox_done"), |found| found.events > 0;
+    after_a_notice_before_its_confirm: BeforeConfirm("worker: scheduled notices", "orders.again"), |found| found.copies > 0 && found.scheduled > 0;
+    after_the_confirm_of_a_notice_before_its_deletion: BeforeStatement("schedule_done"), |found| found.copies > 0 && found.scheduled > 0;
+    after_the_deletion_of_a_notice_before_its_answer: BeforeCommitted("schedule_done"), |found| found.copies > 0;
 }
 
 /// Killed anywhere: again and again while orders become due.

@@ -38,6 +38,7 @@ mod horizon;
 mod hostile_sizes;
 mod independent;
 mod inspect;
+mod interleavings;
 mod interrupted;
 mod invariants;
 mod kill;

@@ -6,6 +6,7 @@
 
 pub mod browser;
 pub mod clock;
+pub mod crash_point;
 pub mod folder;
 pub mod management;
 pub mod messages;

@@ -8,6 +8,8 @@ use tokio_postgres::{Client, Row};
 
 use super::{World, until};
 
+/// What must hold at every moment.
+pub const INVARIANTS: &str = include_str!("../../sql/invariants.sql");
 /// Units of each SKU before the first order.
 pub const STOCK: i64 = 1_000_000;
 /// SKUs that orders share, so that batches meet on their rows.
@@ -266,13 +268,18 @@ pub async fn broken(
     prefix: &str,
     (finished, answers): (bool, &[(&str, &str)]),
 ) -> Vec<String> {
-    const SQL: &str = include_str!("../../sql/invariants.sql");
     let (ids, answers): (Vec<&str>, Vec<&str>) = answers.iter().copied().unzip();
-    let rows = client.query(SQL, &[&prefix, &STOCK, &finished, &ids, &answers]).await.unwrap();
+    let rows =
+        client.query(INVARIANTS, &[&prefix, &STOCK, &finished, &ids, &answers]).await.unwrap();
+    broken_rows(&rows)
+}
+
+/// The rows of [`INVARIANTS`] that say that something is broken.
+pub fn broken_rows(rows: &[Row]) -> Vec<String> {
     let broken = rows.iter().filter(|row| row.get::<_, i64>("broken") > 0);
     let text = |row: &Row| {
-        let (what, example): (&str, &str) = (row.get("what"), row.get("example"));
-        format!("{what}: {example}")
+        let (what, example): (&str, Option<&str>) = (row.get("what"), row.get("example"));
+        format!("{what}: {}", example.unwrap_or_default())
     };
     broken.map(text).collect()
 }

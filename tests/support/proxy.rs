@@ -9,6 +9,10 @@ use std::{
     time::Duration,
 };
 
+use super::{
+    crash_point::{Conversation, Point, Verdict},
+    wait::awaited,
+};
 use socket2::SockRef;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -31,6 +35,19 @@ struct Mode {
     refusing: bool,
     /// Connections that began in an earlier epoch are reset.
     epoch: u64,
+    /// From where on everything is frozen.
+    point: Option<Point>,
+    passed: Passed,
+}
+
+/// How near the point is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Passed {
+    #[default]
+    Nothing,
+    /// A copy was confirmed that [`Point::BeforeAckOfCopy`] waits for.
+    Confirm,
+    ThePoint,
 }
 
 /// Forwards to one service; connections stay open until they are [`Proxy::cut`].
@@ -48,13 +65,23 @@ type Answers = Arc<Mutex<Vec<u8>>>;
 impl Proxy {
     /// Listens on a free port of this machine and forwards to `service` (`host:port`).
     pub async fn to(service: &str) -> Self {
+        Self::new(service, false).await
+    }
+
+    /// Like [`Proxy::to`], for [`Proxy::hold_at`].
+    pub async fn reading(service: &str) -> Self {
+        Self::new(service, true).await
+    }
+
+    async fn new(service: &str, reads: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (mode, watching) = watch::channel(Mode::default());
+        let mode = watch::Sender::new(Mode::default());
         let attempts = Arc::default();
         let answers = Answers::default();
         let counted = (Arc::clone(&attempts), Arc::clone(&answers));
-        let accepting = tokio::spawn(accept(listener, service.to_owned(), watching, counted));
+        let accepting =
+            tokio::spawn(accept(listener, service.to_owned(), mode.clone(), counted, reads));
         Self { address, mode, attempts, answers, accepting }
     }
 
@@ -82,6 +109,17 @@ impl Proxy {
     /// Nothing that the program sends reaches the service any more; the replies do.
     pub fn freeze_to_service(&self) {
         self.change(|mode| mode.to_service_frozen = true);
+    }
+
+    /// From this point on nothing passes any more, in either direction; the first time that it is reached, on any connection.
+    pub fn hold_at(&self, point: Point) {
+        self.change(|mode| mode.point = Some(point));
+    }
+
+    /// Waits until the point is reached.
+    pub async fn until_held(&self) {
+        let mut mode = self.mode.subscribe();
+        awaited("the point", mode.wait_for(|mode| mode.passed == Passed::ThePoint)).await.unwrap();
     }
 
     /// Nothing that the service sends reaches the program any more; requests do.
@@ -117,8 +155,9 @@ impl Drop for Proxy {
 async fn accept(
     listener: TcpListener,
     service: String,
-    mode: watch::Receiver<Mode>,
+    mode: watch::Sender<Mode>,
     (attempts, answers): (Arc<AtomicUsize>, Answers),
+    reads: bool,
 ) {
     while let Ok((program, _)) = listener.accept().await {
         attempts.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +171,7 @@ async fn accept(
             if !began.refusing
                 && let Ok(service) = TcpStream::connect(&service).await
             {
-                forward(program, service, (mode, answers), began.epoch).await;
+                forward(program, service, (mode, answers), began.epoch, reads).await;
             }
         });
     }
@@ -141,8 +180,9 @@ async fn accept(
 async fn forward(
     program: TcpStream,
     service: TcpStream,
-    (mode, answers): (watch::Receiver<Mode>, Answers),
+    (mode, answers): (watch::Sender<Mode>, Answers),
     began: u64,
+    reads: bool,
 ) {
     for stream in [&program, &service] {
         let _ = stream.set_nodelay(true);
@@ -150,31 +190,92 @@ async fn forward(
     }
     let (from_program, to_program) = program.into_split();
     let (from_service, to_service) = service.into_split();
-    let mut cut = mode.clone();
+    let mut cut = mode.subscribe();
+    let said = reads.then(Arc::<Mutex<Conversation>>::default);
+    let way = |from_program| Way { mode: mode.clone(), from_program, said: said.clone() };
     tokio::select! {
         // Cut first: what was frozen is lost then, also where everything passes again right after.
         biased;
         _ = cut.wait_for(|mode| mode.epoch != began) => {}
-        () = copy(from_program, to_service, mode.clone(), None, |mode| mode.to_service_frozen) => {}
-        () = copy(from_service, to_program, mode, Some(answers), |mode| mode.to_program_frozen) => {}
+        () = way(true).copy(from_program, to_service, None) => {}
+        () = way(false).copy(from_service, to_program, Some(answers)) => {}
     }
 }
 
-async fn copy(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    mut mode: watch::Receiver<Mode>,
-    kept: Option<Answers>,
-    frozen: impl Fn(&Mode) -> bool,
-) {
-    let mut buffer = vec![0; 64 * 1024];
-    while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        if let Some(kept) = &kept {
-            kept.lock().unwrap().extend_from_slice(&buffer[..count]);
+/// One direction of a connection.
+struct Way {
+    mode: watch::Sender<Mode>,
+    from_program: bool,
+    said: Option<Arc<Mutex<Conversation>>>,
+}
+
+impl Way {
+    async fn copy(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, kept: Option<Answers>) {
+        let (mut buffer, mut unread) = (vec![0; 64 * 1024], Vec::new());
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            if let Some(kept) = &kept {
+                kept.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+            if !self.is_open().await {
+                return;
+            }
+            let passes = match &self.said {
+                None => to.write_all(&buffer[..count]).await.is_ok(),
+                Some(said) => {
+                    unread.extend_from_slice(&buffer[..count]);
+                    self.pass(said, &mut unread, &mut to).await
+                }
+            };
+            if !passes {
+                return;
+            }
         }
-        let open = mode.wait_for(|mode| !frozen(mode)).await.is_ok();
-        if !open || to.write_all(&buffer[..count]).await.is_err() {
-            return;
+    }
+
+    /// Waits while this direction is frozen; false at the end of the proxy.
+    async fn is_open(&self) -> bool {
+        let frozen = |mode: &Mode| {
+            if self.from_program { mode.to_service_frozen } else { mode.to_program_frozen }
+        };
+        self.mode.subscribe().wait_for(|mode| !frozen(mode)).await.is_ok()
+    }
+
+    /// Passes the whole frames, one after the other, up to the point.
+    async fn pass(
+        &self,
+        said: &Mutex<Conversation>,
+        unread: &mut Vec<u8>,
+        to: &mut OwnedWriteHalf,
+    ) -> bool {
+        loop {
+            let (verdict, length) = {
+                let mut said = said.lock().unwrap();
+                let Some(length) = said.frame(self.from_program, unread) else { return true };
+                let Mode { point, passed, .. } = *self.mode.borrow();
+                let confirmed = passed == Passed::Confirm;
+                (said.judge(point, confirmed, self.from_program, &unread[..length]), length)
+            };
+            if verdict == Verdict::IsHeld {
+                self.hold();
+            }
+            if !self.is_open().await || to.write_all(&unread[..length]).await.is_err() {
+                return false;
+            }
+            match verdict {
+                Verdict::Confirms => self.mode.send_modify(|mode| {
+                    mode.passed = mode.passed.max(Passed::Confirm);
+                }),
+                Verdict::IsLast => self.hold(),
+                Verdict::Passes | Verdict::IsHeld => {}
+            }
+            unread.drain(..length);
         }
+    }
+
+    fn hold(&self) {
+        self.mode.send_modify(|mode| {
+            (mode.to_service_frozen, mode.to_program_frozen) = (true, true);
+            mode.passed = Passed::ThePoint;
+        });
     }
 }

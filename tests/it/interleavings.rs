@@ -1,0 +1,423 @@
+//! Whoever works on the same orders, stepped statement by statement through every order of their steps: whatever the order,
+//! what `sql/invariants.sql` says holds. And what it takes to be so: without it, the same search finds the order that breaks it.
+
+mod necessary;
+mod stepped;
+
+use overdue::internals::floor::Floor;
+
+use self::stepped::{Actor, Answer, Case, Explored, Parameter, Script, Step, every_order, list};
+use crate::support::World;
+
+const CLOSE: &str = include_str!("../../sql/close.sql");
+const CONTENDED: &str = include_str!("../../sql/close_contended.sql");
+const CANCEL: &str = include_str!("../../sql/cancel.sql");
+const COMPLETE: &str = include_str!("../../sql/complete.sql");
+const PAY: &str = include_str!("../../sql/pay.sql");
+const SHIP: &str = include_str!("../../sql/ship.sql");
+const CONFIRM: &str = include_str!("../../sql/confirm.sql");
+const GUARD: &str = include_str!("../../sql/pauses_refuse.sql");
+const PAUSE: &str = include_str!("../../sql/pause.sql");
+const TAKEN: &str = include_str!("../../sql/pause_taken.sql");
+const RESUME: &str = include_str!("../../sql/resume.sql");
+const PAGE: &str = include_str!("../../sql/overdue_ids.sql");
+const LEAD: &str = include_str!("../../sql/outgoing_lead.sql");
+const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
+const DONE: &str = include_str!("../../sql/outbox_done.sql");
+const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
+/// As docs/pause.md has it.
+const EXTEND: &str = "UPDATE orders SET due_at = due_at + interval '1 hour'
+                      WHERE status = 'unpaid' AND due_at > now() - interval '1 hour'";
+
+/// Three overdue orders of the same two SKUs, and one with so much of them that no CHECK hides what is released twice.
+const UNPAID: &str = "
+    INSERT INTO stock (sku, available, reserved) VALUES ('a', 999987, 13), ('b', 999987, 13);
+    INSERT INTO orders (id, due_at) SELECT 'o-' || n, clock_timestamp() - interval '1 min' FROM generate_series(0, 2) n;
+    INSERT INTO orders (id, due_at) VALUES ('large', clock_timestamp() + interval '1 day');
+    INSERT INTO order_items (order_id, sku, qty) SELECT id, sku, CASE id WHEN 'large' THEN 10 ELSE 1 END FROM orders, stock;";
+const PAID: &str = "
+    INSERT INTO stock (sku, available, sold) VALUES ('a', 999997, 3), ('b', 999997, 3);
+    INSERT INTO orders (id, status, due_at, paid_at, ship_by)
+    SELECT 'o-' || n, 'paid', clock_timestamp(), clock_timestamp(), clock_timestamp() - interval '1 min' FROM generate_series(0, 2) n;
+    INSERT INTO order_items (order_id, sku, qty) SELECT id, sku, 1 FROM orders, stock;";
+const SHIPPED: &str = "
+    INSERT INTO stock (sku, available, sold) VALUES ('a', 999997, 3), ('b', 999997, 3);
+    INSERT INTO orders (id, status, due_at, paid_at, ship_by, confirm_by)
+    SELECT 'o-' || n, 'shipped', clock_timestamp(), clock_timestamp(), clock_timestamp(), clock_timestamp() - interval '1 min'
+    FROM generate_series(0, 2) n;
+    INSERT INTO order_items (order_id, sku, qty) SELECT id, sku, 1 FROM orders, stock;";
+const ALL: [&str; 3] = ["o-0", "o-1", "o-2"];
+
+fn effect(sql: &str, orders: &[&str], path: &'static str) -> Step {
+    let orders: Vec<String> = orders.iter().map(|&order| order.to_owned()).collect();
+    let parameters: [Parameter; 3] =
+        [Box::new(orders), Box::new(path), Box::new(None::<serde_json::Value>)];
+    Step::new("effect", sql, parameters.into())
+}
+
+fn commit() -> Step {
+    Step::sql("COMMIT")
+}
+
+/// A worker, for messages; with a gate others may go on between its snapshot and its locks.
+fn messages(sql: &str, orders: &[&str], has_gate: bool) -> Actor {
+    let step = effect(sql, orders, "message").begins();
+    let step = if has_gate { step.with_gate() } else { step };
+    Actor { name: "messages", script: list([step, commit()]) }
+}
+
+/// Reads a page, and closes what is on it.
+fn pager(path: &'static str) -> Actor {
+    let mut step = 0;
+    let script = move |answer: Option<&Answer>| {
+        step += 1;
+        match step {
+            1 => {
+                let parameters: [Parameter; 4] = [
+                    Box::new(10_i64),
+                    Box::new(0_i64),
+                    Box::new(std::time::SystemTime::UNIX_EPOCH),
+                    Box::new(""),
+                ];
+                Some(Step::new("page", PAGE, parameters.into()))
+            }
+            2 => {
+                let orders = answer.unwrap().texts("order_id");
+                let orders: Vec<&str> = orders.iter().map(String::as_str).collect();
+                (!orders.is_empty()).then(|| effect(CLOSE, &orders, path).begins())
+            }
+            3 => Some(commit()),
+            _ => None,
+        }
+    };
+    Actor { name: path, script: Box::new(script) }
+}
+
+/// A worker whose lock time-out passes where it has to wait: then it takes what is free.
+fn hurried(orders: &'static [&'static str]) -> Actor {
+    let mut step = 0;
+    let script = move |answer: Option<&Answer>| {
+        step += 1;
+        match (step, answer.and_then(Answer::failed)) {
+            (1, _) => Some(effect(CLOSE, orders, "message").impatient().may_fail(&["55P03"])),
+            (2, Some(_)) => {
+                step = 1;
+                let free = effect(CONTENDED, orders, "message");
+                Some(free.behind("ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED"))
+            }
+            (2, None) => Some(commit()),
+            _ => None,
+        }
+    };
+    Actor { name: "hurried", script: Box::new(script) }
+}
+
+/// A worker that asks first whether the timeout is paused; of what it has found by its effect it knows no timeout.
+fn guarded(name: &'static str, guard: &'static str, timeout: Option<&'static str>) -> Actor {
+    let mut step = 0;
+    let script = move |answer: Option<&Answer>| {
+        step += 1;
+        if answer.is_some_and(|answer| answer.failed().is_some()) {
+            step = 3;
+        }
+        match step {
+            1 => {
+                let parameters: [Parameter; 4] =
+                    [Box::new("orders"), Box::new(timeout), Box::new("close"), Box::new(3_i32)];
+                let step = Step::new("guard", guard, parameters.into());
+                Some(step.begins().may_fail(&["OV001"]))
+            }
+            2 => Some(effect(CLOSE, &ALL, "message")),
+            3 => Some(commit()),
+            _ => None,
+        }
+    };
+    Actor { name, script: Box::new(script) }
+}
+
+fn one_order(name: &'static str, sql: &str, order: &'static str, end: &'static str) -> Actor {
+    let change = Step::new(name, sql, vec![Box::new(order)]);
+    Actor { name, script: list([change.begins(), Step::sql(end)]) }
+}
+
+fn extension() -> Actor {
+    Actor { name: "extension", script: list([Step::sql(EXTEND).begins(), commit()]) }
+}
+
+fn closing(actors: fn() -> Vec<Actor>) -> Case {
+    let finally = || vec![effect(CLOSE, &ALL, "finally")];
+    Case { actors, begins: UNPAID.to_owned(), finally, invariants: "" }
+}
+
+/// Nothing breaks, in so many orders; in some of them somebody waits, if anybody can.
+fn holds(explored: &Explored, orders: usize, waits: bool) {
+    if let Some(violation) = &explored.violation {
+        panic!("in the {}. order:\n{violation}", explored.orders);
+    }
+    assert_eq!((explored.orders, explored.waited > 0), (orders, waits), "{explored:?}");
+}
+
+async fn world() -> World {
+    let world = World::empty().await;
+    world.store.init(&world.schema, true).await.unwrap();
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payments_and_a_batch() {
+    let case = closing(|| {
+        vec![
+            messages(CLOSE, &ALL, true),
+            one_order("payment", PAY, "o-1", "COMMIT"),
+            one_order("payment that fails", PAY, "o-2", "ROLLBACK"),
+        ]
+    });
+    holds(&every_order(&world().await, &case).await, 82, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadline_that_moves_and_a_batch() {
+    let case = closing(|| vec![messages(CLOSE, &ALL, true), extension(), hurried(&ALL)]);
+    holds(&every_order(&world().await, &case).await, 170, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sweep_burst_and_messages() {
+    let case = closing(|| vec![messages(CLOSE, &ALL[1..], false), pager("sweep"), pager("burst")]);
+    holds(&every_order(&world().await, &case).await, 430, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_of_two_workers_and_a_payment() {
+    let case = closing(|| {
+        vec![
+            messages(CLOSE, &["o-0", "o-1"], true),
+            messages(CLOSE, &["o-2", "o-1"], true),
+            one_order("payment", PAY, "o-0", "COMMIT"),
+        ]
+    });
+    holds(&every_order(&world().await, &case).await, 295, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_waits_for_no_stock() {
+    let case = closing(|| {
+        vec![
+            hurried(&ALL),
+            messages(CONTENDED, &["o-2", "o-1"], true),
+            one_order("payment", PAY, "o-0", "COMMIT"),
+        ]
+    });
+    holds(&every_order(&world().await, &case).await, 256, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parcels_and_buyers_against_cancel_and_complete() {
+    let world = world().await;
+    let cancels = Case {
+        actors: || {
+            vec![
+                messages(CANCEL, &ALL, true),
+                messages(CANCEL, &ALL[..2], true),
+                one_order("parcel", SHIP, "o-1", "COMMIT"),
+            ]
+        },
+        begins: PAID.to_owned(),
+        finally: || vec![effect(CANCEL, &ALL, "finally")],
+        invariants: "",
+    };
+    holds(&every_order(&world, &cancels).await, 418, true);
+    let completes = Case {
+        actors: || {
+            vec![
+                messages(COMPLETE, &ALL, true),
+                messages(COMPLETE, &ALL[..2], true),
+                one_order("buyer", CONFIRM, "o-1", "COMMIT"),
+            ]
+        },
+        begins: SHIPPED.to_owned(),
+        finally: || vec![effect(COMPLETE, &ALL, "finally")],
+        invariants: "",
+    };
+    holds(&every_order(&world, &completes).await, 480, true);
+}
+
+/// `overdue pause` returns after `taken`; what was closed by then, and when it is resumed.
+fn pausing(taken: Option<&'static str>) -> Script {
+    const COUNT: &str = "INSERT INTO counted SELECT count(*) FROM closures";
+    let parameters: [Parameter; 5] = [
+        Box::new("orders"),
+        Box::new("unpaid"),
+        Box::new("close"),
+        // data: it is resumed
+        Box::new(3_600_000_i64),
+        Box::new("a test"),
+    ];
+    let pause = Step::new("pause", PAUSE, parameters.into());
+    let parameters: [Parameter; 3] = [Box::new("orders"), Box::new("unpaid"), Box::new("close")];
+    let taken = taken.map(|sql| Step::new("taken", sql, parameters.into()).alone().then(COUNT));
+    let pause = if taken.is_some() { pause } else { pause.then(COUNT) };
+    let parameters: [Parameter; 3] =
+        [Box::new("orders"), Box::new("unpaid"), Box::new(None::<i32>)];
+    let resume = Step::new("resume", RESUME, parameters.into()).behind(COUNT);
+    list([Some(pause), taken, Some(resume)].into_iter().flatten())
+}
+
+fn paused(actors: fn() -> Vec<Actor>) -> Case {
+    let invariants = "
+        UNION ALL
+        SELECT 'nothing is closed from the moment at which pause returns', max(closures) - min(closures), NULL FROM counted";
+    let begins = format!("{UNPAID} DELETE FROM counted;");
+    Case { begins, invariants, ..closing(actors) }
+}
+
+async fn counting_world() -> World {
+    let world = world().await;
+    world.sql("CREATE TABLE counted (closures bigint)").await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_and_those_who_close() {
+    let case = paused(|| {
+        vec![
+            Actor { name: "operator", script: pausing(Some(TAKEN)) },
+            guarded("messages", GUARD, Some("unpaid")),
+            guarded("sweep", GUARD, None),
+        ]
+    });
+    holds(&every_order(&counting_world().await, &case).await, 502, true);
+}
+
+/// Publishes what is there, one time; nobody else does meanwhile. One that dies has not deleted it.
+fn relay(name: &'static str, leads: bool, dies: bool) -> Actor {
+    const ENDS: &str = "SELECT pg_advisory_unlock_all()";
+    let (mut step, mut tries) = (usize::from(!leads), 0);
+    let mut events: Vec<i64> = Vec::new();
+    let script = move |answer: Option<&Answer>| {
+        step += 1;
+        match (step, answer) {
+            (2, Some(answer)) if answer.rows.is_empty() => {
+                tries += 1;
+                step = if tries == 2 { 5 } else { 1 };
+            }
+            (3, Some(answer)) => events = answer.rows.iter().map(|row| row.get("id")).collect(),
+            _ => {}
+        }
+        let events = || -> Parameter { Box::new(events.clone()) };
+        match step {
+            1 => Some(Step::new("lead", LEAD, vec![Box::new("outbox"), Box::new(vec!["all"])])),
+            2 => Some(claim()),
+            3 => {
+                let publishes = "INSERT INTO published SELECT unnest($1::bigint[]), $2";
+                Some(Step::new("publish", publishes, vec![events(), Box::new(name)]))
+            }
+            4 if dies => Some(Step::sql(ENDS)),
+            4 => Some(Step::new("done", DONE, vec![events()]).ends(ENDS)),
+            _ => None,
+        }
+    };
+    Actor { name, script: Box::new(script) }
+}
+
+fn claim() -> Step {
+    let parameters: [Parameter; 3] =
+        [Box::new(10_i64), Box::new(Vec::<i64>::new()), Box::new(0_i64)];
+    Step::new("claim", CLAIM, parameters.into())
+}
+
+const EVENT: &str = "INSERT INTO outbox (event, order_id) VALUES ('order.paid', 'o')";
+
+/// An order service that writes an event: in a transaction, or by one statement.
+fn event(in_transaction: bool) -> Actor {
+    let script = if in_transaction {
+        list([Step::sql(EVENT).begins(), commit()])
+    } else {
+        list([Step::sql(EVENT)])
+    };
+    Actor { name: "order service", script }
+}
+
+fn relays(actors: fn() -> Vec<Actor>) -> Case {
+    Case {
+        actors,
+        begins: format!("DELETE FROM published; {EVENT};"),
+        finally: || {
+            let rest = "WITH rest AS (DELETE FROM outbox RETURNING id) INSERT INTO published SELECT id, 'dies' FROM rest";
+            vec![Step::sql(rest)]
+        },
+        invariants: "
+            UNION ALL
+            SELECT 'both events are published', abs(count(DISTINCT id) - 2), NULL FROM published
+            UNION ALL
+            SELECT 'an event comes again only if a relay died', count(*) - count(DISTINCT id), NULL FROM published WHERE by <> 'dies'",
+    }
+}
+
+async fn publishing_world() -> World {
+    let world = world().await;
+    world.sql("CREATE TABLE published (id bigint, by text)").await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_relays_of_which_one_dies() {
+    let case =
+        relays(|| vec![relay("dies", true, true), relay("takes over", true, false), event(false)]);
+    holds(&every_order(&publishing_world().await, &case).await, 162, false);
+}
+
+/// Looks at everything three times, and says what it passes over from then on. What it has claimed is published and deleted at once.
+fn looking(knows_writers: bool) -> Actor {
+    let (mut step, mut last, mut floor) = (0, None, Floor::default());
+    let script = move |answer: Option<&Answer>| {
+        step += 1;
+        match (step, answer) {
+            (2 | 4 | 6, Some(answer)) => {
+                last = answer.rows.iter().map(|row| row.get("id")).max();
+                if let Some(last) = last {
+                    floor.saw(last);
+                }
+            }
+            (3 | 5 | 7, Some(answer)) => {
+                let writers = answer.texts("writer");
+                floor.looked(last, if knows_writers { writers } else { Vec::new() });
+            }
+            _ => {}
+        }
+        let floor = || -> Parameter { Box::new(floor.row()) };
+        match step {
+            1 | 3 | 5 => Some(claim().then("DELETE FROM outbox")),
+            2 | 4 | 6 => Some(Step::new("writers", WRITERS, vec![Box::new("outbox")])),
+            7 => Some(Step::new("passes over", "INSERT INTO floors VALUES ($1)", vec![floor()])),
+            _ => None,
+        }
+    };
+    Actor { name: "relay", script: Box::new(script) }
+}
+
+fn floors(actors: fn() -> Vec<Actor>) -> Case {
+    Case {
+        actors,
+        begins: "DELETE FROM lost; DELETE FROM floors;".to_owned(),
+        finally: || {
+            let lost = "WITH rest AS (DELETE FROM outbox RETURNING id) INSERT INTO lost SELECT id FROM rest JOIN floors ON id <= floor";
+            vec![Step::sql(lost)]
+        },
+        invariants: "
+            UNION ALL
+            SELECT 'no event is passed over', count(*), NULL FROM lost",
+    }
+}
+
+async fn world_with_floors() -> World {
+    let world = world().await;
+    world.sql("CREATE TABLE lost (id bigint); CREATE TABLE floors (floor bigint)").await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_and_transactions_that_write_events() {
+    let case = floors(|| vec![looking(true), event(true), event(false)]);
+    holds(&every_order(&world_with_floors().await, &case).await, 360, false);
+}

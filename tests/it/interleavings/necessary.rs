@@ -1,0 +1,98 @@
+//! What the locks are for: without one of them, an order of steps is found that breaks something.
+
+use super::{
+    ALL, Actor, CLOSE, Explored, GUARD, PAY, Step, TAKEN, closing, commit, counting_world, event,
+    every_order, extension, floors, guarded, list, looking, messages, one_order, paused, pausing,
+    publishing_world, relay, relays, world, world_with_floors,
+};
+
+/// It is found out.
+fn breaks(explored: &Explored, what: &str) {
+    let violation = explored.violation.as_ref().expect("nothing is found");
+    assert!(violation.contains(what), "{violation}");
+}
+
+fn unlocked(sql: &str) -> String {
+    let unlocked = sql.replacen(" FOR NO KEY UPDATE SKIP LOCKED", "", 1);
+    let unlocked = unlocked.replacen(" AND orders.ctid = asked.place", "", 1);
+    assert_ne!(unlocked, sql);
+    unlocked
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_lock_an_order_is_closed_twice_or_early() {
+    let world = world().await;
+    let twice = closing(|| {
+        vec![messages(&unlocked(CLOSE), &ALL, true), messages(&unlocked(CLOSE), &ALL, true)]
+    });
+    breaks(&every_order(&world, &twice).await, "no order is closed twice: o-0, 2 times");
+    let early = closing(|| vec![messages(&unlocked(CLOSE), &ALL, true), extension()]);
+    breaks(&every_order(&world, &early).await, "no order is closed before its deadline: o-0");
+    let paid = closing(|| {
+        vec![messages(&unlocked(CLOSE), &ALL, true), one_order("payment", PAY, "o-1", "COMMIT")]
+    });
+    breaks(&every_order(&world, &paid).await, "order o-1 cannot go from paid to closed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_without_the_lock_pays_a_closed_order() {
+    let case = closing(|| {
+        let pay = PAY.replacen(" FOR NO KEY UPDATE", "", 1);
+        let pay = Step::new("payment", pay, vec![Box::new("o-1")]);
+        let payment = Actor { name: "payment", script: list([pay.begins(), commit()]) };
+        vec![messages(CLOSE, &ALL, true), payment]
+    });
+    let explored = every_order(&world().await, &case).await;
+    breaks(&explored, "order o-1 cannot go from closed to paid");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_locks_a_pause_returns_too_early() {
+    let returns = "nothing is closed from the moment at which pause returns";
+    let world = counting_world().await;
+    let impatient = paused(|| {
+        let operator = Actor { name: "operator", script: pausing(None) };
+        vec![operator, guarded("messages", GUARD, Some("unpaid"))]
+    });
+    breaks(&every_order(&world, &impatient).await, returns);
+    let function = include_str!("../../../sql/pauses.sql").replacen(
+        "IF NOT pg_try",
+        "IF false AND NOT pg_try",
+        1,
+    );
+    world.sql(&function).await;
+    let unguarded = paused(|| {
+        let operator = Actor { name: "operator", script: pausing(Some(TAKEN)) };
+        vec![operator, guarded("messages", GUARD, Some("unpaid"))]
+    });
+    breaks(&every_order(&world, &unguarded).await, returns);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn relays_that_do_not_lead_publish_an_event_again() {
+    let case =
+        relays(|| vec![relay("one", false, false), relay("other", false, false), event(false)]);
+    breaks(&every_order(&publishing_world().await, &case).await, "an event comes again only");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_that_asks_for_no_writers_passes_over_an_event() {
+    let case = floors(|| vec![looking(false), event(true), event(false)]);
+    breaks(&every_order(&world_with_floors().await, &case).await, "no event is passed over");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadlock_is_found() {
+    let case = closing(|| {
+        let locks = |name, first, second| {
+            let script = list([Step::sql(first).begins(), Step::sql(second), commit()]);
+            Actor { name, script }
+        };
+        let (a, b) = (
+            "SELECT FROM stock WHERE sku = 'a' FOR UPDATE",
+            "SELECT FROM stock WHERE sku = 'b' FOR UPDATE",
+        );
+        vec![locks("one", a, b), locks("other", b, a)]
+    });
+    breaks(&every_order(&world().await, &case).await, "deadlock detected");
+}

@@ -1,0 +1,485 @@
+//! Sessions of one database that are stepped statement by statement, in every order that there is.
+//!
+//! An order is a list of choices: whose turn it is, of those that can go on. Who waits for a lock cannot: that is read in the
+//! server (`pg_blocking_pids`), however long it takes to get there. Each run follows the choices of the one before it up to the
+//! last that has another one left, so every order is run once.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use deadpool_postgres::{ClientWrapper, Object};
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_postgres::{Error, Row, Statement, error::SqlState, types::ToSql};
+
+use crate::support::{
+    World,
+    orders::{INVARIANTS, STOCK, broken_rows},
+    wait::awaited,
+};
+
+pub(super) type Parameter = Box<dyn ToSql + Sync + Send>;
+
+/// Between the moment at which a statement has its snapshot, and its first lock.
+const GATE: &str =
+    "(SELECT pg_advisory_xact_lock_shared(hashtext(current_schema()), {actor}) IS NOT NULL)";
+/// Who of these waits for one of those.
+const WAITS: &str = "
+    SELECT {gates} = ANY (blockers) AS is_at_gate, blockers && $2::int[] AS waits
+    FROM unnest($1::int[]) WITH ORDINALITY AS asked (pid, n), LATERAL (SELECT pg_blocking_pids(pid) AS blockers OFFSET 0) AS found
+    ORDER BY n";
+const SHUT: &str = "
+    SELECT pg_advisory_unlock_all(); SELECT pg_advisory_lock(hashtext(current_schema()), n) FROM generate_series(0, 2) n";
+const OPEN: &str = "SELECT pg_advisory_unlock(hashtext(current_schema()), $1)";
+const BEFORE: &str = "CREATE OR REPLACE FUNCTION begin_run() RETURNS void LANGUAGE plpgsql AS";
+const FORGET: &str = "
+    DELETE FROM order_items; DELETE FROM orders; DELETE FROM closures; DELETE FROM outbox; DELETE FROM stock; DELETE FROM pauses;";
+/// Of an order that is said to be closed there is a closure, and what is final for one is not closed later by another.
+const ANSWERED: &str = "
+    UNION ALL
+    SELECT 'what was answered is so', count(*), min(order_id || ' was ' || outcome) FROM (
+        SELECT order_id, outcome FROM unnest($6::text[], $7::text[]) AS answers (order_id, outcome)
+        WHERE CASE WHEN outcome = 'already_final' THEN EXISTS (
+                  SELECT FROM closures WHERE closures.order_id = answers.order_id AND path = 'finally')
+              WHEN outcome = 'closed' OR outcome LIKE 'done:%' THEN NOT EXISTS (
+                  SELECT FROM closures WHERE closures.order_id = answers.order_id AND path <> 'finally') END
+    ) AS wrong
+    UNION ALL
+    SELECT 'each closure is one answer', abs(count(*) - (SELECT count(*) FROM closures WHERE path <> 'finally')), NULL
+    FROM unnest($7::text[]) AS answers (outcome) WHERE outcome = 'closed' OR outcome LIKE 'done:%'
+    UNION ALL
+    SELECT 'an event for each closure, and no other', count(*), min(order_id) FROM (
+        SELECT order_id, 'order.' || outcome AS event, count(*) AS times FROM closures GROUP BY 1, 2
+    ) AS written FULL JOIN (
+        SELECT order_id, event, count(*) AS times FROM outbox GROUP BY 1, 2
+    ) AS events USING (order_id, event, times)
+    WHERE written.order_id IS NULL OR events.order_id IS NULL";
+/// Before the server is asked what a statement waits for: nearly all have ended by then.
+const SOON: Duration = Duration::from_millis(1);
+
+/// One statement.
+pub(super) struct Step {
+    name: &'static str,
+    sql: String,
+    parameters: Vec<Parameter>,
+    begins: &'static str,
+    ends: &'static str,
+    has_gate: bool,
+    is_impatient: bool,
+    /// SQLSTATEs that the program handles.
+    handled: &'static [&'static str],
+    then: &'static str,
+}
+
+impl Step {
+    pub(super) fn new(
+        name: &'static str,
+        sql: impl Into<String>,
+        parameters: Vec<Parameter>,
+    ) -> Self {
+        let (begins, ends, then, handled): (_, _, _, &[_]) = ("", "", "", &[]);
+        let (sql, has_gate, is_impatient) = (sql.into(), false, false);
+        Self { name, sql, parameters, begins, ends, has_gate, is_impatient, handled, then }
+    }
+
+    pub(super) fn sql(name: &'static str) -> Self {
+        Self::new(name, name, Vec::new())
+    }
+
+    /// The first one of a transaction. BEGIN alone takes neither a lock nor a snapshot: it is no step.
+    pub(super) fn begins(self) -> Self {
+        Self { begins: "BEGIN ISOLATION LEVEL READ COMMITTED", ..self }
+    }
+
+    /// It is a transaction of its own that has other statements around it.
+    pub(super) fn alone(self) -> Self {
+        Self { ends: "COMMIT", ..self.begins() }
+    }
+
+    /// Something of its actor's, behind it and before anybody else goes on.
+    pub(super) fn ends(self, ends: &'static str) -> Self {
+        Self { ends, ..self }
+    }
+
+    /// Two steps: it stops when it has its snapshot, and others may go on before it locks.
+    pub(super) fn with_gate(mut self) -> Self {
+        let gate = format!("WHERE id = ANY ($1) AND {GATE}");
+        self.sql = self.sql.replacen("WHERE id = ANY ($1)", &gate, 1);
+        assert!(self.sql.contains(GATE), "{}", self.sql);
+        Self { has_gate: true, ..self }
+    }
+
+    /// Its first wait for a lock takes too long, so nobody else goes on while it waits.
+    pub(super) fn impatient(self) -> Self {
+        let begins = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1";
+        Self { begins, is_impatient: true, ..self }
+    }
+
+    /// The program goes on behind such a failure.
+    pub(super) fn may_fail(self, handled: &'static [&'static str]) -> Self {
+        Self { handled, ..self }
+    }
+
+    /// Something of the test's, before it.
+    pub(super) fn behind(self, first: &'static str) -> Self {
+        Self { begins: first, ..self }
+    }
+
+    /// Run by the test when it is done, before anybody else goes on.
+    pub(super) fn then(self, then: &'static str) -> Self {
+        Self { then, ..self }
+    }
+
+    async fn run(self, client: Arc<ClientWrapper>) -> Answer {
+        let run = async {
+            if !self.begins.is_empty() {
+                client.batch_execute(self.begins).await?;
+            }
+            let statement = client.prepare_cached(&self.sql).await?;
+            let parameters: Vec<&(dyn ToSql + Sync)> =
+                self.parameters.iter().map(|it| &**it as &(dyn ToSql + Sync)).collect();
+            let rows = client.query(&statement, &parameters).await?;
+            if !self.ends.is_empty() {
+                client.batch_execute(self.ends).await?;
+            }
+            Ok(rows)
+        };
+        match run.await {
+            Ok(rows) => Answer { rows, failure: None },
+            Err(error) => {
+                // The error comes before the server has released the locks; this answer comes after that.
+                client.simple_query("").await.unwrap();
+                Answer { rows: Vec::new(), failure: Some(self.handles(&error)) }
+            }
+        }
+    }
+
+    fn handles(&self, error: &Error) -> Result<&'static str, String> {
+        let code = error.code().map(SqlState::code);
+        let handled = self.handled.iter().find(|handled| Some(**handled) == code);
+        handled.copied().ok_or_else(|| format!("{} fails: {error:?}", self.name))
+    }
+}
+
+/// What a step came to: rows, or a failure that the program handles, or one that it does not.
+pub(super) struct Answer {
+    pub(super) rows: Vec<Row>,
+    failure: Option<Result<&'static str, String>>,
+}
+
+impl Answer {
+    /// The SQLSTATE of a failure.
+    pub(super) fn failed(&self) -> Option<&'static str> {
+        self.failure.as_ref().and_then(|failure| failure.as_ref().ok().copied())
+    }
+
+    /// The texts of a column.
+    pub(super) fn texts(&self, column: &str) -> Vec<String> {
+        self.rows.iter().map(|row| row.get(column)).collect()
+    }
+}
+
+/// The next step by the answer to the one before it; none at the end.
+pub(super) type Script = Box<dyn FnMut(Option<&Answer>) -> Option<Step> + Send>;
+
+/// Steps whatever the answers are.
+pub(super) fn list(steps: impl IntoIterator<Item = Step>) -> Script {
+    let mut steps: VecDeque<_> = steps.into_iter().collect();
+    Box::new(move |_| steps.pop_front())
+}
+
+pub(super) struct Actor {
+    pub(super) name: &'static str,
+    pub(super) script: Script,
+}
+
+/// What is stepped.
+pub(super) struct Case {
+    pub(super) actors: fn() -> Vec<Actor>,
+    /// What they find, as statements of PL/pgSQL.
+    pub(super) begins: String,
+    /// What is done when all have ended.
+    pub(super) finally: fn() -> Vec<Step>,
+    /// As `sql/invariants.sql`, behind it; `$6` and `$7` are the order ids and outcomes of all answers.
+    pub(super) invariants: &'static str,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Explored {
+    /// Orders that were run.
+    pub(super) orders: usize,
+    /// Those in which somebody waited for a lock.
+    pub(super) waited: usize,
+    /// The first that broke something: its steps, and what it broke.
+    pub(super) violation: Option<String>,
+}
+
+/// Runs every order, up to the first that breaks something.
+pub(super) async fn every_order(world: &World, case: &Case) -> Explored {
+    let sessions = Sessions::open(world, case).await;
+    let (mut path, mut explored) =
+        (Path::default(), Explored { orders: 0, waited: 0, violation: None });
+    loop {
+        sessions.monitor.execute(&sessions.reset, &[]).await.unwrap();
+        sessions.gates.batch_execute(SHUT).await.unwrap();
+        let mut run = Run::new(&sessions, (case.actors)());
+        awaited("the end of every actor", run.run_all(&mut path)).await;
+        explored.orders += 1;
+        explored.waited += usize::from(run.has_waited);
+        let broken = run.broken(case).await;
+        if !broken.is_empty() {
+            let steps = run.steps.join("\n");
+            explored.violation = Some(format!("{steps}\n{}", broken.join("\n")));
+        }
+        if explored.violation.is_some() || !path.is_next() {
+            return explored;
+        }
+    }
+}
+
+/// The choices of a run: which, of how many.
+#[derive(Default)]
+struct Path {
+    choices: Vec<(usize, usize)>,
+    at: usize,
+}
+
+impl Path {
+    fn choose(&mut self, of: usize) -> usize {
+        if self.at == self.choices.len() {
+            self.choices.push((0, of));
+        }
+        let (chosen, before) = self.choices[self.at];
+        assert_eq!(before, of, "the same steps have led to something else: {:?}", self.choices);
+        self.at += 1;
+        chosen
+    }
+
+    /// Turns to the next one; whether there is one.
+    fn is_next(&mut self) -> bool {
+        self.at = 0;
+        while let Some((chosen, of)) = self.choices.pop() {
+            if chosen + 1 < of {
+                self.choices.push((chosen + 1, of));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+struct Sessions {
+    of_actors: Vec<(Arc<ClientWrapper>, i32)>,
+    /// Looks, and does what a test does.
+    monitor: Arc<ClientWrapper>,
+    /// Holds the gates.
+    gates: ClientWrapper,
+    /// All whose locks are waited for.
+    pids: Vec<i32>,
+    reset: Statement,
+    open: Statement,
+    waits: Statement,
+    invariants: Statement,
+}
+
+impl Sessions {
+    async fn open(world: &World, case: &Case) -> Self {
+        let connect = async || {
+            // It leaves the pool, and ends with what it holds.
+            let client = Object::take(world.store.client().await.unwrap());
+            let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+            (client, pid)
+        };
+        let (monitor, _) = connect().await;
+        let (gates, gates_pid) = connect().await;
+        let mut of_actors = Vec::new();
+        for _ in (case.actors)() {
+            let (client, pid) = connect().await;
+            of_actors.push((Arc::new(client), pid));
+        }
+        let begins = &case.begins;
+        monitor
+            .batch_execute(&format!("{BEFORE} $$ BEGIN {FORGET} {begins} END $$"))
+            .await
+            .unwrap();
+        let invariants = format!("{INVARIANTS} {ANSWERED} {}", case.invariants);
+        let prepare = async |sql: &str| monitor.prepare(sql).await.unwrap();
+        let mut pids: Vec<i32> = of_actors.iter().map(|(_, pid)| *pid).collect();
+        pids.push(gates_pid);
+        Self {
+            reset: prepare("SELECT begin_run()").await,
+            waits: prepare(&WAITS.replace("{gates}", &gates_pid.to_string())).await,
+            invariants: prepare(&invariants).await,
+            open: gates.prepare(OPEN).await.unwrap(),
+            of_actors,
+            monitor: Arc::new(monitor),
+            gates,
+            pids,
+        }
+    }
+}
+
+/// Where a step is that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    /// It runs.
+    Nowhere,
+    AtGate,
+    /// For a lock of another one.
+    Waits,
+}
+
+enum State {
+    Ready(Step),
+    Running { task: JoinHandle<Answer>, is_impatient: bool, then: &'static str, stands: Stands },
+    Ended,
+}
+
+struct Run<'a> {
+    sessions: &'a Sessions,
+    actors: Vec<Actor>,
+    states: Vec<State>,
+    steps: Vec<String>,
+    /// Orders and their outcomes.
+    answers: (Vec<String>, Vec<String>),
+    failures: Vec<String>,
+    has_waited: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(sessions: &'a Sessions, mut actors: Vec<Actor>) -> Self {
+        let states = actors.iter_mut().map(|actor| State::next(actor, None)).collect();
+        let (steps, answers, failures) = (Vec::new(), (Vec::new(), Vec::new()), Vec::new());
+        Self { sessions, actors, states, steps, answers, failures, has_waited: false }
+    }
+
+    async fn run_all(&mut self, path: &mut Path) {
+        loop {
+            let can_go_on = |state: &State| {
+                matches!(state, State::Ready(_) | State::Running { stands: Stands::AtGate, .. })
+            };
+            let ready: Vec<_> =
+                (0..self.states.len()).filter(|n| can_go_on(&self.states[*n])).collect();
+            if !ready.is_empty() {
+                self.step(ready[path.choose(ready.len())]).await;
+            } else if self.states.iter().all(|state| matches!(state, State::Ended)) {
+                return;
+            }
+            // Where nobody can go on, the server finds the deadlock.
+            self.settle().await;
+        }
+    }
+
+    /// The next step of an actor, or the rest of one that stands at its gate.
+    async fn step(&mut self, actor: usize) {
+        let (name, number) = (self.actors[actor].name, i32::try_from(actor).unwrap());
+        match std::mem::replace(&mut self.states[actor], State::Ended) {
+            State::Ready(mut step) => {
+                self.steps.push(format!("{name}: {}", step.name));
+                step.sql = step.sql.replace("{actor}", &number.to_string());
+                let (has_gate, is_impatient, then) = (step.has_gate, step.is_impatient, step.then);
+                let mut task =
+                    tokio::spawn(step.run(Arc::clone(&self.sessions.of_actors[actor].0)));
+                if !has_gate && let Ok(answer) = timeout(SOON, &mut task).await {
+                    return self.answered(actor, answer.unwrap(), then).await;
+                }
+                self.states[actor] =
+                    State::Running { task, is_impatient, then, stands: Stands::Nowhere };
+            }
+            State::Running { task, is_impatient, then, .. } => {
+                self.steps.push(format!("{name}: goes on"));
+                self.sessions.gates.execute(&self.sessions.open, &[&number]).await.unwrap();
+                self.states[actor] =
+                    State::Running { task, is_impatient, then, stands: Stands::Nowhere };
+            }
+            State::Ended => {}
+        }
+    }
+
+    async fn answered(&mut self, actor: usize, answer: Answer, then: &str) {
+        for row in &answer.rows {
+            if let (Ok(order), Ok(outcome)) = (row.try_get("order_id"), row.try_get("outcome")) {
+                self.answers.0.push(order);
+                self.answers.1.push(outcome);
+            }
+        }
+        if let Some(Err(failure)) = &answer.failure {
+            self.failures.push(format!("{}: {failure}", self.actors[actor].name));
+            self.sessions.of_actors[actor].0.batch_execute("ROLLBACK").await.unwrap();
+            self.states[actor] = State::Ended;
+            return;
+        }
+        if !then.is_empty() {
+            self.sessions.monitor.batch_execute(then).await.unwrap();
+        }
+        self.states[actor] = State::next(&mut self.actors[actor], Some(&answer));
+    }
+
+    /// Until each step that runs has ended, stands at its gate, or waits for another one: seen twice, since the server looks
+    /// at one after the other.
+    async fn settle(&mut self) {
+        let mut before = Vec::new();
+        loop {
+            for actor in 0..self.states.len() {
+                if let State::Running { task, then, .. } = &mut self.states[actor]
+                    && task.is_finished()
+                {
+                    let (answer, then) = (task.await.unwrap(), *then);
+                    self.answered(actor, answer, then).await;
+                }
+            }
+            let now = self.look().await;
+            let is_settled = now.iter().all(|stands| *stands != Some(Stands::Nowhere));
+            if is_settled && (now == before || now.iter().all(Option::is_none)) {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// Where each of them stands that runs.
+    async fn look(&mut self) -> Vec<Option<Stands>> {
+        let Sessions { of_actors, monitor, pids, waits, .. } = self.sessions;
+        let is_running = |state: &State| matches!(state, State::Running { .. });
+        let mut seen = vec![None; self.states.len()];
+        if !self.states.iter().any(is_running) {
+            return seen;
+        }
+        let of_actors: Vec<i32> = of_actors.iter().map(|(_, pid)| *pid).collect();
+        let rows = monitor.query(waits, &[&of_actors, pids]).await.unwrap();
+        for (actor, row) in rows.iter().enumerate() {
+            if let State::Running { task, is_impatient, stands, .. } = &mut self.states[actor] {
+                *stands = match (row.get("is_at_gate"), row.get("waits")) {
+                    // It has ended since, or will soon.
+                    _ if task.is_finished() => Stands::Nowhere,
+                    (true, _) => Stands::AtGate,
+                    (_, true) if !*is_impatient => Stands::Waits,
+                    _ => Stands::Nowhere,
+                };
+                self.has_waited |= *stands == Stands::Waits;
+                seen[actor] = Some(*stands);
+            }
+        }
+        seen
+    }
+
+    /// What does not hold in the end.
+    async fn broken(&mut self, case: &Case) -> Vec<String> {
+        let monitor = &self.sessions.monitor;
+        for step in (case.finally)() {
+            if let Some(failure) = step.run(Arc::clone(monitor)).await.failure {
+                self.failures.push(format!("in the end: {failure:?}"));
+            }
+        }
+        let nothing: Vec<&str> = Vec::new();
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&"", &STOCK, &true, &nothing, &nothing, &self.answers.0, &self.answers.1];
+        let rows = monitor.query(&self.sessions.invariants, &parameters).await.unwrap();
+        self.failures.iter().cloned().chain(broken_rows(&rows)).collect()
+    }
+}
+
+impl State {
+    fn next(actor: &mut Actor, answer: Option<&Answer>) -> Self {
+        (actor.script)(answer).map_or(Self::Ended, Self::Ready)
+    }
+}
