@@ -125,6 +125,12 @@ impl Published<'_> {
             let fix = Fix::Text("the routing key says how long it waits".to_owned());
             found.push(about("x-delay", Severity::Warning, text).fix(fix));
         }
+        if message.headers.contains_key(wire::DELIVERY_TIME) {
+            let text = format!("it has the header {}", wire::DELIVERY_TIME);
+            let why = "quorum queues of RabbitMQ 4.4 hold it back until then, longer than its level if that is later";
+            let fix = Fix::Text("leave it out: the routing key says how long it waits".to_owned());
+            found.push(about("delivery-time", Severity::Warning, text).because(why).fix(fix));
+        }
         found
     }
 

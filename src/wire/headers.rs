@@ -22,6 +22,9 @@ pub const BODY_LEFT_OUT: &str = "x-body-left-out";
 
 /// How long the exchange of the delayed message plugin holds a message, in milliseconds.
 pub(crate) const X_DELAY: &str = "x-delay";
+/// Until when quorum queues of RabbitMQ 4.4 hold a message back, in milliseconds since 1970: in whatever queue a copy with it is put,
+/// a level and the parking lot as well.
+pub(crate) const DELIVERY_TIME: &str = "x-opt-delivery-time";
 
 /// More attempts than any retry list has: a forged header must not wait for ever.
 const MAX_ATTEMPT: u32 = 1_000_000;
@@ -173,7 +176,8 @@ pub(super) fn text(text: &str) -> AMQPValue {
 }
 
 /// Headers that dead-lettering and delivery add, those by which the broker would route a copy to more queues than
-/// its routing key says (<https://www.rabbitmq.com/docs/sender-selected>), and what an earlier parking wrote.
+/// its routing key says (<https://www.rabbitmq.com/docs/sender-selected>) or hold it back there, and what an earlier
+/// parking wrote.
 fn is_dropped(header: &str) -> bool {
     is_of_dead_lettering(header)
         || header.starts_with("x-delivery-count")
@@ -183,6 +187,7 @@ fn is_dropped(header: &str) -> bool {
                 | "CC"
                 | "BCC"
                 | X_DELAY
+                | DELIVERY_TIME
                 | PARK_REASON
                 | PARK_TIMEOUT
                 | PARKED_AT

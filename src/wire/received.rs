@@ -109,7 +109,7 @@ impl Received {
 
     /// A copy of a parked message that takes `route` as if it had never been tried.
     #[must_use]
-    pub(crate) fn replayed(&self, route: Route) -> Message {
+    pub fn replayed(&self, route: Route) -> Message {
         let mut copy = self.copy(route.exchange, route.routing_key);
         copy.headers = headers::kept_anew(&self.headers);
         headers::set_delay(&mut copy.headers, route.x_delay);

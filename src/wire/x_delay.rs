@@ -8,7 +8,7 @@ use std::time::Duration;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
 use super::{
-    headers::{X_DELAY, of_route},
+    headers::{DELIVERY_TIME, X_DELAY, of_route},
     message::Message,
     received::Received,
 };
@@ -52,7 +52,7 @@ impl Delayed {
             routing_key: routing_key.to_string(),
             message_id: message_id.unwrap_or_default().into(),
             content_type: content_type.as_deref().map(str::to_owned),
-            headers: without_counts(&headers),
+            headers: without_additions(&headers),
             properties: properties.map(|properties| *properties).unwrap_or_default(),
             body,
             needs_no_route: false,
@@ -117,9 +117,11 @@ fn unwrap(table: &FieldTable) -> Option<Wrapped> {
     })
 }
 
-/// Without what a quorum queue has added.
-fn without_counts(headers: &FieldTable) -> FieldTable {
-    let added = |key: &ShortString| matches!(key.as_str(), "x-delivery-count" | "x-acquired-count");
+/// Without what a quorum queue has added, and without what would hold it back once it is due.
+fn without_additions(headers: &FieldTable) -> FieldTable {
+    let added = |key: &ShortString| {
+        matches!(key.as_str(), "x-delivery-count" | "x-acquired-count" | DELIVERY_TIME)
+    };
     let kept = headers.inner().iter().filter(|(key, _)| !added(key));
     let mut table = FieldTable::default();
     for (key, value) in kept {

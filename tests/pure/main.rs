@@ -13,6 +13,7 @@ mod batch_and_disposition;
 mod broker_model;
 mod check;
 mod compat;
+mod copies;
 mod delivery_tags;
 mod doctor;
 mod documents;

@@ -78,6 +78,7 @@ fn wrong() -> Vec<(Received, &'static str)> {
         (with(expiration), "expiration"),
         (with(priority), "priority"),
         (Received { headers: header("x-delay", "1800"), ..usual() }, "x-delay"),
+        (Received { headers: header("x-opt-delivery-time", "1800"), ..usual() }, "delivery-time"),
         (good("30m.unpaid", "order 4711"), "unreadable"),
         (good("30m.unpaid", r#"{"id": 4711}"#), "unreadable"),
         (good("30min.unpaid", "4711"), "routing-key"),
