@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod change;
 pub(crate) mod health;
+mod leaders;
 pub(crate) mod lock;
 pub(crate) mod management;
 mod objects;

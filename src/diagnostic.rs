@@ -266,6 +266,13 @@ pub enum Fix {
         /// The operator policy's name.
         operator: Option<String>,
     },
+    /// Empty this queue, as long as nothing has ended it.
+    Purge {
+        /// The queue.
+        queue: String,
+        /// What becomes of what was in it.
+        then: &'static str,
+    },
     /// Something else, as a sentence.
     Text(String),
 }
@@ -294,6 +301,11 @@ impl Fix {
             Self::Policies { policy, operator } => {
                 policies(policy.as_deref(), operator.as_deref(), target)
             }
+            Self::Purge { queue, then } => format!(
+                "while the queue has a leader: rabbitmqctl purge_queue -p {} {}; {then}",
+                quote(target.virtual_host),
+                quote(queue)
+            ),
             Self::Text(text) => text.clone(),
         }
     }

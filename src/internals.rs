@@ -251,7 +251,9 @@ pub mod verify {
     pub use crate::verify::{
         VerifyReport,
         dead_letters::{blockers, not_known, stuck, suspects, unknown},
-        findings, is_wrong,
+        findings,
+        held_back::{MemberState, no_leader},
+        is_wrong,
         notices::{NoticesReport, Published, Seen},
         policies::exchange_policies,
         probe::{Canaries, Canary, Fate, Tried, judge},

@@ -5,6 +5,7 @@
 pub(crate) mod dead_letters;
 pub(crate) mod effective_settings;
 mod foreign_bindings;
+pub(crate) mod held_back;
 pub(crate) mod notices;
 mod plan_findings;
 pub(crate) mod policies;
@@ -16,6 +17,8 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
+
+use jiff::Timestamp;
 
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
@@ -35,12 +38,13 @@ pub use report::VerifyReport;
 
 /// Everything that is wrong in one reading, worst first.
 ///
-/// Dead letters are looked at in [`dead_letters`], because that takes two readings.
+/// Dead letters are looked at in [`dead_letters`], because that takes two readings. `now` is any clock's.
 #[must_use]
 pub fn findings(
     topology: &Topology,
     observed: &Snapshot,
     stats: &BTreeMap<String, QueueStats>,
+    now: Timestamp,
 ) -> Vec<Diagnostic> {
     let compat = topology.compat.as_ref().map(|compat| compat.exchange.as_str());
     let is_ours = |name: &str| {
@@ -56,6 +60,7 @@ pub fn findings(
     found.extend(foreign_bindings::findings(topology, observed, &resolved));
     found.extend(remaining_routes::findings(topology, observed, &plan, &resolved));
     found.extend(policies::findings(topology, observed, stats));
+    found.extend(held_back::findings(topology, observed, stats, now));
     found.extend(held_in_memory(topology, observed));
     found.sort_by_key(|finding| Reverse(finding.severity));
     found

@@ -28,7 +28,11 @@ use super::objects::{BindingInfo, ExchangeInfo, QueueInfo};
 use crate::{
     messaging::{BrokerAddress, ConnectError, Link, host_list::percent_decode},
     objects::{Binding, Exchange, Objects, Queue},
-    plan::{counts::StatisticsInterval, saved::BrokerIdentity, snapshot::Snapshot},
+    plan::{
+        counts::StatisticsInterval,
+        saved::BrokerIdentity,
+        snapshot::{QueueStats, Snapshot},
+    },
     topology::{Topology, level_routes::LevelRoutes},
 };
 
@@ -203,7 +207,8 @@ impl Management {
         let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
         let consumed = used.map(|queue| queue.name.clone()).collect();
         let stats = stats.into_values();
-        let messages = stats.filter_map(|queue| Some((queue.name, queue.messages?))).collect();
+        let held = |queue: QueueStats| queue.held().map(|held| (queue.name, held));
+        let messages = stats.filter_map(held).collect();
         let delayed = self.delayed(&exchanges).await?;
         let objects = Objects {
             exchanges: exchanges

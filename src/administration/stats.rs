@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{
     Management, ManagementError,
+    leaders::Member,
     management::{Named, Nodes, Overview, reading},
 };
 pub(crate) use crate::plan::snapshot::QueueStats;
@@ -24,7 +25,8 @@ use crate::{
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
-const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_delayed,messages_dlx,\
+const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged,messages_dlx,\
+                       messages_delayed,next_delayed_at,last_delayed_at,\
                        message_bytes,consumers,policy,operator_policy,effective_policy_definition,\
                        message_stats.publish_details.rate,message_stats.ack_details.rate";
 
@@ -75,15 +77,6 @@ struct Acked {
     /// Empty or missing if nothing was ever delivered.
     #[serde(default)]
     message_stats: Value,
-}
-
-#[derive(Deserialize)]
-struct Member {
-    #[serde(rename = "Raft State")]
-    state: String,
-    /// An empty text if its node is down.
-    #[serde(rename = "Term")]
-    term: Value,
 }
 
 /// What the plugin holds for one exchange on one node.
@@ -257,10 +250,7 @@ impl Management {
         let Some(Acked { message_stats }) = found else { return Ok(None) };
         let count = message_stats.get("ack").and_then(Value::as_u64).unwrap_or_default();
         // Afterwards: a count from before an election is not to be taken for one of the new term.
-        let path = ["queues", "quorum", self.virtual_host(), queue, "status"];
-        // It is an error for a classic queue.
-        let members: Vec<Member> = self.get(&path, &[]).await.unwrap_or_default();
-        let leader = members.into_iter().find(|it| it.state == "leader");
+        let leader = self.members(queue).await.into_iter().find(Member::leads);
         Ok(leader.and_then(|it| it.term.as_u64()).map(|term| Acks { count, term }))
     }
 

@@ -34,7 +34,7 @@ pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError
 /// What the broker says of a queue at this moment, not by statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Unacked messages and those on their way to the dead letter exchange are not among them.
+    /// Unacked messages, those that are held back, and those on their way to the dead letter exchange are not among them.
     pub(crate) ready: u64,
     pub(crate) consumers: u32,
     /// False if the broker may have answered for a quorum queue that is silent: then both are 0. Of one whose process has ended it says 0
@@ -52,7 +52,7 @@ pub(crate) async fn counts(link: &Link, queue: &str) -> Result<Option<Counts>, C
     Questions::new(link).counts(queue).await
 }
 
-/// Whether `queue` is empty, by the queue itself. Otherwise how many messages are ready.
+/// Whether nothing is ready in `queue`, by the queue itself. Otherwise how many messages are; those that are held back do not count.
 ///
 /// Permission needed: read on the queue.
 ///

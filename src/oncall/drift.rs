@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::failure::Failure;
+use super::{failure::Failure, services::now};
 use crate::{
     administration::{Management, ManagementError, apply},
     diagnostic::Diagnostic,
@@ -41,7 +41,9 @@ pub(crate) async fn found(
 ) -> Result<(Vec<Diagnostic>, BTreeMap<String, QueueStats>), ManagementError> {
     let mut stats = management.stats_and_policies().await?;
     management.add_foreign_consumers(topology, observed, &stats).await?;
-    let mut found = verify::findings(topology, observed, &stats);
+    let mut found = verify::findings(topology, observed, &stats, now());
+    let without_leader = management.without_leader(&topology.name).await?;
+    found.extend(verify::held_back::no_leader(topology, observed, &without_leader));
     let policies = management.exchange_policies().await?;
     found.extend(verify::policies::exchange_policies(topology, observed, &policies));
     found.extend(dead_letters(management, topology, observed, &mut stats, slots).await?);

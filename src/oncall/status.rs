@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use super::{parked::Lots, services::Services};
+use super::{
+    parked::Lots,
+    services::{Services, now},
+};
 use crate::{
     administration::{Management, ManagementError},
     condition,
@@ -170,7 +173,7 @@ fn wrong(
     observed: &Snapshot,
     stats: &BTreeMap<String, QueueStats>,
 ) -> Option<Wrong> {
-    let found = verify::findings(topology, observed, stats);
+    let found = verify::findings(topology, observed, stats, now());
     let worst = found.first().filter(|worst| worst.severity > Severity::Note)?;
     let rendered = worst.rendered(&Target { topology: &topology.name, virtual_host });
     Some(Wrong {

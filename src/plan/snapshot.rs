@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub virtual_host: String,
     /// Exchanges, queues, bindings.
     pub objects: Objects,
-    /// Messages in each queue: ready, unacked, and on their way to the dead letter exchange.
+    /// Messages in each queue: ready, unacked, held back, and on their way to the dead letter exchange.
     /// Up to ten seconds old (a queue reports every five, and the reports are collected every five); the broker has
     /// none for a queue it knows nothing of yet.
     pub messages: BTreeMap<String, u64>,
@@ -84,14 +84,22 @@ pub struct QueueStats {
     /// `quorum`, `classic`, …
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Ready, unacked, and on their way to the dead letter exchange.
+    /// Ready, unacked, held back, and on their way to the dead letter exchange.
     pub messages: Option<u64>,
     /// Waiting for a consumer or for their TTL.
     pub messages_ready: Option<u64>,
     /// With a consumer.
     pub messages_unacknowledged: Option<u64>,
-    /// Given back, and waiting to be handed out again (delayed retry, 4.3 and later).
+    /// Held back: given back, and waiting to be handed out again (delayed retry, 4.3 and later), or published with the header
+    /// `x-opt-delivery-time` (4.4). To AMQP they are not there.
+    #[serde(default, deserialize_with = "number")]
     pub messages_delayed: Option<u64>,
+    /// Until when it holds the first of them back, in milliseconds since 1970; `None` where there is none, and before 4.3.
+    #[serde(default, deserialize_with = "number")]
+    pub next_delayed_at: Option<u64>,
+    /// The same of the last of them.
+    #[serde(default, deserialize_with = "number")]
+    pub last_delayed_at: Option<u64>,
     /// Due, and not yet confirmed by the queues they are dead-lettered to (at-least-once only).
     pub messages_dlx: Option<u64>,
     /// Bytes of all message bodies.
@@ -119,6 +127,11 @@ pub struct Rates {
     pub acked: Option<f64>,
 }
 
+/// What is no number is not known: a broker may have no value, or a text in its place.
+fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    Ok(Option::<Value>::deserialize(from)?.as_ref().and_then(Value::as_u64))
+}
+
 /// An empty object comes as `[]`.
 fn rates<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Rates, D::Error> {
     let stats = Option::<Value>::deserialize(from)?.unwrap_or_default();
@@ -136,6 +149,12 @@ pub struct AppliedPolicy {
 }
 
 impl QueueStats {
+    /// Everything that is in it, also what it holds back; `None` where the broker does not say.
+    #[must_use]
+    pub fn held(&self) -> Option<u64> {
+        Some(self.messages?.max(self.messages_delayed.unwrap_or_default()))
+    }
+
     /// Messages that are due and that no queue has taken yet; `None` where the broker does not say.
     #[must_use]
     pub fn dead_letters(&self) -> Option<u64> {

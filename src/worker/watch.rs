@@ -3,8 +3,10 @@
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
+
+use jiff::Timestamp;
 
 use super::{
     backoff::jitter,
@@ -201,7 +203,8 @@ async fn findings(
     management.add_foreign_consumers(topology, &mut observed, &stats).await?;
     let topology = topology.clone();
     // In a virtual host with many bindings it computes for long: not where orders are closed.
-    let found = tokio::task::spawn_blocking(move || verify::findings(&topology, &observed, &stats));
+    let found =
+        tokio::task::spawn_blocking(move || verify::findings(&topology, &observed, &stats, now()));
     Ok(found.await.unwrap_or_default())
 }
 
@@ -218,9 +221,12 @@ fn report(found: &[Diagnostic], comparison: &mut Comparison) {
     }
 }
 
-/// Seconds since 1970 by this machine's clock, as Prometheus wants timestamps.
 #[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Seconds since 1970 by this machine's clock, as Prometheus wants timestamps.
 fn now_s() -> f64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0.0, |since| since.as_secs_f64())
+    now().duration_since(Timestamp::UNIX_EPOCH).as_secs_f64()
 }

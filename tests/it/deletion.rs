@@ -189,6 +189,20 @@ async fn a_queue_with_an_unacked_message_is_kept() {
     wire.give_back("orders.delay.40m", held).await;
 }
 
+/// To AMQP it is not there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_holds_a_message_back_is_kept() {
+    let (world, plan) = World::about_to_delete(BEFORE).await;
+    if !world.can_hold_back().await {
+        return;
+    }
+    let day_ms = 86_400_000;
+    let wire = world.hold_back("orders.delay.40m", day_ms).await;
+    assert_eq!(wire.ready("orders.delay.40m").await, 0);
+    let ends = world.carry_out(&plan, async {}).await;
+    assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
+}
+
 /// Due, and no queue takes it: the level holds it, and it is neither ready nor unacked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {

@@ -32,6 +32,7 @@ mod forecast;
 mod generations;
 mod harness;
 mod health;
+mod held_back;
 mod history;
 mod hold;
 mod horizon;

@@ -7,6 +7,7 @@ use overdue::internals::{
     objects::Binding,
     plan::{Change, Snapshot},
     timing::Timing,
+    verify::MemberState,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -217,4 +218,71 @@ async fn a_name_that_a_url_cannot_have_leads_to_no_other_object() {
         assert!(refused.contains(&format!("like {name:?}")), "{refused}");
     }
     assert!(world.objects().await.exchanges.contains_key("ab"));
+}
+
+/// A client of an API that answers each path in this way.
+async fn answering(answer: fn(&str) -> (u16, &'static str)) -> Management {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                let request = read_request(&mut stream).await;
+                let (status, body) = answer(request.lines().next().unwrap_or_default());
+                let head = "content-type: application/json\r\nconnection: close\r\n";
+                let length = body.len();
+                let answer =
+                    format!("HTTP/1.1 {status} x\r\n{head}content-length: {length}\r\n\r\n{body}");
+                stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
+            });
+        }
+    });
+    let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
+    Management::new(&address).unwrap()
+}
+
+/// The node that is asked may have no member of a queue, and then it knows no leader: the members are asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_has_no_leader_if_none_of_its_members_leads_it() {
+    const SUSPECTED: &str = r#"{"status": "failed", "reason": "…", "queues": [
+        {"name": "orders.unpaid"}, {"name": "orders.parked"}, {"name": "orders.delay.1s"},
+        {"name": "shop.orders.unpaid"}]}"#;
+    let management = answering(|request| match request {
+        it if it.contains("without-elected-leaders/vhost/%2F/pattern/orders%5C.") => {
+            (503, SUSPECTED)
+        }
+        it if it.contains("/orders.unpaid/status") => (
+            200,
+            r#"[{"Node Name": "a", "Raft State": "noproc", "Term": 3},
+                {"Node Name": "b", "Raft State": "pre_vote", "Term": 3}]"#,
+        ),
+        it if it.contains("/orders.delay.1s/status") => (
+            200,
+            r#"[{"Node Name": "a", "Raft State": "follower", "Term": 3},
+                {"Node Name": "b", "Raft State": "leader", "Term": 3},
+                {"Node Name": "c", "Raft State": "nodedown", "Term": ""}]"#,
+        ),
+        it if it.contains("/orders.parked/status") => (500, "{}"),
+        other => panic!("{other}"),
+    });
+    let found = management.await.without_leader("orders").await.unwrap();
+    let state =
+        |node: &str, state: &str| MemberState { node: node.to_owned(), state: state.to_owned() };
+    let expected = [
+        ("orders.parked".to_owned(), vec![]),
+        ("orders.unpaid".to_owned(), vec![state("a", "noproc"), state("b", "pre_vote")]),
+    ];
+    assert_eq!(found, expected.into());
+
+    for (answer, is_known) in [
+        (answering(|_| (200, r#"{"status": "ok"}"#)).await, true),
+        // RabbitMQ 4.0 has no such check.
+        (answering(|_| (404, r#"{"error": "Object Not Found"}"#)).await, true),
+        (answering(|_| (500, "{}")).await, false),
+        (answering(|_| (503, "down for maintenance")).await, false),
+    ] {
+        let found = answer.without_leader("orders").await.map(|found| found.len());
+        assert_eq!(found.ok(), is_known.then_some(0));
+    }
 }

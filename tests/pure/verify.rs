@@ -1,8 +1,12 @@
 //! `overdue verify` on readings that are made up.
 
 mod findings;
+mod held_back;
 mod large;
 mod probe;
 mod rules;
 mod strategies;
 mod stuck;
+
+/// The clock of those readings that have nothing to do with it.
+const NOW: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;

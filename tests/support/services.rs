@@ -129,6 +129,29 @@ impl Services {
         })
     }
 
+    /// Those of main with a RabbitMQ 4.4 in place of the broker. It is there only where somebody names it; where nobody does, this
+    /// says on standard error that the test was left out.
+    pub fn rabbitmq_44() -> Option<Self> {
+        let (broker, management) = ("OVERDUE_44_BROKER_URL", "OVERDUE_44_MANAGEMENT_URL");
+        let (Some(broker_url), Some(management_url)) = (variable(broker), variable(management))
+        else {
+            let test = thread::current().name().unwrap_or("a test").to_owned();
+            eprintln!(
+                "LEFT OUT: {test}: {broker} and {management} name no RabbitMQ 4.4 (docs/services.md)"
+            );
+            return None;
+        };
+        Some(Self {
+            broker: setting(broker, &broker_url),
+            management: setting(management, &management_url),
+            // Of a broker that nobody has configured for tests.
+            statistics_interval: "5s".to_owned(),
+            dead_letter_slots: "32".to_owned(),
+            start: "see docs/services.md",
+            ..Self::main()
+        })
+    }
+
     /// The same services, given up after a tenth of the time: for tests in which they say nothing.
     pub fn given_up_soon(self) -> Self {
         Self { timing: Timing::tenth().into(), ..self }

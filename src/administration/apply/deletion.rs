@@ -1,8 +1,9 @@
 //! Deleting a queue only when nothing is in it: a question that no single call of the broker answers.
 //!
-//! A quorum queue cannot be deleted `if-empty`. What is ready in it, it says itself (a passive declare). What is
-//! unacked, or on its way to the dead letter exchange, only the statistics say, and they are late: they are believed when
-//! the queue has reported twice since it was taken out of use.
+//! A quorum queue cannot be deleted `if-empty`. What is ready in it, it says itself (a passive declare), and that is one
+//! more reason to keep it. What is unacked, held back (delayed retry, `x-opt-delivery-time`), or on its way to the dead
+//! letter exchange, only the statistics say, and they are late: they are believed when the queue has reported twice since
+//! it was taken out of use.
 
 use std::{
     collections::BTreeMap,
@@ -91,7 +92,7 @@ impl<'a> Deletion<'a> {
         // A classic queue whose node is down is not found either, and comes back with the node.
         let counts = questions.own_counts(queue).await?.filter(|counts| counts.are_its_own);
         let Some(counts) = counts else { return Ok(StepResult::NotCounted) };
-        if stats.messages.is_none_or(|messages| messages.max(counts.ready) > lost) {
+        if stats.held().is_none_or(|held| held.max(counts.ready) > lost) {
             return Ok(StepResult::NotEmpty);
         }
         lock.check().await?;

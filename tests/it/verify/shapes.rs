@@ -88,7 +88,12 @@ async fn what_drains_is_a_note() {
     world.apply(&shorter).await;
     let observed = retired.observe().await.unwrap();
     let stats = retired.stats_and_policies().await.unwrap();
-    let found = overdue::internals::verify::findings(&shorter, &observed, &stats);
+    let found = overdue::internals::verify::findings(
+        &shorter,
+        &observed,
+        &stats,
+        jiff::Timestamp::UNIX_EPOCH,
+    );
     assert!(!overdue::internals::verify::is_wrong(&found), "{found:#?}");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].subject.to_string(), "queue orders.delay.30m");

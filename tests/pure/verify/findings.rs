@@ -15,6 +15,7 @@ use overdue::internals::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::NOW;
 use crate::samples::{TWO_TIMEOUTS, two_timeouts};
 
 fn text(found: Vec<Diagnostic>, observed: &Snapshot) -> String {
@@ -34,14 +35,14 @@ fn binding(source: &str, destination: &str, key: &str) -> Binding {
 #[test]
 fn nothing_is_wrong_with_what_was_just_applied() {
     let (topology, observed) = (two_timeouts(), Snapshot::of(&two_timeouts()));
-    assert_eq!(findings(&topology, &observed, &BTreeMap::new()), []);
+    assert_eq!(findings(&topology, &observed, &BTreeMap::new(), NOW), []);
     insta::assert_snapshot!(text(Vec::new(), &observed));
 }
 
 #[test]
 fn every_missing_object() {
     let (topology, empty) = (two_timeouts(), Snapshot::default());
-    insta::assert_snapshot!(text(findings(&topology, &empty, &BTreeMap::new()), &empty));
+    insta::assert_snapshot!(text(findings(&topology, &empty, &BTreeMap::new(), NOW), &empty));
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn classic_queues_lose_what_has_no_exchange() {
     let classic = Topology::parse(&TWO_TIMEOUTS.replace("quorum", "classic")).unwrap();
     let mut observed = Snapshot::of(&classic);
     observed.objects.exchanges.remove("orders.dlx");
-    let found = findings(&classic, &observed, &BTreeMap::new());
+    let found = findings(&classic, &observed, &BTreeMap::new(), NOW);
     assert_eq!(found[0].reason.as_deref(), Some("what comes due is dropped"));
 }
 
@@ -61,7 +62,7 @@ fn consumers_of_others_on_queues_in_use() {
         observed.foreign_consumers.insert(queue.to_owned(), 1);
     }
     insta::assert_snapshot!(text(
-        findings(&two_timeouts(), &observed, &BTreeMap::new()),
+        findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW),
         &observed
     ));
 }
@@ -71,7 +72,7 @@ fn retired_and_occupied_queues() {
     let old = Topology::parse(&TWO_TIMEOUTS.replace("unshipped", "unconfirmed")).unwrap();
     let mut observed = Snapshot::of(&old);
     observed.messages.insert("orders.unconfirmed".to_owned(), 7);
-    let found = findings(&two_timeouts(), &observed, &BTreeMap::new());
+    let found = findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW);
     insta::assert_snapshot!(text(found, &observed));
 }
 
@@ -84,7 +85,7 @@ fn a_queue_of_another_shape_and_what_comes_with_it() {
     observed.messages.insert("orders.delay.30m".to_owned(), 12);
     let exchange = observed.objects.exchanges.get_mut("orders.in").unwrap();
     exchange.arguments.clear();
-    let found = findings(&two_timeouts(), &observed, &BTreeMap::new());
+    let found = findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW);
     insta::assert_snapshot!(text(found, &observed));
 }
 
@@ -97,15 +98,15 @@ fn a_probe_that_runs_is_no_foreign_subscriber() {
         "orders.probe.canary0badcafe",
         "#.canary0badcafe",
     ));
-    assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new()), []);
+    assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW), []);
     let mut probe = observed.objects.queues["orders.unpaid"].clone();
     probe.name = "orders.probe.canary0badcafe".to_owned();
     probe.exclusive = true;
     observed.objects.queues.insert(probe.name.clone(), probe);
-    assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new()), []);
+    assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW), []);
     let objects = &mut observed.objects;
     objects.bindings.insert(binding("orders.dlx", "orders.probes", "#"));
-    assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new()).len(), 1);
+    assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW).len(), 1);
 }
 
 /// Somebody else's queue under such a name: it blocks the levels like any other.
@@ -116,7 +117,7 @@ fn what_is_not_exclusive_is_no_probe() {
     queue.name = "orders.probe.x".to_owned();
     observed.objects.queues.insert(queue.name.clone(), queue);
     observed.objects.bindings.insert(binding("orders.dlx", "orders.probe.x", "#"));
-    let found = findings(&two_timeouts(), &observed, &BTreeMap::new());
+    let found = findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW);
     assert_eq!(found.iter().map(|f| f.rule).collect::<Vec<_>>(), ["foreign-subscriber"]);
 }
 
@@ -127,7 +128,7 @@ fn a_binding_by_headers_is_deleted_with_its_arguments() {
     foreign.arguments.insert("x-match".to_owned(), "all".into());
     observed.objects.bindings.insert(foreign);
     insta::assert_snapshot!(text(
-        findings(&two_timeouts(), &observed, &BTreeMap::new()),
+        findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW),
         &observed
     ));
 }
@@ -169,7 +170,7 @@ fn every_policy_key() {
         for setting in &settings {
             writeln!(table, "{queue_type} {setting}").unwrap();
             for queue in ["orders.delay.1s", "orders.unpaid", "orders.parked"] {
-                for found in findings(&topology, &observed, &applied(queue, setting, None)) {
+                for found in findings(&topology, &observed, &applied(queue, setting, None), NOW) {
                     let name = queue.trim_start_matches("orders.");
                     writeln!(table, "    {name:9} {:7} {}", found.severity, found.reason.unwrap())
                         .unwrap();
@@ -184,7 +185,7 @@ fn every_policy_key() {
 fn policy_and_operator_policy_are_both_named() {
     let stats = applied("orders.delay.30m", &json!({ "expires": 5 }), Some("cap it"));
     let observed = Snapshot::of(&two_timeouts());
-    insta::assert_snapshot!(text(findings(&two_timeouts(), &observed, &stats), &observed));
+    insta::assert_snapshot!(text(findings(&two_timeouts(), &observed, &stats, NOW), &observed));
 }
 
 fn applied(queue: &str, setting: &Value, operator: Option<&str>) -> BTreeMap<String, QueueStats> {
@@ -220,7 +221,7 @@ proptest! {
     #[test]
     fn nothing_is_wrong_with_any_topology_that_was_applied(topology in topologies()) {
         let observed = Snapshot::of(&topology);
-        prop_assert_eq!(findings(&topology, &observed, &BTreeMap::new()), vec![]);
+        prop_assert_eq!(findings(&topology, &observed, &BTreeMap::new(), NOW), vec![]);
     }
 
     /// Something is found if and only if there is something to plan.
@@ -231,7 +232,7 @@ proptest! {
         let bindings: Vec<Binding> = objects.bindings.iter().cloned().collect();
         let binding = &bindings[which.index(bindings.len())];
         objects.bindings.remove(binding);
-        let found = findings(&topology, &observed, &BTreeMap::new());
+        let found = findings(&topology, &observed, &BTreeMap::new(), NOW);
         prop_assert_eq!(found.len(), 1);
         // Without its mark a queue works; it is only not known for ours.
         let mark = binding.mark_of().is_some();
@@ -254,6 +255,6 @@ proptest! {
         observed.objects.bindings.insert(binding("orders.events", &queue.name, &key));
         observed.objects.exchanges.insert(name.clone(), exchange);
         observed.objects.queues.insert(queue.name.clone(), queue);
-        prop_assert_eq!(findings(&topology, &observed, &BTreeMap::new()), vec![]);
+        prop_assert_eq!(findings(&topology, &observed, &BTreeMap::new(), NOW), vec![]);
     }
 }

@@ -9,6 +9,7 @@ use overdue::internals::{
     verify::findings,
 };
 
+use super::NOW;
 use crate::samples::LADDER;
 
 /// 200 exchanges, each with 100 queues that are bound to it.
@@ -37,7 +38,7 @@ fn twenty_thousand_bindings_of_others() {
     let topology = Topology::parse(LADDER).unwrap();
     let mut observed = Snapshot::of(&topology);
     neighbours(&mut observed);
-    assert_eq!(findings(&topology, &observed, &BTreeMap::new()), []);
+    assert_eq!(findings(&topology, &observed, &BTreeMap::new(), NOW), []);
     // One of them leads back, through two exchanges of theirs: it is still found.
     for (source, destination) in
         [("orders.dlx", "theirs.0"), ("theirs.0", "theirs.1"), ("theirs.1", "orders.ladder.1s")]
@@ -50,7 +51,7 @@ fn twenty_thousand_bindings_of_others() {
             arguments: BTreeMap::new(),
         });
     }
-    let found = findings(&topology, &observed, &BTreeMap::new());
+    let found = findings(&topology, &observed, &BTreeMap::new(), NOW);
     let rules: Vec<&str> = found.iter().map(|found| found.rule).collect();
     assert!(rules.contains(&"dead-letter-cycle"), "{rules:?}");
 }

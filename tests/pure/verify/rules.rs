@@ -11,6 +11,7 @@ use overdue::internals::{
 };
 use proptest::prelude::*;
 
+use super::NOW;
 use crate::{generate, samples::WITHOUT_FINDINGS};
 
 fn topology() -> Topology {
@@ -306,7 +307,7 @@ fn one_cause_is_reported_once() {
     let verify = |change: &dyn Fn(&mut Objects)| {
         let mut observed = Snapshot::of(&topology());
         change(&mut observed.objects);
-        about(&findings(&topology(), &observed, &BTreeMap::new()))
+        about(&findings(&topology(), &observed, &BTreeMap::new(), NOW))
     };
     let gone = verify(&|objects| unbind(objects, "orders.unpaid"));
     assert_eq!(gone, ["missing-binding queue orders.unpaid"]);
@@ -337,10 +338,10 @@ fn what_is_retired_is_looked_at() {
     bind(objects, "orders.again", "orders.delay.5m.2", "5m.*");
     bind(objects, "orders.owned", "orders.delay.5m.2", "delay/5m");
     observed.messages.insert("orders.delay.5m".to_owned(), 7);
-    let found = findings(&topology(), &observed, &BTreeMap::new());
+    let found = findings(&topology(), &observed, &BTreeMap::new(), NOW);
     let expected = ["routing-nowhere queue orders.delay.5m", "draining queue orders.delay.5m"];
     assert_eq!(about(&found), expected);
     observed.messages.insert("orders.delay.5m".to_owned(), 0);
-    let found = findings(&topology(), &observed, &BTreeMap::new());
+    let found = findings(&topology(), &observed, &BTreeMap::new(), NOW);
     assert_eq!(about(&found), ["retired-queue queue orders.delay.5m"], "empty: it is deleted");
 }

@@ -10,6 +10,7 @@ use overdue::internals::{
     verify::{VerifyReport, exchange_policies, findings},
 };
 
+use super::NOW;
 use crate::{
     broker_model::{applied, plan},
     samples::{DELAYED, LADDER, dotted_compat},
@@ -27,7 +28,7 @@ fn delayed() -> Topology {
 }
 
 fn text(topology: &Topology, observed: &Snapshot) -> String {
-    let found = findings(topology, observed, &BTreeMap::new());
+    let found = findings(topology, observed, &BTreeMap::new(), NOW);
     VerifyReport::new(topology, "shop", observed, found, None).to_string()
 }
 
@@ -54,11 +55,11 @@ fn nothing_is_wrong_with_what_was_just_applied() {
         for written in [LADDER, DELAYED] {
             let queues = if classic { "[queues]\ntype = \"classic\"\n[delay]" } else { "[delay]" };
             let topology = Topology::parse(&written.replace("[delay]", queues)).unwrap();
-            let found = findings(&topology, &Snapshot::of(&topology), &BTreeMap::new());
+            let found = findings(&topology, &Snapshot::of(&topology), &BTreeMap::new(), NOW);
             assert!(found.iter().all(|it| it.rule == "held-in-memory"), "{found:?}");
         }
     }
-    assert_eq!(findings(&small(), &Snapshot::of(&small()), &BTreeMap::new()), []);
+    assert_eq!(findings(&small(), &Snapshot::of(&small()), &BTreeMap::new(), NOW), []);
 }
 
 /// One strategy drains under another: what comes out of it still finds its way, and no command takes that away.
@@ -78,7 +79,7 @@ fn a_strategy_that_drains_is_a_note() {
         observed.messages = observed.objects.queues.values().map(waits).collect();
         observed.delayed = before.delayed.keys().map(|it| (it.clone(), 1)).collect();
         let observed = applied(&observed, &plan(now, &observed));
-        let found = findings(now, &observed, &BTreeMap::new());
+        let found = findings(now, &observed, &BTreeMap::new(), NOW);
         assert!(found.iter().any(|it| it.rule == "draining" || it.rule == "retired-exchange"));
         for it in found {
             assert_eq!(it.severity, Severity::Note, "{it:?}");
@@ -162,8 +163,9 @@ fn each_place_needs_its_alternate_exchange() {
 fn what_the_plugin_holds() {
     let mut observed = Snapshot::of(&delayed());
     observed.delayed.clear();
-    let message =
-        |observed: &Snapshot| findings(&delayed(), observed, &BTreeMap::new())[0].message.clone();
+    let message = |observed: &Snapshot| {
+        findings(&delayed(), observed, &BTreeMap::new(), NOW)[0].message.clone()
+    };
     assert!(message(&observed).starts_with("how many messages it holds is not known"));
     observed.delayed.insert("orders.delayed".to_owned(), 7);
     assert_eq!(message(&observed), "it holds 7 messages");
@@ -206,7 +208,7 @@ fn a_policy_that_gives_the_plugins_exchange_an_alternate_exchange() {
 #[test]
 fn every_missing_object_of_a_taken_over_exchange() {
     let topology = Topology::parse(&dotted_compat()).unwrap();
-    assert_eq!(findings(&topology, &Snapshot::of(&topology), &BTreeMap::new()), []);
+    assert_eq!(findings(&topology, &Snapshot::of(&topology), &BTreeMap::new(), NOW), []);
     let without = Topology { compat: None, ..topology.clone() };
     insta::assert_snapshot!(text(&topology, &Snapshot::of(&without)));
     let unbound = after(&topology, |observed| {

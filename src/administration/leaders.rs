@@ -1,0 +1,86 @@
+//! Which quorum queues have a leader. Their members say so: the broker's tables name a leader and the state `running` also of a
+//! queue whose processes have ended.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Management, ManagementError,
+    management::{Named, reading},
+};
+use crate::verify::held_back::MemberState;
+
+/// What a node says of its copy of a quorum queue.
+#[derive(Deserialize)]
+pub(super) struct Member {
+    #[serde(rename = "Node Name")]
+    node: String,
+    #[serde(rename = "Raft State")]
+    state: String,
+    /// An empty text if its node is down.
+    #[serde(rename = "Term")]
+    pub(super) term: Value,
+}
+
+impl Member {
+    pub(super) fn leads(&self) -> bool {
+        self.state == "leader"
+    }
+}
+
+/// The answer of the health check.
+#[derive(Deserialize)]
+struct Checked {
+    /// Missing where all have a leader.
+    #[serde(default)]
+    queues: Vec<Named>,
+}
+
+impl Management {
+    /// The quorum queues of `topology` that none of their members leads, and what becomes of the members; empty on RabbitMQ
+    /// 4.0, which has no such check. One call, and one more for each queue that is suspected: a node without a member of
+    /// it does not know its leader.
+    ///
+    /// Permission needed: the `management` tag.
+    ///
+    /// # Errors
+    /// See [`ManagementError`].
+    pub async fn without_leader(
+        &self,
+        topology: &str,
+    ) -> Result<BTreeMap<String, Vec<MemberState>>, ManagementError> {
+        let vhost = self.virtual_host();
+        // The broker's web server takes no path with a `^`, and the URL has it as it is.
+        let pattern = format!("{}\\.", topology.replace('.', "\\."));
+        let prefix = format!("{topology}.");
+        let check = "quorum-queues-without-elected-leaders";
+        let path = ["health", "checks", check, "vhost", vhost, "pattern", &pattern];
+        let checked: Checked = match self.ask(&path, &[]).await {
+            Err(failure) if failure.is(404) => return Ok(BTreeMap::new()),
+            answer => answer
+                .or_else(|failure| failure.read(503))
+                .map_err(|failure| self.explain(&reading(&path), failure))?,
+        };
+        let ours = checked.queues.into_iter().filter(|queue| queue.name.starts_with(&prefix));
+        let suspected = ours.map(|Named { name }| async {
+            let members = self.members(&name).await;
+            (name, members)
+        });
+        let without = join_all(suspected).await.into_iter();
+        let without = without.filter(|(_, members)| !members.iter().any(Member::leads));
+        let states = |members: Vec<Member>| {
+            let members = members.into_iter();
+            members.map(|Member { node, state, .. }| MemberState { node, state }).collect()
+        };
+        Ok(without.map(|(queue, members)| (queue, states(members))).collect())
+    }
+
+    /// The members of a quorum queue; none where they are not known, and of a classic queue.
+    pub(super) async fn members(&self, queue: &str) -> Vec<Member> {
+        let path = ["queues", "quorum", self.virtual_host(), queue, "status"];
+        self.get(&path, &[]).await.unwrap_or_default()
+    }
+}

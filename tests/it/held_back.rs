@@ -1,0 +1,255 @@
+//! Messages that a queue holds back itself. RabbitMQ 4.4 does that by the header `x-opt-delivery-time`; a policy of delayed retry makes
+//! 4.3 do the same, with the same counters, and with the same end where the time is too far away.
+
+use lapin::{
+    BasicProperties,
+    options::{BasicGetOptions, BasicNackOptions},
+    types::{AMQPValue, FieldTable},
+};
+use overdue::internals::config::WorkerSettings;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Run, Services, Wire, World, until,
+    worker::{millis, settings},
+    world::TOPOLOGY,
+};
+
+const DELIVERY_TIME: &str = "x-opt-delivery-time";
+const LOT: &str = "orders.parked";
+const LEVEL: &str = "orders.delay.30m";
+/// How long a policy of delayed retry holds back: a day, eleven years, and more than any timer.
+const DAY_MS: u64 = 86_400_000;
+const ELEVEN_YEARS_MS: u64 = 11 * 365 * DAY_MS;
+/// A delivery time that is over: no broker holds that back.
+const OVER_MS: i64 = 1_000;
+const TOO_FAR_MS: u64 = 9_300_000_000_000_000;
+
+impl World {
+    /// A world whose `queue` holds one message back for so long; `None` before 4.3.1, which takes no such policy.
+    async fn holding_back(queue: &str, for_ms: u64) -> Option<(Self, Wire)> {
+        let world = Self::new().await;
+        if !world.can_hold_back().await {
+            return None;
+        }
+        let wire = world.hold_back(queue, for_ms).await;
+        Some((world, wire))
+    }
+
+    /// One message in `queue`, held back for so long.
+    pub(super) async fn hold_back(&self, queue: &str, for_ms: u64) -> Wire {
+        let definition = json!({
+            "delayed-retry-type": "all", "delayed-retry-min": for_ms, "delayed-retry-max": for_ms,
+        });
+        let pattern = format!("^{}$", queue.replace('.', "\\."));
+        self.policy("policies", "hold", &pattern, definition).await;
+        // The queue itself says so, when the policy has reached it.
+        let retry = async || {
+            let queue = self.call(reqwest::Method::GET, "queues", &[queue], json!(null)).await;
+            queue["delayed_retry"].as_str().map(str::to_owned)
+        };
+        until("delayed retry", retry, |it| it.as_ref().is_some_and(|it| it.starts_with("all")))
+            .await;
+        let wire = self.wire().await;
+        wire.publish_all("", queue, &["held back".to_owned()]).await;
+        let got = wire.channel.basic_get(queue.into(), BasicGetOptions::default()).await;
+        let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+        got.unwrap().unwrap().delivery.acker.nack(requeue).await.unwrap();
+        wire
+    }
+
+    /// Whether the broker is one that can be told to.
+    pub(super) async fn can_hold_back(&self) -> bool {
+        self.services.broker_version().await >= "4.3.1".parse().unwrap()
+    }
+}
+
+/// What its publisher wrote beside it stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let due = wire.listen("orders.dlx", "#").await;
+    let worker = world.worker_with(WorkerSettings { hold: millis("100ms"), ..settings() });
+    // Put back until it is due, and retried until it is given up.
+    let early = world.orders("early", 1, 60_000).await;
+    for body in [early[0].as_bytes(), b"nobody"] {
+        wire.publish("orders.in", "100ms.unpaid", delivered_at(OVER_MS), body).await;
+    }
+    worker.until("put back twice, and retried", |c| c.put_back >= 2 && c.retried >= 3).await;
+    until("parked", async || wire.ready(LOT).await, |ready| *ready == 1).await;
+    world.due_now().await;
+    world.until_closed(1).await;
+    worker.stop().await;
+    let came = wire.take_all(&due).await;
+    let with = came.iter().filter(|it| it.headers.contains_key(DELIVERY_TIME));
+    assert_eq!(with.count(), 2, "as they were published: {came:#?}");
+    assert!(came.len() >= 2 + 2 + 3, "{came:#?}");
+    assert!(came.iter().all(|it| it.header("x-shop").as_deref() == Some("north")));
+
+    let parked = wire.take(LOT).await.unwrap();
+    assert_eq!((parked.text().as_str(), parked.headers.get(DELIVERY_TIME)), ("nobody", None));
+    assert_eq!(parked.header("x-shop").as_deref(), Some("north"));
+    // As the broker parks what leads nowhere: with all headers.
+    let late = world.orders("late", 1, -1_000).await;
+    wire.publish("orders.park", "30m.unpaid", delivered_at(OVER_MS), late[0].as_bytes()).await;
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let replayed = wire.take_many(&due, 1).await.remove(0);
+    assert_eq!((replayed.text(), replayed.headers.get(DELIVERY_TIME)), (late[0].clone(), None));
+    assert_eq!(replayed.header("x-shop").as_deref(), Some("north"));
+    world.assert_invariants().await;
+}
+
+/// What waits for an exchange of the plugin comes out as it was published, but for that header.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_published_for_the_plugin_comes_out_without_the_header() {
+    let compat = "[compat.x-delay]\nexchange = \"reminders\"\ntype = \"direct\"\n";
+    let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
+    let worker = world.worker();
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let mut headers = delivered_at(OVER_MS).headers().clone().unwrap();
+    // No level: it goes through the worker.
+    headers.insert("x-delay".into(), AMQPValue::LongInt(150));
+    let properties = BasicProperties::default().with_headers(headers);
+    wire.publish("reminders", "welcome", properties, b"1").await;
+    let came = wire.take_many("mails", 1).await.remove(0);
+    assert_eq!((came.text().as_str(), came.headers.get(DELIVERY_TIME)), ("1", None));
+    assert_eq!(came.header("x-shop").as_deref(), Some("north"));
+    assert!(came.headers.contains_key("x-delay"), "{came:?}");
+    worker.stop().await;
+}
+
+/// To AMQP the queue is empty.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retired_level_that_only_holds_a_message_back_is_not_deleted() {
+    let Some((world, wire)) = World::holding_back(LEVEL, DAY_MS).await else { return };
+    let counted = async || world.management().observe().await.unwrap().messages_in(LEVEL);
+    until("counted", counted, |messages| *messages == Some(1)).await;
+    assert_eq!(wire.ready(LEVEL).await, 0);
+    let text = std::fs::read_to_string(world.topology_file()).unwrap();
+    std::fs::write(world.topology_file(), text.replace(", \"30m\"", "")).unwrap();
+    for _ in 0..2 {
+        let run = world.overdue(&["apply", "--yes"]);
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(world.objects().await.queues.contains_key(LEVEL), "{run}");
+    }
+    let run = world.overdue(&["plan"]);
+    assert!(run.stdout.contains(LEVEL) && run.stdout.contains("1 message"), "{run}");
+    // Emptied, it goes.
+    world.call(reqwest::Method::DELETE, "queues", &[LEVEL, "contents"], json!(null)).await;
+    let apply = async || {
+        world.overdue(&["apply", "--yes"]);
+        world.objects().await.queues.contains_key(LEVEL)
+    };
+    until("deleted", apply, |there| !there).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verify_and_doctor_name_what_is_held_back_in_a_level_and_in_the_parking_lot() {
+    for queue in [LEVEL, LOT] {
+        let Some((world, _wire)) = World::holding_back(queue, DAY_MS).await else { return };
+        let look = async || world.overdue(&["verify", "-o", "json"]).findings();
+        let expected = [format!("warning held-back queue {queue}")];
+        until("found", look, |found| *found == expected).await;
+        let run = world.overdue(&["doctor"]);
+        let line = format!("queue {queue}: it holds 1 message back, the last until 20");
+        assert!(run.stdout.contains(&line), "{run}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_years_away_is_an_error_before_it_is_the_next_one() {
+    let Some((world, _wire)) = World::holding_back("orders.unpaid", ELEVEN_YEARS_MS).await else {
+        return;
+    };
+    let look = async || world.overdue(&["verify", "-o", "json"]);
+    let error = "error held-back-for-years queue orders.unpaid".to_owned();
+    let run = until("found", look, |run| run.findings().contains(&error)).await;
+    let purge = format!("rabbitmqctl purge_queue -p {} orders.unpaid", world.vhost);
+    assert!(run.stdout.contains(&purge), "{run}");
+    let status = world.overdue(&["status"]);
+    assert!(status.stdout.contains("orders.unpaid: it holds a message back until 20"), "{status}");
+    world
+        .call(reqwest::Method::DELETE, "queues", &["orders.unpaid", "contents"], json!(null))
+        .await;
+    let look = async || world.overdue(&["verify", "-o", "json"]).findings();
+    until("purged", look, |found| !found.iter().any(|it| it.contains("held-back"))).await;
+}
+
+/// Its processes end at once; the broker's tables say that it runs, and who leads it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_such_a_message_has_ended_has_no_leader() {
+    let Some((world, _wire)) = World::holding_back(LOT, TOO_FAR_MS).await else { return };
+    let look = async || world.overdue(&["verify", "-o", "json"]);
+    let error = format!("error no-leader queue {LOT}");
+    // It is started again and again before that.
+    let ended = |run: &Run| run.findings().contains(&error) && run.stdout.contains("is noproc");
+    until("ended", look, ended).await;
+    let tables = async || world.call(reqwest::Method::GET, "queues", &[LOT], json!(null)).await;
+    let lies = |it: &Value| it["state"] == "running" && it["leader"].is_string();
+    until("said to be running", tables, lies).await;
+    let run = world.overdue(&["doctor", "-o", "json"]);
+    let checks = run.json()["checks"].clone();
+    let replicas = checks.as_array().unwrap().iter().find(|it| it["rule"] == "replicas").unwrap();
+    assert_eq!(replicas["severity"], "error", "{run}");
+    assert_eq!(replicas["message"], format!("no leader: {LOT}"), "{run}");
+}
+
+/// The header itself, where there is a broker that reads it: in a level it is waited for beside the TTL, and found; a notice that is put
+/// back has it no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_with_the_header_waits_in_its_level_for_both() {
+    let Some(services) = Services::rabbitmq_44() else { return };
+    let world = World::with(services, TOPOLOGY).await;
+    let wire = world.wire().await;
+    let properties = delivered_at(now_ms() + i64::try_from(DAY_MS).unwrap());
+    assert!(wire.publish("orders.in", "100ms.unpaid", properties, b"nobody").await.is_ack());
+    let level = "orders.delay.100ms";
+    let look = async || world.overdue(&["verify", "-o", "json"]).findings();
+    let expected = [format!("warning held-back queue {level}")];
+    until("found", look, |found| *found == expected).await;
+    assert_eq!(wire.ready(level).await, 0);
+    // One that came after it and has no such time leaves before it.
+    world.publish("100ms", &world.orders("o", 1, 0).await).await;
+    let worker = world.worker();
+    world.until_closed(1).await;
+    worker.stop().await;
+    assert_eq!(world.count(level, "messages_delayed").await, Some(1));
+}
+
+/// Microseconds in the place of milliseconds: named while another message shields the queue, which goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_time_that_is_too_far_away_is_named_while_another_one_shields_the_queue() {
+    let Some(services) = Services::rabbitmq_44() else { return };
+    let world = World::with(services, TOPOLOGY).await;
+    let wire = world.wire().await;
+    for at_ms in [now_ms() + i64::try_from(DAY_MS).unwrap(), now_ms() * 1_000] {
+        let properties = delivered_at(at_ms);
+        assert!(wire.publish("", "orders.unpaid", properties, b"nobody").await.is_ack());
+    }
+    let error = "error held-back-for-years queue orders.unpaid".to_owned();
+    let look = async || world.overdue(&["verify", "-o", "json"]);
+    let run = until("found", look, |run| run.findings().contains(&error)).await;
+    assert!(run.stdout.contains("an earlier one shields it until 20"), "{run}");
+    // It takes messages, and hands them out.
+    let orders = world.orders("o", 1, 0).await;
+    wire.publish_all("", "orders.unpaid", &orders).await;
+    let worker = world.worker();
+    world.until_closed(1).await;
+    worker.stop().await;
+    assert_eq!(world.count("orders.unpaid", "messages_delayed").await, Some(2));
+}
+
+fn delivered_at(ms: i64) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    headers.insert(DELIVERY_TIME.into(), AMQPValue::LongLongInt(ms));
+    headers.insert("x-shop".into(), AMQPValue::LongString("north".into()));
+    BasicProperties::default().with_delivery_mode(2).with_headers(headers)
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
