@@ -9,6 +9,7 @@ pub(crate) mod effect_plan;
 pub(crate) mod effect_text;
 pub(crate) mod facts;
 pub(crate) mod horizon;
+pub(crate) mod known_defects;
 pub(crate) mod machine;
 pub(crate) mod topology;
 
@@ -55,6 +56,7 @@ pub const CHECKS: &[Check] = &[
     check(BROKER, "publishing", broker::publishing),
     check(BROKER, "management-api", broker::management_api),
     check(BROKER, "version", broker::version),
+    check(BROKER, "known-defects", known_defects::known_defects),
     check(BROKER, "feature-flags", broker::feature_flags),
     check(BROKER, "deprecated-features", broker::deprecated_features),
     check(BROKER, "plugins", broker::plugins),

@@ -69,6 +69,7 @@ pub mod doctor {
             judge_alarms, judge_delayed_exchange, judge_feature_flags, judge_leaders,
             judge_plugins, judge_replicas, judge_tls, judge_version,
         };
+        pub use crate::doctor::known_defects::judge_known_defects;
     }
     pub mod database {
         pub use crate::doctor::database::{

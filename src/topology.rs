@@ -1,7 +1,7 @@
 //! The delay topology: what operations wrote, validated, and the objects it becomes.
 
 mod broker_objects;
-mod broker_version;
+pub(crate) mod broker_version;
 pub(crate) mod check;
 mod delay_rules;
 pub(crate) mod delays;

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use super::facts::{Alarm, AmqpConnection, Asked, Encryption, Facts, Overview, Replicas, known};
 use crate::{
-    diagnostic::{Draft, Severity},
+    diagnostic::{Draft, Severity, Subject},
     objects::shard::{CONSISTENT_HASH, CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH},
     plan::own_queues::{Kind, role},
     text::{counted, quote},
-    topology::{Topology, strategy::Strategy},
+    topology::{Topology, broker_version::TESTED, strategy::Strategy},
+    verify::held_back::NO_LEADER,
 };
 
 /// Why a check has nothing to look at.
@@ -127,13 +128,19 @@ pub(crate) fn version(facts: &Facts) -> Draft {
 
 /// 4.0 and later are supported: before, a parked message is lost when it is looked at and put back.
 pub fn judge_version(version: &str) -> Draft {
-    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
+    let mut numbers = version.split('.').map(|part| part.parse::<u16>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
         return Draft::warning(
             format!("RabbitMQ {version} is not a version that overdue knows"),
             "use RabbitMQ 4.0 or later",
         );
     };
+    if (major, minor) > TESTED.1.series() {
+        return Draft::note(
+            format!("RabbitMQ {version}: overdue is tested up to {}", TESTED.1),
+            "nothing, if its tests pass for you; what is known of it: docs/which-strategy.md",
+        );
+    }
     if major >= 4 {
         return Draft::ok(format!("RabbitMQ {version}"));
     }
@@ -273,11 +280,22 @@ pub fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
 pub(crate) fn replicas(facts: &Facts) -> Draft {
     let topology = facts.topology.as_ref().ok();
     let prefix = topology.map(|topology| format!("{}.", topology.name));
+    // The broker's tables have a leader also of a queue that has ended.
+    let without_leader = |queue: &str| {
+        facts.verified.iter().flatten().any(|it| {
+            it.rule == NO_LEADER && matches!(&it.subject, Subject::Queue(name) if name == queue)
+        })
+    };
     known(&facts.broker.api.replicas, |all| {
         let ours = |replicas: &&Replicas| {
             prefix.as_ref().is_none_or(|prefix| replicas.queue.starts_with(prefix))
         };
-        let judged = judge_replicas(&all.iter().filter(ours).collect::<Vec<_>>());
+        let led = |it: &Replicas| Replicas {
+            leader: it.leader.clone().filter(|_| !without_leader(&it.queue)),
+            ..it.clone()
+        };
+        let led: Vec<Replicas> = all.iter().filter(ours).map(led).collect();
+        let judged = judge_replicas(&led.iter().collect::<Vec<_>>());
         if judged.severity.is_some_and(|severity| severity != Severity::Ok) {
             return judged;
         }
@@ -337,7 +355,8 @@ pub fn judge_replicas(queues: &[&Replicas]) -> Draft {
     if !headless.is_empty() {
         return Draft::error(
             format!("no leader: {}", headless.join(", ")),
-            "bring the missing nodes back; which they are: rabbitmqctl cluster_status",
+            "bring the missing nodes back; which they are: rabbitmqctl cluster_status; where none is missing: \
+             overdue verify",
         );
     }
     let short: Vec<&str> = queues

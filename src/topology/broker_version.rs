@@ -24,6 +24,12 @@ impl BrokerVersion {
         Self { major, minor, patch: None }
     }
 
+    /// A release.
+    #[must_use]
+    pub(crate) const fn release(major: u16, minor: u16, patch: u16) -> Self {
+        Self { major, minor, patch: Some(patch) }
+    }
+
     /// Major and minor number.
     #[must_use]
     pub const fn series(self) -> (u16, u16) {
@@ -70,7 +76,7 @@ const QUORUM_TTL: BrokerVersion = BrokerVersion::new(3, 10);
 /// count of returns with it as it is: the first return is over the limit, and the message is gone (seen on 3.10.8).
 const UNLIMITED: BrokerVersion = BrokerVersion::new(4, 0);
 /// The oldest and the newest series that `overdue` is tested with.
-const TESTED: (BrokerVersion, BrokerVersion) = (UNLIMITED, BrokerVersion::new(4, 3));
+pub(crate) const TESTED: (BrokerVersion, BrokerVersion) = (UNLIMITED, BrokerVersion::new(4, 3));
 
 pub(super) fn broker_version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
     let Some(broker) = surroundings.broker else { return Vec::new() };

@@ -57,7 +57,8 @@ fn versions() {
     for (version, severity) in [
         ("4.3.6", Fine),
         ("4.0.0", Fine),
-        ("5.0.0-beta.1", Fine),
+        ("4.4.0", Note),
+        ("5.0.0-beta.1", Note),
         ("3.13.7", Error),
         ("3.12.14", Error),
         ("latest", Warning),
@@ -74,6 +75,65 @@ fn versions() {
     ] {
         assert_eq!(database::judge_version(number).severity.unwrap(), severity, "{number}");
     }
+}
+
+/// Each version at which something changes, with the sources of what it has and the version to go to.
+#[test]
+fn known_defects_by_version() {
+    let (dlx, wrong_member) = ("rabbitmq-server#16652", "rabbitmq-server#16203");
+    let (parted, replication) = ("rabbitmq-server#14589", "rabbitmq-server#13530");
+    let (limit, candidate) = ("rabbitmq-server#12405", "rabbitmq-server#12727");
+    let (optimistic, unclean) = ("rabbitmq/ra#637", "rabbitmq/ra#629");
+    let (counts, checkpoint) = ("rabbitmq-server#16974", "rabbitmq-server#17012");
+    let years = "docs/verify.md#a-queue-that-has-ended";
+    let newest = "upgrade to RabbitMQ 4.3.5";
+    let nothing = "nothing: no version without it is known, and overdue verify looks for it";
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("3.13.7", &[], ""),
+        ("4.0.0", &[dlx, wrong_member, parted, replication, candidate, limit], newest),
+        ("4.0.2", &[dlx, wrong_member, parted, replication, candidate, limit], newest),
+        ("4.0.3", &[dlx, wrong_member, parted, replication, candidate], newest),
+        ("4.0.4", &[dlx, wrong_member, parted, replication], newest),
+        ("4.0.7", &[dlx, wrong_member, parted, replication], newest),
+        ("4.0.8", &[dlx, wrong_member, parted], newest),
+        ("4.1.4", &[dlx, wrong_member, parted], newest),
+        ("4.1.5", &[dlx, wrong_member], newest),
+        ("4.2.6", &[dlx, wrong_member], newest),
+        ("4.2.7", &[dlx], newest),
+        ("4.2.9", &[dlx], newest),
+        (
+            "4.3.0-rc.1",
+            &[optimistic, dlx, wrong_member, unclean, counts, checkpoint, years],
+            newest,
+        ),
+        ("4.3.0", &[optimistic, dlx, wrong_member, unclean, counts, checkpoint, years], newest),
+        ("4.3.1", &[optimistic, dlx, counts, checkpoint, years], newest),
+        ("4.3.2", &[optimistic, dlx, counts, checkpoint, years], newest),
+        ("4.3.3", &[counts, checkpoint, years], newest),
+        ("4.3.4", &[checkpoint, years], newest),
+        ("4.3.5", &[years], nothing),
+        ("4.3.6", &[years], nothing),
+        // Not tried on it.
+        ("4.3.7", &[], ""),
+        ("4.4.0", &[], ""),
+    ];
+    for (version, sources, fix) in cases {
+        let found = broker::judge_known_defects(version);
+        let named = found
+            .message
+            .split("; ")
+            .filter_map(|one| Some(one.strip_suffix(')')?.rsplit_once('(')?.1));
+        assert_eq!(named.collect::<Vec<_>>(), *sources, "{version}");
+        assert_eq!(found.fix.map(text).unwrap_or_default(), *fix, "{version}");
+        let severity = match (sources.is_empty(), *fix == nothing) {
+            (true, _) => Fine,
+            (_, true) => Note,
+            (_, false) => Warning,
+        };
+        assert_eq!(found.severity.unwrap(), severity, "{version}");
+    }
+    assert_eq!(broker::judge_known_defects("latest").severity.unwrap(), Warning);
+    insta::assert_snapshot!(broker::judge_known_defects("4.3.2").message);
 }
 
 #[test]
