@@ -183,12 +183,12 @@ async fn watch(slots: Arc<Mutex<Vec<Slot>>>, found: Arc<Mutex<Found>>) {
     let mut sampled = Instant::now();
     loop {
         tokio::time::sleep(LOOK).await;
-        let samples = sampled.elapsed() >= SAMPLE;
-        if samples {
+        let is_time = sampled.elapsed() >= SAMPLE;
+        if is_time {
             sampled = Instant::now();
         }
         for slot in slots.lock().unwrap().iter_mut() {
-            let process = slot.child.as_ref().filter(|_| samples).map(Child::id);
+            let process = slot.child.as_ref().filter(|_| is_time).map(Child::id);
             slot.used.extend(process.and_then(Usage::of));
             if slot.has_ended(&mut found.lock().unwrap()) && slot.again <= Instant::now() {
                 slot.generation += 1;

@@ -94,7 +94,9 @@ impl Report {
                 by_kind.entry(*kind).or_default().push(strike.recovered.unwrap_or(STALL));
             }
         }
-        by_kind.values_mut().for_each(|recovered| recovered.sort());
+        for recovered in by_kind.values_mut() {
+            recovered.sort();
+        }
         by_kind
     }
 

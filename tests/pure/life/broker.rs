@@ -90,7 +90,7 @@ impl Broker {
         }
     }
 
-    fn is_of(&self, timeout: &str, queue: &str) -> bool {
+    fn is_of(timeout: &str, queue: &str) -> bool {
         number_of(&format!("{NAME}.{timeout}"), queue).is_some()
     }
 
@@ -121,7 +121,7 @@ impl Broker {
             return Ok(());
         }
         let owed = self.wanted.contains(timeout)
-            && comes_out.iter().any(|queue| self.is_of(timeout, queue));
+            && comes_out.iter().any(|queue| Self::is_of(timeout, queue));
         let message = Message {
             at: String::new(),
             key: route.routing_key.clone(),
@@ -162,7 +162,7 @@ impl Broker {
     }
 
     fn in_business(&self, message: &Message) -> bool {
-        self.is_of(&message.timeout, &message.at)
+        Self::is_of(&message.timeout, &message.at)
     }
 
     pub(super) fn take(&mut self, nth: usize) {
@@ -276,7 +276,7 @@ impl Broker {
                 return violated(format!("parked, and its timeout was there: {message:?}"));
             }
             None if is_lot(queue) => u64::MAX,
-            None if !self.is_of(&message.timeout, queue) => {
+            None if !Self::is_of(&message.timeout, queue) => {
                 return violated(format!("came to {queue}: {message:?}"));
             }
             None if self.now_ms < message.not_before_ms => {
