@@ -51,6 +51,9 @@ struct Horizon {
     /// For how long the transaction stays open
     #[arg(long, default_value_t = 600)]
     seconds: u64,
+    /// Leave the queue out, which takes a core at the end
+    #[arg(long)]
+    no_queue: bool,
     /// How long statements are measured: before it, at its end, and after a VACUUM
     #[arg(long, default_value_t = 60)]
     window: u64,
@@ -95,7 +98,7 @@ impl Benchmark for Horizon {
         let phases = self.phases(stage, &mut report);
         tokio::select! {
             ended = self.write(&stage.store) => return Err(ended.err().unwrap_or_else(|| "nothing is written".into())),
-            ended = work_off(&queue) => return Err(ended.err().unwrap_or_else(|| "no job is done".into())),
+            ended = work_off(&queue), if !self.no_queue => return Err(ended.err().unwrap_or_else(|| "no job is done".into())),
             measured = phases => measured?,
         }
         let wrong = wrong(stage, &mut running).await?;
@@ -123,7 +126,9 @@ impl Horizon {
         for number in 1_u64.. {
             tick.tick().await;
             let last = first + each - 1;
-            client.execute(&jobs, &[&first, &last]).await?;
+            if !self.no_queue {
+                client.execute(&jobs, &[&first, &last]).await?;
+            }
             client.execute(&orders, &[&first, &last, &2_000_i64]).await?;
             first = last + 1;
             if number % BURST_EVERY == 0 {
