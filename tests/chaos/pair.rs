@@ -28,11 +28,11 @@ impl Pair {
         let image = docker(&["inspect", "--format", "{{.Config.Image}}", &known]).await.unwrap();
         let first = ["POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB"];
         let first = first.map(|name| format!("{name}=overdue"));
-        let first = first.iter().flat_map(|set| ["--env", set]).collect();
+        let first: Vec<&str> = first.iter().flat_map(|set| ["--env", set]).collect();
         // The disk is not what this is about.
         let settings = ["-c", "track_commit_timestamp=on", "-c", "fsync=off"];
         let primary =
-            Server::run(first, &image, &[["postgres"].as_slice(), &settings].concat()).await;
+            Server::run(&first, &image, &[["postgres"].as_slice(), &settings].concat()).await;
         let hba = primary.until("SHOW hba_file", Result::is_ok).await;
         let replicates = format!("echo 'host replication all all scram-sha-256' >> {hba}");
         docker(&["exec", &primary.container, "sh", "-c", &replicates]).await.unwrap();
@@ -45,8 +45,8 @@ impl Pair {
              exec postgres -D /tmp/standby {}",
             settings.join(" ")
         );
-        let second = vec!["--user", "postgres", "--entrypoint", "bash"];
-        let standby = Server::run(second, &image, &["-c", &copies]).await;
+        let second = ["--user", "postgres", "--entrypoint", "bash"];
+        let standby = Server::run(&second, &image, &["-c", &copies]).await;
         standby.until("SELECT 1", Result::is_ok).await;
         let pair = Self { primary, standby };
         pair.caught_up().await;
@@ -99,16 +99,16 @@ impl Pair {
         assert_eq!(self.standby.ask("SELECT pg_promote()").await, "t");
     }
 
-    /// A number, by the standby.
+    /// The first value, by the standby.
     pub async fn standby_says(&self, sql: &str) -> String {
         self.standby.ask(sql).await
     }
 }
 
 impl Server {
-    async fn run(options: Vec<&str>, image: &str, command: &[&str]) -> Self {
+    async fn run(options: &[&str], image: &str, command: &[&str]) -> Self {
         let begin = ["run", "--detach", "--init", "--publish", "127.0.0.1::5432"];
-        let all = [begin.as_slice(), &options, &[image], command].concat();
+        let all = [begin.as_slice(), options, &[image], command].concat();
         // Known from here on: it goes also if it never serves.
         let mut server = Self {
             container: docker(&all).await.unwrap(),
