@@ -15,6 +15,8 @@ for room in $rooms; do
 done
 mkdir "$core/src/messaging"
 cp -rp src/messaging/frames src/messaging/frames.rs src/messaging/large_bodies.rs "$core/src/messaging/"
+mkdir "$core/examples"
+cp -p examples/ladder-vectors.json "$core/examples/"
 cp -rp sql docs topology.toml Cargo.lock "$core/"
 cp -rp tests/pure tests/support tests/proptest-regressions "$core/tests/"
 

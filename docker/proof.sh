@@ -23,12 +23,14 @@ fuzz() {
     [ -z "${RUNS:-}" ] || limit="-runs=$RUNS"
     # The code has no `unsafe`, so there is nothing that a sanitizer would see, and stable Rust will do.
     for target in ${TARGET:-$(cargo fuzz list)}; do
+        # What is found goes to the first folder; the corpus of the repository stays small.
+        mkdir -p "target/proof/corpus/$target"
         CARGO_TARGET_DIR=$PWD/target/proof/fuzz cargo fuzz run -s none "$target" "target/proof/corpus/$target" "fuzz/corpus/$target" \
             -- "$limit" -print_final_stats=1 -verbosity=0 -rss_limit_mb=1024 -timeout=20
     done
 }
 
-# Of the core rooms, SHARD=1/20 of the mutants; what is not caught is in target/proof/core/mutants.out. proof/mutants.md says why.
+# Of the core rooms, SHARD=0/20 of the mutants; what is not caught is in target/proof/core/mutants.out.
 mutants() {
     needs cargo-mutants
     docker/core_crate.sh
