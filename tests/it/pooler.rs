@@ -1,4 +1,4 @@
-//! A worker whose database is behind PgBouncer in transaction mode, set as docs/settings.md says.
+//! A worker whose database is behind `PgBouncer` in transaction mode, set as docs/settings.md says.
 
 use std::collections::BTreeMap;
 

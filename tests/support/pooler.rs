@@ -1,4 +1,4 @@
-//! PgBouncer between a worker and the database, as docs/settings.md has it.
+//! `PgBouncer` between a worker and the database, as docs/settings.md has it.
 
 use std::{
     env, fs,
