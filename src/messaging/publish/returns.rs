@@ -1,4 +1,7 @@
 //! Returns matched to the messages they are about.
+//!
+//! lapin gives the oldest return to the next confirm that it hands out, and hands out those of one `basic.ack` in any order, one after
+//! the other. So a confirm with the return of another message may be followed by the one that has its own: it is decided later.
 
 use std::collections::HashMap;
 
@@ -10,53 +13,99 @@ use super::{
 };
 use crate::text::length;
 
+type Decided = (Sent, Result<(), PublishError>);
+
 /// Returned messages whose confirm has not been passed on yet.
 #[derive(Default)]
-pub(super) struct Returns(HashMap<Key, Vec<String>>);
+pub(super) struct Returns {
+    reasons: HashMap<Key, Vec<String>>,
+    /// Those whose confirm came with the return of another message.
+    undecided: Vec<Decided>,
+}
 
 impl Returns {
-    /// Passes on the results of one round, after every return that came with it was taken in.
+    /// Passes on the results of one round: everything that had come by then.
     pub(super) fn answer(&mut self, confirmed: Vec<Confirmed>, blocked: bool) {
-        let results: Vec<_> = confirmed
-            .into_iter()
-            .map(|(sent, confirm)| (self.result(&sent, confirm, blocked), sent))
-            .collect();
-        for (result, sent) in results {
-            let reason = self.reason(&sent);
-            let result = match reason {
-                Some(reason) => Err(sent.returned(reason)),
-                None => result,
-            };
+        let (mut decided, mut undecided, mut is_last) = (Vec::new(), Vec::new(), false);
+        for (sent, confirm) in confirmed {
+            let is_confirm = matches!(confirm, Ok(Ok(_)));
+            let (result, with_return) = self.result(&sent, confirm, blocked);
+            is_last |= is_confirm && !with_return;
+            let these = if with_return { &mut undecided } else { &mut decided };
+            these.push((sent, result));
+        }
+        if is_last {
+            // No return was left then: each had gone to an earlier confirm.
+            self.decide();
+        }
+        self.pass_on(decided);
+        self.undecided.extend(undecided);
+        let reasons = &self.reasons;
+        let is_known = |(sent, _): &Decided| reasons.contains_key(&sent.key());
+        let (known, undecided) =
+            std::mem::take(&mut self.undecided).into_iter().partition(is_known);
+        self.undecided = undecided;
+        self.pass_on(known);
+    }
+
+    /// Every confirm has come.
+    pub(super) fn decide(&mut self) {
+        let undecided = std::mem::take(&mut self.undecided);
+        self.pass_on(undecided);
+    }
+
+    /// No other confirm comes.
+    pub(super) fn lose(&mut self) {
+        for (sent, result) in &mut self.undecided {
+            *result = Err(sent.unknown("the channel is gone".to_owned()));
+        }
+        self.decide();
+    }
+
+    fn pass_on(&mut self, decided: Vec<Decided>) {
+        for (sent, result) in decided {
+            let result = self.reason(&sent).map_or(result, |reason| Err(sent.returned(reason)));
             sent.answer(result);
         }
-        self.0.retain(|_, reasons| !reasons.is_empty());
     }
 
     fn reason(&mut self, sent: &Sent) -> Option<String> {
-        if self.0.is_empty() {
+        if self.reasons.is_empty() {
             return None;
         }
-        self.0.get_mut(&sent.key())?.pop()
+        let key = sent.key();
+        let reasons = self.reasons.get_mut(&key)?;
+        let reason = reasons.pop();
+        if reasons.is_empty() {
+            self.reasons.remove(&key);
+        }
+        reason
     }
 
-    fn result(&mut self, sent: &Sent, confirm: Confirm, blocked: bool) -> Result<(), PublishError> {
-        match confirm {
+    /// What came for a message, and whether a return came with it.
+    fn result(
+        &mut self,
+        sent: &Sent,
+        confirm: Confirm,
+        blocked: bool,
+    ) -> (Result<(), PublishError>, bool) {
+        let lost = match confirm {
             Ok(Ok(confirmation)) => {
-                let refused = confirmation.is_nack();
-                if let Some(message) = confirmation.take_message() {
-                    self.0
-                        .entry(key_of(&message.delivery))
-                        .or_default()
-                        .push(message.reply_text.to_string());
+                let result = if confirmation.is_nack() { Err(sent.refused()) } else { Ok(()) };
+                let returned = confirmation.take_message();
+                let with_return = returned.is_some();
+                if let Some(message) = returned {
+                    let reasons = self.reasons.entry(key_of(&message.delivery)).or_default();
+                    reasons.push(message.reply_text.to_string());
                 }
-                if refused { Err(sent.refused()) } else { Ok(()) }
+                return (result, with_return);
             }
-            Ok(Err(error)) => Err(sent.lost(&error)),
-            Err(_elapsed) if blocked => Err(sent.unknown(
-                "the broker has blocked the connection (memory or disk alarm)".to_owned(),
-            )),
-            Err(waited) => Err(sent.unknown(format!("no confirm within {}", length(waited)))),
-        }
+            Ok(Err(error)) => sent.lost(&error),
+            Err(_elapsed) if blocked => sent
+                .unknown("the broker has blocked the connection (memory or disk alarm)".to_owned()),
+            Err(waited) => sent.unknown(format!("no confirm within {}", length(waited))),
+        };
+        (Err(lost), false)
     }
 }
 

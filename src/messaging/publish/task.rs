@@ -86,6 +86,9 @@ pub(super) async fn serve(
                 if !answer(&mut returns, outcomes, link.is_blocked()) {
                     break false;
                 }
+                if pending.is_empty() {
+                    returns.decide();
+                }
             }
             request = inbox.recv(), if pending.len() < limits.unconfirmed && !is_held_up => {
                 let Some(first) = request else { break true };
@@ -128,6 +131,7 @@ pub(super) async fn serve(
     while let Some(last) = pending.next().await {
         answer(&mut returns, vec![last], blocked);
     }
+    returns.lose();
 }
 
 /// Nothing that has come in is sent.
