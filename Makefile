@@ -23,7 +23,7 @@ test-upgrade: ## the tests that go from a release to this version and back, RELE
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, RATE=40 orders/s, CLUSTER=3 has three brokers; RECONNECTS=1000
 	@MINUTES=$(MINUTES) SEED=$(SEED) RATE=$(RATE) CLUSTER=$(CLUSTER) RECONNECTS=$(RECONNECTS) docker/chaos.sh
 
-proof: ## what takes long: a model of changes, fuzzing, mutants; PART=fuzz is one of them, docker/proof.sh
+proof: ## what takes long: a model of changes, orders of tasks, fuzzing, mutants; PART=fuzz is one of them, docker/proof.sh
 	@docker/proof.sh
 
 SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard deploy/packages/*.sh docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)

@@ -42,7 +42,12 @@ mutants() {
         --shard "${SHARD:-0/20}" --minimum-test-timeout 120 "${files[@]}" -- --test pure -- --skip life::known_faults)
 }
 
-parts=(model fuzz mutants)
+# What publishes, in SCHEDULES orders of its tasks that shuttle chooses: proof/shuttle.
+shuttle() {
+    (cd proof/shuttle && cargo run -q -- "${SCHEDULES:-100000}")
+}
+
+parts=(model shuttle fuzz mutants)
 for part in ${PART:-${parts[*]}}; do
     printf '%s\n' "${parts[@]}" | grep -qx "$part" || { echo "there is no part $part: ${parts[*]}" >&2; exit 64; }
     echo "== $part"
