@@ -87,7 +87,7 @@ impl Benchmark for Horizon {
             self.window
         );
         let mut report = Report::new("horizon", what, stage);
-        report.show(STATEMENTS.iter().map(|it| it.0));
+        report.show(self.statements().map(|it| it.0));
         stage.store.run_script("jobs", JOBS).await?;
         let closers = Closer::all(&[Way::Overdue], &[], &self.options)?;
         let delays = "delay.levels = [\"2s\", \"10s\", \"1h\"]\nretry.after = [\"10s\"]\n";
@@ -139,6 +139,11 @@ impl Horizon {
         Ok(())
     }
 
+    /// The queue's is the last.
+    fn statements(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        STATEMENTS.into_iter().take(STATEMENTS.len() - usize::from(self.no_queue))
+    }
+
     async fn phases(&self, stage: &Stage, report: &mut Report) -> Result<()> {
         let window = Duration::from_secs(self.window);
         let store = &stage.store;
@@ -165,7 +170,7 @@ impl Horizon {
             .await?;
         let after = self.window_of(store, window).await?;
         let window_s = window.as_secs_f64();
-        for (place, (name, _)) in STATEMENTS.into_iter().enumerate() {
+        for (place, (name, _)) in self.statements().enumerate() {
             let mean = |counts: &Counts| counts[place].1 / f64_of(counts[place].0.max(1));
             let rate = |counts: &Counts| f64_of(counts[place].2) / window_s;
             let calls = |counts: &Counts| f64_of(counts[place].0) / window_s;
