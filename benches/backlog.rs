@@ -40,6 +40,7 @@ const CHANGED: [&str; 2] = ["\"1d\"", "\"20h\""];
 const LONG: [&str; 3] = ["1h", "2h", "1d"];
 /// Seconds of the ladder's delays, from an hour on.
 const SPREAD_S: u64 = 82_800;
+const ORDERS: &str = include_str!("sql/backlog.sql");
 /// Messages on their way to the broker at once.
 const AT_ONCE: usize = 2_000;
 /// Short ones are published so often, for as long as this where nothing else is measured.
@@ -132,13 +133,12 @@ impl Benchmark for Backlog {
         let began = Instant::now();
         run.purge().await?;
         report.add("purge", [("took_s", began.elapsed().as_secs_f64())]);
-        const ORDERS: &str = include_str!("sql/backlog.sql");
         let client = stage.store.client().await?;
         client.batch_execute("SET statement_timeout = 0").await?;
         client.execute(ORDERS, &[&i64::try_from(count)?]).await?;
         client.batch_execute("VACUUM (ANALYZE) orders").await?;
         let began = Instant::now();
-        let (_, late) = run.with_short_ones(run.rebuild(file)).await?;
+        let ((), late) = run.with_short_ones(run.rebuild(file)).await?;
         let took = began.elapsed();
         report.add(
             "rebuild of all of them",
@@ -201,7 +201,7 @@ impl Run<'_> {
         &self,
         work: impl Future<Output = Result<T>>,
     ) -> Result<(T, Vec<Duration>)> {
-        let publisher = Publisher::connect(&self.stage.address, "bench: short").await?;
+        let sender = Publisher::connect(&self.stage.address, "bench: short").await?;
         let link = Link::open(&self.stage.address, "bench: receiving").await?;
         let queue = self.levels.business_queue(&self.levels.timeouts[0]);
         let mut subscription = Subscription::open(&link, &queue, u16::try_from(AT_ONCE)?).await?;
@@ -219,7 +219,7 @@ impl Run<'_> {
                     let route = self.levels.route("unpaid", &Delay::Level("2s".to_owned()))?;
                     due.insert(id.clone(), Instant::now() + route.holds);
                     let message = Message::notice(route, &DueNotice { order_id: OrderId::parse(&id)?, due_at: None });
-                    publishing.push(publisher.publish(message));
+                    publishing.push(sender.publish(message));
                 }
                 Some(published) = publishing.next() => published?,
                 delivery = subscription.next() => {
@@ -241,9 +241,8 @@ impl Run<'_> {
         let count = u64::try_from(count)?;
         until("as many messages as were published", LOOK_EVERY, async || {
             let counted = self.stage.management.queue_stats().await;
-            let waiting: u64 = counted
-                .map(|all| all.values().filter_map(|queue| queue.messages).sum())
-                .unwrap_or(0);
+            let waiting: u64 =
+                counted.map_or(0, |all| all.values().filter_map(|queue| queue.messages).sum());
             Ok((waiting == count).then_some(()))
         })
         .await

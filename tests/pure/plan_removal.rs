@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
     time::Duration,
 };
 
@@ -128,7 +129,7 @@ fn topology(delay: &str, timeouts: &[&str], shards: u16) -> Topology {
         timeouts.iter().map(|it| format!("[[timeout]]\nname = \"{it}\"\nafter = \"1s\"\n"));
     let mut timeouts: String = timeouts.collect();
     if shards > 1 && !delay.contains("delayed-exchange") {
-        timeouts.push_str(&format!("shards = {shards}\n"));
+        writeln!(timeouts, "shards = {shards}").unwrap();
     }
     let text =
         format!("name = \"orders\"\n[delay]\n{delay}\n{timeouts}[retry]\nafter = [\"1s\"]\n");

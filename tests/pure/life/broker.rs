@@ -161,12 +161,12 @@ impl Broker {
         (!fitting.is_empty()).then(|| fitting[nth % fitting.len()])
     }
 
-    fn in_business(&self, message: &Message) -> bool {
+    fn in_business(message: &Message) -> bool {
         Self::is_of(&message.timeout, &message.at)
     }
 
     pub(super) fn take(&mut self, nth: usize) {
-        if let Some(it) = self.chosen(nth, |it| !it.unacked && self.in_business(it)) {
+        if let Some(it) = self.chosen(nth, |it| !it.unacked && Self::in_business(it)) {
             self.messages[it].unacked = true;
         }
     }
@@ -231,7 +231,7 @@ impl Broker {
 
     /// Workers close the orders of everything that is there, and a person empties the parking lots.
     pub(super) fn work_all(&mut self) {
-        while let Some(it) = self.chosen(0, |it| self.in_business(it) || is_lot(&it.at)) {
+        while let Some(it) = self.chosen(0, |it| Self::in_business(it) || is_lot(&it.at)) {
             self.settled(it);
         }
     }
