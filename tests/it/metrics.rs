@@ -100,7 +100,7 @@ async fn what_waits_in_database_and_broker_is_shown() {
     // Kept from publishing events by another relay, which hangs.
     let relay = world.store.client().await.unwrap();
     let lead = include_str!("../../sql/outgoing_lead.sql");
-    let parts = relay.query(lead, &[&"outbox", &vec!["outbox"]]).await.unwrap();
+    let parts = relay.query(lead, &[&"outbox", &vec!["outbox"], &false]).await.unwrap();
     assert_eq!(parts.len(), 1);
     let (_process, address) = world.listening(without_sweep).await;
     world.orders("overdue", 7, -3_600_000).await;
