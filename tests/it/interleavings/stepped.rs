@@ -109,8 +109,7 @@ impl Step {
 
     /// Its first wait for a lock takes too long, so nobody else goes on while it waits.
     pub(super) fn impatient(self) -> Self {
-        let begins = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 1";
-        Self { begins, is_impatient: true, ..self }
+        Self { is_impatient: true, ..self.begins() }
     }
 
     /// The program goes on behind such a failure.
@@ -134,6 +133,10 @@ impl Step {
                 client.batch_execute(self.begins).await?;
             }
             let statement = client.prepare_cached(&self.sql).await?;
+            if self.is_impatient {
+                // Not before: to be prepared it may have to wait for a lock of the catalogue.
+                client.batch_execute("SET LOCAL lock_timeout = 1").await?;
+            }
             let parameters: Vec<&(dyn ToSql + Sync)> =
                 self.parameters.iter().map(|it| &**it as &(dyn ToSql + Sync)).collect();
             let rows = client.query(&statement, &parameters).await?;
