@@ -16,7 +16,8 @@ const BEGIN: &str = "SET idle_session_timeout = '30s'; SET lock_timeout = '100ms
 /// The same of a transaction. It has no snapshot between its statements, so it keeps no dead row from being removed. PostgreSQL 17
 /// has one time-out more.
 const BEGIN_LOCKS: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '30s'; \
-     SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
+     SELECT pg_catalog.set_config('transaction_timeout', '0', true) \
+     WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL";
 const IS_DIRECT: &str =
     "SELECT coalesce(pg_catalog.current_setting('overdue.session', true), '') = 'direct'";
 /// Another one on each server, also on a standby that becomes the primary.
@@ -69,11 +70,13 @@ pub(crate) struct LeftRows {
 /// one that is published.
 ///
 /// Behind a pooler, which may give each transaction another session, the locks are those of a transaction that stays open on a
-/// second connection, and each statement runs only on the server where that one is.
+/// second connection, and each statement runs only on the server where that one is. A session that has no lock has no transaction: it
+/// would keep one of the pooler's connections from others.
 pub(crate) struct OutgoingSession {
     store: Store,
     client: ClientWrapper,
     locks: Option<ClientWrapper>,
+    leads: bool,
 }
 
 impl OutgoingSession {
@@ -87,12 +90,10 @@ impl OutgoingSession {
                 store.named("outgoing_begin", client.batch_execute(BEGIN).await)?;
                 return Ok((client, None));
             }
-            let locks = store.detached().await?;
-            store.named("outgoing_begin", locks.batch_execute(BEGIN_LOCKS).await)?;
-            Ok((client, Some(locks)))
+            Ok((client, Some(store.detached().await?)))
         };
         let (client, locks) = store.attended(Box::pin(beginning)).await?;
-        Ok(Self { store: store.clone(), client, locks })
+        Ok(Self { store: store.clone(), client, locks, leads: false })
     }
 
     /// Of these parts of a table, those that no other session publishes: this one does, from now on until it ends.
@@ -100,16 +101,29 @@ impl OutgoingSession {
     /// # Errors
     /// The session has ended.
     pub(crate) async fn lead(
-        &self,
+        &mut self,
         table: Table,
         parts: &[String],
     ) -> Result<Vec<String>, StoreError> {
         let (name, in_transaction) = (table.name(), self.locks.is_some());
         let parameters: [&(dyn ToSql + Sync); 3] = [&name, &parts, &in_transaction];
         let question = Question::new("outgoing_lead", LEAD, &parameters);
-        let client = self.locks.as_ref().unwrap_or(&self.client);
-        let asking = self.store.run_on(client, question, Mode::Alone);
+        let asking = async {
+            let Some(locks) = &self.locks else {
+                return self.store.run_on(&self.client, question, Mode::Alone).await;
+            };
+            if !self.leads {
+                self.store.named("outgoing_begin", locks.batch_execute(BEGIN_LOCKS).await)?;
+            }
+            let answer = self.store.run_on(locks, question, Mode::Alone).await?;
+            if !self.leads && answer.0.is_empty() {
+                let ended = locks.batch_execute(End::Rollback.sql()).await;
+                self.store.named("outgoing_begin", ended)?;
+            }
+            Ok(answer)
+        };
         let (rows, _) = self.store.attended(Box::pin(asking)).await?;
+        self.leads |= !rows.is_empty();
         Ok(rows.iter().map(|row| row.get("part")).collect())
     }
 

@@ -130,6 +130,12 @@ async fn behind_a_pooler_one_worker_publishes_by_the_lock_of_an_open_transaction
     let wire = world.wire().await;
     let subscriber = wire.listen("orders.events", "#").await;
     let mut workers = [world.behind(&pooler).await, world.behind(&pooler).await];
+    // Two transactions for both workers, and one that has got no lock and is over.
+    let sessions = format!(
+        "SELECT count(*) FILTER (WHERE state LIKE 'idle in transaction%'), count(*) FILTER (WHERE state = 'idle' AND query = 'ROLLBACK')
+         FROM pg_stat_activity WHERE usename = '{}'",
+        world.schema
+    );
     let held = "SELECT count(*) FILTER (WHERE state = 'idle in transaction' AND backend_xmin IS NULL AND backend_xid IS NULL), \
                 count(*)";
     let locks = async || {
@@ -137,6 +143,12 @@ async fn behind_a_pooler_one_worker_publishes_by_the_lock_of_an_open_transaction
         (row.get::<_, i64>(0), row.get::<_, i64>(1))
     };
     until("both tables are led, and nothing is held back", locks, |seen| *seen == (2, 2)).await;
+    let transactions = async || {
+        let row = &world.rows(&sessions).await[0];
+        (row.get::<_, i64>(0), row.get::<_, i64>(1))
+    };
+    let none_waits = |(open, ended): &(i64, i64)| *open == 2 && *ended > 0;
+    until("who leads nothing keeps no connection", transactions, none_waits).await;
     for round in 0..3 {
         let many = format!(
             "INSERT INTO outbox (event, order_id) SELECT 'e', 'o-{round}-' || n FROM generate_series(1, 500) n"
