@@ -20,8 +20,8 @@ const BEGIN_LOCKS: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_
      WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL";
 const IS_DIRECT: &str =
     "SELECT coalesce(pg_catalog.current_setting('overdue.session', true), '') = 'direct'";
-/// Another one on each server, also on a standby that becomes the primary.
-const SERVER: &str = "SELECT pg_catalog.pg_postmaster_start_time()";
+/// Another one on each server, also on a standby that becomes the primary; the same in each time zone.
+const SERVER: &str = "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())";
 const LEAD: &str = include_str!("../../sql/outgoing_lead.sql");
 const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
 /// Rows that cannot be deleted alone, before the others are left as well: each may take the time of a lock.
