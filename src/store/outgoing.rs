@@ -24,6 +24,7 @@ const IS_DIRECT: &str =
 const SERVER: &str = "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())";
 const LEAD: &str = include_str!("../../sql/outgoing_lead.sql");
 const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
+const CLOSED: &str = include_str!("../../sql/schedule_closed.sql");
 /// Rows that cannot be deleted alone, before the others are left as well: each may take the time of a lock.
 const FAILURES: usize = 20;
 /// Why a row is left by a statement that has not failed.
@@ -213,24 +214,26 @@ fn cell(answer: &[SimpleQueryMessage]) -> Option<&str> {
 }
 
 impl Store {
-    /// The same for notices whose orders are final, whoever publishes them.
+    /// The same for notices of these orders, which are final, whoever publishes them.
     ///
     /// # Errors
     /// The database is unavailable; some may be deleted.
-    pub(crate) async fn forget_notices(&self, rows: &[i64]) -> Result<LeftRows, StoreError> {
-        let (name, sql) = Table::Notices.done();
+    pub(crate) async fn forget_notices(
+        &self,
+        rows: &[i64],
+        orders: &[&str],
+    ) -> Result<(), StoreError> {
         let delete = |part: Vec<i64>| {
             async move {
-                let parameters: [&(dyn ToSql + Sync); 1] = [&part];
-                let question = Question::new(name, sql, &parameters);
+                let parameters: [&(dyn ToSql + Sync); 3] = [&part, &rows, &orders];
+                let question = Question::new("schedule_closed", CLOSED, &parameters);
                 let limits = TransactionLimits::DELETION;
-                let left =
-                    self.in_transaction(For::Anything, limits, question, End::Commit).await?;
-                Ok(keys(&left))
+                self.in_transaction(For::Anything, limits, question, End::Commit).await?;
+                Ok(Vec::new())
             }
             .boxed()
         };
-        isolate(rows, delete).await
+        isolate(rows, delete).await.map(drop)
     }
 }
 

@@ -162,14 +162,15 @@ impl<'a> Sweep<'a> {
             let asked = page.into_iter().filter_map(|notice| Some((notice.id, notice.order?)));
             let (rows, ids): (Vec<i64>, Vec<OrderId>) = asked.unzip();
             let (worker, effect) = (Arc::clone(self.worker), self.effect.to_owned());
-            let asked = close(worker, effect, PAGING.path, ids, Vec::new()).await;
+            let asked = close(worker, effect, PAGING.path, ids.clone(), Vec::new()).await;
             let Some(outcomes) = self.answered(asked)? else { continue };
             let is_final = |outcome: &Outcome| {
                 matches!(outcome, Outcome::Closed { .. } | Outcome::AlreadyFinal)
             };
-            let done = rows.into_iter().zip(&outcomes).filter(|(_, outcome)| is_final(outcome));
-            let done: Vec<i64> = done.map(|(row, _)| row).collect();
-            store.forget_notices(&done).await?;
+            let notices = rows.into_iter().zip(ids.iter().map(OrderId::as_str));
+            let done = notices.zip(&outcomes).filter(|(_, outcome)| is_final(outcome));
+            let (rows, orders): (Vec<i64>, Vec<&str>) = done.map(|(notice, _)| notice).unzip();
+            store.forget_notices(&rows, &orders).await?;
         }
         Ok(())
     }

@@ -184,6 +184,38 @@ async fn the_sweep_looks_first_at_notices_that_were_never_confirmed() {
     assert_eq!(worker.stop().await.swept, 700);
 }
 
+/// After a failover ids are given out again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweep_forgets_no_notice_that_has_the_number_of_one_it_has_read() {
+    let world = World::new().await;
+    let user = world.user("").await;
+    world.permit(&user, [".*", ".*", ".*"]).await;
+    world.permit_keys(&user, "orders.again", "^$").await;
+    world.knows_timeouts().await;
+    let read = world.orders("read", 2, -10_000).await;
+    world.schedule_all("unpaid").await;
+    let mut client = world.store.client().await.unwrap();
+    let held = world.stall(&mut client, &read[0]).await;
+    let settings = WorkerSettings { sweep_grace: millis("1h"), ..sweeping("100ms") };
+    let address = world.address_of(Some(&user));
+    let worker = world.worker_at(address, &world.services.database_url(None), settings);
+    world.until_stalled().await;
+    let notice =
+        |order: &str| format!("SELECT count(*) FROM scheduled_notices WHERE order_id = '{order}'");
+    assert_eq!(world.number(&notice(&read[0])).await, 1);
+    world
+        .sql(&format!(
+            "UPDATE scheduled_notices SET order_id = 'another', due_at = now() + interval '1 h' WHERE order_id = '{}'",
+            read[0]
+        ))
+        .await;
+    held.commit().await.unwrap();
+    let beside = async || world.number(&notice(&read[1])).await;
+    until("what is final is forgotten", beside, |rows| *rows == 0).await;
+    assert_eq!(world.number(&notice("another")).await, 1);
+    worker.stop().await;
+}
+
 /// As `VACUUM FULL` does, or a change of the table: it is not the table that overdue orders are found in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_on_the_notices_stops_neither_the_sweep_nor_readiness() {
