@@ -29,7 +29,11 @@ pub use self::{
     refusal::{Note, Refusal},
     step::{Change, Contents, Difference, Reason, Replaced, Step},
 };
-use crate::{objects::Argument, text::counted, topology::Topology};
+use crate::{
+    objects::{Argument, Binding},
+    text::counted,
+    topology::{Timeout, Topology},
+};
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -244,7 +248,10 @@ impl Plan {
             let is_other = |queue: &&String| {
                 is_of(&base, queue) && wanted.iter().all(|base| number_of(base, queue).is_none())
             };
-            let in_use: Vec<String> = in_use.filter(is_other).cloned().collect();
+            let mut in_use: Vec<String> = in_use.filter(is_other).cloned().collect();
+            if in_use.is_empty() {
+                in_use = self.fewer_shards(topology, timeout);
+            }
             if in_use.is_empty() {
                 continue;
             }
@@ -258,6 +265,25 @@ impl Plan {
             others.extend(in_use);
         }
         others
+    }
+
+    /// The shards in use where the topology has more of them. If the last one is bound, somebody has deleted others: these are added
+    /// again. The exchange of shards that are made for the first time is bound after all of them.
+    fn fewer_shards(&self, topology: &Topology, timeout: &Timeout) -> Vec<String> {
+        let changes = |name: &str, of: fn(&Change) -> Option<&Binding>| {
+            let mut bindings = self.changes().filter_map(of).filter(|it| it.mark_of().is_none());
+            bindings.any(|it| number_of(name, &it.destination).is_some())
+        };
+        let is_missing = |name: &String| {
+            changes(name, |it| if let Change::Bind(it) = it { Some(it) } else { None })
+                && !changes(name, |it| if let Change::Unbind(it) = it { Some(it) } else { None })
+        };
+        let wanted = topology.business_queues(timeout);
+        let is_in_use = timeout.shards.is_some() && !is_missing(&topology.shards_exchange(timeout));
+        if !is_in_use || !wanted.last().is_some_and(is_missing) {
+            return Vec::new();
+        }
+        wanted.into_iter().filter(|queue| !is_missing(queue)).collect()
     }
 
     /// Takes out of it what gives levels another lead; the queues that stay as they are.

@@ -156,7 +156,7 @@ async fn each_of_two_workers_consumes_every_shard_and_a_message_without_an_id_co
 /// Whether its file is the older one or the newer one: it adds nothing beside what is in use, and consumes that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_whose_file_has_another_number_adds_no_queue() {
-    for (there, file) in [(1, 3), (3, 1)] {
+    for (there, file) in [(1, 3), (3, 1), (2, 5)] {
         let world = World::of(&text(there)).await;
         let before = world.own_objects().await;
         std::fs::write(world.topology_file(), text(file)).unwrap();
@@ -170,6 +170,17 @@ async fn a_worker_whose_file_has_another_number_adds_no_queue() {
         let all = |seen: &Vec<u64>| seen.len() == usize::from(there) && !seen.contains(&0);
         until("each is consumed", async || world.consumers().await, all).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_somebody_deleted_is_added_again_by_a_worker() {
+    let world = World::of(&text(3)).await;
+    let before = world.own_objects().await;
+    world.delete("queues", "orders.unpaid.shard-1").await;
+    assert_ne!(world.own_objects().await, before);
+    let mut worker = world.started(|_| {}).await;
+    worker.until_logged("worker ready").await;
+    assert_eq!(world.own_objects().await, before);
 }
 
 /// The expressions that `overdue permissions` prints are enough, before the change and after it.
