@@ -10,8 +10,9 @@ pub(crate) const NOTHING: &str = "^$";
 /// Generations after the first, as `plan::generation` names them.
 const NUMBER: &str = r"\.[0-9]+";
 
-/// Any shard in any generation, as `objects::shard` names them, and none.
-const SHARD: &str = r"(\.shard-[0-9]+)?(\.[0-9]+)?";
+/// Any shard in any generation, and none; and their exchange, by which a worker without `management` knows of them. As
+/// `objects::shard` names them.
+const SHARD: &str = r"(\.shards|(\.shard-[0-9]+)?(\.[0-9]+)?)";
 
 /// Exactly these objects of `topology`; [`NOTHING`] where there are none.
 #[must_use]

@@ -40,6 +40,7 @@ use crate::{
     topology::{Timeout, level_routes::LevelRoutes, taken_over_exchange::WORD},
 };
 use inlet::{Bodies, Inlet};
+use queues::Known;
 
 /// Before a queue is tried again that could not be consumed: each attempt is lines in the broker's log.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -76,6 +77,8 @@ struct Consumers {
     troubled: BTreeMap<String, (Backoff, Instant)>,
     /// Business queues that are not there.
     missing: BTreeSet<String>,
+    /// How often it was looked for queues.
+    looks: u16,
 }
 
 /// Consumes from every queue that is there, and from those that come, until a stop is asked for.
@@ -103,6 +106,7 @@ pub(super) async fn consume(
         is_reported: false,
         troubled: BTreeMap::new(),
         missing: BTreeSet::new(),
+        looks: 0,
     };
     consumers.look().await;
     let watched = consumers.watch().await;
@@ -187,9 +191,15 @@ impl Consumers {
     async fn look(&mut self) {
         let worker = Arc::clone(&self.worker);
         self.ask_for_levels();
-        let consumed = self.running.keys().cloned().collect();
-        let missing = self.missing.clone();
-        for (timeout, found) in queues::find(&worker, &self.link, &consumed, &missing).await {
+        let known = Known {
+            consumed: self.running.keys().cloned().collect(),
+            missing: self.missing.clone(),
+            troubled: self.troubled.keys().cloned().collect(),
+            looks: self.looks,
+        };
+        // Never 0 again.
+        self.looks = self.looks.checked_add(1).unwrap_or(1);
+        for (timeout, found) in queues::find(&worker, &self.link, &known).await {
             for queue in worker.topology.business_queues(timeout) {
                 if found.iter().any(|it| number_of(&queue, it).is_some()) {
                     self.missing.remove(&queue);

@@ -6,9 +6,10 @@ use tokio::time::timeout;
 
 use crate::{
     administration::Management,
-    messaging::{Link, passive},
+    messaging::{Link, consume::ConsumeError, passive},
     objects::shard::{self, MAX_SHARDS},
     plan::generation::{is_of, name_of, number_of},
+    telemetry,
     topology::Timeout,
     worker::context::Worker,
 };
@@ -16,24 +17,31 @@ use crate::{
 /// The names of the queues of each timeout.
 pub(super) type ByTimeout<'a> = Vec<(&'a Timeout, BTreeSet<String>)>;
 
-/// The queues that are there. Of `consumed` it is known without a question; queues in `missing` are not asked for
-/// again where all queues can be listed.
+/// What a session knows of the queues.
+pub(super) struct Known {
+    /// Of these it is known without a question that they are there.
+    pub(super) consumed: BTreeSet<String>,
+    /// They are not asked for again where all queues can be listed.
+    pub(super) missing: BTreeSet<String>,
+    /// These could not be consumed.
+    pub(super) troubled: BTreeSet<String>,
+    /// How often it was looked for queues.
+    pub(super) looks: u16,
+}
+
+/// The queues that are there.
 ///
 /// Where the broker does not say whether a queue is there, it is taken for being there: consuming shows it.
-pub(super) async fn find<'a>(
-    worker: &'a Worker,
-    link: &Link,
-    consumed: &BTreeSet<String>,
-    missing: &BTreeSet<String>,
-) -> ByTimeout<'a> {
+pub(super) async fn find<'a>(worker: &'a Worker, link: &Link, known: &Known) -> ByTimeout<'a> {
+    let Known { consumed, missing, .. } = known;
     let listed = timeout(worker.timing.listing, listed(worker, consumed)).await.ok().flatten();
     let mut queues = Vec::new();
     for timeout in &worker.rules {
         let base = worker.topology.business_queue(timeout);
         let bases = worker.topology.business_queues(timeout);
         let mut found = of_timeout(listed.as_ref().unwrap_or(consumed), &base);
-        if listed.is_none() && found.is_empty() {
-            found.extend(former(link, timeout, &base).await);
+        if listed.is_none() {
+            found.extend(former(link, timeout, &base, known).await);
         }
         for base in &bases {
             let is_known = missing.contains(base) || !generations(&found, base).is_empty();
@@ -79,17 +87,40 @@ fn of_timeout(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
     names.iter().filter(|name| is_of(base, name)).cloned().collect()
 }
 
-/// Queues that the timeout had with another number of shards, in their first generation. Where it has none now, the exchange of
-/// its shards is there as long as one of them.
-async fn former(link: &Link, timeout: &Timeout, base: &str) -> BTreeSet<String> {
+/// Looks in which each queue of another number of shards is asked for once, in every generation: a question is a line in the broker's log.
+const TURNS: u16 = 16;
+
+/// Queues that the timeout had with another number of shards: in the first look the first generation of each, later every one of some
+/// in turn, and of those that were lost. Where it has no shards now, their exchange is there as long as one of them.
+async fn former(link: &Link, timeout: &Timeout, base: &str, known: &Known) -> BTreeSet<String> {
     let shares = timeout.shards.is_some()
-        || passive::exchange_exists(link, &shard::exchange(base)).await.unwrap_or(false);
-    let plain = timeout.shards.map(|_| base.to_owned());
-    let others = (timeout.shards.unwrap_or(0)..MAX_SHARDS).map(|number| shard::queue(base, number));
+        || passive::exchange_exists(link, &shard::exchange(base)).await.unwrap_or(true);
+    let plain = timeout.shards.map(|_| (0, base.to_owned()));
+    let others = (timeout.shards.unwrap_or(0)..MAX_SHARDS).filter(|_| shares);
+    let others = others.map(|number| (number, shard::queue(base, number)));
+    let is_first = known.looks == 0;
     let mut found = BTreeSet::new();
-    for queue in plain.into_iter().chain(others.filter(|_| shares)) {
-        if passive::queue_exists(link, &queue).await.unwrap_or(false) {
-            found.insert(queue);
+    for (number, queue) in plain.into_iter().chain(others) {
+        let is_its_turn = number % TURNS == known.looks.wrapping_sub(1) % TURNS;
+        let asked = if is_first {
+            let there = passive::queue_exists(link, &queue).await;
+            there.map(|there| there.then(|| queue.clone()).into_iter().collect())
+        } else if is_its_turn || !generations(&known.troubled, &queue).is_empty() {
+            passive::generations(link, &queue).await
+        } else {
+            continue;
+        };
+        match asked {
+            Ok(there) => found.extend(there),
+            // Nor could it be consumed, or the others.
+            Err(ConsumeError::Refused { .. }) => {
+                if is_first {
+                    telemetry::shards_hidden(base);
+                }
+                break;
+            }
+            Err(_) if !link.is_connected() => break,
+            Err(_) => found.extend([queue]),
         }
     }
     found
