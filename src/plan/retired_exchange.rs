@@ -138,11 +138,15 @@ fn shares(
 /// them gets what another one would have got. Where the timeout is gone, they stay bound until what waits for them in the levels
 /// has come out, and so does the exchange.
 fn unbind_former_shards(topology: &Topology, observed: &Snapshot, plan: &mut Plan) {
-    let due = topology.due_exchange();
-    let bindings = observed.objects.bindings.iter();
-    for binding in bindings.filter(|it| !it.to_queue && it.source == due) {
-        let timeout = topology.sharded_by(&binding.destination);
-        if let Some(timeout) = timeout.filter(|timeout| timeout.shards.is_none()) {
+    let (due, objects) = (topology.due_exchange(), &observed.objects);
+    let is_former = |name: &str| {
+        let exchange = objects.exchanges.get(name);
+        exchange.is_some_and(|it| is_of_former_shards(topology, it))
+            && objects.owner_of_exchange(name) == Some(&topology.name)
+    };
+    let bindings = objects.bindings.iter().filter(|it| !it.to_queue && it.source == due);
+    for binding in bindings.filter(|it| is_former(&it.destination)) {
+        if let Some(timeout) = topology.sharded_by(&binding.destination) {
             let successor = topology.business_queue(timeout);
             let reason = Reason::Succeeded { successor, contents: Contents::Empty };
             plan.step(Change::Unbind(binding.clone()), reason);

@@ -2,7 +2,9 @@
 //! with every difference and both values.
 
 use overdue::internals::{
-    objects::{Argument, Binding, Exchange, Leaving, Objects, Queue, mark},
+    objects::{
+        Argument, Binding, CONSISTENT_HASH, Exchange, Leaving, Objects, Queue, exchange_mark, mark,
+    },
     plan::{Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Snapshot, Step},
     topology::Topology,
 };
@@ -329,4 +331,36 @@ fn a_retired_queue_that_somebody_else_feeds_stays() {
       ~ queue     orders.delay.77s  0 messages and more to come from exchange shop, which is not ours
     no change: the broker has this topology; 1 retired queue is draining
     ");
+}
+
+fn sharded(shards: &str) -> Topology {
+    let timeout = "[[timeout]]\nname = \"unpaid\"\nafter = \"1s\"";
+    let text = format!("name = \"orders\"\ndelay.levels = [\"1s\"]\n{timeout}\n{shards}\n");
+    Topology::parse(&text).unwrap()
+}
+
+/// Neither its name nor its type says whose it is.
+#[test]
+fn an_exchange_that_is_only_called_after_shards_is_left_alone() {
+    let (topology, name) = (sharded(""), "orders.unpaid.shards");
+    let unbinds = |kind: &str, is_marked: bool| {
+        let mut broker = empty_queues(topology.objects());
+        let Objects { exchanges, bindings, .. } = &mut broker.objects;
+        let due = exchanges["orders.dlx"].clone();
+        let exchange = Exchange { name: name.to_owned(), kind: kind.to_owned(), ..due };
+        exchanges.insert(name.to_owned(), exchange);
+        bindings.insert(Binding {
+            source: "orders.dlx".to_owned(),
+            destination: name.to_owned(),
+            routing_key: "#.unpaid".to_owned(),
+            ..Binding::default()
+        });
+        bindings.extend(exchange_mark("orders", name).filter(|_| is_marked));
+        let plan = plan(&topology, &broker);
+        plan.changes().any(|change| matches!(change, Change::Unbind(_)))
+    };
+    assert!(unbinds(CONSISTENT_HASH, true));
+    for (kind, is_marked) in [(CONSISTENT_HASH, false), ("topic", true), ("topic", false)] {
+        assert!(!unbinds(kind, is_marked), "{kind} {is_marked}");
+    }
 }
