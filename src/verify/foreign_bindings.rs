@@ -2,7 +2,7 @@
 
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
-    objects::Binding,
+    objects::{Binding, shard::CONSISTENT_HASH},
     plan::{
         generation::Resolved,
         own_queues::{Kind, role},
@@ -144,6 +144,9 @@ impl Foreign<'_> {
             let reason = "it also gets what is due: each level waits until it has taken its copy, and is stuck when \
                           it is full, unavailable, or routes to no queue";
             (Severity::Error, reason)
+        } else if self.is_of_shards(exchange) {
+            let reason = "it takes its share of what is due, and no shard gets that: the sweep closes those orders late";
+            (Severity::Error, reason)
         } else if exchange == self.topology.park_exchange() {
             let reason = "it gets a copy of what is parked; when it is full, nothing can be parked";
             (Severity::Warning, reason)
@@ -159,6 +162,11 @@ impl Foreign<'_> {
         } else {
             (Severity::Warning, "it gets notices at once, without their delay")
         }
+    }
+
+    fn is_of_shards(&self, exchange: &str) -> bool {
+        let exchange = self.resolved.objects.exchanges.get(exchange);
+        exchange.is_some_and(|it| it.kind == CONSISTENT_HASH)
     }
 
     /// Whether publishers use this exchange, now or with another strategy.

@@ -109,6 +109,17 @@ fn a_probe_that_runs_is_no_foreign_subscriber() {
     assert_eq!(findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW).len(), 1);
 }
 
+#[test]
+fn somebody_elses_queue_takes_the_share_of_a_shard() {
+    let text = TWO_TIMEOUTS.replacen("name = \"unpaid\"", "shards = 2\nname = \"unpaid\"", 1);
+    let topology = Topology::parse(&text).unwrap();
+    let mut observed = Snapshot::of(&topology);
+    observed.objects.bindings.insert(binding("orders.unpaid.shards", "audit", "1"));
+    let found = findings(&topology, &observed, &BTreeMap::new(), NOW);
+    let found: Vec<_> = found.iter().map(|it| (it.severity, it.rule)).collect();
+    assert_eq!(found, [(Severity::Error, "foreign-subscriber")]);
+}
+
 /// Somebody else's queue under such a name: it blocks the levels like any other.
 #[test]
 fn what_is_not_exclusive_is_no_probe() {
