@@ -184,13 +184,13 @@ fn is_recognized(topology: &Topology, objects: &Objects, queue: &Queue, kind: Ki
         return false;
     }
     let quorum = queue.kind == QueueType::Quorum.as_str();
-    !bindings.is_empty() && (kind != Kind::Business || quorum || in_use(topology, &expected))
+    !bindings.is_empty() && (kind != Kind::Business || quorum || in_use(topology, queue))
 }
 
-/// Whether the timeout that a business queue is bound for is in the topology.
-fn in_use(topology: &Topology, expected: &Binding) -> bool {
+/// Whether the timeout of a business queue is in the topology.
+fn in_use(topology: &Topology, queue: &Queue) -> bool {
     let mut timeouts = topology.timeouts.iter();
-    timeouts.any(|timeout| expected.routing_key == format!("#.{}", timeout.name))
+    timeouts.any(|timeout| is_of(&topology.business_queue(timeout), &queue.name))
 }
 
 /// Whether a queue has exactly the properties that some version of this program gives, whatever its type.
@@ -207,7 +207,6 @@ fn is_shaped(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> bool {
     let (fits, arguments) = match kind {
         // No version has made one without a mark.
         Kind::Delay(Hold::Digit(_)) => return false,
-        Kind::Business if is_a_shard(topology, queue) => return false,
         Kind::Delay(Hold::Level(level)) => {
             // A version that knows a lead marks what it makes.
             let ttl = level.parse::<Level>().ok().map(|level| level.ttl());
@@ -240,7 +239,12 @@ fn expected(topology: &Topology, queue: &Queue, kind: Kind<'_>) -> Binding {
         Kind::Business => {
             let rest = queue.name.strip_prefix(&topology.name).unwrap_or_default();
             let timeout = rest.trim_start_matches('.').split('.').next().unwrap_or_default();
-            (topology.due_exchange(), format!("#.{timeout}"))
+            if is_a_shard(topology, queue) {
+                let base = format!("{}.{timeout}", topology.name);
+                (shard::exchange(&base), "1".to_owned())
+            } else {
+                (topology.due_exchange(), format!("#.{timeout}"))
+            }
         }
         Kind::Parked => (topology.park_exchange(), String::new()),
     };

@@ -9,11 +9,11 @@ use crate::{
     objects::{
         Argument, Binding, DELAYED_MESSAGE, Exchange, Objects, Queue,
         routing::{dead_letters, overlap, route},
-        shard::CONSISTENT_HASH,
+        shard::{self, CONSISTENT_HASH},
     },
     plan::{
         Change, Plan,
-        generation::{Resolved, is_of, number_of},
+        generation::{Resolved, is_of, is_shard_of},
         own_queues::{Kind, role},
         snapshot::Snapshot,
     },
@@ -129,8 +129,8 @@ impl<'a> Examined<'a> {
         let bases = self.topology.timeouts.iter().filter(|timeout| timeout.shards.is_some());
         let bases: Vec<String> = bases.map(|it| self.topology.business_queue(it)).collect();
         let shared = |queue: &String| {
-            let base = bases.iter().find(|base| is_of(base, queue));
-            base.filter(|base| number_of(base, queue).is_none()).unwrap_or(queue).clone()
+            let base = bases.iter().find(|base| is_shard_of(base, queue));
+            base.map_or_else(|| queue.clone(), |base| shard::exchange(base))
         };
         queues.iter().map(shared).collect::<BTreeSet<_>>().len()
     }

@@ -364,3 +364,26 @@ fn an_exchange_that_is_only_called_after_shards_is_left_alone() {
         assert!(!unbinds(kind, is_marked), "{kind} {is_marked}");
     }
 }
+
+/// It is bound as a shard, so it takes its share, and no worker that lists the marked queues consumes it.
+#[test]
+fn a_former_shard_without_a_mark_is_adopted_and_unbound() {
+    let planned = |weight: &str| {
+        let mut broker = empty_queues(sharded("shards = 3").objects());
+        let bindings = &mut broker.objects.bindings;
+        let mark = mark("orders", "orders.unpaid.shard-2").unwrap();
+        assert!(bindings.remove(&mark));
+        let shares = |it: &&Binding| it.destination == mark.destination;
+        let bound = bindings.iter().find(shares).cloned().unwrap();
+        assert!(bindings.remove(&bound));
+        let bound = Binding { routing_key: weight.to_owned(), ..bound };
+        bindings.insert(bound.clone());
+        let changes: Vec<Change> =
+            plan(&sharded("shards = 2"), &broker).changes().cloned().collect();
+        (changes, vec![Change::Bind(mark), Change::Unbind(bound)])
+    };
+    let (changes, expected) = planned("1");
+    assert_eq!(changes, expected);
+    // As nobody makes one here: it is somebody else's.
+    assert_eq!(planned("2").0, []);
+}

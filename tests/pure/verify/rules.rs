@@ -283,6 +283,26 @@ fn two_queues_for_one_key() {
     insta::assert_snapshot!(one(&objects, "routing-overlap exchange orders.in"));
 }
 
+/// Shards share what one queue beside them gets again.
+#[test]
+fn a_queue_beside_the_shards_gets_each_message_again() {
+    let text = |shards: &str| {
+        format!(
+            "name = \"orders\"\ndelay.levels = [\"1s\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"1s\"\n{shards}"
+        )
+    };
+    let topology = |shards| Topology::parse(&text(shards)).unwrap();
+    let mut objects = topology("shards = 2").objects();
+    let found = |objects: &Objects| {
+        let found = verify::check(&topology("shards = 2"), objects);
+        found.into_iter().map(|it| it.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&objects), [""; 0]);
+    objects.queues.extend(topology("").objects().queues);
+    bind(&mut objects, "orders.dlx", "orders.unpaid", "#.unpaid");
+    assert_eq!(found(&objects), ["routing-overlap"]);
+}
+
 #[test]
 fn a_queue_that_is_bound_twice_gets_a_message_once() {
     let mut objects = good();
