@@ -253,7 +253,7 @@ pub mod verify {
         VerifyReport,
         dead_letters::{blockers, not_known, stuck, suspects, unknown},
         findings,
-        held_back::{MemberState, no_leader},
+        held_back::{MemberState, leaders_not_known, no_leader},
         is_wrong,
         notices::{NoticesReport, Published, Seen},
         policies::exchange_policies,

@@ -1,9 +1,9 @@
 //! Which quorum queues have a leader. Their members say so: the broker's tables name a leader and the state `running` also of a
 //! queue whose processes have ended.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -12,6 +12,11 @@ use super::{
     management::{Named, reading},
 };
 use crate::verify::held_back::MemberState;
+
+/// Between two looks at the members.
+const ELECTION: Duration = Duration::from_secs(2);
+/// Each question goes on to every member of its queue.
+const AT_ONCE: usize = 8;
 
 /// What a node says of its copy of a quorum queue.
 #[derive(Deserialize)]
@@ -65,17 +70,27 @@ impl Management {
                 .map_err(|failure| self.explain(&reading(&path), failure))?,
         };
         let ours = checked.queues.into_iter().filter(|queue| queue.name.starts_with(&prefix));
-        let suspected = ours.map(|Named { name }| async {
-            let members = self.members(&name).await;
-            (name, members)
-        });
-        let without = join_all(suspected).await.into_iter();
-        let without = without.filter(|(_, members)| !members.iter().any(Member::leads));
+        let mut without = self.not_led(ours.map(|queue| queue.name).collect()).await;
+        if !without.is_empty() {
+            // An election takes a second or two.
+            tokio::time::sleep(ELECTION).await;
+            without = self.not_led(without.into_iter().map(|(name, _)| name).collect()).await;
+        }
         let states = |members: Vec<Member>| {
             let members = members.into_iter();
             members.map(|Member { node, state, .. }| MemberState { node, state }).collect()
         };
-        Ok(without.map(|(queue, members)| (queue, states(members))).collect())
+        Ok(without.into_iter().map(|(queue, members)| (queue, states(members))).collect())
+    }
+
+    /// Of these queues those that no member leads, with the members.
+    async fn not_led(&self, queues: Vec<String>) -> Vec<(String, Vec<Member>)> {
+        let asked = stream::iter(queues).map(async |name| {
+            let members = self.members(&name).await;
+            (name, members)
+        });
+        let all: Vec<_> = asked.buffer_unordered(AT_ONCE).collect().await;
+        all.into_iter().filter(|(_, members)| !members.iter().any(Member::leads)).collect()
     }
 
     /// The members of a quorum queue; none where they are not known, and of a classic queue.

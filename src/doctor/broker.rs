@@ -283,7 +283,9 @@ pub(crate) fn replicas(facts: &Facts) -> Draft {
     // The broker's tables have a leader also of a queue that has ended.
     let without_leader = |queue: &str| {
         facts.verified.iter().flatten().any(|it| {
-            it.rule == NO_LEADER && matches!(&it.subject, Subject::Queue(name) if name == queue)
+            it.rule == NO_LEADER
+                && it.severity == Severity::Error
+                && matches!(&it.subject, Subject::Queue(name) if name == queue)
         })
     };
     known(&facts.broker.api.replicas, |all| {
@@ -328,9 +330,9 @@ pub fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     };
     let is_uneven = |led: &[usize]| {
         let (all, most) = (led.iter().sum::<usize>(), led.iter().max().copied().unwrap_or(0));
-        // As fractions of a share: 2 × most > 3 × share, and at least a whole queue more.
+        // As fractions of a share: 2 × most > 3 × share, and at least a whole queue more. Fewer queues than nodes cannot be spread over all.
         let nodes = led.len();
-        2 * most * nodes > 3 * all && most * nodes >= all + nodes
+        all >= nodes && 2 * most * nodes > 3 * all && most * nodes >= all + nodes
     };
     let uneven = kinds.iter().filter_map(|(kind, queues)| {
         let led = led(queues);

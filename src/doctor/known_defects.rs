@@ -8,7 +8,8 @@ const fn version(major: u16, minor: u16, patch: u16) -> BrokerVersion {
     BrokerVersion::release(major, minor, patch)
 }
 
-/// The newest version whose release notes the table has.
+/// The oldest and the newest version whose release notes the table has.
+const READ_FROM: BrokerVersion = version(4, 0, 0);
 const READ_UP_TO: BrokerVersion = version(4, 3, 6);
 
 /// Where a defect ends.
@@ -16,8 +17,8 @@ const READ_UP_TO: BrokerVersion = version(4, 3, 6);
 enum End {
     /// With this version, which has it no more.
     Fixed(BrokerVersion),
-    /// It was seen in this version, and no correction is known.
-    Seen(BrokerVersion),
+    /// It was seen, and no correction is known.
+    Seen,
 }
 
 /// One defect.
@@ -69,7 +70,7 @@ const DEFECTS: &[Defect] = &[
     Defect {
         what: "a message that is held back for more than 292 years ends its queue on all nodes, with all that is in it",
         source: "docs/verify.md#a-queue-that-has-ended",
-        ranges: &[(version(4, 3, 0), Seen(version(4, 3, 6)))],
+        ranges: &[(version(4, 3, 0), Seen)],
     },
     Defect {
         what: "what was routed to a quorum queue when the network parted was not always sent again",
@@ -100,7 +101,7 @@ impl Defect {
             *first <= version
                 && match *end {
                     Fixed(fixed) => version < fixed,
-                    Seen(seen) => version <= seen,
+                    Seen => true,
                 }
         };
         self.ranges.iter().find(has).map(|(_, end)| *end)
@@ -109,7 +110,7 @@ impl Defect {
     fn fixed(&self, version: BrokerVersion) -> Option<BrokerVersion> {
         match self.end(version)? {
             Fixed(fixed) => Some(fixed),
-            Seen(_) => None,
+            Seen => None,
         }
     }
 }
@@ -126,6 +127,9 @@ pub fn judge_known_defects(text: &str) -> Draft {
     let Some(version) = release else {
         return Draft::warning(format!("not known of RabbitMQ {text}"), "see version");
     };
+    if version < READ_FROM {
+        return Draft::warning(format!("not known of RabbitMQ {text}"), "see version");
+    }
     let found = DEFECTS.iter().filter(|defect| defect.end(version).is_some());
     let found: Vec<String> =
         found.map(|defect| format!("{} ({})", defect.what, defect.source)).collect();

@@ -14,6 +14,7 @@ use crate::{
         saved::SavedPlan,
         snapshot::{QueueStats, Snapshot},
     },
+    text::{error_chain, one_line},
     topology::Topology,
     verify::{self, dead_letters},
 };
@@ -42,8 +43,14 @@ pub(crate) async fn found(
     let mut stats = management.stats_and_policies().await?;
     management.add_foreign_consumers(topology, observed, &stats).await?;
     let mut found = verify::findings(topology, observed, &stats, now());
-    let without_leader = management.without_leader(&topology.name).await?;
-    found.extend(verify::held_back::no_leader(topology, observed, &without_leader));
+    // A broker in trouble may not say: all else that is wrong is said all the same.
+    match management.without_leader(&topology.name).await {
+        Ok(without) => found.extend(verify::held_back::no_leader(topology, observed, &without)),
+        Err(error) => {
+            let why = one_line(error_chain(&error));
+            found.push(verify::held_back::leaders_not_known(&why));
+        }
+    }
     let policies = management.exchange_policies().await?;
     found.extend(verify::policies::exchange_policies(topology, observed, &policies));
     found.extend(dead_letters(management, topology, observed, &mut stats, slots).await?);

@@ -98,6 +98,14 @@ fn time(ms: u64) -> String {
     at.map_or_else(|| format!("{ms} ms after 1970"), |at| at.to_string())
 }
 
+/// The broker does not say which queues have no leader.
+#[must_use]
+pub fn leaders_not_known(why: &str) -> Diagnostic {
+    let text = format!("whether each queue has a leader is not known: {why}");
+    Diagnostic::new(NO_LEADER, Severity::Warning, Subject::Area("Topology"), text)
+        .fix(Fix::Text("overdue doctor, then run this again".to_owned()))
+}
+
 /// The queues of the topology that none of their members leads.
 #[must_use]
 pub fn no_leader(
@@ -109,13 +117,14 @@ pub fn no_leader(
         role(topology, &observed.objects, observed.objects.queues.get(name)?)?;
         let state = |MemberState { node, state }: &MemberState| format!("{node} is {state}");
         let states = members.iter().map(state).collect::<Vec<_>>();
-        let text = if states.is_empty() {
-            "no member leads it, and none says why".to_owned()
+        // The node that was asked first may know no leader because it has no member of the queue.
+        let (severity, text) = if states.is_empty() {
+            let text = "one node knows no leader of it, and its members do not answer";
+            (Severity::Warning, text.to_owned())
         } else {
-            format!("no member leads it: {}", states.join(", "))
+            (Severity::Error, format!("no member leads it: {}", states.join(", ")))
         };
-        let found =
-            Diagnostic::new(NO_LEADER, Severity::Error, Subject::Queue(name.clone()), text);
+        let found = Diagnostic::new(NO_LEADER, severity, Subject::Queue(name.clone()), text);
         let why = "nothing comes in or out, also where the broker says that it is running";
         let fix = "bring its nodes back (rabbitmqctl cluster_status); if none is missing, the queue has ended: \
                    docs/verify.md#a-queue-that-has-ended";

@@ -77,17 +77,17 @@ async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_ot
 }
 
 /// Batches that pass over what is locked would pass over each other's stock as well, so they take turns. Without `overdue_sql`
-/// nothing is closed ahead of the messages.
+/// nothing is closed ahead of the messages: how often each is tried depends on the machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orders_that_need_no_locked_stock_are_closed_at_the_first_try() {
+async fn orders_that_need_no_locked_stock_are_closed_by_their_messages_alone() {
     let world = World::new().await;
     due(&world, 2_000).await;
     let mut client = world.store.client().await.unwrap();
     let held = hold_stock(&mut client, "sku-0").await;
     let worker = world.worker_of(Effect { overdue_sql: None, ..Effect::close() }, settings());
     world.until_closed(1_200).await;
-    let counts = worker.until("the others wait", |counts| counts.held >= 800).await;
-    assert!(counts.held < 900, "{counts:?}");
+    worker.until("the others wait", |counts| counts.held >= 800).await;
+    assert_eq!(world.closed().await, 1_200);
     held.rollback().await.unwrap();
     all_closed_without_a_retry(&world, worker, 2_000).await;
 }

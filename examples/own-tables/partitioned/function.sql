@@ -8,6 +8,7 @@ DECLARE
     since timestamptz := now() - interval '1 day';
     till  timestamptz := now() + interval '1 day';
     answered text[] := '{}';
+    expired  bigint[] := '{}';
 BEGIN
     LOOP
         FOR order_id, outcome, due_at, decided_at IN
@@ -29,19 +30,6 @@ BEGIN
                 INSERT INTO outbox (event, order_id, traceparent, tracestate)
                 SELECT 'purchase.expired', key::text, traces -> key::text ->> 'traceparent', traces -> key::text ->> 'tracestate'
                 FROM closed
-            ), back AS MATERIALIZED (
-                SELECT stock_key, coalesce(sum(amount), 0) AS amount
-                FROM closed CROSS JOIN LATERAL
-                     (SELECT article_no AS stock_key, pieces AS amount FROM purchase_line AS line
-                      WHERE line.purchase_no = closed.key OFFSET 0) AS lines
-                GROUP BY stock_key
-            ), stock AS MATERIALIZED (
-                SELECT shelf.article_no AS stock_key, back.amount
-                FROM back JOIN article AS shelf ON shelf.article_no = ANY (ARRAY[back.stock_key])
-                ORDER BY shelf.article_no FOR NO KEY UPDATE OF shelf
-            ), released AS (
-                UPDATE article AS shelf SET on_hand = shelf.on_hand + stock.amount FROM stock
-                WHERE shelf.article_no = ANY (ARRAY[stock.stock_key])
             )
             SELECT key::text,
                    CASE WHEN (key IN (SELECT key FROM closed)) IS TRUE THEN 'done:expired'
@@ -58,6 +46,9 @@ BEGIN
         LOOP
             RETURN NEXT;
             answered := answered || order_id;
+            IF outcome = 'done:expired' THEN
+                expired := expired || order_id::bigint;
+            END IF;
         END LOOP;
         EXIT WHEN since = '-infinity' OR pg_catalog.cardinality(answered) >= pg_catalog.cardinality(ids);
         -- As numbers: an id can come in another spelling than the table's, which is the answer to it.
@@ -65,5 +56,19 @@ BEGIN
         since := '-infinity';
         till := 'infinity';
     END LOOP;
+    -- Once, in the order of the keys, behind both looks: others take them in that order as well.
+    WITH back AS MATERIALIZED (
+        SELECT stock_key, coalesce(sum(amount), 0) AS amount
+        FROM pg_catalog.unnest(expired) AS key CROSS JOIN LATERAL
+             (SELECT article_no AS stock_key, pieces AS amount FROM purchase_line AS line
+              WHERE line.purchase_no = key OFFSET 0) AS lines
+        GROUP BY stock_key
+    ), stock AS MATERIALIZED (
+        SELECT shelf.article_no AS stock_key, back.amount
+        FROM back JOIN article AS shelf ON shelf.article_no = ANY (ARRAY[back.stock_key])
+        ORDER BY shelf.article_no FOR NO KEY UPDATE OF shelf
+    )
+    UPDATE article AS shelf SET on_hand = shelf.on_hand + stock.amount FROM stock
+    WHERE shelf.article_no = ANY (ARRAY[stock.stock_key]);
 END
 $$;

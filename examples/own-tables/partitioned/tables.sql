@@ -25,7 +25,9 @@ CREATE INDEX purchase_waiting ON purchase (pay_until, purchase_no) WHERE state =
 
 -- A partition for each day, also for days to come (a purchase without one is refused): a cron job, or pg_partman. No DEFAULT partition:
 -- with one PostgreSQL no longer knows that the order of the partitions is that of the deadlines, and the sweep looks into all of them.
-CREATE FUNCTION purchase_days(first date, last date) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION purchase_days(first date, last date) RETURNS void LANGUAGE plpgsql
+-- A day begins at the same instant whoever calls it: partitions neither overlap nor leave an hour out.
+SET timezone = 'UTC' AS $$
 DECLARE
     day date;
 BEGIN

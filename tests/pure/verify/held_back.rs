@@ -7,7 +7,7 @@ use overdue::internals::{
     diagnostic::{Severity, Target},
     plan::{Change, QueueStats, Snapshot, diff},
     topology::Topology,
-    verify::{MemberState, findings, no_leader},
+    verify::{MemberState, findings, leaders_not_known, no_leader},
 };
 use serde_json::{Value, json};
 
@@ -157,12 +157,16 @@ fn a_queue_that_no_member_leads() {
         ("orders.delay.7s".to_owned(), Vec::new()),
     ]);
     let found = no_leader(&topology, &Snapshot::of(&topology), &without);
-    assert!(found.iter().all(|it| it.severity == Severity::Error && it.rule == "no-leader"));
+    assert!(found.iter().all(|it| it.rule == "no-leader"));
+    let severities: Vec<_> = found.iter().map(|it| it.severity).collect();
+    assert_eq!(severities, [Severity::Warning, Severity::Error]);
     let found: Vec<_> = found.iter().map(|it| format!("{}: {}", it.subject, it.message)).collect();
+    let not_known = leaders_not_known("500 Internal Server Error");
+    assert_eq!(not_known.severity, Severity::Warning);
     assert_eq!(
         found,
         [
-            "queue orders.delay.1s: no member leads it, and none says why",
+            "queue orders.delay.1s: one node knows no leader of it, and its members do not answer",
             "queue orders.unpaid: no member leads it: rabbit@a is noproc, rabbit@b is pre_vote",
         ]
     );
