@@ -77,6 +77,8 @@ struct Consumers {
     troubled: BTreeMap<String, (Backoff, Instant)>,
     /// Business queues that are not there.
     missing: BTreeSet<String>,
+    /// Of the timeouts with these queues the broker does not say whether they had another number of shards.
+    hidden: BTreeSet<String>,
     /// How often it was looked for queues.
     looks: u16,
 }
@@ -106,6 +108,7 @@ pub(super) async fn consume(
         is_reported: false,
         troubled: BTreeMap::new(),
         missing: BTreeSet::new(),
+        hidden: BTreeSet::new(),
         looks: 0,
     };
     consumers.look().await;
@@ -191,15 +194,18 @@ impl Consumers {
     async fn look(&mut self) {
         let worker = Arc::clone(&self.worker);
         self.ask_for_levels();
-        let known = Known {
+        let mut known = Known {
             consumed: self.running.keys().cloned().collect(),
             missing: self.missing.clone(),
             troubled: self.troubled.keys().cloned().collect(),
+            hidden: std::mem::take(&mut self.hidden),
             looks: self.looks,
         };
         // Never 0 again.
         self.looks = self.looks.checked_add(1).unwrap_or(1);
-        for (timeout, found) in queues::find(&worker, &self.link, &known).await {
+        let queues = queues::find(&worker, &self.link, &mut known).await;
+        self.hidden = known.hidden;
+        for (timeout, found) in queues {
             for queue in worker.topology.business_queues(timeout) {
                 if found.iter().any(|it| number_of(&queue, it).is_some()) {
                     self.missing.remove(&queue);

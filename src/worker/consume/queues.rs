@@ -25,6 +25,8 @@ pub(super) struct Known {
     pub(super) missing: BTreeSet<String>,
     /// These could not be consumed.
     pub(super) troubled: BTreeSet<String>,
+    /// Of the timeouts with these queues the broker does not say whether they had another number of shards.
+    pub(super) hidden: BTreeSet<String>,
     /// How often it was looked for queues.
     pub(super) looks: u16,
 }
@@ -32,17 +34,23 @@ pub(super) struct Known {
 /// The queues that are there.
 ///
 /// Where the broker does not say whether a queue is there, it is taken for being there: consuming shows it.
-pub(super) async fn find<'a>(worker: &'a Worker, link: &Link, known: &Known) -> ByTimeout<'a> {
-    let Known { consumed, missing, .. } = known;
-    let listed = timeout(worker.timing.listing, listed(worker, consumed)).await.ok().flatten();
+pub(super) async fn find<'a>(worker: &'a Worker, link: &Link, known: &mut Known) -> ByTimeout<'a> {
+    let listing = listed(worker, &known.consumed);
+    let listed = timeout(worker.timing.listing, listing).await.ok().flatten();
     let mut queues = Vec::new();
     for timeout in &worker.rules {
         let base = worker.topology.business_queue(timeout);
         let bases = worker.topology.business_queues(timeout);
-        let mut found = of_timeout(listed.as_ref().unwrap_or(consumed), &base);
-        if listed.is_none() {
-            found.extend(former(link, timeout, &base, known).await);
+        let mut found = of_timeout(listed.as_ref().unwrap_or(&known.consumed), &base);
+        if listed.is_none() && !known.hidden.contains(&base) {
+            if let Some(former) = former(link, timeout, &base, known).await {
+                found.extend(former);
+            } else {
+                telemetry::shards_hidden(&base);
+                known.hidden.insert(base);
+            }
         }
+        let Known { consumed, missing, .. } = &*known;
         for base in &bases {
             let is_known = missing.contains(base) || !generations(&found, base).is_empty();
             if listed.is_none() || !is_known {
@@ -91,10 +99,22 @@ fn of_timeout(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
 const TURNS: u16 = 16;
 
 /// Queues that the timeout had with another number of shards: in the first look the first generation of each, later every one of some
-/// in turn, and of those that were lost. Where it has no shards now, their exchange is there as long as one of them.
-async fn former(link: &Link, timeout: &Timeout, base: &str, known: &Known) -> BTreeSet<String> {
-    let shares = timeout.shards.is_some()
-        || passive::exchange_exists(link, &shard::exchange(base)).await.unwrap_or(true);
+/// in turn, and of those that were lost. Where it has no shards now, their exchange is there as long as one of them. `None` if it may not
+/// be asked: nor could they be consumed.
+async fn former(
+    link: &Link,
+    timeout: &Timeout,
+    base: &str,
+    known: &Known,
+) -> Option<BTreeSet<String>> {
+    let asked = match timeout.shards {
+        Some(_) => Ok(true),
+        None => passive::exchange_exists(link, &shard::exchange(base)).await,
+    };
+    let shares = match asked {
+        Err(ConsumeError::Refused { .. }) => return None,
+        asked => asked.unwrap_or(true),
+    };
     let plain = timeout.shards.map(|_| (0, base.to_owned()));
     let others = (timeout.shards.unwrap_or(0)..MAX_SHARDS).filter(|_| shares);
     let others = others.map(|number| (number, shard::queue(base, number)));
@@ -112,18 +132,12 @@ async fn former(link: &Link, timeout: &Timeout, base: &str, known: &Known) -> BT
         };
         match asked {
             Ok(there) => found.extend(there),
-            // Nor could it be consumed, or the others.
-            Err(ConsumeError::Refused { .. }) => {
-                if is_first {
-                    telemetry::shards_hidden(base);
-                }
-                break;
-            }
+            Err(ConsumeError::Refused { .. }) => return None,
             Err(_) if !link.is_connected() => break,
             Err(_) => found.extend([queue]),
         }
     }
-    found
+    Some(found)
 }
 
 /// Those that are consumed, and the one after them.
