@@ -29,7 +29,7 @@ pub enum Kind {
     Effect,
 }
 
-/// What is waited for in vain.
+/// A lock that does not come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
     /// The table.

@@ -204,7 +204,7 @@ async fn what_is_set_aside_keeps_its_trace() {
     assert_eq!(trace_of(&event), given());
 }
 
-/// Every statement of ours, also those that pass over what is locked.
+/// Every built-in statement, also those that pass over what is locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_statement_that_closes_orders_passes_their_traces_on() {
     let statements = [

@@ -14,9 +14,9 @@ use tokio::{task::JoinHandle, time::Instant};
 use super::usage::{self, Usage};
 use crate::support::{until, wait::PATIENCE};
 
-/// How often it is looked whether one has ended.
+/// Between two looks whether one has ended.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it is looked what each uses.
+/// Between two looks at what each uses.
 const SAMPLE: Duration = Duration::from_secs(1);
 /// Before one that ended by itself is started again.
 const RESTART: Duration = Duration::from_secs(1);
