@@ -22,8 +22,8 @@ use self::{options::Options, report::Report, stage::Stage};
 pub type Failure = Box<dyn Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// For what is waited for: a worker that starts, the last of many orders.
-pub const PATIENCE: Duration = Duration::from_mins(3);
+/// For what is waited for: a worker that starts, the last of many orders, a broker that reads millions of messages again.
+pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A benchmark: its options, and what it measures.
 pub trait Benchmark: Parser {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-use super::{Result, options::Form, stage::Stage};
+use super::{Result, options::Form, say, stage::Stage};
 
 /// The median of the rounds, and how far they are apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -89,10 +89,11 @@ impl Report {
         }
     }
 
-    /// A round was measured.
+    /// A round was measured; also said at once, for one that does not come to its end.
     pub fn add(&mut self, name: &str, numbers: impl IntoIterator<Item = Number>) {
         let line = self.line(name);
         for (number, value) in numbers {
+            say(&format!("  {name}: {number} {value:.1}"));
             self.lines[line].rounds.entry(number).or_default().push(value);
             let spread = Spread::of(&self.lines[line].rounds[number]);
             self.lines[line].numbers.insert(number, spread);
