@@ -12,8 +12,8 @@ case ${CLUSTER:-1} in
 esac
 
 # A debug build does not keep up with many orders a second.
-build=()
-((${RATE:-40} < 200)) || build=(--release)
+build=(--release)
+[[ -n ${RECONNECTS:-} ]] || ((${RATE:-40} >= 200)) || build=()
 
 storm() {
   cargo test "${build[@]}" --test chaos --no-run

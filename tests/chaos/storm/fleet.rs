@@ -43,6 +43,8 @@ pub struct Found {
     pub not_started: Vec<i32>,
     /// What a worker used more and more of until the end.
     pub grown: Vec<String>,
+    /// What each used at the most, at first and in the end.
+    pub used: Vec<String>,
 }
 
 struct Slot {
@@ -136,9 +138,12 @@ impl Fleet {
     pub async fn finish(&self) -> Found {
         self.watching.abort();
         for slot in self.slots().iter_mut() {
-            let grown = usage::grown(&slot.used);
-            let of_worker = |grown: String| format!("worker {}: {grown}", slot.worker);
-            self.found.lock().unwrap().grown.extend(grown.into_iter().map(of_worker));
+            if let Some([before, after]) = usage::quarters(&slot.used) {
+                let of_worker = |what: String| format!("worker {}: {what}", slot.worker);
+                let mut found = self.found.lock().unwrap();
+                found.grown.extend(usage::grown([before, after]).into_iter().map(of_worker));
+                found.used.push(of_worker(format!("{before}, then {after}")));
+            }
             slot.asked = Asked::Terminate;
             slot.signal("TERM");
         }

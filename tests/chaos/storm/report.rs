@@ -30,6 +30,8 @@ pub struct Report {
     pub strikes: Vec<Struck>,
     /// `what: about`, sorted.
     pub violations: Vec<String>,
+    /// What each worker used at first and in the end, if its process ran for two minutes.
+    pub used: Vec<String>,
     /// What a worker used more and more of.
     pub grown: Vec<String>,
     /// What was counted, in the order in which it is printed.
@@ -65,7 +67,7 @@ impl fmt::Display for Report {
         for (name, value) in &self.counts {
             writeln!(f, "{name:<28} {value:>10}")?;
         }
-        self.grown.iter().try_for_each(|grown| writeln!(f, "{grown}"))?;
+        self.used.iter().chain(&self.grown).try_for_each(|line| writeln!(f, "{line}"))?;
         writeln!(f, "\n{} violations (seed {})", self.violations.len(), self.seed)?;
         let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for violation in &self.violations {

@@ -77,8 +77,8 @@ impl Storm {
         counts.push(("faults", faults.to_string()));
         counts.push(("workers that could not start", found.not_started.len().to_string()));
         let (command, violations) = (self.command.clone(), judge(&evidence));
-        let grown = found.grown;
-        let report = Report { seed: self.seed, command, strikes, violations, grown, counts };
+        let (grown, used) = (found.grown, found.used);
+        let report = Report { seed: self.seed, command, strikes, violations, used, grown, counts };
         std::fs::write(logs.join("report.txt"), report.to_string()).unwrap();
         eprintln!("{report}\nlogs and report.txt: {}", logs.display());
         report

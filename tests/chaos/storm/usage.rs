@@ -1,6 +1,6 @@
 //! What a worker's process uses, and whether that grows.
 
-use std::fs;
+use std::{fmt, fs};
 
 /// Fewer samples, two minutes of them, say nothing of growth.
 const ENOUGH: usize = 120;
@@ -35,16 +35,25 @@ impl Usage {
     }
 }
 
-/// The most of the last quarter against the most of the second one: what grows all the time differs.
-pub fn grown(samples: &[Usage]) -> Vec<String> {
-    if samples.len() < ENOUGH {
-        return Vec::new();
-    }
+/// The most of the second quarter, and that of the last one: what grows all the time differs.
+pub fn quarters(samples: &[Usage]) -> Option<[Usage; 2]> {
     let quarter = samples.len() / 4;
-    let (before, after) = (&samples[quarter..2 * quarter], &samples[samples.len() - quarter..]);
+    let most = |samples: &[Usage]| {
+        let most = |of: fn(&Usage) -> u64| samples.iter().map(of).max().unwrap_or_default();
+        Usage {
+            threads: most(|usage| usage.threads),
+            files: most(|usage| usage.files),
+            memory_kib: most(|usage| usage.memory_kib),
+        }
+    };
+    let last = samples.len() - quarter;
+    (samples.len() >= ENOUGH).then(|| [&samples[quarter..2 * quarter], &samples[last..]].map(most))
+}
+
+/// What is more in the second.
+pub fn grown([before, after]: [Usage; 2]) -> Vec<String> {
     let grown = |what: &str, slack: u64, of: fn(&Usage) -> u64| {
-        let most = |samples: &[Usage]| samples.iter().map(of).max().unwrap_or_default();
-        let (before, after) = (most(before), most(after));
+        let (before, after) = (of(&before), of(&after));
         (after > before + slack).then(|| format!("{what} grew from {before} to {after}"))
     };
     let all = [
@@ -55,16 +64,24 @@ pub fn grown(samples: &[Usage]) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
+/// `5 threads, 31 files, 22 MiB`.
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { threads, files, memory_kib } = self;
+        write!(f, "{threads} threads, {files} files, {} MiB", memory_kib / 1_024)
+    }
+}
+
 #[test]
 #[ignore = "tests the storm itself: `make chaos`"]
 fn what_grows_is_noticed() {
     let flat = Usage { threads: 4, files: 30, memory_kib: 40_000 };
     let mut samples = vec![flat; ENOUGH];
-    assert_eq!(grown(&samples), [""; 0]);
-    assert_eq!(grown(&samples[1..]), [""; 0]);
+    assert_eq!(quarters(&samples).map(grown), Some(vec![]));
+    assert_eq!(quarters(&samples[1..]), None);
     samples[ENOUGH - 1] = Usage { threads: 5, files: 47, memory_kib: 60_000 };
     assert_eq!(
-        grown(&samples),
+        grown(quarters(&samples).unwrap()),
         [
             "threads grew from 4 to 5",
             "open files grew from 30 to 47",
