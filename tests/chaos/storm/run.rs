@@ -54,12 +54,13 @@ impl Storm {
         eprintln!("storm: seed {}", self.seed);
         let site = Site::on(self.services.clone()).await;
         let logs = self.folder();
-        prepare(&site).await;
-        let service = Service::new(self.seed, site.store.clone(), &site.addresses());
+        let (rate, store) = (self.orders_per_second, site.store.clone());
+        let service = Service::new(self.seed, rate, store, &site.addresses());
+        prepare(&site, &service).await;
         let fleet = self.start_workers(&site, &logs);
         fleet.until_ready().await;
         let watch = Watch::start(Arc::clone(&service));
-        service.start(self.orders_per_second);
+        service.start();
         let strikes = self.strikes(&site, &fleet, &service, &watch).await;
         eprintln!("storm: over");
         service.finish().await;
@@ -175,10 +176,12 @@ fn name(Fault { kind, victim, .. }: &Fault, site: &Site) -> String {
 }
 
 /// Stock, and a subscriber of the events.
-async fn prepare(site: &Site) {
+async fn prepare(site: &Site, service: &Service) {
     const FILL: &str = include_str!("../../../sql/service_fill_stock.sql");
     let (world, client) = (&site.world, site.store.client().await.unwrap());
-    client.execute(FILL, &[&"", &STOCK]).await.unwrap();
+    for shop in service.shops() {
+        client.execute(FILL, &[&shop, &STOCK]).await.unwrap();
+    }
     let wire = world.wire().await;
     wire.queue(SUBSCRIBER, &[("x-queue-type", text("quorum"))]).await;
     wire.bind(SUBSCRIBER, &world.topology.events_exchange(), "order.*").await;

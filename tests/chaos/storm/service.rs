@@ -40,6 +40,10 @@ const AGAIN: Duration = Duration::from_millis(250);
 const STATEMENTS: usize = 24;
 /// Orders being created at once: in an outage no more come.
 const CREATING: usize = 16;
+/// So many orders a second a shop has: half of all that they take is of five SKUs, whose rows one transaction at a time may change.
+const ORDERS_OF_A_SHOP: u32 = 40;
+/// Between two ticks, in each of which so many orders come that it is the rate.
+const TICK: Duration = Duration::from_millis(25);
 /// Orders that a burst of early or duplicated notices is about: the newest.
 const RECENT: usize = 400;
 
@@ -50,6 +54,8 @@ const PAY: &str = include_str!("../../../sql/pay.sql");
 /// The order service.
 pub struct Service {
     seed: u64,
+    shops: u64,
+    orders_per_second: u32,
     store: Store,
     line: Line,
     hostile: Hostile,
@@ -73,9 +79,16 @@ struct Record {
 
 impl Service {
     /// Publishes to these nodes of one broker.
-    pub fn new(seed: u64, store: Store, addresses: &[BrokerAddress]) -> Arc<Self> {
+    pub fn new(
+        seed: u64,
+        orders_per_second: u32,
+        store: Store,
+        addresses: &[BrokerAddress],
+    ) -> Arc<Self> {
         Arc::new(Self {
             seed,
+            shops: orders_per_second.div_ceil(ORDERS_OF_A_SHOP).into(),
+            orders_per_second,
             store,
             line: Line::new(addresses),
             hostile: Hostile::new(seed, addresses),
@@ -88,10 +101,15 @@ impl Service {
         })
     }
 
-    /// Starts to work, with so many orders a second, and a message that is garbage every second.
-    pub fn start(self: &Arc<Self>, orders_per_second: u32) {
+    /// What the SKUs of each shop begin with.
+    pub fn shops(&self) -> impl Iterator<Item = String> {
+        (0..self.shops).map(|shop| shop.to_string())
+    }
+
+    /// Starts to work; a message that is garbage comes every second.
+    pub fn start(self: &Arc<Self>) {
         let (orders, garbage) = (Arc::clone(self), Arc::clone(self));
-        self.lives.spawn(async move { orders.open(orders_per_second).await });
+        self.lives.spawn(async move { orders.open().await });
         self.lives.spawn(async move {
             while !garbage.is_stopping() {
                 garbage.publish_trash(1, false).await;
@@ -152,29 +170,39 @@ impl Service {
         self.record().recent.iter().rev().take(count).cloned().collect()
     }
 
-    async fn open(self: Arc<Self>, orders_per_second: u32) {
-        let mut ticks = tokio::time::interval(Duration::from_secs(1) / orders_per_second);
+    async fn open(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut owed = 0.0;
         while !self.is_stopping() {
             ticks.tick().await;
-            let creating = Arc::clone(&self.creating).acquire_owned().await.unwrap();
-            let number = self.next_order.fetch_add(1, Ordering::Relaxed);
-            let (service, script) = (Arc::clone(&self), Script::of(self.seed, number));
-            self.lives.spawn(async move {
-                let due = service.create(&script).await;
-                drop(creating);
-                tokio::join!(service.announce(&script, due), service.take_payments(&script, due));
-            });
+            owed += f64::from(self.orders_per_second) * TICK.as_secs_f64();
+            while owed >= 1.0 {
+                owed -= 1.0;
+                self.open_one().await;
+            }
         }
     }
 
+    async fn open_one(self: &Arc<Self>) {
+        let creating = Arc::clone(&self.creating).acquire_owned().await.unwrap();
+        let number = self.next_order.fetch_add(1, Ordering::Relaxed);
+        let (service, script) = (Arc::clone(self), Script::of(self.seed, number));
+        let shop = (number % self.shops).to_string();
+        self.lives.spawn(async move {
+            let due = service.create(&script, &shop).await;
+            drop(creating);
+            tokio::join!(service.announce(&script, due), service.take_payments(&script, due));
+        });
+    }
+
     /// Until the database has said that the order is there; returns when it is due.
-    async fn create(&self, script: &Script) -> Instant {
+    async fn create(&self, script: &Script, shop: &str) -> Instant {
         let due_in_ms = i64::try_from(script.due_in.as_millis()).unwrap();
         let (id, seed) = (&script.id, self.seed.cast_signed());
         let remaining_ms: i64 = loop {
             // An attempt that was not answered may have made it; then this one fails.
-            let _created = self.query(CREATE, &[&[id].as_slice(), &due_in_ms, &"", &seed]).await;
+            let _created = self.query(CREATE, &[&[id].as_slice(), &due_in_ms, &shop, &seed]).await;
             match self.query(FIND, &[id]).await.as_deref() {
                 Ok([row]) => break row.get(0),
                 _ => sleep(AGAIN).await,

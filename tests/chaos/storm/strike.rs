@@ -14,10 +14,8 @@ use super::{
 };
 use crate::support::{until, wait::PATIENCE};
 
-/// The five that half of all items are of (`sql/service_create.sql`).
-const STOCK: &str = "
-    SELECT sku FROM stock WHERE sku IN ('-sku-0', '-sku-1', '-sku-2', '-sku-3', '-sku-4')
-    ORDER BY sku FOR UPDATE";
+/// The five of each shop that half of all items are of (`sql/service_create.sql`).
+const STOCK: &str = "SELECT sku FROM stock WHERE sku ~ '-sku-[0-4]$' ORDER BY sku FOR UPDATE";
 const ORDERS: &str = "
     SELECT id FROM orders WHERE status = 'unpaid' AND due_at > now()
     ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED";
