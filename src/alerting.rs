@@ -39,10 +39,7 @@ pub(crate) struct Alert {
 }
 
 impl Alert {
-    /// Reads its files and checks everything that can be checked without sending.
-    ///
-    /// # Errors
-    /// What is wrong. No URL and no body is quoted.
+    /// Reads its files and checks everything that can be checked without sending. No error quotes a URL or a body.
     pub(crate) fn new(settings: &AlertSettings, topology: &str) -> Result<Self, String> {
         let name = settings.name.clone();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -105,9 +105,6 @@ impl Cli {
     }
 
     /// Runs the command.
-    ///
-    /// # Errors
-    /// What went wrong, with the exit code and the next step.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         self.global.warn_of_passwords();
         let settings = self.global.settings()?;

@@ -117,10 +117,7 @@ pub(crate) enum DemoError {
 
 impl Demo {
     /// Plays the script and reports what became of it. Ends `after` + 60 s past the last order at the latest, or
-    /// soon after a stop was requested.
-    ///
-    /// # Errors
-    /// See [`DemoError`]. A broken invariant is not an error, it is in the report.
+    /// soon after a stop was requested. A broken invariant is not an error: it is in the report.
     pub(crate) async fn run(
         &self,
         progress: &watch::Sender<Progress>,

@@ -30,9 +30,6 @@ pub(crate) struct Document<'t>(Spanned<DeTable<'t>>);
 
 impl<'t> Document<'t> {
     /// The text as a document.
-    ///
-    /// # Errors
-    /// It is not TOML: the first mistake.
     pub(crate) fn parse(text: &'t str) -> Result<Self, Mistake> {
         DeTable::parse(text).map(Self).map_err(|error| {
             let mistake = unread(&error);
@@ -63,9 +60,6 @@ impl<'t> Document<'t> {
     }
 
     /// What the file says.
-    ///
-    /// # Errors
-    /// A value that its type refuses.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
         T::deserialize(Deserializer::from(self.0.clone())).map_err(|error| unread(&error))
     }

@@ -35,9 +35,6 @@ impl RunId {
     }
 
     /// Reads the id of a run as the demo prints it.
-    ///
-    /// # Errors
-    /// The text is not such an id; the error shows one.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let number = text.strip_prefix("demo-").and_then(|n| u32::from_str_radix(n, 16).ok());
         let run = number.map(Self::new).filter(|run| run.0 == text);
@@ -45,9 +42,6 @@ impl RunId {
     }
 
     /// The id of an order of this run: the run, `-` and `name`.
-    ///
-    /// # Errors
-    /// It is too long, or `name` has white space or control characters.
     pub(crate) fn order_id(&self, name: &str) -> Result<OrderId, OrderIdError> {
         OrderId::parse(&format!("{self}-{name}"))
     }
@@ -89,9 +83,7 @@ impl OrderService {
     }
 
     /// Creates the tables if one of them is missing; if all are there, no right to create is needed.
-    ///
-    /// # Errors
-    /// A statement failed; nothing was created.
+    /// If it fails, nothing was created.
     pub(crate) async fn ensure_tables(store: &Store, search_path: &str) -> Result<(), StoreError> {
         const SQL: &str = include_str!("../sql/service_tables.sql");
         let client = store.client().await?;
@@ -100,9 +92,6 @@ impl OrderService {
     }
 
     /// Opens `connections` and prepares payments on each: no payment waits for that.
-    ///
-    /// # Errors
-    /// No connection, or the reference tables are not there.
     pub(crate) async fn prepare_payments(&self, connections: usize) -> Result<(), StoreError> {
         let clients = try_join_all((0..connections).map(|_| self.store.client())).await?;
         for client in &clients {
@@ -111,10 +100,7 @@ impl OrderService {
         Ok(())
     }
 
-    /// Adds the SKUs of the run, [`STOCK`] units each.
-    ///
-    /// # Errors
-    /// The statement failed: nothing was added.
+    /// Adds the SKUs of the run, [`STOCK`] units each. If it fails, nothing was added.
     pub(crate) async fn fill_stock(&self) -> Result<(), StoreError> {
         const FILL: Statement = Statement {
             name: "service_fill_stock",
@@ -125,9 +111,7 @@ impl OrderService {
 
     /// Creates orders in one statement and reserves their stock; returns their deadline, which is `after` from
     /// now by the database's clock. The seed and the names of the orders say what is in them.
-    ///
-    /// # Errors
-    /// The statement failed: no order was created. An id that exists is an error.
+    /// If it fails, no order was created; an id that exists is an error.
     pub(crate) async fn create(
         &self,
         ids: &[&str],
@@ -143,9 +127,7 @@ impl OrderService {
     }
 
     /// Pays an order; whether the payment was taken. It is refused if the order is no longer unpaid.
-    ///
-    /// # Errors
-    /// The statement failed. If the connection was lost, the payment may have been taken.
+    /// If the connection is lost, the payment may have been taken.
     pub(crate) async fn pay(&self, order: &str) -> Result<bool, StoreError> {
         let mut attempt = 1;
         loop {
@@ -163,9 +145,6 @@ impl OrderService {
     }
 
     /// How far the run is; `last` is the id of its last order.
-    ///
-    /// # Errors
-    /// The statement failed.
     pub(crate) async fn open(&self, last: &str) -> Result<Open, StoreError> {
         const OPEN: Statement =
             Statement { name: "service_open", sql: include_str!("../sql/service_open.sql") };
@@ -175,9 +154,6 @@ impl OrderService {
     }
 
     /// How many orders still wait for their message. Without its order a message ends in the parking lot.
-    ///
-    /// # Errors
-    /// The statement failed.
     pub(crate) async fn waiting(&self) -> Result<i64, StoreError> {
         const WAITING: Statement =
             Statement { name: "service_waiting", sql: include_str!("../sql/service_waiting.sql") };
@@ -185,10 +161,7 @@ impl OrderService {
     }
 
     /// Removes the rows of the run; returns how many orders these were. Events stay: the relay publishes and removes
-    /// them.
-    ///
-    /// # Errors
-    /// The statement failed; nothing was removed.
+    /// them. If it fails, nothing was removed.
     pub(crate) async fn remove(&self) -> Result<i64, StoreError> {
         const REMOVE: Statement =
             Statement { name: "service_remove", sql: include_str!("../sql/service_remove.sql") };

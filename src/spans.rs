@@ -37,9 +37,6 @@ pub(crate) struct Spans {
 #[cfg(feature = "otlp")]
 impl Spans {
     /// Spans go to the collector of the settings, from now on, if there is one.
-    ///
-    /// # Errors
-    /// Its URL is none.
     pub(crate) fn open(settings: &TracesSettings) -> Result<Self, String> {
         let queue = settings.url().map(export::open).transpose()?;
         Ok(Self { queue })
@@ -88,8 +85,6 @@ fn is_worth_a_span(outcome: &Outcome) -> bool {
 #[cfg(not(feature = "otlp"))]
 #[expect(clippy::unused_self, clippy::unused_async, reason = "the other one uses it")]
 impl Spans {
-    /// # Errors
-    /// There is no exporter in this program.
     pub(crate) fn open(settings: &TracesSettings) -> Result<Self, String> {
         settings.url().map_or(Ok(Self {}), |_| {
             Err("this program was built without spans: build it with the cargo feature `otlp`, or leave the setting out".to_owned())

@@ -149,9 +149,6 @@ fn missing_type(
 }
 
 /// What there is of `topology`, and what it takes to remove it, with what waits if `discard` is set; changes nothing.
-///
-/// # Errors
-/// The broker cannot be read.
 pub(super) async fn plan_removal(
     management: &Management,
     topology: &Topology,
@@ -200,9 +197,6 @@ async fn ask(
 }
 
 /// Carries a plan out front to back, each step only while the lock is held; `on_step` is called after each of them.
-///
-/// # Errors
-/// See [`ApplyError`].
 pub(super) async fn carry_out(
     management: &Management,
     topology: &Topology,

@@ -91,9 +91,6 @@ impl TopologyLock {
     /// once if it has to.
     ///
     /// Permission needed: configure on the lock queue.
-    ///
-    /// # Errors
-    /// See [`LockError`].
     pub async fn acquire(
         address: &BrokerAddress,
         topology: &Topology,

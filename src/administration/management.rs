@@ -245,9 +245,6 @@ impl Management {
     }
 
     /// Whether anything but the default exchange and a mark is bound to `queue`.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(super) async fn is_bound(&self, queue: &str) -> Result<bool, ManagementError> {
         let path = ["queues", &self.vhost, queue, "bindings"];
         let bindings: Option<Vec<BindingInfo>> = self.find(&path, &[]).await?;
@@ -257,9 +254,6 @@ impl Management {
 
     /// Deletes a classic queue, only if nothing is ready in it: the broker looks and deletes in one step.
     /// Quorum queues cannot do that.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(super) async fn delete_if_empty(&self, queue: &str) -> Result<bool, ManagementError> {
         let path = ["queues", &self.vhost, queue];
         match self.nodes.send(Method::DELETE, &path, &[("if-empty", "true")], None).await {
@@ -309,18 +303,12 @@ impl Management {
     }
 
     /// The clock of the broker, in seconds since 1970.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(super) async fn now_s(&self) -> Result<u64, ManagementError> {
         let now = self.now().await?;
         Ok(u64::try_from(now.as_second()).unwrap_or_default())
     }
 
     /// The clock of the broker, by the `Date` of a small answer: whole seconds.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(super) async fn now(&self) -> Result<Timestamp, ManagementError> {
         let step = "read the broker's clock";
         let response = self.nodes.send(Method::GET, &["whoami"], &[], None).await;

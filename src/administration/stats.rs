@@ -200,9 +200,6 @@ impl Management {
     }
 
     /// Counts who else consumes from the queues of `topology`: nobody but workers should.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(crate) async fn add_foreign_consumers(
         &self,
         topology: &Topology,
@@ -223,9 +220,7 @@ impl Management {
     /// How many consumers of `queue` are not workers of ours; none where there is no such queue.
     ///
     /// The list of all consumers shows a user without the tag `monitoring` only its own; this shows all.
-    ///
-    /// # Errors
-    /// See [`ManagementError`]. What is not known is not taken for none: the queue may be deleted for it.
+    /// What is not known is an error, and not taken for none: the queue may be deleted for it.
     pub(super) async fn foreign_consumers(&self, queue: &str) -> Result<u64, ManagementError> {
         let path = ["queues", self.virtual_host(), queue];
         let found: Option<Consumed> = self.find(&path, &[("columns", "consumer_details")]).await?;
@@ -238,9 +233,6 @@ impl Management {
     /// How many messages of `queue` consumers have acked, as late as the other numbers, and in which term; `None` if the broker
     /// does not count that (`management.rates_mode = none`), and if nothing would show that it has begun anew: of a classic
     /// queue, and of one without a leader.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(super) async fn acked(&self, queue: &str) -> Result<Option<Acks>, ManagementError> {
         if self.overview().await?.rates_mode.is_none_or(|mode| mode == "none") {
             return Ok(None);
@@ -293,9 +285,6 @@ impl Management {
     }
 
     /// The numbers of one queue, from no cache; changes nothing.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(crate) async fn stats_of(
         &self,
         queue: &str,
@@ -306,9 +295,6 @@ impl Management {
     /// Which report its counts come from, of a quorum queue; `None` for another one, and where there is no report yet.
     ///
     /// Asks for this queue alone, because the broker answers for a list of them from a cache.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub(crate) async fn count_report(
         &self,
         queue: &str,

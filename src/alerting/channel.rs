@@ -106,9 +106,7 @@ enum Transport {
 
 impl Channel {
     /// Reads the files and blocks meanwhile, so it is for the start of a command. `host` is how a mail server is greeted.
-    ///
-    /// # Errors
-    /// What is wrong, without the URL and the body.
+    /// No error quotes the URL or the body.
     pub(super) fn new(alert: &AlertSettings, host: &str) -> Result<Self, String> {
         let (url, is_mail) = (alert.url()?, alert.is_mail());
         let default = if is_mail { MAIL_BODY } else { WEBHOOK_BODY };
@@ -141,9 +139,7 @@ impl Channel {
     }
 
     /// What the other side answered, in one line and without what is secret.
-    ///
-    /// # Errors
-    /// It did not take the message, or nobody knows whether it did.
+    /// After an error it may have taken the message all the same.
     pub(super) async fn send(
         &self,
         message: &Message,

@@ -64,10 +64,7 @@ pub(super) struct Confirm {
 }
 
 impl Confirm {
-    /// Asks whether to go on.
-    ///
-    /// # Errors
-    /// `USAGE` when there is no terminal to ask at, `FAILED` when the answer is not yes.
+    /// Asks whether to go on. `USAGE` when there is no terminal to ask at, `FAILED` when the answer is not yes.
     pub(super) fn ask(&self, question: &str) -> Result<(), Failure> {
         if self.yes {
             return Ok(());
@@ -98,18 +95,12 @@ pub(super) struct JsonList {
 
 impl JsonList {
     /// Writes the version and the name of the list.
-    ///
-    /// # Errors
-    /// As [`print`].
     pub(super) fn begin(name: &str) -> Result<Self, Failure> {
         print_part(&format!("{{\n\"version\": 1,\n\"{name}\": ["))?;
         Ok(Self { is_empty: true })
     }
 
     /// Writes an entry, in a line of its own.
-    ///
-    /// # Errors
-    /// As [`print`].
     pub(super) fn entry(&mut self, entry: &impl Serialize) -> Result<(), Failure> {
         let separator = if self.is_empty { "\n" } else { ",\n" };
         self.is_empty = false;
@@ -117,9 +108,6 @@ impl JsonList {
     }
 
     /// Writes the fields of `rest`, which is an object with one at least.
-    ///
-    /// # Errors
-    /// As [`print`].
     pub(super) fn end(self, rest: &impl Serialize) -> Result<(), Failure> {
         let rest = in_one_line(rest)?;
         let end = if self.is_empty { "]" } else { "\n]" };
@@ -131,9 +119,6 @@ impl JsonList {
 ///
 /// Whoever read it may be gone (`overdue check | head -1`): then nobody wants the rest, and the command goes on to
 /// its own end and exit code. `println!` would panic there.
-///
-/// # Errors
-/// It cannot be written for another reason, e.g. on a full disk.
 pub(super) fn print(text: impl Display) -> Result<(), Failure> {
     let mut text = text.to_string();
     if !text.ends_with('\n') {
@@ -148,9 +133,6 @@ fn print_part(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes what a terminal is to act on: nothing of others may be in it.
-///
-/// # Errors
-/// As [`print`].
 pub(super) fn write_control(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -162,17 +144,11 @@ pub(super) fn write_control(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a value as JSON to standard output.
-///
-/// # Errors
-/// As [`print`].
 pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
     print(printable_json(&serde_json::to_string_pretty(answer).map_err(not_json)?))
 }
 
 /// The same in one line, for one answer after the other.
-///
-/// # Errors
-/// As [`print`].
 pub(super) fn print_line(answer: &impl Serialize) -> Result<(), Failure> {
     print(in_one_line(answer)?)
 }

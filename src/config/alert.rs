@@ -82,10 +82,7 @@ impl AlertSettings {
         !self.to.is_empty()
     }
 
-    /// Where messages go. It blocks while it reads the file, so it is for the start of a command.
-    ///
-    /// # Errors
-    /// The file cannot be read, or what is there cannot be used. No message quotes it.
+    /// Where messages go. It blocks while it reads the file, so it is for the start of a command. No error quotes it.
     pub(crate) fn url(&self) -> Result<Url, String> {
         let text = text("url_file", self.url.as_ref(), self.url_file.as_deref())?;
         let (mail, schemes) = if self.is_mail() {
@@ -107,9 +104,7 @@ impl AlertSettings {
     }
 
     /// What is sent, if it is not the usual text. It blocks while it reads the file, as [`Self::url`] does.
-    ///
-    /// # Errors
-    /// The file cannot be read, or what is there cannot be used. No message quotes more than a placeholder of it.
+    /// No error quotes more than a placeholder of it.
     pub(crate) fn body(&self) -> Result<Option<Template>, String> {
         let text = text("body_file", self.body.as_ref(), self.body_file.as_deref())?;
         text.map(|text| Template::parse(text.expose())).transpose()

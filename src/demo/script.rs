@@ -62,9 +62,6 @@ struct RealOrder {
 
 impl Script {
     /// Orders of which some are paid early, some at the last moment, the rest never.
-    ///
-    /// # Errors
-    /// The run's id makes no order id.
     pub(crate) fn random(
         run: &RunId,
         shape: DemoShape,
@@ -78,9 +75,7 @@ impl Script {
     }
 
     /// Real orders, `speed` times as fast, which have `after` to be paid.
-    ///
-    /// # Errors
-    /// Everything that is wrong with the file, a line each, with the number of the line.
+    /// An error is everything that is wrong with the file, a line each, with the number of the line.
     pub(crate) fn read(
         run: &RunId,
         file: impl io::Read,

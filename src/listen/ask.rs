@@ -25,9 +25,6 @@ pub(crate) struct AskError {
 }
 
 /// Status and text of `path`.
-///
-/// # Errors
-/// Nobody listens there, or the answer does not come within `patience`.
 pub(crate) async fn ask(
     address: SocketAddr,
     path: &str,

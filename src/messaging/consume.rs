@@ -100,9 +100,6 @@ impl Subscription {
     }
 
     /// Like [`Subscription::open`], with the headers of dead-lettering.
-    ///
-    /// # Errors
-    /// As there.
     pub(crate) async fn open_with_history(
         link: &Link,
         queue: &str,
@@ -112,9 +109,6 @@ impl Subscription {
     }
 
     /// Like [`Subscription::open_with_history`], with bodies up to [`super::large_bodies::MAX_PASSED_BYTES`].
-    ///
-    /// # Errors
-    /// As there.
     pub(crate) async fn open_large(
         link: &Link,
         queue: &str,
@@ -158,9 +152,6 @@ impl Subscription {
     }
 
     /// Whether the queue says, on the channel of its deliveries, that nothing is ready in it.
-    ///
-    /// # Errors
-    /// The channel is gone; everything unsettled goes back to the queue by itself.
     pub(crate) async fn is_empty(&self) -> Result<bool, ConsumeError> {
         let _hurry = self.gathering.hurry();
         let queue = passive::declared_on(&self.channel, &self.connection, &self.queue).await?;
@@ -168,9 +159,6 @@ impl Subscription {
     }
 
     /// Whether the channel still stands. Who does not wait for deliveries hears of its end no other way.
-    ///
-    /// # Errors
-    /// It has ended.
     pub(crate) fn check(&self) -> Result<(), ConsumeError> {
         if self.connection.connected() && self.channel.status().connected() {
             return Ok(());
@@ -220,9 +208,7 @@ impl Subscription {
     }
 
     /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet.
-    ///
-    /// # Errors
-    /// The channel is gone; then everything goes back by itself.
+    /// If it fails, the channel is gone and everything goes back.
     pub(crate) async fn cancel(&mut self) -> Result<Vec<Received>, ConsumeError> {
         let _hurry = self.gathering.hurry();
         let options = BasicCancelOptions::default();
@@ -242,9 +228,7 @@ impl Subscription {
     }
 
     /// Closes the channel: what is unsettled goes back to the front of its queue, as when a connection is lost.
-    ///
-    /// # Errors
-    /// The channel is gone; then everything goes back by itself.
+    /// If it fails, they do so all the same.
     pub(crate) async fn close(self) -> Result<(), ConsumeError> {
         let _hurry = self.gathering.hurry();
         self.settled("close", self.channel.close(200, "done".into())).await

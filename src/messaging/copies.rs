@@ -27,9 +27,6 @@ impl Copies {
     /// routing key: so a message that leads nowhere still leads nowhere, and is parked, or returned.
     ///
     /// Permission needed: configure, write and read on the queue, read on the exchanges.
-    ///
-    /// # Errors
-    /// A right is missing, or the connection is gone.
     pub(crate) async fn open(
         link: &Link,
         queue: &str,
@@ -63,9 +60,6 @@ impl Copies {
     }
 
     /// The next copy; waits until there is one.
-    ///
-    /// # Errors
-    /// The connection is gone.
     pub(crate) async fn next(&mut self) -> Result<Received, ConsumeError> {
         let received = self.0.next().await?;
         self.0.ack(received.tag).await?;

@@ -51,9 +51,6 @@ impl<'a> ParkingLot<'a> {
     /// Begins a reading of `queue`, and says how many messages are ready there; `None` where there is no such queue.
     ///
     /// Permission needed: read on the queue.
-    ///
-    /// # Errors
-    /// Reading is not permitted, or the connection is gone.
     pub(crate) async fn open(
         link: &'a Link,
         queue: &str,
@@ -76,9 +73,7 @@ impl<'a> ParkingLot<'a> {
     }
 
     /// The next message; `None` when all have been read, or when somebody else holds the rest.
-    ///
-    /// # Errors
-    /// The subscription ended; everything goes back by itself.
+    /// If it fails, the subscription has ended and everything goes back.
     pub(crate) async fn next(&mut self) -> Result<Option<(Place, Received)>, ConsumeError> {
         while self.left > 0 {
             if let Some((channel, received)) = self.rest.pop_front() {
@@ -129,10 +124,7 @@ impl<'a> ParkingLot<'a> {
         Ok(())
     }
 
-    /// Takes a message out of the parking lot.
-    ///
-    /// # Errors
-    /// The channel is gone; the message goes back.
+    /// Takes a message out of the parking lot. If it fails, the channel is gone and the message goes back.
     pub(crate) async fn ack(&mut self, place: Place) -> Result<(), ConsumeError> {
         if place.channel + 1 == self.channels.len() {
             self.held = self.held.saturating_sub(1);
@@ -144,9 +136,6 @@ impl<'a> ParkingLot<'a> {
     }
 
     /// Ends the reading: what was not acked goes back.
-    ///
-    /// # Errors
-    /// The connection is gone; then everything goes back by itself.
     pub(crate) async fn close(mut self) -> Result<(), ConsumeError> {
         if let Some(last) = self.channels.last_mut() {
             // A quorum queue that is busy keeps acks back, and loses them when the channel closes. A cancel carries them out:

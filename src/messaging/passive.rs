@@ -45,9 +45,6 @@ pub(crate) struct Counts {
 /// The counts of `queue`; `None` if there exists no such queue.
 ///
 /// Permission needed: as for [`queue_exists`].
-///
-/// # Errors
-/// The broker refuses to say, or the connection is gone.
 pub(crate) async fn counts(link: &Link, queue: &str) -> Result<Option<Counts>, ConsumeError> {
     Questions::new(link).counts(queue).await
 }
@@ -55,9 +52,6 @@ pub(crate) async fn counts(link: &Link, queue: &str) -> Result<Option<Counts>, C
 /// Whether nothing is ready in `queue`, by the queue itself. Otherwise how many messages are; those that are held back do not count.
 ///
 /// Permission needed: read on the queue.
-///
-/// # Errors
-/// The queue does not answer, reading is not permitted, or the connection is gone.
 pub(crate) async fn surely_ready(link: &Link, queue: &str) -> Result<u64, ConsumeError> {
     let _hurry = link.gathering().hurry();
     let step = |source| ConsumeError::failed(queue, "ask whether it is empty", source);
@@ -98,9 +92,6 @@ impl<'a> Questions<'a> {
     }
 
     /// As [`counts`].
-    ///
-    /// # Errors
-    /// As for [`queue_exists`].
     pub(crate) async fn counts(&mut self, queue: &str) -> Result<Option<Counts>, ConsumeError> {
         let _hurry = self.link.gathering().hurry();
         let channel = match self.channel.take() {
@@ -119,9 +110,6 @@ impl<'a> Questions<'a> {
     }
 
     /// As [`counts`], asked again and again, since an answer of the queue itself may take long as well.
-    ///
-    /// # Errors
-    /// As for [`queue_exists`].
     pub(crate) async fn own_counts(&mut self, queue: &str) -> Result<Option<Counts>, ConsumeError> {
         let mut counts = self.counts(queue).await?;
         for _ in 1..ATTEMPTS {
@@ -144,9 +132,6 @@ const QUEUE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 const PROBED: u32 = 9;
 
 /// The generations of the queue `base` that exist, as far as [`PROBED`].
-///
-/// # Errors
-/// As for [`queue_exists`].
 pub(crate) async fn generations(link: &Link, base: &str) -> Result<BTreeSet<String>, ConsumeError> {
     let mut found = BTreeSet::new();
     for name in (1..=PROBED).map(|number| name_of(base, number)) {
@@ -158,9 +143,6 @@ pub(crate) async fn generations(link: &Link, base: &str) -> Result<BTreeSet<Stri
 }
 
 /// Whether one of these exists; no question after the first that does.
-///
-/// # Errors
-/// As for [`queue_exists`].
 pub(crate) async fn any_generation_exists(link: &Link, base: &str) -> Result<bool, ConsumeError> {
     for name in (1..=PROBED).map(|number| name_of(base, number)) {
         if queue_exists(link, &name).await? {

@@ -17,9 +17,7 @@ use crate::{
 const WHY_BYTES: usize = 500;
 
 /// Pauses a timeout for so long at the most; what is paused then.
-///
-/// # Errors
-/// There is no such timeout, `why` is empty, or the database cannot be asked: nothing was changed. Or somebody has closed orders of the
+/// If it fails, nothing was changed; or somebody has closed orders of the
 /// timeout since before, for too long: for all others the pause holds.
 pub(crate) async fn pause(
     (store, topology): (&Store, &Topology),
@@ -53,9 +51,7 @@ pub(crate) async fn pause(
 }
 
 /// Ends the pause of a timeout, or lets so many orders be closed per second; the pause as it was.
-///
-/// # Errors
-/// It is not paused, or the database cannot be asked: nothing was changed.
+/// If it fails, nothing was changed.
 pub(crate) async fn resume(
     (store, topology): (&Store, &Topology),
     timeout: &str,

@@ -62,9 +62,6 @@ pub(crate) struct OrderAnswer {
 
 impl OrderService {
     /// What became of the orders of the run.
-    ///
-    /// # Errors
-    /// The statement failed.
     pub(crate) async fn outcome(&self) -> Result<Outcome, StoreError> {
         const OUTCOME: Statement = Statement {
             name: "service_outcome",
@@ -75,9 +72,6 @@ impl OrderService {
 
     /// Every invariant of the run, those that hold and those that do not. `finished` says whether every order has had the
     /// time to become final.
-    ///
-    /// # Errors
-    /// The statement failed.
     pub(crate) async fn invariants(
         &self,
         finished: bool,

@@ -118,9 +118,6 @@ struct Versioned {
 
 impl SavedPlan {
     /// Reads what `overdue plan --save` wrote.
-    ///
-    /// # Errors
-    /// See [`PlanFileError`].
     pub fn parse(text: &str) -> Result<Self, PlanFileError> {
         let Versioned { version } = serde_json::from_str(text)?;
         if version == VERSION {
@@ -139,9 +136,6 @@ impl SavedPlan {
     /// What to carry out: the plan that was made `now` from the topology file and the broker, if the file says the same.
     /// The file adds nothing to it. Messages come and go, so what is deleted because it is empty may stay for a later
     /// plan: it goes if both say so.
-    ///
-    /// # Errors
-    /// See [`StalePlan`].
     pub fn check(
         &self,
         topology: &Topology,

@@ -63,9 +63,6 @@ impl Queue {
 
 /// Begins to send to a collector. What OpenTelemetry calls the resource and the headers of requests is in the environment
 /// (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_EXPORTER_OTLP_HEADERS`).
-///
-/// # Errors
-/// The URL is none.
 pub(super) fn open(url: &str) -> Result<Queue, String> {
     let is_url = url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
     if !is_url {

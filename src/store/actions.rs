@@ -46,9 +46,6 @@ pub(crate) struct NewAction<'a> {
 
 impl Store {
     /// Records it; who that is, the session says.
-    ///
-    /// # Errors
-    /// The table is missing, or the right to write into it, or the database cannot be asked.
     pub(crate) async fn record_action(&self, action: &NewAction<'_>) -> Result<(), StoreError> {
         const SQL: &str = include_str!("../../sql/action_record.sql");
         let NewAction { via, action, what, count, why, orders } = action;
@@ -62,27 +59,18 @@ impl Store {
     }
 
     /// Whether the table is there.
-    ///
-    /// # Errors
-    /// The database cannot be asked.
     pub(crate) async fn has_actions(&self) -> Result<bool, StoreError> {
         const SQL: &str = "SELECT to_regclass('actions') IS NOT NULL";
         Ok(self.one("has_actions", SQL, &[]).await?.get(0))
     }
 
     /// The newest, at most `limit`.
-    ///
-    /// # Errors
-    /// As for [`Store::record_action`].
     pub(crate) async fn actions(&self, limit: i64) -> Result<Vec<Action>, StoreError> {
         const SQL: &str = include_str!("../../sql/actions_newest.sql");
         Ok(self.rows("actions_newest", SQL, &[&limit]).await?.iter().map(action).collect())
     }
 
     /// The newest that concern an order, at most `limit`.
-    ///
-    /// # Errors
-    /// As for [`Store::record_action`].
     pub(crate) async fn actions_of_order(
         &self,
         id: &OrderId,

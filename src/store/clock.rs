@@ -276,10 +276,7 @@ impl DatabaseClock {
         Some(ms + 1)
     }
 
-    /// Reads it. How far it is ahead of what is believed, if it has just leapt forward.
-    ///
-    /// # Errors
-    /// The database does not answer; what was known stays.
+    /// Reads it. How far it is ahead of what is believed, if it has just leapt forward. If it fails, what was known stays.
     pub(crate) async fn read(&self, store: &Store) -> Result<Option<Duration>, StoreError> {
         let (there, Range { start, end }) = store.read_clock().await?;
         let reading = ClockEstimate::of_reading(start, end, there.0);

@@ -49,9 +49,6 @@ impl Store {
     ///
     /// Nothing stays of it, but what PostgreSQL never takes back: numbers of sequences. For that moment, some milliseconds,
     /// it locks what the effect locks.
-    ///
-    /// # Errors
-    /// The database cannot be asked, or the effect fails without orders as well.
     pub(crate) async fn rehearse(
         &self,
         effect: &Effect,

@@ -70,10 +70,7 @@ pub(crate) struct DroppedMessage {
 
 impl Store {
     /// Deletes the rows of [`BLOCKS`] blocks, from block `from` on, that are older than `keep`; `None` while another session
-    /// does so in this table.
-    ///
-    /// # Errors
-    /// The database did not do it: also where somebody holds a row for longer than 100 ms, or where it takes 5 s.
+    /// does so in this table. It fails where somebody holds a row for longer than 100 ms, or where it takes 5 s.
     pub(crate) async fn delete_old(
         &self,
         table: HistoryTable,
@@ -94,10 +91,7 @@ impl Store {
         }))
     }
 
-    /// Records messages, in one transaction; `because` is what the person says.
-    ///
-    /// # Errors
-    /// The statement failed; then nothing is to be dropped.
+    /// Records messages, in one transaction; `because` is what the person says. If it fails, nothing is to be dropped.
     pub(crate) async fn record_dropped(
         &self,
         messages: &[DroppedMessage],

@@ -16,9 +16,6 @@ const LOOKED_AT: i64 = 100_000;
 
 impl Store {
     /// What was done with an order, newest first.
-    ///
-    /// # Errors
-    /// The table is missing, or the right to read it, or the database cannot be asked.
     pub(crate) async fn closures_of(&self, id: &OrderId) -> Result<Found<Closure>, StoreError> {
         const SQL: &str = include_str!("../../sql/order_closures.sql");
         let rows = self.rows("order_closures", SQL, &[&id.spellings(), &MOST_CLOSURES]).await?;
@@ -28,9 +25,6 @@ impl Store {
     }
 
     /// The notices of an order that are not published.
-    ///
-    /// # Errors
-    /// As for [`Store::closures_of`].
     pub(crate) async fn notices_of(&self, id: &OrderId) -> Result<Found<Notice>, StoreError> {
         const SQL: &str = include_str!("../../sql/order_notices.sql");
         let rows = self.rows("order_notices", SQL, &[&id.spellings(), &LOOKED_AT]).await?;
@@ -43,9 +37,6 @@ impl Store {
     }
 
     /// The events of an order that are not published.
-    ///
-    /// # Errors
-    /// As for [`Store::closures_of`].
     pub(crate) async fn events_of(&self, id: &OrderId) -> Result<Found<Event>, StoreError> {
         const SQL: &str = include_str!("../../sql/order_events.sql");
         let rows = self.rows("order_events", SQL, &[&id.spellings(), &LOOKED_AT]).await?;

@@ -141,10 +141,7 @@ impl Store {
     }
 
     /// Like [`Store::run_effect`], with `sql` instead of the effect's own, with the traces of these orders and perhaps of others, and
-    /// with limits; not if one of the timeouts is paused.
-    ///
-    /// # Errors
-    /// As for that, and [`StoreError::Paused`].
+    /// with limits; [`StoreError::Paused`] if one of the timeouts is paused.
     pub(crate) async fn run_unpaused(
         &self,
         effect: &Effect,

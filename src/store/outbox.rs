@@ -127,10 +127,7 @@ pub(crate) async fn claim(
 }
 
 /// Moves events out of the way of the others: the rows in the outbox and those where they are now, and what could not be moved,
-/// e.g. since somebody has locked it.
-///
-/// # Errors
-/// The session has ended; some may be moved.
+/// e.g. since somebody has locked it. If it fails, the session has ended and some may be moved.
 pub(crate) async fn refuse(
     session: &OutgoingSession,
     refusals: &[Refusal],

@@ -98,9 +98,6 @@ impl OutgoingSession {
     }
 
     /// Of these parts of a table, those that no other session publishes: this one does, from now on until it ends.
-    ///
-    /// # Errors
-    /// The session has ended.
     pub(crate) async fn lead(
         &mut self,
         table: Table,
@@ -135,9 +132,7 @@ impl OutgoingSession {
     }
 
     /// Deletes rows, in ever smaller parts if one of them cannot be deleted; those that are left.
-    ///
-    /// # Errors
-    /// The session has ended; some may be deleted.
+    /// If it fails, the session has ended and some may be deleted.
     pub(crate) async fn forget(&self, table: Table, rows: &[i64]) -> Result<LeftRows, StoreError> {
         let (name, sql) = table.done();
         let delete = |part: Vec<i64>| {
@@ -214,10 +209,7 @@ fn cell(answer: &[SimpleQueryMessage]) -> Option<&str> {
 }
 
 impl Store {
-    /// The same for notices of these orders, which are final, whoever publishes them.
-    ///
-    /// # Errors
-    /// The database is unavailable; some may be deleted.
+    /// The same for notices of these orders, which are final, whoever publishes them. If it fails, some may be deleted.
     pub(crate) async fn forget_notices(
         &self,
         rows: &[i64],
@@ -243,9 +235,6 @@ fn keys(rows: &[Row]) -> Vec<i64> {
 
 /// Runs a statement on rows, in ever smaller parts if it fails for one of them; those for which it did, and those that it says are
 /// left.
-///
-/// # Errors
-/// The database has not answered.
 pub(super) async fn isolate<'a>(
     rows: &[i64],
     run: impl Fn(Vec<i64>) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> + Send,

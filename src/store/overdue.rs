@@ -150,9 +150,6 @@ pub(super) fn permits(connections: usize) -> Arc<Semaphore> {
 
 impl Store {
     /// Orders past their deadline by more than `grace`, oldest first, at most `limit`; none without `overdue_sql`.
-    ///
-    /// # Errors
-    /// The statement failed, or its rows say not where the next page begins.
     pub(crate) async fn overdue_page(
         &self,
         effect: &Effect,
@@ -281,18 +278,12 @@ impl Store {
 }
 
 impl BurstLock<'_> {
-    /// Orders were closed: other workers see it, and go on waiting.
-    ///
-    /// # Errors
-    /// The connection is gone, and with it the lock.
+    /// Orders were closed: other workers see it, and go on waiting. If it fails, the connection is gone, and with it the lock.
     pub(crate) async fn moved(&self) -> Result<(), StoreError> {
         self.run("SELECT").await
     }
 
     /// Another burst may take it.
-    ///
-    /// # Errors
-    /// The connection is gone, and with it the lock.
     pub(crate) async fn release(self) -> Result<(), StoreError> {
         self.run("COMMIT").await?;
         self.client.done();

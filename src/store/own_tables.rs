@@ -150,10 +150,8 @@ impl Store {
 
     /// Drops our tables and functions, in one transaction: locks the tables, counts again, and drops them if they have as many
     /// rows as were shown, or none.
-    ///
-    /// # Errors
-    /// As for [`Store::own_tables`]; there are other rows; a lock is not available within 5 s; something depends on them, for
-    /// example a trigger on the user's tables. Nothing is dropped then.
+    /// Nothing is dropped where there are other rows, where a lock is not available within 5 s, or where something depends
+    /// on them, for example a trigger on the user's tables.
     pub(crate) async fn drop_own(
         &self,
         search_path: &str,

@@ -47,9 +47,6 @@ impl Store {
     }
 
     /// The pauses of a topology that have not ended, the last one to end first.
-    ///
-    /// # Errors
-    /// The table cannot be read.
     pub(crate) async fn pauses(&self, topology: &str) -> Result<Vec<Pause>, StoreError> {
         const SQL: &str = include_str!("../../sql/pauses_in_force.sql");
         Ok(self.rows("pauses", SQL, &[&topology]).await?.iter().map(pause).collect())
@@ -57,9 +54,6 @@ impl Store {
 
     /// The refusal of a pause that ends at a time, if one of the timeouts has one. Asked before `refuse_paused()` where that has
     /// refused before: each of its refusals is a line in the database's log.
-    ///
-    /// # Errors
-    /// The table cannot be read.
     pub(crate) async fn still_paused(
         &self,
         Closing { topology, timeout, effect }: Closing<'_>,
@@ -76,9 +70,7 @@ impl Store {
     }
 
     /// Pauses a timeout, or changes its pause. It holds for whoever begins to close orders from now on.
-    ///
-    /// # Errors
-    /// Nothing was changed.
+    /// If it fails, nothing was changed.
     pub(crate) async fn pause(
         &self,
         topology: &str,
@@ -121,10 +113,7 @@ impl Store {
     }
 
     /// Ends a pause, or with a rate lets so many orders per second be closed until fewer come due; the pause as it was, if
-    /// there is one.
-    ///
-    /// # Errors
-    /// Nothing was changed.
+    /// there is one. If it fails, nothing was changed.
     pub(crate) async fn resume(
         &self,
         topology: &str,

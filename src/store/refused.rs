@@ -24,9 +24,6 @@ pub(crate) struct RefusedReason {
 
 impl Store {
     /// The most frequent reasons among the last 100,000 rows of each table, most frequent first.
-    ///
-    /// # Errors
-    /// A table is missing, or the right to read it, or the database cannot be asked.
     pub(crate) async fn refused_by_reason(
         &self,
         most: i64,

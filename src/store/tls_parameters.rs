@@ -21,9 +21,7 @@ pub(super) struct SslParameters {
 
 impl SslParameters {
     /// Takes them out of a URL: the client that gets it does not know them.
-    ///
-    /// # Errors
-    /// It is none, or two readers would not find the same in it.
+    /// A URL in which two readers would not find the same is refused.
     pub(super) fn take(url: &str) -> Result<(String, Self), StoreError> {
         let unreadable = |reason: &str| Err(StoreError::Address(reason.to_owned()));
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {

@@ -35,9 +35,6 @@ pub(crate) enum Writing {
 }
 
 /// Installs the subscriber; log lines go to standard error.
-///
-/// # Errors
-/// The filter cannot be read, or there is no thread for the log.
 pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), String> {
     // lapin reports at error level what it returns as well; the one who gets the error says it once.
     // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
@@ -210,9 +207,6 @@ impl Lines {
     }
 
     /// Begins to write them.
-    ///
-    /// # Errors
-    /// There is no thread for it.
     fn begin(&'static self, on_loss: fn(usize)) -> io::Result<()> {
         let write = move || self.write_to(io::stderr(), on_loss);
         thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)

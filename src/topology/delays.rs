@@ -52,9 +52,7 @@ impl Topology {
 
     /// Where a message for `word` is published so that it comes out after `delay`, or as much of it as one publish can
     /// wait: rounded, and no further from it than the strategy can.
-    ///
-    /// # Errors
-    /// There is nothing that delays, or nothing that delays so long where it is rounded up.
+    /// An error where nothing delays, or nothing so long where it is rounded up.
     pub(super) fn enter(
         &self,
         delay: Duration,

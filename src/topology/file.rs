@@ -246,10 +246,7 @@ pub fn schema() -> Json {
     document::schema::<TopologyFile>("topology.toml")
 }
 
-/// What is written in `text`.
-///
-/// # Errors
-/// Everything that the declarations above do not allow, in the order of the file.
+/// What is written in `text`. The mistakes are in the order of the file.
 pub(super) fn read(text: &str) -> Result<TopologyFile, Vec<Mistake>> {
     let document = Document::parse(text).map_err(|mistake| vec![mistake])?;
     match document.mistakes(&schema()) {

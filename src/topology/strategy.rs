@@ -74,9 +74,6 @@ impl Strategy {
 }
 
 /// The strategy of a file; a ladder is compiled.
-///
-/// # Errors
-/// What is wrong with `[delay.ladder]`, and where.
 pub(super) fn strategy(file: &TopologyFile) -> Result<Strategy, (Range<usize>, String)> {
     match file.delay().strategy {
         StrategyName::Levels => Ok(Strategy::Levels),

@@ -137,9 +137,6 @@ pub(super) async fn carry_out(
 }
 
 /// The timeout, and what is to be done with it.
-///
-/// # Errors
-/// What is missing, or cannot be understood.
 fn wanted(fields: &Fields) -> Result<(String, Wanted), String> {
     let text = |name: &str, missing: &str| {
         fields.get(name).map(str::to_owned).ok_or_else(|| missing.to_owned())

@@ -174,9 +174,6 @@ struct Open {
 
 impl Bound {
     /// Takes the port.
-    ///
-    /// # Errors
-    /// Another process has it, or the address is not one of this machine.
     pub(crate) async fn to(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         Ok(Self { address: listener.local_addr()?, listener })

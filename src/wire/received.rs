@@ -39,9 +39,6 @@ pub struct Received {
 
 impl Received {
     /// Reads the body.
-    ///
-    /// # Errors
-    /// See [`DueNotice::decode`].
     pub fn notice(&self) -> Result<DueNotice, Unreadable> {
         match self.body_left_out() {
             Some(size) => Err(Unreadable::TooLarge(size)),

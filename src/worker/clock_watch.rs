@@ -26,9 +26,6 @@ pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
 
 /// Reads it once. A leap forward is not believed for a while: after a failover to a machine whose clock is wrong, the sweep
 /// and bursts would close orders before their deadline.
-///
-/// # Errors
-/// The database does not answer.
 pub(super) async fn read(worker: &Worker) -> Result<(), StoreError> {
     if let Some(leap) = worker.clock.read(&worker.store).await? {
         telemetry::clock_leapt(leap, LEAP_BELIEVED_AFTER);

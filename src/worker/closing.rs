@@ -99,10 +99,7 @@ impl Closer {
 
     /// What became of each of `ids`, in the same order; everything that says so is committed. `traces` are of their notices;
     /// `timeout` is theirs, where it is known: it can be paused while others with the same effect are not.
-    ///
-    /// # Errors
-    /// The timeout is paused, or the database is unavailable, overloaded or set up wrongly. Parts of the batch may be
-    /// committed by then; asking again is safe.
+    /// After an error parts of the batch may be committed; asking again is safe.
     pub(crate) async fn outcomes(
         &self,
         ids: &[OrderId],
@@ -190,8 +187,7 @@ impl Closer {
         Ok(self.judged(ids, batch.into_outcomes(), asked.path))
     }
 
-    /// # Errors
-    /// It fails in the same way: then it is nothing that a row does.
+    /// If it fails in the same way, it is nothing that a row does.
     async fn try_without_orders(
         &self,
         failure: &StoreError,

@@ -70,9 +70,6 @@ struct Delaying {
 }
 
 /// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
-///
-/// # Errors
-/// A channel of the queue is gone.
 pub(super) async fn delay(
     context: ConsumerContext,
     inlet: Inlet,

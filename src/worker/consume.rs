@@ -84,9 +84,6 @@ struct Consumers {
 }
 
 /// Consumes from every queue that is there, and from those that come, until a stop is asked for.
-///
-/// # Errors
-/// The connection is gone.
 pub(super) async fn consume(
     worker: Arc<Worker>,
     link: Arc<Link>,
@@ -264,8 +261,7 @@ impl Consumers {
         }
     }
 
-    /// # Errors
-    /// The broker is gone, so it is not this queue's trouble.
+    /// An error if the broker is gone: then it is not this queue's trouble.
     async fn in_trouble(&mut self, queue: &str, error: SessionEnd) -> Result<(), SessionEnd> {
         let link = &self.link;
         let asked = link.answered(async { link.channel().await?.close(200, "".into()).await });

@@ -23,9 +23,7 @@ pub(super) struct Levels {
 
 impl Levels {
     /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can.
-    ///
-    /// # Errors
-    /// The topology, or the broker, has nothing that delays it.
+    /// An error if the topology, or the broker, has nothing that delays it.
     pub(super) fn wait(
         &self,
         topology: &Topology,

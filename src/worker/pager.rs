@@ -90,9 +90,6 @@ impl<'a> Pager<'a> {
     }
 
     /// What became of the next page; none after the last one. The page after those that are being closed is read meanwhile.
-    ///
-    /// # Errors
-    /// A page cannot be read.
     pub(super) async fn next(&mut self) -> Result<Option<PageAnswer>, SessionEnd> {
         loop {
             self.alive.moved();

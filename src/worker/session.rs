@@ -16,10 +16,7 @@ use crate::{
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
 
-/// Works until a stop is asked for.
-///
-/// # Errors
-/// The first thing that broke; everything unsettled was given back.
+/// Works until a stop is asked for. Ends with the first thing that breaks; then everything unsettled was given back.
 pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let connecting = worker.health.task("connect", "", ALIVE_WITHIN);
     // The database first: without it there is no point in taking messages. Its clock is known before a message is held: if

@@ -176,9 +176,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// What became of each; `None` if the page was given up, and the next one may do.
-    ///
-    /// # Errors
-    /// The database does not answer, or it is the second page after each other that it does not close.
+    /// An error if the database does not answer, or at the second page after each other that it does not close.
     fn answered(&mut self, asked: PageAnswer) -> Result<Option<Vec<Outcome>>, StoreError> {
         self.refused += asked.refused.len();
         self.example = self.example.take().or_else(|| asked.refused.into_iter().next());

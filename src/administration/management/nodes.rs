@@ -76,9 +76,6 @@ impl Nodes {
 
     /// The one way to call the API: at the node that answered last, and at another one if that does not listen, or says nothing to
     /// a GET. A change is made once; the next call begins elsewhere if no answer came. `path` is below `/api`, unescaped.
-    ///
-    /// # Errors
-    /// Nobody answers, or with a status that is not 2xx; or a name cannot be in a URL.
     pub(in crate::administration) async fn send(
         &self,
         method: Method,

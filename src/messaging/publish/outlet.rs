@@ -58,9 +58,6 @@ impl Outlet {
 
     /// Publishes on the channel of a place, and waits for the broker's answer for as long as it stands: what has no answer may
     /// be there, and publishing it again would only add to what waits.
-    ///
-    /// # Errors
-    /// See [`PublishError`].
     pub(crate) async fn publish(&self, place: &str, message: Message) -> Result<(), PublishError> {
         match self.publisher(place).await {
             Ok(publisher) => publisher.publish(message).await,
@@ -71,17 +68,11 @@ impl Outlet {
     }
 
     /// Connects, unless it is connected.
-    ///
-    /// # Errors
-    /// Why it cannot.
     pub(crate) async fn connect(&self) -> Result<(), String> {
         self.link().await.map(drop)
     }
 
     /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.
-    ///
-    /// # Errors
-    /// Why it does not.
     pub(crate) async fn answers(&self) -> Result<(), String> {
         let within = self.address.timing.hand_over;
         let Some(link) = lock(&self.state).connected() else {

@@ -65,8 +65,6 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// # Errors
-    /// What is missing.
     fn of(fields: &Fields) -> Result<Self, String> {
         let asked = Asked::of(fields);
         let (is_drop, is_selected) = match fields.get("do") {

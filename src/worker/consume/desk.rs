@@ -72,9 +72,6 @@ struct Desk {
 }
 
 /// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
-///
-/// # Errors
-/// A channel of the queue is gone.
 pub(super) async fn consume(
     context: ConsumerContext,
     inlet: Inlet,
@@ -460,8 +457,7 @@ impl Desk {
         self.context.worker.health.failed(Work::Copies, timeout, &reason);
     }
 
-    /// # Errors
-    /// A channel has ended, and nothing was being received that would have said so.
+    /// An error if a channel has ended, and nothing was being received that would have said so.
     fn look(&mut self) -> Result<(), SessionEnd> {
         let now = Instant::now();
         self.alive.moved();

@@ -102,9 +102,7 @@ pub(in crate::worker) struct Inlet {
 
 impl Inlet {
     /// Begins with one delivery at a time; as soon as that one has shown no danger, up to `prefetch` are unsettled.
-    ///
-    /// # Errors
-    /// See [`Subscription::open`]. A queue that does not answer ends the connection, after more than a minute.
+    /// A queue that does not answer ends the connection, after more than a minute.
     pub(in crate::worker) async fn open(
         link: &Arc<Link>,
         (timeout, queue): (&str, &str),
@@ -135,9 +133,7 @@ impl Inlet {
 
     /// The deliveries that are there, at least one and up to `at_once`: going round a loop costs more than they do. Waits until
     /// there is one; for ever if `at_once` is 0. Meanwhile it acks what is done. Nothing is lost if the wait is given up.
-    ///
-    /// # Errors
-    /// A channel is gone; what was unsettled on it goes back to the queue by itself.
+    /// If it fails, a channel is gone and what was unsettled on it goes back to the queue.
     pub(in crate::worker) async fn next(
         &mut self,
         at_once: usize,
@@ -194,9 +190,6 @@ impl Inlet {
 
     /// Goes on receiving on another channel, if that is necessary: since too much of this one waits, or since many are
     /// received at once from now on, or one at a time. Gives what the old channel has prefetched.
-    ///
-    /// # Errors
-    /// A channel is gone.
     pub(in crate::worker) async fn renew(&mut self) -> Result<Vec<Delivered>, ConsumeError> {
         let is_due = self.outdated || self.is_short() && self.may_open();
         if !is_due {
@@ -323,17 +316,14 @@ impl Inlet {
         }
     }
 
-    /// # Errors
-    /// A channel has ended, and nothing was being received that would have said so; what it kept is back in the queue.
+    /// An error if a channel has ended, and nothing was being received that would have said so; what it kept is back in the queue.
     pub(in crate::worker) fn check(&self) -> Result<(), ConsumeError> {
         self.receiving.subscription.check()?;
         self.keeping.values().try_for_each(|channel| channel.subscription.check())
     }
 
     /// Acks what is done, stops deliveries and gives back everything else.
-    ///
-    /// # Errors
-    /// A channel is gone; then the broker gives back by itself.
+    /// If it fails, a channel is gone and the broker gives back all the same.
     pub(in crate::worker) async fn close(mut self) -> Result<(), ConsumeError> {
         // Before that: what is done does not come again.
         self.send_acks();
