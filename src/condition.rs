@@ -173,14 +173,12 @@ pub(crate) fn is_old(oldest: Duration) -> bool {
 }
 
 /// What is wrong with this many messages in the parking lot, if anything is.
-#[must_use]
 pub(crate) fn parked(messages: u64) -> Option<String> {
     let are = if messages == 1 { "is" } else { "are" };
     (messages > 0).then(|| format!("{} {are} parked", counted(messages, "message")))
 }
 
 /// What is wrong with this many open orders past their deadline, the oldest of them for `oldest`, if anything is.
-#[must_use]
 pub(crate) fn overdue(orders: u64, oldest: Duration, late_after: Duration) -> Option<String> {
     (orders > 0 && oldest > late_after).then(|| {
         let are = if orders == 1 { "is" } else { "are" };
@@ -189,13 +187,11 @@ pub(crate) fn overdue(orders: u64, oldest: Duration, late_after: Duration) -> Op
 }
 
 /// What is wrong with this many consumers on a queue that workers consume, if anything is.
-#[must_use]
 pub(crate) fn unconsumed(queue: &str, consumers: u64) -> Option<String> {
     (consumers == 0).then(|| format!("no worker consumes {queue}"))
 }
 
 /// What is wrong if the sweep has closed this many orders, if anything is.
-#[must_use]
 pub(crate) fn swept(orders: u64) -> Option<String> {
     let found = || format!("the sweep closed {} before a message came", counted(orders, "order"));
     (orders > 0).then(found)

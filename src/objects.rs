@@ -181,7 +181,6 @@ impl From<&Argument> for Value {
 }
 
 /// Arguments as a JSON object; numbers stay numbers.
-#[must_use]
 pub(crate) fn arguments_json(arguments: &Arguments) -> Map<String, Value> {
     arguments.iter().map(|(key, value)| (key.clone(), value.into())).collect()
 }

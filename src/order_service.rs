@@ -29,7 +29,6 @@ pub(crate) struct RunId(String);
 
 impl RunId {
     /// With this number.
-    #[must_use]
     pub(crate) fn new(number: u32) -> Self {
         Self(format!("demo-{number:08x}"))
     }
@@ -77,7 +76,6 @@ pub(crate) struct Open {
 
 impl OrderService {
     /// Connects with the first statement; [`Self::ensure_tables`] comes before the others.
-    #[must_use]
     pub(crate) const fn new(store: Store, run: RunId) -> Self {
         Self { store, run }
     }

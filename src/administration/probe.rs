@@ -48,7 +48,6 @@ pub enum ProbeError {
 
 impl ProbeError {
     /// Whether a permission is what is missing.
-    #[must_use]
     pub(crate) fn is_permission(&self) -> bool {
         let Self::Queue { source, .. } = self else { return false };
         matches!(source.kind(), ErrorKind::ProtocolError(error)

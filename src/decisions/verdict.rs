@@ -199,7 +199,6 @@ impl Verdict {
 }
 
 /// Whether an order was closed.
-#[must_use]
 pub(crate) fn any_closed(outcomes: &[Outcome]) -> bool {
     outcomes.iter().any(|outcome| matches!(outcome, Outcome::Closed { .. }))
 }

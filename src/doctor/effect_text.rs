@@ -46,7 +46,6 @@ fn parts(mut sql: &str) -> Vec<(TextPart, &str)> {
 }
 
 /// The same statement in a hundred years, when every order of today is due; none if it does not say `now()`.
-#[must_use]
 pub(crate) fn much_later(sql: &str) -> Option<String> {
     let later = |(part, text): (TextPart, &str)| match part {
         TextPart::Code => with_a_later_present(text),
@@ -76,7 +75,6 @@ fn with_a_later_present(code: &str) -> String {
 }
 
 /// Literals that are no outcomes and look like one, with what may be meant.
-#[must_use]
 pub(crate) fn misspelt_outcomes(sql: &str) -> Vec<String> {
     let literals = parts(sql).into_iter().filter(|(part, _)| *part == TextPart::Literal);
     let literals = literals.map(|(_, text)| text.trim_matches('\''));

@@ -48,7 +48,6 @@ pub fn exchange_mark(topology: &str, exchange: &str) -> Option<Binding> {
 const TAKEN_OVER: &str = "exchange/taken-over";
 
 /// The mark of an exchange with a name that others have chosen.
-#[must_use]
 pub(crate) fn taken_over_mark(topology: &str, exchange: &str) -> Binding {
     Binding {
         source: mark_exchange(topology),
@@ -164,7 +163,6 @@ impl Binding {
     }
 
     /// Since when the queue leaves, by this mark.
-    #[must_use]
     pub(crate) fn leaves(&self) -> Option<Leaving> {
         self.mark_of()?;
         Leaving::parse(self.routing_key.strip_prefix(self.role())?.strip_prefix(LEAVING)?)
@@ -197,7 +195,6 @@ impl Objects {
     }
 
     /// Since when `queue` leaves, by the newest of its marks.
-    #[must_use]
     pub(crate) fn leaving(&self, queue: &str) -> Option<Leaving> {
         self.marks_of(queue, true).filter_map(Binding::leaves).max()
     }

@@ -66,7 +66,6 @@ fn from<'a>(objects: &'a Objects, exchange: &'a str) -> impl Iterator<Item = &'a
 
 /// `objects` without the queues and bindings of others that no message of ours can come to or take, and that lead to nothing
 /// of ours: in a virtual host that many use these are most of them.
-#[must_use]
 pub(crate) fn near(objects: &Objects, is_ours: impl Fn(&str) -> bool) -> Objects {
     let Objects { exchanges, queues, bindings } = objects;
     let mut sources: BTreeSet<&str> = BTreeSet::new();
@@ -101,7 +100,6 @@ pub(crate) fn near(objects: &Objects, is_ours: impl Fn(&str) -> bool) -> Objects
 }
 
 /// Follows what `queue` dead-letters; `None` where it has no dead letter exchange.
-#[must_use]
 pub(crate) fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
     let exchange = queue.dead_letter_exchange()?;
     let mut routed = Routed::default();
@@ -114,7 +112,6 @@ pub(crate) fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
 }
 
 /// Patterns of the routing keys that `queue` dead-letters with: the one it sets, or those its messages came with.
-#[must_use]
 pub(crate) fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BTreeSet<&'a str> {
     if let Some(key) = queue.dead_letter_routing_key() {
         return BTreeSet::from([key]);

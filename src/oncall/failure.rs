@@ -58,7 +58,6 @@ impl Failure {
     }
 
     /// The code for the operating system.
-    #[must_use]
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }

@@ -131,7 +131,6 @@ impl fmt::Display for Invariant {
 }
 
 /// A number per second, rounded to a whole one; 0 if no time has passed.
-#[must_use]
 pub(crate) fn per_second(number: u64, took: Duration) -> f64 {
     let number = u32::try_from(number).map_or(f64::MAX, f64::from);
     if took.is_zero() { 0.0 } else { (number / took.as_secs_f64()).round() }

@@ -158,7 +158,6 @@ pub fn state(now: Option<&Outcome>) -> String {
 }
 
 /// The same as one word, for programs.
-#[must_use]
 pub(crate) const fn state_word(now: &Outcome) -> &'static str {
     match now {
         Outcome::Closed { .. } => "overdue",

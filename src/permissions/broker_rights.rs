@@ -122,7 +122,6 @@ impl Role {
     }
 
     /// A worker that declares nothing: it writes to exchanges, and reads from queues.
-    #[must_use]
     pub(crate) fn worker(topology: &Topology) -> Self {
         worker(topology)
     }

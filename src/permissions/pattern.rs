@@ -15,7 +15,6 @@ const NUMBER: &str = r"\.[0-9]+";
 const SHARD: &str = r"(\.shards|(\.shard-[0-9]+)?(\.[0-9]+)?)";
 
 /// Exactly these objects of `topology`; [`NOTHING`] where there are none.
-#[must_use]
 pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
     if objects.is_empty() {
         return NOTHING.to_owned();
@@ -24,7 +23,6 @@ pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
 }
 
 /// Everything under the name of `topology` except `excluded`, and `elsewhere`, which have other names.
-#[must_use]
 pub(crate) fn under(
     topology: &str,
     excluded: &BTreeSet<&Object>,

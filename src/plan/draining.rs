@@ -12,7 +12,6 @@ use crate::{
 };
 
 /// A count of messages as a person reads it.
-#[must_use]
 pub(crate) fn count_of(messages: Option<u64>) -> String {
     messages.map_or_else(
         || "an unknown number of messages".to_owned(),

@@ -138,7 +138,6 @@ pub(crate) fn role<'a>(
 }
 
 /// Names of the queues of `topology` that are there, retired ones included.
-#[must_use]
 pub(crate) fn queues_of(topology: &Topology, objects: &Objects) -> Vec<String> {
     let queues = objects.queues.values();
     let ours = queues.filter(|queue| role(topology, objects, queue).is_some());
@@ -146,7 +145,6 @@ pub(crate) fn queues_of(topology: &Topology, objects: &Objects) -> Vec<String> {
 }
 
 /// Every parking lot of the topology that is there: the one in use, and those that it has replaced.
-#[must_use]
 pub(crate) fn parking_lots(topology: &Topology, objects: &Objects) -> Vec<String> {
     let is_lot = |queue: &&Queue| kind(topology, objects, queue) == Some(Kind::Parked);
     objects.queues.values().filter(is_lot).map(|queue| queue.name.clone()).collect()

@@ -23,7 +23,6 @@ pub struct BrokerIdentity {
 
 impl BrokerIdentity {
     /// Where a plan for `topology` is carried out, as its first line says it.
-    #[must_use]
     pub(crate) fn heading(&self, topology: &Topology) -> String {
         one_line(format!("topology `{}` in {self}", topology.name))
     }

@@ -70,7 +70,6 @@ impl Change {
 
 impl Step {
     /// Whether it only says whose the topology's queues are.
-    #[must_use]
     pub(crate) fn marks(&self, topology: &Topology) -> bool {
         match &self.change {
             Change::CreateExchange(exchange) => exchange.name == topology.mark_exchange(),

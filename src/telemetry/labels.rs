@@ -68,7 +68,6 @@ impl ParkReason {
         [Self::Unreadable, Self::Unknown, Self::Failed, Self::NowhereToWait];
 
     /// The value of the label.
-    #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Unreadable => "unreadable",

@@ -107,14 +107,12 @@ impl Topology {
     }
 
     /// Where what is due for a timeout waits for a worker, as one name: `orders.unpaid`, or `orders.unpaid.shard-*`.
-    #[must_use]
     pub(crate) fn business_queue_shown(&self, timeout: &Timeout) -> String {
         let base = self.business_queue(timeout);
         if timeout.shards.is_some() { format!("{base}.shard-*") } else { base }
     }
 
     /// `orders.unpaid.shards`, the exchange that gives each message to one of the shards.
-    #[must_use]
     pub(crate) fn shards_exchange(&self, timeout: &Timeout) -> String {
         shard::exchange(&self.business_queue(timeout))
     }
@@ -138,13 +136,11 @@ impl Topology {
     }
 
     /// `orders.parked.lock`, which whoever takes messages out of the parking lot holds meanwhile; no part of it.
-    #[must_use]
     pub(crate) fn parking_lock_queue(&self) -> String {
         format!("{}.lock", self.parked_queue())
     }
 
     /// `orders.rebuild.lock`, which whoever publishes the notices anew holds meanwhile; no part of it.
-    #[must_use]
     pub(crate) fn rebuild_lock_queue(&self) -> String {
         format!("{}.rebuild.lock", self.name)
     }

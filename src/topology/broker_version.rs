@@ -25,7 +25,6 @@ impl BrokerVersion {
     }
 
     /// A release.
-    #[must_use]
     pub(crate) const fn release(major: u16, minor: u16, patch: u16) -> Self {
         Self { major, minor, patch: Some(patch) }
     }

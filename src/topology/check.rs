@@ -87,7 +87,6 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Runs every rule about the file and returns the findings in the order of the file.
-#[must_use]
 pub(crate) fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Diagnostic> {
     let whole = || Subject::File(file.name.span());
     let named = |rule: &Rule| {

@@ -67,7 +67,6 @@ impl Topology {
     }
 
     /// The least by which delays end early on purpose, but for those that are shorter than the shortest level.
-    #[must_use]
     pub(crate) fn least_lead(&self) -> Duration {
         let lead = self.lead;
         let levels = self.levels.iter().map(|level| lead.of(level.ttl().as_duration()));
@@ -115,7 +114,6 @@ impl Topology {
     }
 
     /// Whether an exchange is one that returns what workers put back and no level takes.
-    #[must_use]
     pub(crate) fn is_again(&self, exchange: &str) -> bool {
         let of_ladder = self.strategy.ladder().map(Ladder::again_exchange);
         exchange == self.again_exchange() || of_ladder.as_deref() == Some(exchange)
@@ -157,7 +155,6 @@ impl Topology {
     }
 
     /// The queues of its ladder, if it has one.
-    #[must_use]
     pub(crate) fn ladder_queues(&self) -> Vec<String> {
         let of = |ladder: &Ladder| {
             let places = ladder.places().iter();
@@ -169,7 +166,6 @@ impl Topology {
     }
 
     /// The delays that it has by name, in short: `14 levels, 1s to 30d`.
-    #[must_use]
     pub(crate) fn delays_in_short(&self) -> String {
         match &self.strategy {
             Strategy::Levels => levels_in_short(&self.levels, self.lead),
@@ -185,7 +181,6 @@ impl Topology {
     }
 
     /// Delays to try the strategy with: each level, or a short one.
-    #[must_use]
     pub(crate) fn delays_to_try(&self) -> Vec<Level> {
         match &self.strategy {
             Strategy::Levels => self.levels.clone(),
@@ -201,7 +196,6 @@ impl Topology {
     /// The routing key with which a message goes from any place of a ladder straight to the due exchange: each of its
     /// digits is 0. A ladder has fewer digits than exchanges, and more zeros do no harm; `objects` may have those of an
     /// earlier one.
-    #[must_use]
     pub(crate) fn key_through_the_ladder(&self, objects: &Objects, timeout: &Timeout) -> String {
         let prefix = format!("{}.ladder.", self.name);
         let places = objects.exchanges.keys().filter(|name| name.starts_with(&prefix)).count();
@@ -209,7 +203,6 @@ impl Topology {
     }
 
     /// The exchange where what is due comes out, for the business queues and whoever else is bound there.
-    #[must_use]
     pub(crate) fn comes_out_at(&self) -> String {
         match self.strategy {
             Strategy::Levels | Strategy::Ladder(_) => self.due_exchange(),
@@ -219,7 +212,6 @@ impl Topology {
 
     /// Ways to try it: what each place that publishers use makes of a message that ends with `word`, as long as it
     /// comes out within `within`; and the delays that are longer, and so are not tried.
-    #[must_use]
     pub(crate) fn trials(&self, word: &str, within: Duration) -> (Vec<Trial>, Vec<Level>) {
         let of_levels = self.levels.iter().map(|level| {
             let route = self.through(level, word);

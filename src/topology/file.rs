@@ -276,13 +276,11 @@ impl DelaySection {
 
 impl QueuesSection {
     /// The type, given or not.
-    #[must_use]
     pub(crate) fn queue_type(&self) -> QueueType {
         self.queue_type.as_ref().map_or_else(QueueType::default, |given| *given.get_ref())
     }
 
     /// The limit, given or not.
-    #[must_use]
     pub(crate) fn delivery_limit(&self) -> i64 {
         self.delivery_limit.as_ref().map_or(DEFAULT_DELIVERY_LIMIT, |limit| *limit.get_ref())
     }
@@ -301,7 +299,6 @@ impl QueueType {
 
 impl TimeoutSection {
     /// The effect, given or not.
-    #[must_use]
     pub(crate) fn effect(&self) -> &str {
         self.effect.as_ref().map_or(DEFAULT_EFFECT, |effect| effect.get_ref())
     }
@@ -314,7 +311,6 @@ impl TimeoutSection {
 
 impl RetrySection {
     /// The levels, given or not.
-    #[must_use]
     pub(crate) fn levels(&self) -> &[LevelText] {
         self.after.as_ref().map_or(&[], |after| after.get_ref())
     }

@@ -22,7 +22,6 @@ pub struct Ttl(u64);
 
 impl Ttl {
     /// The same time as a TTL, cut to milliseconds; `None` where the broker would refuse it.
-    #[must_use]
     pub(crate) fn of(time: Duration) -> Option<Self> {
         Self::from_millis(u64::try_from(time.as_millis()).ok()?)
     }
@@ -67,7 +66,6 @@ pub struct Level {
 
 impl Level {
     /// The level of a TTL, called by it.
-    #[must_use]
     pub(crate) fn of(ttl: Ttl) -> Self {
         Self { name: ttl.to_string(), ttl }
     }
@@ -253,7 +251,6 @@ impl Lead {
     }
 
     /// How early a way through a ladder is to end.
-    #[must_use]
     pub(crate) fn through_a_ladder(self, delay: Duration) -> Duration {
         match self {
             Self::Usual => self.of(delay).min(THROUGH_A_LADDER),

@@ -158,7 +158,6 @@ pub const LONGEST_IN_HAND: Duration = Duration::from_mins(10);
 
 impl Route {
     /// Whether a worker waits for `rest` with the message in hand instead, where it has room: this would make it late.
-    #[must_use]
     pub(crate) fn is_too_long(&self, rest: Duration) -> bool {
         self.holds > rest && rest <= LONGEST_IN_HAND
     }
@@ -170,7 +169,6 @@ impl Route {
     }
 
     /// The delay that its place stands for, as a TTL.
-    #[must_use]
     pub(crate) fn delay_ttl(&self) -> Ttl {
         Ttl::from_millis(ms(self.delay()).clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
     }

@@ -55,7 +55,6 @@ impl Strategy {
     }
 
     /// An exchange type that the broker has only with a plugin.
-    #[must_use]
     pub(crate) const fn needs_exchange_type(&self) -> Option<&'static str> {
         match self {
             Self::Levels | Self::Ladder(_) => None,

@@ -9,7 +9,6 @@ use crate::{
 };
 
 /// Deliveries of one message that `queue` allows; `None` is without end. Classic queues count none.
-#[must_use]
 pub(crate) fn delivery_limit(queue: &Queue, stats: Option<&QueueStats>) -> Option<i64> {
     let effective = Effective { queue, stats };
     if effective.is_quorum() { effective.delivery_limit() } else { None }

@@ -32,19 +32,16 @@ const MAX_ATTEMPT: u32 = 1_000_000;
 const MAX_REASON_BYTES: usize = 1_000;
 
 /// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
-#[must_use]
 pub(crate) fn attempt(headers: &FieldTable) -> u32 {
     number(headers, ATTEMPT)
 }
 
 /// How often in a row its order was overdue and guarded.
-#[must_use]
 pub(crate) fn guarded(headers: &FieldTable) -> u32 {
     number(headers, GUARDED)
 }
 
 /// What a quorum queue writes on a message that is delivered again.
-#[must_use]
 pub(super) fn delivery_count(headers: &FieldTable) -> u32 {
     number(headers, "x-delivery-count")
 }
@@ -60,19 +57,16 @@ fn number(headers: &FieldTable, name: &str) -> u32 {
 }
 
 /// Whether a message is a canary, with whatever value.
-#[must_use]
 pub(crate) fn is_canary(headers: &FieldTable) -> bool {
     headers.contains_key(CANARY)
 }
 
 /// The id of a canary that a probe has sent.
-#[must_use]
 pub(crate) fn canary_id(headers: &FieldTable) -> Option<String> {
     text_of(headers, CANARY)
 }
 
 /// The size of a body that was left out.
-#[must_use]
 pub(super) fn body_left_out(headers: &FieldTable) -> Option<usize> {
     text_of(headers, BODY_LEFT_OUT)?.parse().ok()
 }
@@ -81,7 +75,6 @@ pub(super) fn body_left_out(headers: &FieldTable) -> Option<usize> {
 pub(crate) const VALUE_BYTES: usize = 2 * size_of::<AMQPValue>();
 
 /// About how many bytes of memory headers take.
-#[must_use]
 pub(super) fn bytes(headers: &FieldTable) -> usize {
     headers.inner().iter().map(|(name, value)| name.as_str().len() + value_bytes(value)).sum()
 }
@@ -118,7 +111,6 @@ pub(super) fn text_of(headers: &FieldTable, name: &str) -> Option<String> {
 }
 
 /// The headers that a copy keeps. With `x-death` in it the broker would see a cycle.
-#[must_use]
 pub(super) fn kept(headers: &FieldTable) -> FieldTable {
     let mut kept = FieldTable::default();
     for (key, value) in headers.inner().iter().filter(|(key, _)| !is_dropped(key.as_str())) {
@@ -128,7 +120,6 @@ pub(super) fn kept(headers: &FieldTable) -> FieldTable {
 }
 
 /// The headers that a copy keeps whose attempts begin anew.
-#[must_use]
 pub(super) fn kept_anew(headers: &FieldTable) -> FieldTable {
     let mut anew = FieldTable::default();
     let kept = kept(headers);

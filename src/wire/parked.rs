@@ -37,7 +37,6 @@ pub(crate) struct Death {
 
 impl Received {
     /// Reads the headers of a message in the parking lot.
-    #[must_use]
     pub(crate) fn parked(&self) -> Parked {
         let headers = &self.headers;
         let death = last_death(headers);
@@ -57,7 +56,6 @@ impl Received {
 
 impl Received {
     /// Its headers by name, each as a text that a person can read, however it was made.
-    #[must_use]
     pub(crate) fn shown_headers(&self) -> Vec<(String, String)> {
         let headers = self.headers.inner().iter();
         headers.map(|(name, value)| (name.to_string(), shown(value))).collect()

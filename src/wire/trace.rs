@@ -31,7 +31,6 @@ pub(crate) type Traces = BTreeMap<OrderId, Trace>;
 impl Trace {
     /// None if `parent` is not as it should be. A state of more than 512 bytes, or with other characters than printable ASCII, is
     /// left out.
-    #[must_use]
     pub(crate) fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         // It is somebody else's, and may be long.
         if parent.len() != PARENT_BYTES {
@@ -50,7 +49,6 @@ impl Trace {
     }
 
     /// 32 digits.
-    #[must_use]
     pub(crate) fn trace_id(&self) -> &str {
         &self.parent[3..35]
     }
@@ -87,7 +85,6 @@ fn is_hex(text: &str, digits: usize) -> bool {
 
 impl Received {
     /// The request that it belongs to.
-    #[must_use]
     pub(crate) fn trace(&self) -> Option<Trace> {
         let text = |name| headers::text_of(&self.headers, name);
         Trace::parse(&text(PARENT)?, text(STATE).as_deref())
@@ -96,7 +93,6 @@ impl Received {
 
 impl Message {
     /// The same, which belongs to a request.
-    #[must_use]
     pub(crate) fn of_trace(mut self, trace: Option<&Trace>) -> Self {
         if let Some(trace) = trace {
             trace.write(&mut self.headers);

@@ -39,7 +39,6 @@ pub(crate) struct Delayed {
 impl Delayed {
     /// From a delivery of the queue of such messages. `old` is the exchange that they are published to: what comes from
     /// there has no header of ours, whatever its publisher writes.
-    #[must_use]
     pub(crate) fn read(received: Received, old: &str) -> Self {
         let wrapped = match received.headers.inner().get(WAITS) {
             Some(AMQPValue::FieldTable(table)) if *received.exchange != *old => unwrap(table),
@@ -67,13 +66,11 @@ impl Delayed {
     }
 
     /// As it was published, for the exchange `due`.
-    #[must_use]
     pub(crate) fn restored(&self, due: String) -> Message {
         Message { exchange: due, ..self.original.clone() }
     }
 
     /// On its way along `route`; it comes back before `due_ms`.
-    #[must_use]
     pub(crate) fn on_its_way(&self, route: Route, due_ms: u64) -> Message {
         let mut copy = self.original.clone();
         let mut table = FieldTable::default();

@@ -118,7 +118,6 @@ impl Worker {
     }
 
     /// The same worker, which makes spans.
-    #[must_use]
     pub(crate) fn with_spans(self, spans: Spans) -> Self {
         Self { spans, ..self }
     }
