@@ -126,11 +126,7 @@ pub(crate) async fn watch(
             alert.episodes().observe(Instant::now(), &facts);
             alert.observed.notify_one();
         }
-        tokio::select! {
-            biased;
-            () = stop.requested() => {}
-            () = tokio::time::sleep(read_every.min(READ_EVERY)) => {}
-        }
+        stop.pause(read_every.min(READ_EVERY)).await;
     }
 }
 

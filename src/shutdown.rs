@@ -40,6 +40,15 @@ impl Stop {
         self.0.cancelled().await;
     }
 
+    /// Waits for `time`, or until somebody asks; whether nobody has.
+    pub(crate) async fn pause(&self, time: Duration) -> bool {
+        tokio::select! {
+            biased;
+            () = self.requested() => false,
+            () = tokio::time::sleep(time) => true,
+        }
+    }
+
     /// A stop of its own that this one brings with it, but not the other way round.
     #[must_use]
     pub fn child(&self) -> Self {

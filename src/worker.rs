@@ -65,12 +65,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> 
 /// One line now and then of what was done, where anything was.
 async fn log_work(worker: &Worker, stop: &Stop) {
     let mut before = worker.counters.read();
-    while !stop.is_requested() {
-        tokio::select! {
-            biased;
-            () = stop.requested() => return,
-            () = tokio::time::sleep(worker.timing.log_work_every) => {}
-        }
+    while stop.pause(worker.timing.log_work_every).await {
         let now = worker.counters.read();
         let latest = telemetry::observed::latest_to_log();
         if now != before {
@@ -86,9 +81,8 @@ async fn sweep(worker: &Arc<Worker>, stop: &Stop) {
     while let Err(panic) = sweep::sweep(Arc::clone(worker), stop.clone()).await {
         let pause = backoff.pause();
         telemetry::sweep_ended(&error_chain(&panic), pause);
-        tokio::select! {
-            () = stop.requested() => return,
-            () = tokio::time::sleep(pause) => {}
+        if !stop.pause(pause).await {
+            return;
         }
     }
 }
@@ -107,9 +101,6 @@ async fn sessions(worker: &Arc<Worker>, stop: &Stop) {
         let pause = backoff.pause();
         telemetry::session_ended(end.cause(), &error_chain(&end), pause);
         worker.health.session_ended(error_chain(&end));
-        tokio::select! {
-            () = stop.requested() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
+        stop.pause(pause).await;
     }
 }

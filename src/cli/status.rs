@@ -108,10 +108,8 @@ impl Status {
             } else {
                 screen.draw(&reading)?;
             }
-            tokio::select! {
-                biased;
-                () = stop.requested() => return Ok(()),
-                () = tokio::time::sleep(self.every.as_duration()) => {}
+            if !stop.pause(self.every.as_duration()).await {
+                return Ok(());
             }
         }
     }

@@ -30,10 +30,6 @@ impl Pace {
             *next = at + self.between;
             at
         };
-        tokio::select! {
-            biased;
-            () = stop.requested() => false,
-            () = tokio::time::sleep_until(at.into()) => true,
-        }
+        stop.pause(at.saturating_duration_since(Instant::now())).await
     }
 }

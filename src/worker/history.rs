@@ -40,10 +40,8 @@ pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
                 () = walk.go_on(&worker, keep) => {}
             }
         }
-        tokio::select! {
-            biased;
-            () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(jitter(worker.settings.sweep_every.as_duration())) => {}
+        if !stop.pause(jitter(worker.settings.sweep_every.as_duration())).await {
+            return Ok(());
         }
     }
 }

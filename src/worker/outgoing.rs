@@ -147,7 +147,7 @@ async fn publish<S: Source>(worker: &Worker, mut source: S, alive: &Task, stop: 
         if let Err(error) = in_one_session(worker, &mut source, alive, stop).await {
             failed(worker, &mut source, &error);
         }
-        pause(stop, jitter(worker.timing.backoff_longest)).await;
+        stop.pause(jitter(worker.timing.backoff_longest)).await;
     }
 }
 
@@ -155,14 +155,6 @@ fn failed<S: Source>(worker: &Worker, source: &mut S, error: &OutgoingError) {
     let reason = error_chain(error);
     source.failed(&reason);
     worker.health.failed(S::WORK, "", &reason);
-}
-
-async fn pause(stop: &Stop, pause: Duration) {
-    tokio::select! {
-        biased;
-        () = stop.requested() => {}
-        () = tokio::time::sleep(pause) => {}
-    }
 }
 
 async fn in_one_session<S: Source>(
@@ -192,7 +184,7 @@ async fn in_one_session<S: Source>(
         alive.moved();
         session.lead(S::TABLE).await?;
         if session.parts.is_empty() {
-            pause(stop, IDLE).await;
+            stop.pause(IDLE).await;
             continue;
         }
         match session.pass(source, alive, stop).await {
@@ -205,7 +197,7 @@ async fn in_one_session<S: Source>(
             Err(error) => {
                 failed(worker, source, &error);
                 session.floor.look_soon();
-                pause(stop, backoff.pause()).await;
+                stop.pause(backoff.pause()).await;
             }
         }
     }

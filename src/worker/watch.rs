@@ -53,11 +53,7 @@ pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {
             () = stop.requested() => {}
             () = looked => {}
         }
-        tokio::select! {
-            biased;
-            () = stop.requested() => {}
-            () = tokio::time::sleep(jitter(every)) => {}
-        }
+        stop.pause(jitter(every)).await;
     }
     worker.health.stopping();
 }

@@ -23,9 +23,8 @@ pub(in crate::worker) async fn rebind(worker: Arc<Worker>, stop: Stop) -> Result
             let reason = result.err().map(|error| error_chain(&error));
             report(&mut failed, (&binding.destination, &binding.source), reason);
         }
-        tokio::select! {
-            () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(limits::LOOK_EVERY) => {}
+        if !stop.pause(limits::LOOK_EVERY).await {
+            return Ok(());
         }
     }
 }

@@ -250,11 +250,8 @@ async fn gather(worker: &Worker, stop: &Stop) {
     let linger = worker.events_settings.linger.as_duration();
     let began = Instant::now();
     loop {
-        tokio::select! {
-            () = stop.requested() => return,
-            () = tokio::time::sleep(linger) => {}
-        }
-        if !in_young_burst(worker) || began.elapsed() >= LONGEST_WAIT {
+        let goes_on = stop.pause(linger).await;
+        if !goes_on || !in_young_burst(worker) || began.elapsed() >= LONGEST_WAIT {
             return;
         }
     }

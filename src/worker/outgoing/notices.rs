@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    IDLE, LEFT_EVERY, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source, pause,
+    IDLE, LEFT_EVERY, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source,
 };
 use crate::{
     config::PublishScheduled,
@@ -168,7 +168,7 @@ impl Source for Notices<'_> {
             Passed { published: 0, returned: 0, .. } => IDLE,
             Passed { .. } => PACE,
         };
-        pause(stop, rest).await;
+        stop.pause(rest).await;
     }
 
     fn failed(&mut self, reason: &str) {
