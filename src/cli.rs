@@ -7,7 +7,6 @@ mod database;
 mod demo;
 mod doctor;
 mod effect;
-pub(crate) mod exit;
 mod exit_plugin;
 mod explain;
 mod export;
@@ -41,6 +40,7 @@ use clap::{
 
 use crate::{
     config::{LogSettings, Settings},
+    oncall::failure as exit,
     telemetry::{self, Writing},
 };
 use exit::Failure;

@@ -43,7 +43,7 @@ pub mod broker {
     }
 }
 pub mod cli {
-    pub use crate::cli::{command, exit::exit_codes};
+    pub use crate::{cli::command, oncall::failure::exit_codes};
 }
 pub mod config {
     pub use crate::config::{EventsSettings, SecretUrl, Settings, WorkerSettings, schema};

@@ -1,12 +1,10 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
-pub(crate) mod actions;
 pub(crate) mod clock;
 mod connect;
 mod contract;
 mod dry_run;
 pub(crate) mod failure;
-mod forecast;
 mod health;
 pub(crate) mod history;
 mod one_order;
@@ -17,7 +15,6 @@ pub(crate) mod overdue;
 pub(crate) mod own_tables;
 pub(crate) mod pauses;
 pub(crate) mod pool;
-mod refused;
 pub(crate) mod schedule;
 pub(crate) mod status;
 mod tls_parameters;

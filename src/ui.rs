@@ -4,11 +4,8 @@
 //! reached without a session, and no action without the token of its form.
 
 mod access;
-mod assets;
 mod chart;
-mod fields;
 mod guard;
-mod live;
 mod login;
 mod look;
 mod moment;

@@ -1,6 +1,6 @@
 //! What people do is recorded, with who they are; what cannot be recorded is done all the same, and the log says so.
 
-pub(crate) use crate::store::actions::{MOST_ORDERS, NewAction, Via};
+pub(crate) use crate::store::history::{MOST_ORDERS, NewAction, Via};
 use crate::{
     config::Settings,
     store::Store,

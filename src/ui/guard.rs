@@ -18,7 +18,11 @@ use axum::{
 };
 use tokio::time::timeout;
 
-use super::{fields::Fields, login, page::refused, server::Ui};
+use super::{
+    login,
+    page::{Fields, refused},
+    server::Ui,
+};
 use crate::config::UiSettings;
 
 /// A form with a page of selected messages has some KiB.

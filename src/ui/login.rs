@@ -13,8 +13,7 @@ use axum::{
 
 use super::{
     access::Session,
-    fields::Fields,
-    page::{Frame, html, see_other},
+    page::{Fields, Frame, html, see_other},
     server::Ui,
 };
 

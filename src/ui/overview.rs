@@ -1,13 +1,22 @@
 //! `/`: whether orders are closed on time, and if not why; what waits where, and what comes.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use askama::Template;
-use axum::{Extension, extract::State, http::StatusCode, response::Response};
+use axum::{
+    Extension,
+    extract::State,
+    http::StatusCode,
+    response::{
+        IntoResponse as _, Response,
+        sse::{Event, Sse},
+    },
+};
+use futures_util::stream::{self, Stream};
 
 use super::{
     access::Session,
-    moment::Moment,
+    moment::{FRESH, Moment},
     page::{Frame, html},
     pipeline::{self, Stage},
     server::Ui,
@@ -16,7 +25,7 @@ use super::{
 use crate::{
     graph::Count,
     status::{DatabaseReading, Due, Known, Word, lateness},
-    text::about,
+    text::{about, printable},
     topology::Topology,
 };
 
@@ -30,7 +39,7 @@ struct Overview {
 /// What is live.
 #[derive(Template)]
 #[template(path = "board.html")]
-pub(super) struct Board {
+struct Board {
     word: &'static str,
     tone: Tone,
     reason: String,
@@ -86,8 +95,33 @@ pub(super) async fn show(
     html(StatusCode::OK, &Overview { frame, board })
 }
 
+/// `/live/overview`: the board, again and again while somebody looks.
+pub(super) async fn live(
+    State(ui): State<Arc<Ui>>,
+    Extension(session): Extension<Session>,
+) -> Response {
+    Sse::new(events(ui, session)).into_response()
+}
+
+/// Ends with the session.
+fn events(ui: Arc<Ui>, session: Session) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold((ui, session, false), async |(ui, session, again)| {
+        if again {
+            tokio::time::sleep(FRESH).await;
+        }
+        if !ui.access().knows(&session) {
+            return None;
+        }
+        let board = Board::now(&ui).await;
+        let text = board.render().unwrap_or_default();
+        // An event takes no carriage return.
+        let event = Event::default().data(printable(&text));
+        Some((Ok(event), (ui, session, true)))
+    })
+}
+
 impl Board {
-    pub(super) async fn now(ui: &Ui) -> Self {
+    async fn now(ui: &Ui) -> Self {
         Self::of(ui.topology(), &*ui.moments().now().await, ui.trends().now())
     }
 

@@ -1,4 +1,5 @@
-//! What all pages have in common: the frame around them, and how they become an answer.
+//! What all pages have in common: the fields they are asked with, the frame around them, how they become an answer, and what they
+//! need beside their text.
 
 use askama::Template;
 use axum::{
@@ -6,6 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
+use url::form_urlencoded;
 
 use super::{access::Session, look, server::Ui};
 use crate::text::printable;
@@ -22,6 +24,30 @@ const PAGES: [Entry; 3] = [
     Entry { path: "/parked", name: "Parking lot" },
     Entry { path: "/pauses", name: "Pauses" },
 ];
+
+/// Names and values of a form or a query, as they came; a name may stand several times.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Of `application/x-www-form-urlencoded`.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        Self(form_urlencoded::parse(bytes).into_owned().collect())
+    }
+
+    /// The value, without spaces around it; none if it is empty or not there.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).find(|value| !value.is_empty())
+    }
+
+    /// Every value of a name.
+    pub(super) fn all<'a, 'n>(
+        &'a self,
+        name: &'n str,
+    ) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.trim())
+    }
+}
 
 /// What stands around every page.
 pub(super) struct Frame {
@@ -130,4 +156,16 @@ pub(super) fn see_other(to: &str) -> Response {
         response.headers_mut().insert(header::LOCATION, to);
     }
     response
+}
+
+pub(super) async fn style() -> Response {
+    answer(StatusCode::OK, "text/css; charset=utf-8", include_str!("assets/ui.css"))
+}
+
+pub(super) async fn script() -> Response {
+    answer(StatusCode::OK, "text/javascript; charset=utf-8", include_str!("assets/ui.js"))
+}
+
+pub(super) async fn icon() -> Response {
+    answer(StatusCode::OK, "image/svg+xml", include_str!("assets/icon.svg"))
 }

@@ -18,9 +18,8 @@ use axum::{
 use self::{asked::Asked, jobs::Job, lot::Known};
 use super::{
     access::Session,
-    fields::Fields,
     overview::number,
-    page::{Frame, html, refused, see_other},
+    page::{Fields, Frame, html, refused, see_other},
     server::Ui,
 };
 use crate::{

@@ -31,12 +31,12 @@ use tokio::{
 
 use super::{
     access::{Access, Entry},
-    assets, guard,
+    guard,
     guard::Connection,
-    live, login, look,
+    login, look,
     moment::Moments,
     overview,
-    page::refused,
+    page::{self, refused},
     parked::{self, jobs::Jobs, leaving, lot::Lot},
     pauses,
     trend::Trends,
@@ -138,13 +138,13 @@ fn routes(ui: &Arc<Ui>) -> Router {
         .route("/pauses", get(pauses::show))
         .route("/pauses/ask", post(pauses::ask))
         .route("/pauses/do", post(pauses::carry_out))
-        .route("/live/overview", get(live::overview))
+        .route("/live/overview", get(overview::live))
         .merge(look::routes())
         .route("/login", get(login::follow).post(login::typed))
         .route("/logout", post(login::leave))
-        .route("/assets/ui.css", get(assets::style))
-        .route("/assets/ui.js", get(assets::script))
-        .route("/assets/icon.svg", get(assets::icon))
+        .route("/assets/ui.css", get(page::style))
+        .route("/assets/ui.js", get(page::script))
+        .route("/assets/icon.svg", get(page::icon))
         .fallback(nothing)
         .method_not_allowed_fallback(another_method)
         .layer(middleware::from_fn_with_state(Arc::clone(ui), guard::guard))

@@ -15,8 +15,7 @@ use crate::{
     order::OrderId,
     ui::{
         access::Session,
-        fields::Fields,
-        page::{Frame, html},
+        page::{Fields, Frame, html},
         server::Ui,
     },
     why::{Answer, OrderReading},

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use url::form_urlencoded::Serializer;
 
-use super::super::fields::Fields;
+use super::super::page::Fields;
 use crate::{
     oncall::{
         parked::{Gathered, Kept},

@@ -8,9 +8,8 @@ use axum::{Extension, body::Bytes, extract::State, http::StatusCode, response::R
 use super::{
     super::{
         access::Session,
-        fields::Fields,
         overview::number,
-        page::{Frame, html, refused, see_other},
+        page::{Fields, Frame, html, refused, see_other},
         server::Ui,
     },
     asked::{Asked, taken},
