@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::{about, counted, duration};
+use crate::text::{about, counted, duration, millis};
 
 /// An event or a notice that has waited for longer is not being published: a worker needs milliseconds. A burst takes seconds,
 /// and no message of an alert is worth that.
@@ -124,7 +124,7 @@ impl Condition {
 }
 
 fn duration_of(limit: Duration) -> String {
-    duration(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
+    duration(millis(limit))
 }
 
 /// Events of the outbox, or notices of `schedule()`.

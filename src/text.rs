@@ -39,9 +39,14 @@ pub(crate) fn duration(ms: u64) -> String {
     format!("{}{name}", ms / unit)
 }
 
+/// Whole milliseconds, as many as there can be where it is longer.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// To be read, in whole milliseconds: one unit where that is short, else several: `750ms`, `90s`, `37m`, `36m58s`, `37m0.25s`.
 pub(crate) fn length(time: Duration) -> String {
-    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let ms = millis(time);
     // Of a unit at most so many: below two of the next one.
     let short =
         [(86_400_000, u64::MAX, "d"), (3_600_000, 48, "h"), (60_000, 120, "m"), (1_000, 120, "s")];

@@ -19,7 +19,7 @@ use crate::{
     config::Settings,
     oncall::why,
     order::OrderId,
-    text::{counted, length},
+    text::{counted, length, millis},
     topology::{
         Timeout, Topology,
         level::Interval,
@@ -235,13 +235,13 @@ impl Explanation {
             ExplainedWay {
                 timeout: timeout.name.clone(),
                 at,
-                delay_ms: ms(delay),
+                delay_ms: millis(delay),
                 due_at: due_at.unwrap_or_else(after),
                 hops: publishes.iter().map(passed).sum(),
                 publishes,
                 level: None,
-                rest_ms: ms(stages.rest),
-                late_ms: ms(stages.late),
+                rest_ms: millis(stages.rest),
+                late_ms: millis(stages.late),
                 queue: topology.business_queue_shown(timeout),
             }
         });
@@ -252,14 +252,14 @@ impl Explanation {
 impl Publish {
     fn of(stage: Stage) -> Self {
         let Stage { route, hops, times } = stage;
-        let wait = |queue: String, hold| Wait { queue, holds_ms: ms(hold) };
+        let wait = |queue: String, hold| Wait { queue, holds_ms: millis(hold) };
         Self {
             exchange: route.exchange,
             routing_key: route.routing_key,
             headers: route.x_delay.map(|ms| ("x-delay", ms)).into_iter().collect(),
             queues: hops.into_iter().map(|hop| wait(hop.queue, hop.hold)).collect(),
-            holds_ms: ms(route.holds),
-            lead_ms: ms(route.early),
+            holds_ms: millis(route.holds),
+            lead_ms: millis(route.early),
             times,
         }
     }
@@ -326,8 +326,4 @@ impl ExplainedWay {
 
 fn shown(ms: u64) -> String {
     length(Duration::from_millis(ms))
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

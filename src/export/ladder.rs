@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{text::json_object, topology::Topology};
+use crate::{
+    text::{json_object, millis},
+    topology::Topology,
+};
 
 /// The places, smallest unit first, in milliseconds: all that a publisher needs. `None` without a ladder.
 #[must_use]
@@ -27,5 +30,5 @@ pub fn render(topology: &Topology) -> Option<String> {
 }
 
 fn ms(time: Duration) -> Value {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into()
+    millis(time).into()
 }

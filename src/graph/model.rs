@@ -3,7 +3,7 @@
 use super::{Count, Edge, Flow, Graph, Group, Kind, Live, Node};
 use crate::{
     ladder::Ladder,
-    text::{counted, duration},
+    text::{counted, duration, millis},
     topology::{
         Timeout, Topology, file::QueueType, level::Level, strategy::Strategy,
         taken_over_exchange::XDelay,
@@ -134,7 +134,7 @@ fn places<'a>(ladder: &'a Ladder, live: Option<&'a Live>) -> impl Iterator<Item 
     places.map(move |(at, place)| {
         let queues: Vec<String> =
             (1..=place.highest()).map(|it| ladder.queue(*place, it)).collect();
-        let unit = u64::try_from(place.unit().as_millis()).unwrap_or(u64::MAX);
+        let unit = millis(place.unit());
         let last = duration(unit.saturating_mul(place.highest().into()));
         let range = match place.highest() {
             1 => last,

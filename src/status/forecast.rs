@@ -160,6 +160,6 @@ fn bursts(seconds: &BTreeMap<i64, u64>, per_s: f64) -> Vec<Burst> {
 }
 
 /// Exact far beyond any number of orders.
-fn f64_of(number: u64) -> f64 {
+pub(super) fn f64_of(number: u64) -> f64 {
     u32::try_from(number).map_or(f64::MAX, f64::from)
 }

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{
+    forecast::f64_of,
     reading::{
         BrokerReading, Closings, DatabaseReading, Due, Known, Level, Reading, WaitingNotices,
     },
@@ -188,11 +189,6 @@ pub(crate) fn length(seconds: f64) -> String {
 
 fn per_second(orders: u64, seconds: f64) -> f64 {
     f64_of(orders) / seconds
-}
-
-/// Exact far beyond any number of orders.
-fn f64_of(number: u64) -> f64 {
-    u32::try_from(number).map_or(f64::MAX, f64::from)
 }
 
 /// From nothing to the most.

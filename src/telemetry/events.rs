@@ -12,13 +12,9 @@ use super::{
 };
 use crate::{
     order::{FinalStates, OrderId, Outcome},
+    text::millis,
     wire::Traces,
 };
-
-/// Durations as fields of a log line.
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// What a log line calls a message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,13 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    events::millis,
-    metrics::{Gauge, METRICS, number},
-};
+use super::metrics::{Gauge, METRICS, number};
 use crate::{
     condition::{Facts, Unpublished, Why},
-    text::about,
+    text::{about, millis},
 };
 
 /// What a worker has done until now.

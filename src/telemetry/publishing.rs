@@ -5,6 +5,7 @@ use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
 use super::metrics::METRICS;
+use crate::text::millis;
 
 pub(crate) fn relay_failed(reason: &str) {
     METRICS.relay_failures.add([], 1);
@@ -21,7 +22,7 @@ pub(crate) fn event_refused(event: &str, reason: &str) {
 }
 
 pub(crate) fn event_accepted(event: &str, events: usize, lasted: Duration) {
-    let lasted_ms = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
+    let lasted_ms = millis(lasted);
     info!(event, events, lasted_ms, "the events that were refused are published");
 }
 

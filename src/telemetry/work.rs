@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::{events::millis, observed::Counts};
+use super::observed::Counts;
+use crate::text::millis;
 
 pub(crate) fn sweep_works(effect: &str) {
     info!(effect, "the sweep works again");

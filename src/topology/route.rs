@@ -10,7 +10,7 @@ use crate::{
         Ladder,
         path::{DelayError, KeyError, Path, Rounding},
     },
-    text::length,
+    text::{length, millis},
 };
 
 use super::{
@@ -170,7 +170,7 @@ impl Route {
 
     /// The delay that its place stands for, as a TTL.
     pub(crate) fn delay_ttl(&self) -> Ttl {
-        Ttl::from_millis(ms(self.delay()).clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
+        Ttl::from_millis(millis(self.delay()).clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
     }
 }
 
@@ -271,10 +271,6 @@ impl Topology {
             queues: Vec::new(),
         }
     }
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {

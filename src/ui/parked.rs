@@ -221,7 +221,7 @@ impl List {
             matching: matching.len(),
             is_all: gathered.is_all,
             read_ago: about(gathered.at.elapsed()),
-            reasons: reasons(&matching, asked),
+            reasons: reasons(&matching, asked, REASONS),
             rows: rows.collect(),
             not_looked_up,
             from,
@@ -249,12 +249,13 @@ impl List {
     }
 }
 
-fn reasons(matching: &[&Kept], asked: &Asked) -> Vec<Reason> {
+/// The `most` frequent reasons, and the others as one.
+fn reasons(matching: &[&Kept], asked: &Asked, most: usize) -> Vec<Reason> {
     let mut reasons = Reasons::default();
     for kept in matching {
         reasons.add(&kept.message.cause);
     }
-    let (most, others) = reasons.most_frequent(REASONS);
+    let (most, others) = reasons.most_frequent(most);
     let mut shown: Vec<Reason> = most
         .into_iter()
         .map(|(text, count)| {

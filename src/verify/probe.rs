@@ -11,7 +11,7 @@ use crate::{
         generation::{is_of, number_of},
         snapshot::Snapshot,
     },
-    text::one_line,
+    text::{millis, one_line},
     topology::{
         Topology,
         delays::Trial,
@@ -296,7 +296,7 @@ pub fn judge(
         .zip(&lines)
         .filter_map(|(canary, line)| finding(topology, canary, line, &lines))
         .collect();
-    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let within_ms = millis(within);
     let (not_tried, left_out) = (canaries.too_long.clone(), canaries.left_out.clone());
     Probe { within_ms, canaries: lines, not_tried, left_out, findings }
 }

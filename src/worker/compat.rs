@@ -30,7 +30,7 @@ use crate::{
     shutdown::Stop,
     store::clock::DatabaseTime,
     telemetry::{self, Label, labels::ParkReason},
-    text::error_chain,
+    text::{error_chain, millis},
     topology::route::{LONGEST_IN_HAND, Route},
     wire::{Message, x_delay::Delayed},
 };
@@ -188,7 +188,7 @@ impl Delaying {
 
     /// Milliseconds since 1970 when `delay` is surely over.
     fn after(&self, delay: Duration, now: Instant) -> u64 {
-        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let delay_ms = millis(delay);
         // The session has read the clock before it consumes.
         let now_ms = self.context.worker.clock.at_most_ms(now).unwrap_or_default();
         now_ms.saturating_add(delay_ms).saturating_add(1)

@@ -5,10 +5,8 @@ use std::{sync::Arc, time::Instant};
 
 use super::{super::failure::Failure, Batch, Entry, Lots, Reader, listing::Full};
 use crate::{
-    order::Outcome,
-    parking::{Filter, ParkedMessage, Totals, fate},
+    parking::{Filter, ParkedMessage, Totals},
     shutdown::Stop,
-    store::StoreError,
     text::{error_chain, one_line},
     wire::Received,
 };
@@ -67,7 +65,7 @@ impl Lots {
 
     /// The same messages for people, with what their orders are now, or why that is not known.
     pub(crate) async fn entries(&self, kept: &[&Kept], full: bool) -> (Vec<Entry>, Option<String>) {
-        let (outcomes, unknown) = match self.outcomes_of(kept).await {
+        let (outcomes, unknown) = match self.outcomes(&messages(kept)).await {
             Ok(outcomes) => (outcomes, None),
             Err(error) => (vec![None; kept.len()], Some(one_line(error_chain(&error)))),
         };
@@ -82,17 +80,12 @@ impl Lots {
 
     /// What a replay would do with them.
     pub(crate) async fn totals_of(&self, kept: &[&Kept]) -> Result<Totals, Failure> {
-        let outcomes = self.outcomes_of(kept).await?;
         let mut totals = Totals::default();
-        for (kept, now) in kept.iter().zip(&outcomes) {
-            let topology = &self.services.topology;
-            totals.add(&fate(topology, &self.routes, &kept.message, now.as_ref()));
-        }
+        self.fates(&messages(kept)).await?.iter().for_each(|fate| totals.add(fate));
         Ok(totals)
     }
+}
 
-    async fn outcomes_of(&self, kept: &[&Kept]) -> Result<Vec<Option<Outcome>>, StoreError> {
-        let messages: Vec<&ParkedMessage> = kept.iter().map(|kept| &kept.message).collect();
-        self.outcomes(&messages).await
-    }
+fn messages<'k>(kept: &[&'k Kept]) -> Vec<&'k ParkedMessage> {
+    kept.iter().map(|kept| &kept.message).collect()
 }

@@ -136,12 +136,12 @@ impl Lots {
         (totals, ended)
     }
 
-    async fn fates(&self, found: &[Found]) -> Result<Vec<Fate>, Failure> {
-        let messages: Vec<_> = found.iter().map(|found| &found.message).collect();
-        let outcomes = self.outcomes(&messages).await?;
+    /// What a replay does with each.
+    pub(super) async fn fates(&self, messages: &[&ParkedMessage]) -> Result<Vec<Fate>, Failure> {
+        let outcomes = self.outcomes(messages).await?;
         let topology = &self.services.topology;
-        let each = found.iter().zip(&outcomes);
-        Ok(each.map(|(it, now)| fate(topology, &self.routes, &it.message, now.as_ref())).collect())
+        let each = messages.iter().zip(&outcomes);
+        Ok(each.map(|(it, now)| fate(topology, &self.routes, it, now.as_ref())).collect())
     }
 
     /// Takes out what `filter` takes, for good, until everything is done or `stop` is requested; `because` is recorded with each
@@ -180,7 +180,11 @@ impl Lots {
 
 impl<P: FnMut(u64) + Send> Reader for Previewing<'_, P> {
     async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
-        self.lots.fates(&batch.found).await?.iter().for_each(|fate| self.totals.add(fate));
+        self.lots
+            .fates(&messages(&batch.found))
+            .await?
+            .iter()
+            .for_each(|fate| self.totals.add(fate));
         (self.progress)(number(&batch.found));
         Ok(())
     }
@@ -189,7 +193,7 @@ impl<P: FnMut(u64) + Send> Reader for Previewing<'_, P> {
 impl<P: FnMut(u64) + Send> Reader for Replaying<'_, P> {
     async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
         let number = number(&batch.found);
-        let fates = self.lots.fates(&batch.found).await?;
+        let fates = self.lots.fates(&messages(&batch.found)).await?;
         let mut to_publish = Vec::new();
         for (found, fate) in batch.found.into_iter().zip(fates) {
             match fate {
@@ -277,6 +281,10 @@ fn note(orders: &mut Vec<String>, message: &ParkedMessage) {
     if let Some(order) = message.order.as_ref().filter(|_| orders.len() < MOST_ORDERS) {
         orders.push(order.to_string());
     }
+}
+
+fn messages(found: &[Found]) -> Vec<&ParkedMessage> {
+    found.iter().map(|found| &found.message).collect()
 }
 
 fn number(found: &[Found]) -> u64 {

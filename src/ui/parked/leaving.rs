@@ -15,10 +15,11 @@ use super::{
     asked::{Asked, taken},
     jobs::Deed,
     lot::Known,
+    reasons,
 };
 use crate::{
-    oncall::parked::{Gathered, Kept, Lots},
-    parking::{Filter, Reasons},
+    oncall::parked::{Gathered, Lots},
+    parking::Filter,
     text::noun,
 };
 
@@ -125,7 +126,8 @@ async fn question(
     }
     let some = &kept[..kept.len().min(LOOKED_UP)];
     let preview = if wanted.is_drop {
-        by_reason(&kept)
+        let reasons = reasons(&kept, &wanted.asked, REASONS).into_iter();
+        reasons.map(|reason| (reason.count, reason.text)).collect()
     } else {
         let totals = lots.totals_of(some).await.map_err(|failure| failure.text)?;
         let text = totals.to_string();
@@ -144,17 +146,6 @@ async fn question(
         rate: RATE,
         asked: wanted.asked,
     })
-}
-
-fn by_reason(kept: &[&Kept]) -> Vec<(String, String)> {
-    let mut reasons = Reasons::default();
-    for kept in kept {
-        reasons.add(&kept.message.cause);
-    }
-    let (most, others) = reasons.most_frequent(REASONS);
-    let most = most.into_iter().map(|(text, count)| (number(count), text.to_owned()));
-    let others = (others > 0).then(|| (number(others), "for other reasons".to_owned()));
-    most.chain(others).collect()
 }
 
 /// `POST /parked/do`
