@@ -50,12 +50,6 @@ impl Path {
 /// Why a delay has no path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DelayError {
-    /// In the past.
-    #[error("a delay of {ms} ms is below zero: use 0 for what is due now")]
-    BelowZero {
-        /// As asked for.
-        ms: i64,
-    },
     /// Above the ladder's maximum, before rounding.
     #[error(
         "a delay of {} is longer than the ladder holds messages ({}): shorten it, or raise the maximum",
@@ -144,17 +138,6 @@ impl Ladder {
             0..=MAX_KEY_BYTES => Ok(self.path(digits, routing_key, word)),
             bytes => Err(DelayError::KeyTooLong { word: word.to_owned(), bytes }),
         }
-    }
-
-    /// [`enter`](Self::enter) with a signed number of milliseconds, as others send it.
-    pub fn enter_millis(
-        &self,
-        delay_ms: i64,
-        rounding: Rounding,
-        word: &str,
-    ) -> Result<Path, DelayError> {
-        let ms = u64::try_from(delay_ms).map_err(|_| DelayError::BelowZero { ms: delay_ms })?;
-        self.enter(Duration::from_millis(ms), rounding, word)
     }
 
     /// The way that a message takes which was published to an exchange of this ladder with this routing key.

@@ -50,8 +50,10 @@ fn places(ladder: &Ladder) -> Vec<Value> {
 fn case(ladder: &Ladder, delay_ms: i64, rounding: Rounding) -> Value {
     let mut case =
         json!({"delay_ms": delay_ms, "rounding": format!("{rounding:?}").to_lowercase()});
-    let result = match ladder.enter_millis(delay_ms, rounding, "unpaid") {
-        Ok(path) => json!({
+    let delay = u64::try_from(delay_ms).map(Duration::from_millis);
+    let result = match delay.map(|delay| ladder.enter(delay, rounding, "unpaid")) {
+        Err(_) => json!({"error": "below zero"}),
+        Ok(Ok(path)) => json!({
             "exchange": path.exchange,
             "routing_key": path.routing_key,
             "hops": path.hops.len(),
@@ -59,9 +61,8 @@ fn case(ladder: &Ladder, delay_ms: i64, rounding: Rounding) -> Value {
             "holds_ms": path.hops.iter().map(|hop| ms(hop.hold)).collect::<Vec<_>>(),
             "total_ms": ms(path.total()),
         }),
-        Err(DelayError::BelowZero { .. }) => json!({"error": "below zero"}),
-        Err(DelayError::TooLong { .. }) => json!({"error": "too long"}),
-        Err(error) => panic!("{error}"),
+        Ok(Err(DelayError::TooLong { .. })) => json!({"error": "too long"}),
+        Ok(Err(error)) => panic!("{error}"),
     };
     let fields = case.as_object_mut().expect("an object");
     fields.extend(result.as_object().expect("an object").clone());
