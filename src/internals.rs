@@ -43,7 +43,8 @@ pub mod broker {
     }
 }
 pub mod cli {
-    pub use crate::{cli::command, oncall::failure::exit_codes};
+    pub use crate::cli::command;
+    pub use crate::oncall::failure::exit_codes;
 }
 pub mod config {
     pub use crate::config::{EventsSettings, SecretUrl, Settings, WorkerSettings, schema};

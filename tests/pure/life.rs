@@ -96,7 +96,7 @@ fn life() -> impl Strategy<Value = Life> {
 
 const LEVELS: [(&str, u64); 4] = [("3s", 3_000), ("7s", 7_000), ("20s", 20_000), ("1m", 60_000)];
 
-/// A version of the one topology: any of three timeouts, four levels, each strategy and both types of queues.
+/// A version of the one topology: any of three timeouts, with and without shards, four levels, each strategy and both types of queues.
 fn version() -> impl Strategy<Value = Written> {
     let strategy = prop_oneof![
         3 => Just(WrittenStrategy::Levels),
@@ -105,16 +105,17 @@ fn version() -> impl Strategy<Value = Written> {
         1 => Just(WrittenStrategy::DelayedExchange),
     ];
     let timeouts = proptest::sample::subsequence(vec!["a", "b", "c"], 1..=3);
+    let shards = collection::vec(proptest::option::weighted(0.4, 2_u16..=4), 3);
     let levels = proptest::sample::subsequence(LEVELS.to_vec(), 1..=3);
     let classic = proptest::bool::weighted(0.3);
-    (strategy, timeouts, levels, classic, 20_i64..22).prop_map(
-        |(strategy, timeouts, levels, classic, limit)| {
+    (strategy, timeouts, shards, levels, classic, 20_i64..22).prop_map(
+        |(strategy, timeouts, shards, levels, classic, limit)| {
             let first = levels[0].0.to_owned();
-            let timeouts = timeouts.into_iter().map(|name| WrittenTimeout {
+            let timeouts = timeouts.into_iter().zip(shards).map(|(name, shards)| WrittenTimeout {
                 name: name.to_owned(),
                 after: first.clone(),
                 after_by_category: BTreeMap::new(),
-                shards: None,
+                shards,
             });
             Written {
                 name: NAME.to_owned(),
@@ -282,12 +283,12 @@ proptest! {
 #[test]
 fn known_faults_are_found() {
     for (fault, seed) in [
-        (Fault::CountsBelievedAtOnce, 3),
-        (Fault::UnbindsFirst, 6),
-        (Fault::DeletesNeededExchanges, 10),
-        (Fault::DeletesUncounted, 10),
+        (Fault::CountsBelievedAtOnce, 12),
+        (Fault::UnbindsFirst, 1),
+        (Fault::DeletesNeededExchanges, 16),
+        (Fault::DeletesUncounted, 6),
     ] {
-        is_found(fault, seed, 200);
+        is_found(fault, seed, 100);
     }
 }
 

@@ -6,18 +6,22 @@ use std::{
 };
 
 use overdue::internals::{
-    objects::{Acks, Binding, route},
-    plan::{Change, Clock, CountReport, Plan, Snapshot, StatisticsInterval, diff, number_of},
+    objects::{Acks, Binding},
+    plan::{
+        Change, Clock, CountReport, Plan, Snapshot, StatisticsInterval, diff, is_of, number_of,
+    },
     timing::Timing,
     topology::{Topology, level_routes::LevelRoutes, route::Delay},
 };
 use proptest::prelude::TestCaseError;
 
-use crate::broker_model::{DELAYED, apply, dead_letter_exchange};
+use crate::broker_model::{DELAYED, apply, dead_letter_exchange, routed};
 
 /// Queues report, and their reports are collected, at one of the ten quanta of the interval.
 const QUANTUM_MS: u64 = 500;
 const QUANTA: u64 = 10;
+/// Spreads the numbers of messages: Fibonacci hashing.
+const HASHING: u64 = 0x9e37_79b9_7f4a_7c15;
 /// What every topology here is called.
 pub(super) const NAME: &str = "t";
 
@@ -28,6 +32,8 @@ pub(super) struct Message {
     at: String,
     key: String,
     timeout: String,
+    /// Of its `message-id`: by it the exchange in front of shards chooses one.
+    hash: u64,
     /// When it leaves that place by its TTL.
     until_ms: u64,
     unacked: bool,
@@ -50,6 +56,7 @@ pub(super) struct Broker {
     pub(super) there: Snapshot,
     pub(super) now_ms: u64,
     messages: Vec<Message>,
+    published: u64,
     acked: BTreeMap<String, u64>,
     reported: BTreeMap<String, Report>,
     collected: BTreeMap<String, Report>,
@@ -82,6 +89,7 @@ impl Broker {
             there: Snapshot::of(topology),
             now_ms: 1_000_000_000,
             messages: Vec::new(),
+            published: 0,
             acked: BTreeMap::new(),
             reported: BTreeMap::new(),
             collected: BTreeMap::new(),
@@ -91,17 +99,16 @@ impl Broker {
     }
 
     fn is_of(timeout: &str, queue: &str) -> bool {
-        number_of(&format!("{NAME}.{timeout}"), queue).is_some()
+        is_of(&format!("{NAME}.{timeout}"), queue)
     }
 
     fn is_delaying(&self, exchange: &str) -> bool {
         self.there.objects.exchanges.get(exchange).is_some_and(|it| it.kind == DELAYED)
     }
 
-    /// The queues that something comes to; none if the exchange is not there, or nothing takes it.
-    fn reached(&self, exchange: &str, key: &str) -> BTreeSet<String> {
-        let routed = route(&self.there.objects, exchange, key);
-        if routed.missing.is_empty() { routed.queues } else { BTreeSet::new() }
+    /// The queues that something comes to; none if an exchange is not there, or nothing takes it.
+    fn reached(&self, exchange: &str, key: &str, hash: u64) -> BTreeSet<String> {
+        routed(&self.there.objects, exchange, key, Some(hash)).unwrap_or_default()
     }
 
     // What publishers and workers do.
@@ -115,7 +122,9 @@ impl Broker {
     ) -> Result<(), TestCaseError> {
         let Ok(route) = topology.route(timeout, &Delay::exactly(delay)) else { return Ok(()) };
         let out = topology_end(&self.there, &route.exchange);
-        let comes_out = self.reached(&out, &route.routing_key);
+        self.published += 1;
+        let hash = self.published.wrapping_mul(HASHING) >> 32;
+        let comes_out = self.reached(&out, &route.routing_key, hash);
         // The plugin drops what it has no route for in the end: nobody may publish there before the plan is carried out.
         if self.is_delaying(&route.exchange) && comes_out.is_empty() {
             return Ok(());
@@ -126,6 +135,7 @@ impl Broker {
             at: String::new(),
             key: route.routing_key.clone(),
             timeout: timeout.to_owned(),
+            hash,
             until_ms: 0,
             unacked: false,
             not_before_ms: self.now_ms + millis(route.holds),
@@ -146,7 +156,7 @@ impl Broker {
             self.messages.push(Message { at: exchange.to_owned(), until_ms, ..message });
             return Ok(true);
         }
-        let queues = self.reached(exchange, &message.key);
+        let queues = self.reached(exchange, &message.key, message.hash);
         // Parked at once: what is published for a level that is not there.
         let owed = message.owed && !queues.iter().any(|it| is_lot(it));
         for queue in &queues {
@@ -256,7 +266,8 @@ impl Broker {
             } else {
                 dead_letters()
             };
-            let queues = exchange.map(|it| self.reached(it, &message.key)).unwrap_or_default();
+            let queues =
+                exchange.map(|it| self.reached(it, &message.key, message.hash)).unwrap_or_default();
             if queues.is_empty() {
                 violated(format!("lost when due, no queue takes it: {message:?}"))?;
             }
