@@ -50,6 +50,13 @@ impl Site {
         let (nodes, database) = (nodes_of(&services).await, Database::of(&services[0]).await);
         let world = World::with(services[0].clone(), TOPOLOGY).await.clock_set_by_hand().await;
         world.clock().advance("1 h").await;
+        // What was declared before the clock has the server's.
+        let schema = &world.schema;
+        world
+            .sql(&format!(
+                "ALTER TABLE closures ALTER closed_at SET DEFAULT {schema}.clock_timestamp()"
+            ))
+            .await;
         let [first, _] = world.broker_user("management", Some(RIGHTS)).await;
         let first = Url::parse(&first).unwrap();
         let worker_user = first.username().to_owned();
@@ -91,11 +98,12 @@ impl Site {
     }
 
     /// The database's clock, by so many seconds; between two transactions, because one compares `now()` with the deadline and
-    /// writes `clock_timestamp()` down.
+    /// writes `clock_timestamp()` down. The tables of a statement are locked before it gets its snapshot, which its `now()` is read
+    /// with, and the clock after it: so `orders` is locked as well.
     pub async fn leap(&self, seconds: i64) -> Result<(), String> {
         let schema = &self.world.schema;
         let leap = format!(
-            "LOCK TABLE {schema}.clock IN ACCESS EXCLUSIVE MODE;
+            "LOCK TABLE {schema}.orders, {schema}.clock IN ACCESS EXCLUSIVE MODE;
              UPDATE {schema}.clock SET ahead = ahead + {seconds} * interval '1 second'"
         );
         self.database.ask(&leap).await.map(drop)
