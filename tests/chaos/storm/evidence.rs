@@ -38,11 +38,11 @@ pub async fn gather(site: &Site, service: &Service) -> Evidence {
 /// What a person wants to see of the orders.
 pub async fn counts(store: &Store) -> Vec<(&'static str, String)> {
     const SQL: &str = include_str!("../../../sql/service_outcome.sql");
-    let row = &store.client().await.unwrap().query_one(SQL, &[&""]).await.unwrap();
-    let count = |column: &str| row.get::<_, i64>(column).to_string();
     // Both by the clock that leaps; commits are not dated by it.
     const LATE: &str = "
         SELECT (extract(epoch FROM percentile_disc($1) WITHIN GROUP (ORDER BY closed_at - due_at)) * 1000)::bigint FROM closures";
+    let row = &store.client().await.unwrap().query_one(SQL, &[&""]).await.unwrap();
+    let count = |column: &str| row.get::<_, i64>(column).to_string();
     let late = async |part: f64| {
         let row = store.client().await.unwrap().query_one(LATE, &[&part]).await.unwrap();
         let ms: Option<i64> = row.get(0);
