@@ -40,7 +40,7 @@ pub async fn counts(store: &Store) -> Vec<(&'static str, String)> {
     const SQL: &str = include_str!("../../../sql/service_outcome.sql");
     // Both by the clock that leaps; commits are not dated by it.
     const LATE: &str = "
-        SELECT (extract(epoch FROM percentile_disc($1) WITHIN GROUP (ORDER BY closed_at - due_at)) * 1000)::bigint FROM closures";
+        SELECT (extract(epoch FROM percentile_disc($1::float8) WITHIN GROUP (ORDER BY closed_at - due_at)) * 1000)::bigint FROM closures";
     let row = &store.client().await.unwrap().query_one(SQL, &[&""]).await.unwrap();
     let count = |column: &str| row.get::<_, i64>(column).to_string();
     let late = async |part: f64| {
