@@ -5,8 +5,6 @@ use std::collections::VecDeque;
 use overdue::internals::worker::quarantine::{Quarantine, Step};
 use proptest::prelude::*;
 
-const LIMIT: u32 = 20;
-
 #[test]
 fn it_begins_with_one_message_and_takes_many_as_soon_as_that_one_is_good() {
     let mut quarantine = Quarantine::new(20, 100);
@@ -40,6 +38,7 @@ fn with_a_low_delivery_limit_suspicion_begins_earlier() {
 
 /// A quorum queue: what is given back is delivered before what never was.
 struct Queue {
+    limit: u32,
     returned: VecDeque<(usize, u32)>,
     ready: VecDeque<(usize, u32)>,
     parked: Vec<usize>,
@@ -52,7 +51,7 @@ impl Queue {
 
     /// Delivered and not settled, once more.
     fn failed(&mut self, (id, count): (usize, u32)) {
-        if count + 1 > LIMIT {
+        if count + 1 > self.limit {
             self.parked.push(id);
         } else {
             self.returned.push_back((id, count + 1));
@@ -62,7 +61,7 @@ impl Queue {
 
 /// A worker until it dies; false when there was nothing left to die of.
 fn session(queue: &mut Queue, culprits: &[usize], prefetch: usize, give_back_counts: bool) -> bool {
-    let mut quarantine = Quarantine::new(i64::from(LIMIT), u32::try_from(prefetch).unwrap());
+    let mut quarantine = Quarantine::new(i64::from(queue.limit), u32::try_from(prefetch).unwrap());
     loop {
         let mut in_hand = Vec::new();
         let mut kept_alone = quarantine.is_alone();
@@ -108,9 +107,10 @@ proptest! {
         prefetch in 1_usize..200,
         culprits in proptest::collection::vec(0_usize..400, 1..4),
         give_back_counts: bool,
+        limit in proptest::sample::select(vec![4_u32, 8, 20]),
     ) {
         let ready = (0..messages).map(|id| (id, 0)).collect();
-        let mut queue = Queue { returned: VecDeque::new(), ready, parked: Vec::new() };
+        let mut queue = Queue { limit, returned: VecDeque::new(), ready, parked: Vec::new() };
         let mut deaths = 0;
         while session(&mut queue, &culprits, prefetch, give_back_counts) {
             deaths += 1;
