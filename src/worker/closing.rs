@@ -1,8 +1,8 @@
 //! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
 //!
-//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. Nothing
-//! is split where no row can be at fault: the connection has ended, or the effect fails without any order as well. Everything
-//! else is, whatever its SQLSTATE: a trigger may raise any.
+//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. What stays
+//! busy waits in turn. Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any
+//! order as well. Everything else is, whatever its SQLSTATE: a trigger may raise any.
 
 use std::{
     collections::BTreeSet,
@@ -33,8 +33,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// takes half of them.
 const ELSEWHERE: usize = 24;
 /// For each lock, of a statement of a burst instead of the 50 ms of all others: no message waits for
-/// it, and others like it hold the stock of many orders until they commit.
-const BURST_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
+/// it, and others like it hold the stock of many orders until they commit. Also of an order that waits in turn.
+const LONG_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 /// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
 /// stock that is kept locked.
 const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
@@ -45,6 +45,8 @@ struct Asked<'a> {
     path: ClosingPath,
     closing: Closing<'a>,
     traces: &'a Traces,
+    /// In PostgreSQL's queue for each lock, also while the others pass over what is locked.
+    in_turn: bool,
 }
 
 /// How long a batch waits in all for the rate at which a pause ends.
@@ -107,14 +109,39 @@ impl Closer {
         path: ClosingPath,
         timeout: Option<&str>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let (topology, effect) = (self.topology.as_str(), self.effect.name.as_str());
-        let closing = Closing { topology, timeout, effect };
+        let closing = self.closing(timeout);
+        self.unless_paused(ids, Asked { path, closing, traces, in_turn: false }).await
+    }
+
+    /// Like [`Closer::outcomes`] of one order by its message, which waits for its locks for longer: where others have the rows one
+    /// after the other, whoever passes over what is locked hardly ever finds all of them free.
+    pub(crate) async fn outcome_in_turn(
+        &self,
+        id: &OrderId,
+        traces: &Traces,
+        timeout: &str,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let closing = self.closing(Some(timeout));
+        let asked = Asked { path: ClosingPath::Message, closing, traces, in_turn: true };
+        self.unless_paused(std::slice::from_ref(id), asked).await
+    }
+
+    fn closing<'a>(&'a self, timeout: Option<&'a str>) -> Closing<'a> {
+        Closing { topology: &self.topology, timeout, effect: &self.effect.name }
+    }
+
+    async fn unless_paused(
+        &self,
+        ids: &[OrderId],
+        asked: Asked<'_>,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let Closing { timeout, effect, .. } = asked.closing;
         let key = timeout.unwrap_or(effect);
         let was_paused = lock(&self.paused).contains(key);
-        if was_paused && let Some(paused) = self.store.still_paused(closing).await? {
+        if was_paused && let Some(paused) = self.store.still_paused(asked.closing).await? {
             return Err(paused);
         }
-        let outcomes = self.of_unpaused(ids, Asked { path, closing, traces }).await;
+        let outcomes = self.of_unpaused(ids, asked).await;
         match &outcomes {
             Err(StoreError::Paused { reason, per_second: None, .. })
                 if lock(&self.paused).insert(key.to_owned()) =>
@@ -251,17 +278,19 @@ impl Closer {
     async fn once(
         &self,
         ids: &[OrderId],
-        Asked { path, closing, traces }: Asked<'_>,
+        Asked { path, closing, traces, in_turn }: Asked<'_>,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (skip_locked, lock) = match path {
-            ClosingPath::Burst => (&self.skip_locked_in_burst, Some(BURST_LOCK_TIMEOUT)),
-            ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, None),
+            ClosingPath::Burst => (&self.skip_locked_in_burst, Some(LONG_LOCK_TIMEOUT)),
+            ClosingPath::Message | ClosingPath::Sweep => {
+                (&self.skip_locked, in_turn.then_some(LONG_LOCK_TIMEOUT))
+            }
         };
         let limits = TransactionLimits { lock, statement };
         let orders = (ids, traces, path);
         let run = |sql| self.store.run_unpaused(&self.effect, sql, orders, closing, limits);
-        let Some(contended_sql) = self.effect.contended_sql() else {
+        let Some(contended_sql) = self.effect.contended_sql().filter(|_| !in_turn) else {
             return run(&self.effect.sql).await;
         };
         if !skip_locked.lasts(Instant::now()) {

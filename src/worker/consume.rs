@@ -3,6 +3,7 @@
 //! being deleted.
 
 mod batch;
+mod contended;
 mod delivery;
 mod desk;
 pub(super) mod inlet;

@@ -221,7 +221,12 @@ impl World {
 
     /// Whether a statement of somebody else waits for a lock on the world's tables, or is stalled.
     pub async fn somebody_waits(&self) -> bool {
-        self.number(&format!("SELECT count(*) FROM ({}) waiting", self.waiting())).await > 0
+        self.many_wait().await > 0
+    }
+
+    /// How many statements of others do.
+    pub async fn many_wait(&self) -> i64 {
+        self.number(&format!("SELECT count(*) FROM ({}) waiting", self.waiting())).await
     }
 
     /// Ends the connections whose statements wait for a lock on the world's tables.

@@ -20,13 +20,21 @@ pub(super) struct Answered {
 
 /// Closes what is due.
 pub(super) async fn close(context: &ConsumerContext, batch: Vec<Delivery>) -> Answered {
-    let outcomes = outcomes(context, &batch).await;
+    let outcomes = outcomes(context, &batch, false).await;
+    Answered { batch, outcomes }
+}
+
+/// Closes the order of one delivery, which waits for the locks of its rows in turn.
+pub(super) async fn close_in_turn(context: &ConsumerContext, delivery: Delivery) -> Answered {
+    let batch = vec![delivery];
+    let outcomes = outcomes(context, &batch, true).await;
     Answered { batch, outcomes }
 }
 
 async fn outcomes(
     context: &ConsumerContext,
     batch: &[Delivery],
+    in_turn: bool,
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
     let began = Instant::now();
     let worker = &context.worker;
@@ -35,14 +43,15 @@ async fn outcomes(
     let found = batch.iter().filter_map(|delivery| Some((delivery.trace()?, delivery.order_id()?)));
     let traces: Traces = found.map(|(trace, id)| (id.clone(), trace)).collect();
     let (timeout, effect) = (&context.timeout.name, &context.timeout.effect);
-    let outcomes =
-        match closer.outcomes(&ids, &traces, ClosingPath::Message, Some(timeout.as_str())).await {
-            // Until the pause ends they are as early as any.
-            Err(StoreError::Paused { rest, .. }) => {
-                vec![until(rest); ids.len()]
-            }
-            outcomes => outcomes?,
-        };
+    let asked = match ids.as_slice() {
+        [id] if in_turn => closer.outcome_in_turn(id, &traces, timeout).await,
+        ids => closer.outcomes(ids, &traces, ClosingPath::Message, Some(timeout)).await,
+    };
+    let outcomes = match asked {
+        // Until the pause ends they are as early as any.
+        Err(StoreError::Paused { rest, .. }) => vec![until(rest); ids.len()],
+        outcomes => outcomes?,
+    };
     let took = began.elapsed();
     report(context, &outcomes, took);
     let of_all = Batch { timeout, effect, path: ClosingPath::Message.as_str(), took };

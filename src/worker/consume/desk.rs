@@ -20,6 +20,7 @@ use tokio::{task::JoinSet, time::MissedTickBehavior};
 
 use super::{
     batch::{Answered, close},
+    contended::InTurn,
     delivery::{Copied, Delivery, Purpose},
     inlet::{Delivered, Inlet},
     log::Log,
@@ -61,6 +62,7 @@ struct Desk {
     /// Of what is due when it comes.
     coming: Coming,
     closing: JoinSet<Answered>,
+    in_turn: InTurn,
     copies: OnTheirWay<Copied>,
     burst: Arc<Burst>,
     burst_changes: Changes,
@@ -85,6 +87,7 @@ pub(super) async fn consume(
         waiting: TimerQueue::default(),
         coming: Coming::default(),
         closing: JoinSet::new(),
+        in_turn: InTurn::default(),
         copies: OnTheirWay::new(Arc::clone(&context.outlet), &worker.timing),
         burst_changes: burst.changes(),
         burst,
@@ -118,6 +121,7 @@ impl Desk {
                 biased;
                 () = stop.requested() => return Ok(()),
                 Some(answered) = self.closing.join_next() => self.settle(answered.map_err(panicked)?),
+                Some(answered) = self.in_turn.answered() => self.settle(answered.map_err(panicked)?),
                 Some(heard) = self.copies.next() => self.copied(heard),
                 () = reached(batch_at) => self.close_batch(),
                 delivered = self.inlet.next(at_once) => self.take(delivered?),
@@ -135,6 +139,9 @@ impl Desk {
         while let Some(answered) = self.closing.join_next().await {
             self.settle(answered.map_err(panicked)?);
         }
+        while let Some(answered) = self.in_turn.answered().await {
+            self.settle(answered.map_err(panicked)?);
+        }
         self.inlet.send_acks();
         let last = limits::last_confirms(&self.context.worker.settings);
         while self.copies.len() > 0 {
@@ -150,7 +157,8 @@ impl Desk {
         let now = Instant::now();
         let due = self.waiting.next().is_some_and(|at| at <= now);
         // What is taken alone is not in hand together with anything.
-        let others_in_hand = self.inlet.is_narrow() && (due || !self.closing.is_empty());
+        let others_in_hand =
+            self.inlet.is_narrow() && (due || !self.closing.is_empty() || self.in_turn.waits());
         // Copies that are on their way may become no more than this, without those that get no answer.
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
         let is_behind = due
@@ -258,10 +266,10 @@ impl Desk {
                 self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);
                 self.closes_again();
-            } else {
-                self.inlet.waits(&mut delivery.receipt, false);
-                batch.push(delivery);
+                continue;
             }
+            self.inlet.waits(&mut delivery.receipt, false);
+            batch.extend(self.in_turn.take(&self.context, delivery, now));
         }
         if !batch.is_empty() {
             let context = Arc::clone(&self.context);
