@@ -33,6 +33,7 @@ mod pager;
 mod session;
 pub(crate) mod sweep;
 mod traces_in_hand;
+mod turns;
 pub(crate) mod watch;
 
 use std::{sync::Arc, time::Instant};

@@ -5,9 +5,12 @@
 //! begins with a prefetch count of 1 (what was given back comes first) and has a larger one only while it receives
 //! messages that were delivered rarely: then nothing but the culprit reaches the limit.
 
-/// Deliveries that everything may have behind it, or half of those that the queue allows: restarts and lost connections happen, and
-/// often several after each other, to everything in hand. One at a time some thousand of them take a minute.
+/// Deliveries that everything may have behind it at the most: restarts and lost connections happen, and often several after each
+/// other, to everything in hand. One at a time some thousand of them take a minute.
 const FEW: u32 = 10;
+/// Of those that the queue allows these are left for what follows: other workers end meanwhile, and each that takes many at once
+/// gives a suspect back, which before RabbitMQ 4.3 counts as well.
+const LEFT: i64 = 10;
 
 /// What follows from a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ impl Quarantine {
     /// be received one at a time before many are taken at once: before RabbitMQ 4.3 giving back counts as well.
     #[must_use]
     pub fn new(delivery_limit: i64, wanted_again: u32) -> Self {
-        let few = u32::try_from(delivery_limit / 2).unwrap_or(FEW).clamp(1, FEW);
+        let few = u32::try_from(delivery_limit - LEFT).unwrap_or(1).clamp(1, FEW);
         Self { few, alone: true, rare: 0, wanted: 1, wanted_again }
     }
 

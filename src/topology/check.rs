@@ -333,9 +333,9 @@ fn at_most_once(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> 
 }
 
 /// Every lost connection counts as a delivery of each message the worker held, processed or not
-/// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>): below this, a worker that is killed
-/// a few times in a row, by a bad roll-out for example, parks orders that nothing is wrong with.
-const LOWEST_SANE_LIMIT: i64 = 5;
+/// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>): below this, workers that are killed
+/// a few times in a row, by a bad roll-out or one bad message, park orders that nothing is wrong with.
+const LOWEST_SANE_LIMIT: i64 = 12;
 
 fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let Some(limit) = &file.queues.delivery_limit else { return Vec::new() };

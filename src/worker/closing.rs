@@ -1,8 +1,9 @@
 //! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
 //!
-//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. What stays
-//! busy waits in turn. Nothing is split where no row can be at fault: the connection has ended, or the effect fails without any
-//! order as well. Everything else is, whatever its SQLSTATE: a trigger may raise any.
+//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. Of
+//! what stays busy one order at a time has a turn to wait for longer. Nothing is split where no row can be at fault: the
+//! connection has ended, or the effect fails without any order as well. Everything else is, whatever its SQLSTATE: a
+//! trigger may raise any.
 
 use std::{
     collections::BTreeSet,
@@ -23,6 +24,7 @@ use crate::{
     telemetry,
     topology::Topology,
     wire::Traces,
+    worker::turns::{Turn, Turns},
 };
 
 /// Attempts at the same part before a deadlock is looked for row by row.
@@ -33,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// takes half of them.
 const ELSEWHERE: usize = 24;
 /// For each lock, of a statement of a burst instead of the 50 ms of all others: no message waits for
-/// it, and others like it hold the stock of many orders until they commit. Also of an order that waits in turn.
+/// it, and others like it hold the stock of many orders until they commit. Also of an order that has a turn.
 const LONG_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 /// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
 /// stock that is kept locked.
@@ -45,8 +47,6 @@ struct Asked<'a> {
     path: ClosingPath,
     closing: Closing<'a>,
     traces: &'a Traces,
-    /// In PostgreSQL's queue for each lock, also while the others pass over what is locked.
-    in_turn: bool,
 }
 
 /// How long a batch waits in all for the rate at which a pause ends.
@@ -79,6 +79,7 @@ pub(crate) struct Closer {
     paused: Mutex<BTreeSet<String>>,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
+    turns: Turns,
 }
 
 impl Closer {
@@ -92,6 +93,7 @@ impl Closer {
             skip_locked_in_burst: SkipLocked::default(),
             paused: Mutex::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -110,38 +112,12 @@ impl Closer {
         timeout: Option<&str>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let closing = self.closing(timeout);
-        self.unless_paused(ids, Asked { path, closing, traces, in_turn: false }).await
-    }
-
-    /// Like [`Closer::outcomes`] of one order by its message, which waits for its locks for longer: where others have the rows one
-    /// after the other, whoever passes over what is locked hardly ever finds all of them free.
-    pub(crate) async fn outcome_in_turn(
-        &self,
-        id: &OrderId,
-        traces: &Traces,
-        timeout: &str,
-    ) -> Result<Vec<Outcome>, StoreError> {
-        let closing = self.closing(Some(timeout));
-        let asked = Asked { path: ClosingPath::Message, closing, traces, in_turn: true };
-        self.unless_paused(std::slice::from_ref(id), asked).await
-    }
-
-    fn closing<'a>(&'a self, timeout: Option<&'a str>) -> Closing<'a> {
-        Closing { topology: &self.topology, timeout, effect: &self.effect.name }
-    }
-
-    async fn unless_paused(
-        &self,
-        ids: &[OrderId],
-        asked: Asked<'_>,
-    ) -> Result<Vec<Outcome>, StoreError> {
-        let Closing { timeout, effect, .. } = asked.closing;
-        let key = timeout.unwrap_or(effect);
+        let key = timeout.unwrap_or(closing.effect);
         let was_paused = lock(&self.paused).contains(key);
-        if was_paused && let Some(paused) = self.store.still_paused(asked.closing).await? {
+        if was_paused && let Some(paused) = self.store.still_paused(closing).await? {
             return Err(paused);
         }
-        let outcomes = self.of_unpaused(ids, asked).await;
+        let outcomes = self.of_unpaused(ids, Asked { path, closing, traces }).await;
         match &outcomes {
             Err(StoreError::Paused { reason, per_second: None, .. })
                 if lock(&self.paused).insert(key.to_owned()) =>
@@ -152,6 +128,35 @@ impl Closer {
             _ => {}
         }
         outcomes
+    }
+
+    fn closing<'a>(&'a self, timeout: Option<&'a str>) -> Closing<'a> {
+        Closing { topology: &self.topology, timeout, effect: &self.effect.name }
+    }
+
+    /// For one order that stays busy, if no other one has it.
+    pub(crate) fn turn(&self, now: Instant) -> Option<Turn> {
+        self.turns.next(now)
+    }
+
+    /// What became of it. It stands in PostgreSQL's queue for each row of its stock: where others have them one after the other,
+    /// whoever passes over what is locked hardly ever finds all of them free. If its statement fails, it is still busy: it is
+    /// asked for with others again, and they show whose fault that is.
+    pub(crate) async fn outcome_in_turn(
+        &self,
+        turn: Turn,
+        id: &OrderId,
+        traces: &Traces,
+        timeout: &str,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let limits = TransactionLimits { lock: Some(LONG_LOCK_TIMEOUT), statement: None };
+        let orders = (std::slice::from_ref(id), traces, ClosingPath::Message);
+        let (closing, sql) = (self.closing(Some(timeout)), &self.effect.sql);
+        let asked = self.store.run_unpaused(&self.effect, sql, orders, closing, limits).await;
+        if asked.is_err() {
+            turn.failed(Instant::now());
+        }
+        asked.or_else(|error| if error.is_answer() { Ok(vec![Outcome::Busy]) } else { Err(error) })
     }
 
     async fn of_unpaused(
@@ -278,19 +283,17 @@ impl Closer {
     async fn once(
         &self,
         ids: &[OrderId],
-        Asked { path, closing, traces, in_turn }: Asked<'_>,
+        Asked { path, closing, traces }: Asked<'_>,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (skip_locked, lock) = match path {
             ClosingPath::Burst => (&self.skip_locked_in_burst, Some(LONG_LOCK_TIMEOUT)),
-            ClosingPath::Message | ClosingPath::Sweep => {
-                (&self.skip_locked, in_turn.then_some(LONG_LOCK_TIMEOUT))
-            }
+            ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, None),
         };
         let limits = TransactionLimits { lock, statement };
         let orders = (ids, traces, path);
         let run = |sql| self.store.run_unpaused(&self.effect, sql, orders, closing, limits);
-        let Some(contended_sql) = self.effect.contended_sql().filter(|_| !in_turn) else {
+        let Some(contended_sql) = self.effect.contended_sql() else {
             return run(&self.effect.sql).await;
         };
         if !skip_locked.lasts(Instant::now()) {

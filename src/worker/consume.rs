@@ -3,7 +3,6 @@
 //! being deleted.
 
 mod batch;
-mod contended;
 mod delivery;
 mod desk;
 pub(super) mod inlet;

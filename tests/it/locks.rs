@@ -254,17 +254,23 @@ async fn a_writer_elsewhere_does_not_keep_orders_from_stock_that_is_locked_for_i
 }
 
 /// Of five, four wait while one has it: whoever waits in their queue waits for longer than a batch does, and whoever passes over what
-/// is locked never finds it free. Before, an order that needs it was late for as long as they went on.
+/// is locked never finds it free. Before, an order that needs it was late for as long as they went on. One whose stock somebody keeps
+/// does not take its turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_whose_stock_is_always_locked_waits_for_its_turn() {
     let world = World::new().await;
     let worker = world.worker();
-    let id = world.orders("o", 1, 0).await.remove(0);
+    // They need `sku-1` and the next one; `sku-2` and the next one; `sku-3` and `sku-4`.
+    let orders = world.orders("o", 3, 0).await;
+    let [contended, _, kept] = &orders[..] else { unreachable!() };
+    let mut client = world.store.client().await.unwrap();
+    let held = hold_stock(&mut client, "sku-4").await;
     let is_over = CancellationToken::new();
     let turn =
         "SELECT pg_sleep(0.04) FROM (SELECT FROM stock WHERE sku = 'sku-1' FOR UPDATE) AS held";
+    let store = world.patient_store();
     let others = [(); 5].map(|()| {
-        let (store, is_over) = (world.store.clone(), is_over.clone());
+        let (store, is_over) = (store.clone(), is_over.clone());
         tokio::spawn(async move {
             let client = store.client().await.unwrap();
             while !is_over.is_cancelled() {
@@ -274,12 +280,15 @@ async fn an_order_whose_stock_is_always_locked_waits_for_its_turn() {
     });
     until("four wait, and one has it", async || world.many_wait().await, |waiting| *waiting >= 5)
         .await;
-    world.wire().await.publish_all("orders.dlx", "1s.unpaid", std::slice::from_ref(&id)).await;
-    until("closed", async || world.status(&id).await, |status| status == "closed").await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    until("closed", async || world.status(contended).await, |status| status == "closed").await;
+    assert_eq!(world.status(kept).await, "unpaid");
     is_over.cancel();
     for other in others {
         other.await.unwrap();
     }
+    held.rollback().await.unwrap();
+    world.until_closed(3).await;
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked), (0, 0));
     world.assert_invariants().await;

@@ -116,7 +116,7 @@ impl World {
     }
 
     /// The database along the world's search path, for a test's own statements.
-    pub(super) fn patient_store(&self) -> Store {
+    pub fn patient_store(&self) -> Store {
         patient_store(&self.services, &self.search_path)
     }
 

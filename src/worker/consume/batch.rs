@@ -1,6 +1,11 @@
 //! A batch of one queue at the database.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinSet;
 
 use super::delivery::Delivery;
 use crate::{
@@ -9,7 +14,7 @@ use crate::{
     store::{StoreError, orders::ClosingPath},
     telemetry,
     wire::Traces,
-    worker::{closing::until, context::ConsumerContext},
+    worker::{closing::until, context::ConsumerContext, session::SessionEnd, turns::Turn},
 };
 
 /// A batch, and what the database said of it. `None` is a body that could not be read.
@@ -18,23 +23,63 @@ pub(super) struct Answered {
     pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
 }
 
-/// Closes what is due.
-pub(super) async fn close(context: &ConsumerContext, batch: Vec<Delivery>) -> Answered {
-    let outcomes = outcomes(context, &batch, false).await;
-    Answered { batch, outcomes }
+/// What is at the database: batches, and beside them what has a turn to wait for what is locked.
+#[derive(Default)]
+pub(super) struct AtDatabase {
+    batches: JoinSet<Answered>,
+    in_turn: JoinSet<Answered>,
 }
 
-/// Closes the order of one delivery, which waits for the locks of its rows in turn.
-pub(super) async fn close_in_turn(context: &ConsumerContext, delivery: Delivery) -> Answered {
-    let batch = vec![delivery];
-    let outcomes = outcomes(context, &batch, true).await;
+impl AtDatabase {
+    /// Closes what is due.
+    pub(super) fn close(&mut self, context: &Arc<ConsumerContext>, batch: Vec<Delivery>) {
+        self.batches.spawn(answered(Arc::clone(context), batch, None));
+    }
+
+    /// Closes the order of a delivery that stays busy.
+    pub(super) fn close_in_turn(
+        &mut self,
+        context: &Arc<ConsumerContext>,
+        delivery: Delivery,
+        turn: Turn,
+    ) {
+        self.in_turn.spawn(answered(Arc::clone(context), vec![delivery], Some(turn)));
+    }
+
+    /// The next answer; none if nothing is asked for. Nothing is lost if the wait is given up.
+    pub(super) async fn next(&mut self) -> Option<Result<Answered, SessionEnd>> {
+        let answered = tokio::select! {
+            biased;
+            Some(answered) = self.batches.join_next() => answered,
+            Some(answered) = self.in_turn.join_next() => answered,
+            else => return None,
+        };
+        Some(answered.map_err(|panic| SessionEnd::Panicked(panic.to_string())))
+    }
+
+    /// How many batches.
+    pub(super) fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty() && self.in_turn.is_empty()
+    }
+}
+
+async fn answered(
+    context: Arc<ConsumerContext>,
+    batch: Vec<Delivery>,
+    turn: Option<Turn>,
+) -> Answered {
+    let outcomes = outcomes(&context, &batch, turn).await;
     Answered { batch, outcomes }
 }
 
 async fn outcomes(
     context: &ConsumerContext,
     batch: &[Delivery],
-    in_turn: bool,
+    turn: Option<Turn>,
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
     let began = Instant::now();
     let worker = &context.worker;
@@ -43,9 +88,9 @@ async fn outcomes(
     let found = batch.iter().filter_map(|delivery| Some((delivery.trace()?, delivery.order_id()?)));
     let traces: Traces = found.map(|(trace, id)| (id.clone(), trace)).collect();
     let (timeout, effect) = (&context.timeout.name, &context.timeout.effect);
-    let asked = match ids.as_slice() {
-        [id] if in_turn => closer.outcome_in_turn(id, &traces, timeout).await,
-        ids => closer.outcomes(ids, &traces, ClosingPath::Message, Some(timeout)).await,
+    let asked = match (turn, ids.as_slice()) {
+        (Some(turn), [id]) => closer.outcome_in_turn(turn, id, &traces, timeout).await,
+        (_, ids) => closer.outcomes(ids, &traces, ClosingPath::Message, Some(timeout)).await,
     };
     let outcomes = match asked {
         // Until the pause ends they are as early as any.

@@ -13,6 +13,7 @@ use crate::{
         consume::inlet::Receipt,
         log_lines::Why,
         traces_in_hand::{TraceInHand, TracesInHand},
+        turns::busy_for,
     },
 };
 
@@ -30,6 +31,8 @@ pub(super) struct Delivery {
     pub(super) busy: u32,
     /// When it was found locked first, and last, without another answer between.
     pub(super) locked: Option<(Instant, Instant)>,
+    /// Times that it had a turn to wait for what is locked.
+    pub(super) turns: u32,
     /// Times that a copy of it was refused.
     pub(super) refused: u32,
     pub(super) received_at: Instant,
@@ -59,6 +62,7 @@ impl Delivery {
             tries,
             busy,
             locked,
+            turns: 0,
             refused,
             received_at,
             _trace: trace,
@@ -83,6 +87,12 @@ impl Delivery {
     /// Whether it comes back from a retry, or because its order is guarded.
     pub(super) const fn was_tried(&self) -> bool {
         self.tries.attempt > 0 || self.tries.guarded > 0
+    }
+
+    /// Whether its order was busy for so long that it may have a turn.
+    pub(super) fn stays_busy(&self, now: Instant) -> bool {
+        let busy_for = busy_for(self.turns);
+        self.locked.is_some_and(|(since, _)| now.saturating_duration_since(since) >= busy_for)
     }
 
     /// What a log line calls it.

@@ -16,11 +16,10 @@ use std::{
 };
 
 use jiff::Timestamp;
-use tokio::{task::JoinSet, time::MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 
 use super::{
-    batch::{Answered, close},
-    contended::InTurn,
+    batch::{Answered, AtDatabase},
     delivery::{Copied, Delivery, Purpose},
     inlet::{Delivered, Inlet},
     log::Log,
@@ -48,6 +47,7 @@ use crate::{
         log_lines::Why,
         on_their_way::{Heard, OnTheirWay},
         session::SessionEnd,
+        turns::Turn,
     },
 };
 
@@ -61,8 +61,7 @@ struct Desk {
     waiting: TimerQueue<Delivery>,
     /// Of what is due when it comes.
     coming: Coming,
-    closing: JoinSet<Answered>,
-    in_turn: InTurn,
+    closing: AtDatabase,
     copies: OnTheirWay<Copied>,
     burst: Arc<Burst>,
     burst_changes: Changes,
@@ -86,8 +85,7 @@ pub(super) async fn consume(
         inlet,
         waiting: TimerQueue::default(),
         coming: Coming::default(),
-        closing: JoinSet::new(),
-        in_turn: InTurn::default(),
+        closing: AtDatabase::default(),
         copies: OnTheirWay::new(Arc::clone(&context.outlet), &worker.timing),
         burst_changes: burst.changes(),
         burst,
@@ -111,7 +109,7 @@ impl Desk {
         let mut look = tokio::time::interval(limits::LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if self.receives() {
+            if self.receives() || self.inlet.narrows() {
                 let delivered = self.inlet.renew().await?;
                 self.take(delivered);
             }
@@ -120,8 +118,7 @@ impl Desk {
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
-                Some(answered) = self.closing.join_next() => self.settle(answered.map_err(panicked)?),
-                Some(answered) = self.in_turn.answered() => self.settle(answered.map_err(panicked)?),
+                Some(answered) = self.closing.next() => self.settle(answered?),
                 Some(heard) = self.copies.next() => self.copied(heard),
                 () = reached(batch_at) => self.close_batch(),
                 delivered = self.inlet.next(at_once) => self.take(delivered?),
@@ -136,11 +133,8 @@ impl Desk {
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.close_batch();
         self.inlet.send_acks();
-        while let Some(answered) = self.closing.join_next().await {
-            self.settle(answered.map_err(panicked)?);
-        }
-        while let Some(answered) = self.in_turn.answered().await {
-            self.settle(answered.map_err(panicked)?);
+        while let Some(answered) = self.closing.next().await {
+            self.settle(answered?);
         }
         self.inlet.send_acks();
         let last = limits::last_confirms(&self.context.worker.settings);
@@ -157,14 +151,13 @@ impl Desk {
         let now = Instant::now();
         let due = self.waiting.next().is_some_and(|at| at <= now);
         // What is taken alone is not in hand together with anything.
-        let others_in_hand =
-            self.inlet.is_narrow() && (due || !self.closing.is_empty() || self.in_turn.waits());
+        let others_in_hand = self.inlet.is_narrow() && (due || !self.closing.is_empty());
         // Copies that are on their way may become no more than this, without those that get no answer.
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
         let is_behind = due
             && self.awaited_burst(now).is_some()
             && self.waiting.are_due(self.context.worker.settings.batch_size, now);
-        self.closing.len() < self.batches_at_once()
+        self.closing.batches() < self.batches_at_once()
             && !self.outage.lasts()
             && !self.inlet.is_full()
             && self.copies.len() < copies
@@ -233,7 +226,7 @@ impl Desk {
         let first = self.waiting.next()?;
         let settings = &self.context.worker.settings;
         let batches = Batches {
-            closing: self.closing.len(),
+            closing: self.closing.batches(),
             at_once: self.batches_at_once(),
             age: settings.batch_age.as_duration(),
             in_burst: self.coming.in_burst(now),
@@ -253,7 +246,7 @@ impl Desk {
     fn close_batch(&mut self) {
         let (now, size) = (Instant::now(), self.context.worker.settings.batch_size);
         // With the batches that are being closed they are so many.
-        let many = MANY.div_ceil(self.closing.len() + 1).max(size).min(MANY);
+        let many = MANY.div_ceil(self.closing.batches() + 1).max(size).min(MANY);
         if !self.inlet.is_narrow() && self.waiting.are_due(many, now) {
             self.burst.want(now);
         }
@@ -269,12 +262,22 @@ impl Desk {
                 continue;
             }
             self.inlet.waits(&mut delivery.receipt, false);
-            batch.extend(self.in_turn.take(&self.context, delivery, now));
+            if let Some(turn) = self.turn(&delivery, now) {
+                delivery.turns += 1;
+                self.closing.close_in_turn(&self.context, delivery, turn);
+            } else {
+                batch.push(delivery);
+            }
         }
         if !batch.is_empty() {
-            let context = Arc::clone(&self.context);
-            self.closing.spawn(async move { close(&context, batch).await });
+            self.closing.close(&self.context, batch);
         }
+    }
+
+    fn turn(&self, delivery: &Delivery, now: Instant) -> Option<Turn> {
+        let ConsumerContext { worker, timeout, .. } = &*self.context;
+        let may_have_one = !self.outage.lasts() && delivery.stays_busy(now);
+        may_have_one.then(|| worker.closers[&timeout.effect].turn(now)).flatten()
     }
 
     /// Settles a batch, or keeps it where the database did not close it.
@@ -478,11 +481,6 @@ impl Desk {
         }
         Ok(self.inlet.check()?)
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn panicked(error: tokio::task::JoinError) -> SessionEnd {
-    SessionEnd::Panicked(error.to_string())
 }
 
 /// For people who look into the parking lot.

@@ -86,6 +86,8 @@ pub(in crate::worker) struct Inlet {
     prefetch: u16,
     bodies: Bodies,
     quarantine: Quarantine,
+    /// To be given back when the channel is replaced.
+    suspects: Vec<Receipt>,
     /// Whether the log says that there are suspects.
     suspected: bool,
     /// Whether the channel that receives is to be replaced.
@@ -120,6 +122,7 @@ impl Inlet {
             prefetch,
             bodies,
             quarantine: Quarantine::new(delivery_limit, u32::from(prefetch)),
+            suspects: Vec::new(),
             suspected: false,
             outdated: false,
             kept: KeptBytes::default(),
@@ -169,10 +172,16 @@ impl Inlet {
         };
         self.outdated |= step != Step::Take;
         if step == Step::Narrow {
-            self.give_back(receipt);
+            // Later: at once it would come again on the same channel.
+            self.suspects.push(receipt);
             return None;
         }
         Some((receipt, received))
+    }
+
+    /// Whether suspects are received together with others until the channel is replaced.
+    pub(in crate::worker) fn narrows(&self) -> bool {
+        !self.suspects.is_empty()
     }
 
     fn receipt(&mut self, received: &Received) -> Receipt {
@@ -210,10 +219,13 @@ impl Inlet {
             let receipt = self.receipt(&received);
             let deliveries = received.deliveries();
             if alone && deliveries.is_some_and(|count| self.quarantine.is_suspect(count)) {
-                self.give_back(receipt);
+                self.suspects.push(receipt);
             } else {
                 delivered.push((receipt, received));
             }
+        }
+        for receipt in std::mem::take(&mut self.suspects) {
+            self.give_back(receipt);
         }
         self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));
         self.opened += 1;
