@@ -3,7 +3,7 @@
 //! Each connection that is lost counts as a delivery of everything unsettled on it, and over its delivery limit a message
 //! is parked. A message that kills the worker would take along everything that was prefetched with it. So a consumer
 //! begins with a prefetch count of 1 (what was given back comes first) and has a larger one only while it receives
-//! messages that were delivered rarely: then nothing but the culprit reaches the limit.
+//! messages that were delivered rarely: then hardly anything but the culprit reaches the limit.
 
 /// Deliveries that everything may have behind it at the most: restarts and lost connections happen, and often several after each
 /// other, to everything in hand. One at a time some thousand of them take a minute.

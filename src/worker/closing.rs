@@ -34,8 +34,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Parts that are asked for elsewhere once as many orders have failed as can be borne. Halving down to a single order of 4,000
 /// takes half of them.
 const ELSEWHERE: usize = 24;
-/// For each lock, of a statement of a burst instead of the 50 ms of all others: no message waits for
-/// it, and others like it hold the stock of many orders until they commit. Also of an order that has a turn.
+/// For each lock, of a statement of a burst instead of the usual 50 ms: no message waits for it, and
+/// others like it hold the stock of many orders until they commit. Also of an order that has a turn.
 const LONG_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 /// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
 /// stock that is kept locked.
@@ -47,6 +47,8 @@ struct Asked<'a> {
     path: ClosingPath,
     closing: Closing<'a>,
     traces: &'a Traces,
+    /// For one order that waits for its locks for longer.
+    in_turn: bool,
 }
 
 /// How long a batch waits in all for the rate at which a pause ends.
@@ -117,7 +119,7 @@ impl Closer {
         if was_paused && let Some(paused) = self.store.still_paused(closing).await? {
             return Err(paused);
         }
-        let outcomes = self.of_unpaused(ids, Asked { path, closing, traces }).await;
+        let outcomes = self.of_unpaused(ids, Asked { path, closing, traces, in_turn: false }).await;
         match &outcomes {
             Err(StoreError::Paused { reason, per_second: None, .. })
                 if lock(&self.paused).insert(key.to_owned()) =>
@@ -140,8 +142,7 @@ impl Closer {
     }
 
     /// What became of it. It stands in PostgreSQL's queue for each row of its stock: where others have them one after the other,
-    /// whoever passes over what is locked hardly ever finds all of them free. If its statement fails, it is still busy: it is
-    /// asked for with others again, and they show whose fault that is.
+    /// whoever passes over what is locked hardly ever finds all of them free.
     pub(crate) async fn outcome_in_turn(
         &self,
         turn: Turn,
@@ -149,14 +150,13 @@ impl Closer {
         traces: &Traces,
         timeout: &str,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let limits = TransactionLimits { lock: Some(LONG_LOCK_TIMEOUT), statement: None };
-        let orders = (std::slice::from_ref(id), traces, ClosingPath::Message);
-        let (closing, sql) = (self.closing(Some(timeout)), &self.effect.sql);
-        let asked = self.store.run_unpaused(&self.effect, sql, orders, closing, limits).await;
-        if asked.is_err() {
-            turn.failed(Instant::now());
-        }
-        asked.or_else(|error| if error.is_answer() { Ok(vec![Outcome::Busy]) } else { Err(error) })
+        let closing = self.closing(Some(timeout));
+        let asked = Asked { path: ClosingPath::Message, closing, traces, in_turn: true };
+        let began = Instant::now();
+        let outcomes = self.of_unpaused(std::slice::from_ref(id), asked).await;
+        let is_closed = outcomes.as_ref().is_ok_and(|outcomes| any_closed(outcomes));
+        turn.end(is_closed, began.elapsed() >= LONG_LOCK_TIMEOUT, Instant::now());
+        outcomes
     }
 
     async fn of_unpaused(
@@ -193,6 +193,10 @@ impl Closer {
             };
             if !error.is_answer() {
                 return Err(error);
+            }
+            if asked.in_turn && error.is_lock_timeout() {
+                batch.give_up(part, &Outcome::Busy);
+                continue;
             }
             if !works_without_orders {
                 if let Err(whole) = self.try_without_orders(&error, asked).await {
@@ -283,17 +287,19 @@ impl Closer {
     async fn once(
         &self,
         ids: &[OrderId],
-        Asked { path, closing, traces }: Asked<'_>,
+        Asked { path, closing, traces, in_turn }: Asked<'_>,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (skip_locked, lock) = match path {
             ClosingPath::Burst => (&self.skip_locked_in_burst, Some(LONG_LOCK_TIMEOUT)),
-            ClosingPath::Message | ClosingPath::Sweep => (&self.skip_locked, None),
+            ClosingPath::Message | ClosingPath::Sweep => {
+                (&self.skip_locked, in_turn.then_some(LONG_LOCK_TIMEOUT))
+            }
         };
         let limits = TransactionLimits { lock, statement };
         let orders = (ids, traces, path);
         let run = |sql| self.store.run_unpaused(&self.effect, sql, orders, closing, limits);
-        let Some(contended_sql) = self.effect.contended_sql() else {
+        let Some(contended_sql) = self.effect.contended_sql().filter(|_| !in_turn) else {
             return run(&self.effect.sql).await;
         };
         if !skip_locked.lasts(Instant::now()) {

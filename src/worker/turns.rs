@@ -10,35 +10,49 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::backoff::jitter;
 
-/// After a turn that has failed: somebody keeps a row locked.
+/// After a turn that has waited without success, since somebody keeps a row locked; twice as long after each further one…
 const REST: Duration = Duration::from_secs(3);
-/// An order that was busy for this long may have a turn, and each further one after twice as long: one that somebody keeps locked
-/// does not take the turns of the others.
+/// … up to this.
+const LONGEST_REST: Duration = Duration::from_secs(30);
+/// An order that was busy for this long may have a turn, and each further one after twice as long: what somebody keeps locked
+/// has ever fewer turns.
 const FIRST_AFTER: Duration = Duration::from_millis(500);
 
-/// How long an order has to be busy that has had so many turns.
+/// How long an order has to be busy that has had so many turns: up to 16 s.
 pub(super) fn busy_for(turns: u32) -> Duration {
-    FIRST_AFTER.saturating_mul(1 << turns.min(10))
+    FIRST_AFTER * (1 << turns.min(5))
 }
 
-/// From when on there is the next one.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Arc<Mutex<Option<Instant>>>);
+struct Rest {
+    until: Option<Instant>,
+    /// Turns in a row that have waited without success.
+    failed: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Turns(Arc<Mutex<Rest>>);
 
 impl Turns {
     pub(super) fn next(&self, now: Instant) -> Option<Turn> {
-        let from = Arc::clone(&self.0).try_lock_owned().ok()?;
-        from.is_none_or(|from| from <= now).then(|| Turn(from))
+        let rest = Arc::clone(&self.0).try_lock_owned().ok()?;
+        rest.until.is_none_or(|until| until <= now).then(|| Turn(rest))
     }
 }
 
-/// It ends when it is dropped.
+/// Nobody else has one until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(OwnedMutexGuard<Option<Instant>>);
+pub(crate) struct Turn(OwnedMutexGuard<Rest>);
 
 impl Turn {
-    pub(super) fn failed(mut self, now: Instant) {
-        *self.0 = Some(now + jitter(REST));
+    /// Whether its order is closed, or else has waited as long as it may.
+    pub(super) fn end(mut self, is_closed: bool, has_waited: bool, now: Instant) {
+        if is_closed {
+            *self.0 = Rest::default();
+        } else if has_waited {
+            let rest = REST.saturating_mul(1 << self.0.failed.min(10)).min(LONGEST_REST);
+            *self.0 = Rest { until: Some(now + jitter(rest)), failed: self.0.failed + 1 };
+        }
     }
 }
 
@@ -48,20 +62,26 @@ mod tests {
 
     #[test]
     fn there_is_one_turn_at_a_time_and_none_for_a_while_after_one_that_failed() {
-        let (turns, now) = (Turns::default(), Instant::now());
+        let (turns, mut now) = (Turns::default(), Instant::now());
         let turn = turns.next(now).expect("the first one");
         assert!(turns.next(now).is_none(), "one at a time");
         drop(turn);
-        turns.next(now).expect("the second one").failed(now);
-        assert!(turns.next(now).is_none(), "it rests");
-        assert!(turns.next(now + REST).is_some());
+        turns.next(now).expect("the second one").end(false, false, now);
+        for rest in [3, 6, 12, 24, 30, 30].map(Duration::from_secs) {
+            turns.next(now).expect("the next one").end(false, true, now);
+            assert!(turns.next(now + rest / 2).is_none(), "it rests");
+            now += rest;
+        }
+        turns.next(now).expect("one that closes its order").end(true, true, now);
+        turns.next(now).expect("at once").end(false, true, now);
+        assert!(turns.next(now + REST).is_some(), "the first rest again");
     }
 
     #[test]
     fn each_further_turn_of_an_order_comes_after_twice_as_long() {
-        for turns in 0..9 {
+        for turns in 0..5 {
             assert_eq!(busy_for(turns + 1), 2 * busy_for(turns));
         }
-        assert_eq!(busy_for(u32::MAX), busy_for(10));
+        assert_eq!(busy_for(u32::MAX), busy_for(5));
     }
 }

@@ -113,7 +113,7 @@ const CASES: &[(&str, &str, &str, usize, &str)] = &[
         7,
         "\"classic\"",
     ),
-    ("delivery_limit = 20", "delivery_limit = 4", "delivery-limit-low", 8, "4"),
+    ("delivery_limit = 20", "delivery_limit = 11", "delivery-limit-low", 8, "11"),
     ("after = [\"5s\", \"30s\"]", "after = []", "retry-missing", 17, "[]"),
     ("[\"5s\", \"30s\"]", "[\"30s\", \"5s\"]", "retry-shrinks", 17, "\"5s\""),
     (
