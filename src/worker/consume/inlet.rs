@@ -180,8 +180,8 @@ impl Inlet {
     }
 
     /// Whether suspects are received together with others until the channel is replaced.
-    pub(in crate::worker) fn narrows(&self) -> bool {
-        !self.suspects.is_empty()
+    pub(in crate::worker) const fn narrows(&self) -> bool {
+        self.outdated && self.quarantine.is_alone()
     }
 
     fn receipt(&mut self, received: &Received) -> Receipt {
@@ -216,9 +216,14 @@ impl Inlet {
         let next = InletChannel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
         let mut delivered = Vec::new();
         for received in self.receiving.subscription.cancel().await? {
+            // The first suspect among them changes that.
+            if !self.is_narrow() {
+                delivered.extend(self.take(received));
+                continue;
+            }
             let receipt = self.receipt(&received);
             let deliveries = received.deliveries();
-            if alone && deliveries.is_some_and(|count| self.quarantine.is_suspect(count)) {
+            if deliveries.is_some_and(|count| self.quarantine.is_suspect(count)) {
                 self.suspects.push(receipt);
             } else {
                 delivered.push((receipt, received));
@@ -229,7 +234,7 @@ impl Inlet {
         }
         self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));
         self.opened += 1;
-        self.suspected &= alone;
+        self.suspected &= self.is_narrow();
         Ok(delivered)
     }
 

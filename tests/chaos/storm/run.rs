@@ -66,20 +66,29 @@ impl Storm {
         service.finish().await;
         settle(&site, &service).await;
         let found = fleet.finish().await;
+        let mut report = Report {
+            seed: self.seed,
+            command: self.command.clone(),
+            strikes,
+            violations: vec!["not judged: what would have been is not there".to_owned()],
+            used: found.used,
+            grown: found.grown,
+            counts: Vec::new(),
+        };
+        // In case that the judge fails.
+        std::fs::write(logs.join("report.txt"), report.to_string()).unwrap();
         let mut evidence = evidence::gather(&site, &service).await;
         evidence.ends = found.ends;
         evidence.panics = fleet.logged("panicked");
-        evidence.interruptions = strikes.len();
-        let mut counts = evidence::counts(&site.store).await;
+        evidence.interruptions = report.strikes.len();
+        let mut counts = evidence::counts(&site.world.patient_store()).await;
         counts.push(("garbage and ghosts", evidence.trash.len().to_string()));
         counts.push(("parked", evidence.parked.len().to_string()));
-        let faults: usize = strikes.iter().map(|strike| strike.kinds.len()).sum();
-        counts.push(("strikes", strikes.len().to_string()));
+        let faults: usize = report.strikes.iter().map(|strike| strike.kinds.len()).sum();
+        counts.push(("strikes", report.strikes.len().to_string()));
         counts.push(("faults", faults.to_string()));
         counts.push(("workers that could not start", found.not_started.len().to_string()));
-        let (command, violations) = (self.command.clone(), judge(&evidence));
-        let (grown, used) = (found.grown, found.used);
-        let report = Report { seed: self.seed, command, strikes, violations, used, grown, counts };
+        (report.violations, report.counts) = (judge(&evidence), counts);
         std::fs::write(logs.join("report.txt"), report.to_string()).unwrap();
         eprintln!("{report}\nlogs and report.txt: {}", logs.display());
         report
