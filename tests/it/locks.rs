@@ -267,12 +267,13 @@ async fn an_order_whose_stock_is_always_locked_waits_for_its_turn() {
     let held = hold_stock(&mut client, "sku-4").await;
     let is_over = CancellationToken::new();
     let turn =
-        "SELECT pg_sleep(0.04) FROM (SELECT FROM stock WHERE sku = 'sku-1' FOR UPDATE) AS held";
+        "SELECT pg_sleep(0.025) FROM (SELECT FROM stock WHERE sku = 'sku-1' FOR UPDATE) AS held";
     let store = world.patient_store();
     let others = [(); 5].map(|()| {
         let (store, is_over) = (store.clone(), is_over.clone());
         tokio::spawn(async move {
             let client = store.client().await.unwrap();
+            client.batch_execute("SET synchronous_commit = off").await.unwrap();
             while !is_over.is_cancelled() {
                 client.batch_execute(turn).await.unwrap();
             }
