@@ -1,7 +1,5 @@
 //! The body of an alert, with placeholders.
 
-use serde::de::IgnoredAny;
-
 use crate::text::did_you_mean;
 
 /// Each placeholder with what stands for it, in the order of `docs/alerts.md`.
@@ -57,7 +55,7 @@ impl Template {
             || begin.starts_with('{'),
             |item| item.trim_start().starts_with(['{', '[', '"']),
         );
-        if is_json && let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
+        if is_json && let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
             let (line, column) = (error.line(), error.column());
             return Err(format!(
                 "body begins like JSON and is not JSON at line {line}, column {column}"

@@ -9,6 +9,7 @@ pub(super) mod inlet;
 mod log;
 mod outage;
 mod queues;
+mod waiting;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

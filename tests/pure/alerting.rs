@@ -317,6 +317,7 @@ fn a_template_is_text_or_json() {
         "{\"text\": \"{text}\",}",
         "{\"text\": {text}}",
         "[{\"text\": \"{text}\"},]",
+        "{\"text\": \"{text}\", \"limit\": 1e999}",
         "in words: {everything}",
     ];
     let mistakes = mistakes.map(|text| Template::parse(text).unwrap_err());
@@ -325,6 +326,7 @@ fn a_template_is_text_or_json() {
     body begins like JSON and is not JSON at line 1, column 19
     body begins like JSON and is not JSON at line 1, column 11
     body begins like JSON and is not JSON at line 1, column 21
+    body begins like JSON and is not JSON at line 1, column 33
     body has the unknown placeholder {everything} at line 1, column 11; there are text, title, condition, state, action, topology, host, alert, runbook
     ");
 }

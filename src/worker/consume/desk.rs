@@ -24,12 +24,11 @@ use super::{
     inlet::{Delivered, Inlet},
     log::Log,
     outage::Outage,
+    waiting::{Closing, Waiting},
 };
 use crate::{
-    decisions::{
-        batch::{Batches, Coming, MANY},
-        disposition::{Disposition, Tries, Waits, is_waiting, nowhere_to_wait, without_retry},
-        timer_queue::TimerQueue,
+    decisions::disposition::{
+        Disposition, Tries, Waits, is_waiting, nowhere_to_wait, without_retry,
     },
     messaging::PublishError,
     order::Outcome,
@@ -40,7 +39,6 @@ use crate::{
     wire::Message,
     worker::{
         backoff::{Backoff, pause_after, reached},
-        burst::{Burst, Changes, Running},
         context::ConsumerContext,
         health::{ALIVE_WITHIN, Task, Work},
         limits,
@@ -57,18 +55,11 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 struct Desk {
     context: Arc<ConsumerContext>,
     inlet: Inlet,
-    /// By the instant at which their orders are asked for.
-    waiting: TimerQueue<Delivery>,
-    /// Of what is due when it comes.
-    coming: Coming,
-    closing: AtDatabase,
+    waiting: Waiting,
+    at_database: AtDatabase,
     copies: OnTheirWay<Copied>,
-    burst: Arc<Burst>,
-    burst_changes: Changes,
     outage: Outage,
     log: Log,
-    /// By how much the database's clock was set forward before what waits was added.
-    set_forward: Duration,
     alive: Task,
 }
 
@@ -80,18 +71,13 @@ pub(super) async fn consume(
 ) -> Result<(), SessionEnd> {
     let context = Arc::new(context);
     let worker = &context.worker;
-    let burst = Arc::clone(&worker.bursts[&context.timeout.effect]);
     let mut desk = Desk {
         inlet,
-        waiting: TimerQueue::default(),
-        coming: Coming::default(),
-        closing: AtDatabase::default(),
+        waiting: Waiting::new(&context),
+        at_database: AtDatabase::default(),
         copies: OnTheirWay::new(Arc::clone(&context.outlet), &worker.timing),
-        burst_changes: burst.changes(),
-        burst,
         outage: Outage::new(Backoff::new(&worker.timing)),
         log: Log::new(Arc::clone(&context)),
-        set_forward: worker.clock.set_forward(),
         alive: worker.health.task("consume", &context.queue, ALIVE_WITHIN),
         context,
     };
@@ -113,17 +99,17 @@ impl Desk {
                 let delivered = self.inlet.renew().await?;
                 self.take(delivered);
             }
-            let batch_at = self.next_batch(Instant::now());
+            let batch_at = self.next_batch();
             let at_once = if self.receives() { self.context.worker.settings.batch_size } else { 0 };
             tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(()),
-                Some(answered) = self.closing.next() => self.settle(answered?),
+                Some(answered) = self.at_database.next() => self.settle(answered?),
                 Some(heard) = self.copies.next() => self.copied(heard),
                 () = reached(batch_at) => self.close_batch(),
                 delivered = self.inlet.next(at_once) => self.take(delivered?),
                 // The next turn decides again what is due.
-                () = self.burst_changes.next() => {}
+                () = self.waiting.burst_changed() => {}
                 _ = look.tick() => self.look()?,
             }
         }
@@ -133,7 +119,7 @@ impl Desk {
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.close_batch();
         self.inlet.send_acks();
-        while let Some(answered) = self.closing.next().await {
+        while let Some(answered) = self.at_database.next().await {
             self.settle(answered?);
         }
         self.inlet.send_acks();
@@ -149,29 +135,21 @@ impl Desk {
 
     fn receives(&self) -> bool {
         let now = Instant::now();
-        let due = self.waiting.next().is_some_and(|at| at <= now);
         // What is taken alone is not in hand together with anything.
-        let others_in_hand = self.inlet.is_narrow() && (due || !self.closing.is_empty());
+        let due = self.waiting.is_due(now);
+        let others_in_hand = self.inlet.is_narrow() && (due || !self.at_database.is_empty());
         // Copies that are on their way may become no more than this, without those that get no answer.
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
-        let is_behind = due
-            && self.awaited_burst(now).is_some()
-            && self.waiting.are_due(self.context.worker.settings.batch_size, now);
-        self.closing.batches() < self.batches_at_once()
+        self.at_database.batches() < self.batches_at_once()
             && !self.outage.lasts()
             && !self.inlet.is_full()
             && self.copies.len() < copies
             && !others_in_hand
-            && !is_behind
+            && !self.waiting.is_behind(self.inlet.is_narrow(), now)
     }
 
     fn batches_at_once(&self) -> usize {
         if self.outage.lasts() { 1 } else { self.context.worker.settings.in_flight }
-    }
-
-    /// The burst that what is due waits for. What may have killed workers is closed alone.
-    fn awaited_burst(&self, now: Instant) -> Option<Running> {
-        self.burst.awaited(now).filter(|_| !self.inlet.is_narrow())
     }
 
     fn take(&mut self, delivered: Vec<Delivered>) {
@@ -186,10 +164,7 @@ impl Desk {
             }
             self.wait(delivery, at.unwrap_or(now));
         }
-        self.coming.add(due, now);
-        if !self.inlet.is_narrow() && self.coming.in_burst(now) {
-            self.burst.want(now);
-        }
+        self.waiting.came(due, self.inlet.is_narrow(), now);
     }
 
     /// The instant of what says that it is early. A far date is asked for: a wrong one is not to cost its order more than what
@@ -207,55 +182,29 @@ impl Desk {
     fn wait(&mut self, mut delivery: Delivery, until: Instant) {
         // What is due waits for no longer than the batch before it takes.
         self.inlet.waits(&mut delivery.receipt, until > Instant::now());
-        self.follow_clock();
         self.waiting.add(until, delivery);
     }
 
-    /// What waits comes earlier by as much as the database's clock was set forward since the last call. Called before more
-    /// is added as well: its instant is that of the clock as it is now.
-    fn follow_clock(&mut self) {
-        let set_forward = self.context.worker.clock.set_forward();
-        if set_forward > self.set_forward {
-            self.waiting.bring_forward(set_forward.saturating_sub(self.set_forward));
-            self.set_forward = set_forward;
-        }
-    }
-
     /// When the next batch is to be closed.
-    fn next_batch(&self, now: Instant) -> Option<Instant> {
-        let first = self.waiting.next()?;
-        let settings = &self.context.worker.settings;
-        let batches = Batches {
-            closing: self.closing.batches(),
-            at_once: self.batches_at_once(),
-            age: settings.batch_age.as_duration(),
-            in_burst: self.coming.in_burst(now),
-        };
-        let is_full = first <= now && self.waiting.are_due(settings.batch_size, now);
-        let mut at = batches.next(first, is_full)?;
-        if let Some(burst) = self.awaited_burst(now).filter(|burst| burst.passed < Some(first)) {
-            at = at.max(burst.given_up_at());
-        }
+    fn next_batch(&self) -> Option<Instant> {
+        let at = self.waiting.next_batch(self.closing(), Instant::now())?;
         Some(self.outage.until().map_or(at, |until| at.max(until)))
     }
 
-    /// Closes what is due in a task of its own, so that several batches are on their way while this loop receives.
-    ///
-    /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
-    /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
-    fn close_batch(&mut self) {
-        let (now, size) = (Instant::now(), self.context.worker.settings.batch_size);
-        // With the batches that are being closed they are so many.
-        let many = MANY.div_ceil(self.closing.batches() + 1).max(size).min(MANY);
-        if !self.inlet.is_narrow() && self.waiting.are_due(many, now) {
-            self.burst.want(now);
+    fn closing(&self) -> Closing {
+        Closing {
+            batches: self.at_database.batches(),
+            at_once: self.batches_at_once(),
+            alone: self.inlet.is_narrow(),
         }
-        let until = self.awaited_burst(now).map_or(Some(now), |burst| burst.passed);
-        let Some(until) = until else { return };
+    }
+
+    /// Closes what is due in a task of its own, so that several batches are on their way while this loop receives.
+    fn close_batch(&mut self) {
+        let now = Instant::now();
         let mut batch = Vec::new();
-        for mut delivery in self.waiting.take_due(until, size) {
-            if delivery.order_id().is_some_and(|id| self.burst.has_closed(id, delivery.received_at))
-            {
+        for mut delivery in self.waiting.take_batch(self.closing(), now) {
+            if self.waiting.was_closed(&delivery) {
                 self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);
                 self.closes_again();
@@ -264,13 +213,13 @@ impl Desk {
             self.inlet.waits(&mut delivery.receipt, false);
             if let Some(turn) = self.turn(&delivery, now) {
                 delivery.turns += 1;
-                self.closing.close_in_turn(&self.context, delivery, turn);
+                self.at_database.close_in_turn(&self.context, delivery, turn);
             } else {
                 batch.push(delivery);
             }
         }
         if !batch.is_empty() {
-            self.closing.close(&self.context, batch);
+            self.at_database.close(&self.context, batch);
         }
     }
 
@@ -472,7 +421,7 @@ impl Desk {
     fn look(&mut self) -> Result<(), SessionEnd> {
         let now = Instant::now();
         self.alive.moved();
-        self.follow_clock();
+        self.waiting.follow_clock();
         self.log.write(now);
         self.log.locked(self.waiting.iter(), now);
         let (health, timeout) = (&self.context.worker.health, &self.context.timeout.name);

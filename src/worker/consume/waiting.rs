@@ -1,0 +1,141 @@
+//! The deliveries of one queue that wait for an instant, and when a batch of them is closed. In a burst they also wait for what
+//! that closes.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::delivery::Delivery;
+use crate::{
+    decisions::{
+        batch::{Batches, Coming, MANY},
+        timer_queue::TimerQueue,
+    },
+    worker::{
+        burst::{Burst, Changes, Running},
+        context::{ConsumerContext, Worker},
+    },
+};
+
+pub(super) struct Waiting {
+    worker: Arc<Worker>,
+    /// By the instant at which their orders are asked for.
+    queue: TimerQueue<Delivery>,
+    /// Of what is due when it comes.
+    coming: Coming,
+    burst: Arc<Burst>,
+    changes: Changes,
+    /// By how much the database's clock was set forward before what waits was added.
+    set_forward: Duration,
+}
+
+/// What is at the database, and how it is closed.
+#[derive(Clone, Copy)]
+pub(super) struct Closing {
+    pub(super) batches: usize,
+    /// At most.
+    pub(super) at_once: usize,
+    /// What may have killed workers is closed alone, and waits for no burst.
+    pub(super) alone: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(context: &ConsumerContext) -> Self {
+        let worker = Arc::clone(&context.worker);
+        let burst = Arc::clone(&worker.bursts[&context.timeout.effect]);
+        Self {
+            queue: TimerQueue::default(),
+            coming: Coming::default(),
+            changes: burst.changes(),
+            burst,
+            set_forward: worker.clock.set_forward(),
+            worker,
+        }
+    }
+
+    pub(super) fn add(&mut self, until: Instant, delivery: Delivery) {
+        self.follow_clock();
+        self.queue.add(until, delivery);
+    }
+
+    /// What waits comes earlier by as much as the database's clock was set forward since the last call. Called before more
+    /// is added as well: its instant is that of the clock as it is now.
+    pub(super) fn follow_clock(&mut self) {
+        let set_forward = self.worker.clock.set_forward();
+        if set_forward > self.set_forward {
+            self.queue.bring_forward(set_forward.saturating_sub(self.set_forward));
+            self.set_forward = set_forward;
+        }
+    }
+
+    /// So many came that are due.
+    pub(super) fn came(&mut self, due: usize, alone: bool, now: Instant) {
+        self.coming.add(due, now);
+        if !alone && self.coming.in_burst(now) {
+            self.burst.want(now);
+        }
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.queue.next().is_some_and(|at| at <= now)
+    }
+
+    /// Whether a batch waits for a burst.
+    pub(super) fn is_behind(&self, alone: bool, now: Instant) -> bool {
+        self.awaited_burst(alone, now).is_some() && self.has_batch(now)
+    }
+
+    fn has_batch(&self, now: Instant) -> bool {
+        self.queue.are_due(self.worker.settings.batch_size, now)
+    }
+
+    fn awaited_burst(&self, alone: bool, now: Instant) -> Option<Running> {
+        self.burst.awaited(now).filter(|_| !alone)
+    }
+
+    /// When the next batch is to be closed.
+    pub(super) fn next_batch(&self, closing: Closing, now: Instant) -> Option<Instant> {
+        let first = self.queue.next()?;
+        let batches = Batches {
+            closing: closing.batches,
+            at_once: closing.at_once,
+            age: self.worker.settings.batch_age.as_duration(),
+            in_burst: self.coming.in_burst(now),
+        };
+        let at = batches.next(first, first <= now && self.has_batch(now))?;
+        let burst = self.awaited_burst(closing.alone, now);
+        let burst = burst.filter(|burst| burst.passed < Some(first));
+        Some(burst.map_or(at, |burst| at.max(burst.given_up_at())))
+    }
+
+    /// Takes a batch of what is due.
+    ///
+    /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
+    /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
+    pub(super) fn take_batch(&mut self, closing: Closing, now: Instant) -> Vec<Delivery> {
+        let size = self.worker.settings.batch_size;
+        // With the batches that are being closed they are so many.
+        let many = MANY.div_ceil(closing.batches + 1).max(size).min(MANY);
+        if !closing.alone && self.queue.are_due(many, now) {
+            self.burst.want(now);
+        }
+        let burst = self.awaited_burst(closing.alone, now);
+        let until = burst.map_or(Some(now), |burst| burst.passed);
+        until.map(|until| self.queue.take_due(until, size)).unwrap_or_default()
+    }
+
+    /// Whether a burst has closed its order since it came.
+    pub(super) fn was_closed(&self, delivery: &Delivery) -> bool {
+        delivery.order_id().is_some_and(|id| self.burst.has_closed(id, delivery.received_at))
+    }
+
+    /// When a burst has begun, has ended a pass, or is over.
+    pub(super) async fn burst_changed(&mut self) {
+        self.changes.next().await;
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Delivery> {
+        self.queue.iter()
+    }
+}
