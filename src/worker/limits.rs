@@ -34,6 +34,11 @@ pub(super) fn last_confirms(settings: &WorkerSettings) -> Instant {
     Instant::now() + LAST_CONFIRMS.min(settings.drain.as_duration() / 2)
 }
 
+/// Batches of one queue at the database: those of a timeout's shards are so many together, if there are not more shards.
+pub(super) fn in_flight(settings: &WorkerSettings, timeout: &Timeout) -> usize {
+    settings.in_flight.div_ceil(usize::from(timeout.shards.unwrap_or(1).max(1)))
+}
+
 /// Unsettled deliveries per consumer: the batches that are being closed, and the one after them. The shards of a timeout hold no
 /// more together than one queue would.
 pub(super) fn prefetch(settings: &WorkerSettings, timeout: &Timeout) -> u16 {

@@ -1,7 +1,6 @@
 //! Copies that are published and have no answer yet. One that waits for its answer is not published again.
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -48,8 +47,8 @@ struct Unconfirmed<C> {
 pub(super) struct OnTheirWay<C> {
     outlet: Arc<Outlet>,
     waiting: FuturesUnordered<BoxFuture<'static, (Unconfirmed<C>, Option<Confirmation>)>>,
-    /// How many have been without an answer for long, by place.
-    silent: BTreeMap<Arc<str>, usize>,
+    /// How many have been without an answer for longer than copies that get through.
+    silent: usize,
     stuck_after: Duration,
     confirm: Duration,
     longest: Duration,
@@ -61,11 +60,10 @@ pub(super) struct OnTheirWay<C> {
 
 impl<C: Send + 'static> OnTheirWay<C> {
     pub(super) fn new(outlet: Arc<Outlet>, timing: &Timing) -> Self {
-        let (waiting, silent) = (FuturesUnordered::new(), BTreeMap::new());
         Self {
             outlet,
-            waiting,
-            silent,
+            waiting: FuturesUnordered::new(),
+            silent: 0,
             stuck_after: timing.copies_stuck,
             confirm: timing.confirm,
             longest: 2 * LONGEST_IN_HAND,
@@ -97,11 +95,8 @@ impl<C: Send + 'static> OnTheirWay<C> {
             let (mut waiting, answer) = self.waiting.next().await?;
             let silent_for = waiting.silent_for;
             let is_given_up = silent_for >= Some(self.longest);
-            if (answer.is_some() || is_given_up)
-                && silent_for.is_some()
-                && let Some(count) = self.silent.get_mut(&waiting.place)
-            {
-                *count -= 1;
+            if (answer.is_some() || is_given_up) && silent_for.is_some() {
+                self.silent -= 1;
             }
             match answer {
                 Some(Ok(())) => return Some(Heard::Confirmed(waiting.copy)),
@@ -121,7 +116,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
                     channel_ended: false,
                 }));
             }
-            *self.silent.entry(place).or_default() += 1;
+            self.silent += 1;
         }
     }
 
@@ -130,8 +125,8 @@ impl<C: Send + 'static> OnTheirWay<C> {
     }
 
     /// Those that have waited for longer than copies that get through.
-    pub(super) fn silent(&self) -> usize {
-        self.silent.values().sum()
+    pub(super) const fn silent(&self) -> usize {
+        self.silent
     }
 
     /// One was refused, or gets no answer. Whether it is time for a line in the log.
@@ -147,7 +142,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
     /// Whether they get through again: everything that was refused has been tried once more.
     pub(super) fn work_again(&mut self, now: Instant) -> bool {
         let over = 2 * self.longest_pause;
-        self.silent() == 0 && self.failed.take_if(|at| now.duration_since(*at) >= over).is_some()
+        self.silent == 0 && self.failed.take_if(|at| now.duration_since(*at) >= over).is_some()
     }
 }
 

@@ -95,10 +95,8 @@ async fn a_row_that_raises_what_looks_like_an_outage_stops_only_itself() {
     assert_eq!((counts.closed, counts.retried, counts.parked), (54, 0, 0));
 }
 
-/// More of them than a page of the sweep holds, each as if the disk were full.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_rows_that_all_fail_like_an_outage_does_not_stop_the_sweep() {
-    let world = World::new().await;
+/// A trigger that fails for each order `bad-…` as if the disk were full.
+async fn refuse_bad(world: &World) {
     world
         .sql(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -107,6 +105,13 @@ async fn a_page_of_rows_that_all_fail_like_an_outage_does_not_stop_the_sweep() {
              WHEN (NEW.status = 'closed' AND NEW.id LIKE 'bad-%') EXECUTE FUNCTION refuse()",
         )
         .await;
+}
+
+/// More of them than a page of the sweep holds, each as if the disk were full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_rows_that_all_fail_like_an_outage_does_not_stop_the_sweep() {
+    let world = World::new().await;
+    refuse_bad(&world).await;
     world.orders("bad", 600, -20_000).await;
     world.orders("o", 20, -10_000).await;
     let worker = world.worker_with(sweeping());
@@ -114,6 +119,29 @@ async fn a_page_of_rows_that_all_fail_like_an_outage_does_not_stop_the_sweep() {
     let swept = async || worker.counts().swept;
     until("the page is done with", swept, |swept| *swept == 20).await;
     worker.stop().await;
+    world.assert_invariants().await;
+}
+
+/// As if the disk were full, for everything that is in hand. Nothing but another order shows that it is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
+    let world = World::new().await;
+    refuse_bad(&world).await;
+    let bad = world.orders("bad", 300, 0).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &bad).await;
+    let mut process = world
+        .started(|command| {
+            command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+        })
+        .await;
+    process.until_logged("orders cannot be closed").await;
+    let good = world.orders("good", 1, 0).await;
+    world.publish("100ms", &good).await;
+    world.until_closed(1).await;
+    assert_eq!(world.status("good-0").await, "closed");
+    world.sql("DROP TRIGGER refuse ON orders").await;
+    world.until_closed(301).await;
+    world.parked(0).await;
     world.assert_invariants().await;
 }
 

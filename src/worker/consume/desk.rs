@@ -141,7 +141,7 @@ impl Desk {
         // Copies that are on their way may become no more than this, without those that get no answer.
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
         self.at_database.batches() < self.batches_at_once()
-            && !self.outage.lasts()
+            && !self.outage.receives_nothing()
             && !self.inlet.is_full()
             && self.copies.len() < copies
             && !others_in_hand
@@ -149,7 +149,8 @@ impl Desk {
     }
 
     fn batches_at_once(&self) -> usize {
-        if self.outage.lasts() { 1 } else { self.context.worker.settings.in_flight }
+        let ConsumerContext { worker, timeout, .. } = &*self.context;
+        if self.outage.lasts() { 1 } else { limits::in_flight(&worker.settings, timeout) }
     }
 
     fn take(&mut self, delivered: Vec<Delivered>) {
@@ -255,7 +256,7 @@ impl Desk {
     /// The database closes nothing at present: the messages stay here, unacked, until it does.
     fn keep(&mut self, batch: Vec<Delivery>, error: &StoreError) {
         let now = Instant::now();
-        if let Some(until) = self.outage.failed(now) {
+        if let Some(until) = self.outage.failed(error.is_answer(), now) {
             let reason = error_chain(error);
             let timeout = &self.context.timeout.name;
             telemetry::closing_failed(timeout, batch.len(), &reason, until.duration_since(now));
