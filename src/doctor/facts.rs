@@ -4,6 +4,8 @@ mod database;
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use serde::Deserialize;
+
 use crate::{
     diagnostic::{Diagnostic, Draft},
     plan::snapshot::{QueueStats, Snapshot},
@@ -258,7 +260,7 @@ pub struct Overview {
 }
 
 /// A resource alarm: publishers are blocked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Alarm {
     /// On which node.
     pub node: String,
@@ -267,11 +269,12 @@ pub struct Alarm {
 }
 
 /// What a user may do in a virtual host: regular expressions of names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Permission {
     /// The user it was granted to.
     pub user: String,
     /// The virtual host it is for.
+    #[serde(rename = "vhost")]
     pub virtual_host: String,
     /// Declare and delete.
     pub configure: String,

@@ -150,39 +150,17 @@ async fn alarms(management: &Management) -> Result<Vec<Alarm>, ManagementError> 
     #[derive(Deserialize)]
     struct Wire {
         #[serde(default)]
-        alarms: Vec<WireAlarm>,
-    }
-    #[derive(Deserialize)]
-    struct WireAlarm {
-        node: String,
-        resource: String,
+        alarms: Vec<Alarm>,
     }
     let answer = management.ask(&["health", "checks", "alarms"], &[]).await;
     let wire: Result<Wire, _> = answer.or_else(|failure| failure.read(503));
     let wire = wire.map_err(|failure| management.explain("read the alarms", failure))?;
-    let alarms = wire.alarms.into_iter();
-    Ok(alarms.map(|alarm| Alarm { node: alarm.node, resource: alarm.resource }).collect())
+    Ok(wire.alarms)
 }
 
 /// Permission needed: the `administrator` tag, even for one's own.
 async fn permissions(management: &Management) -> Result<Vec<Permission>, ManagementError> {
-    #[derive(Deserialize)]
-    struct Wire {
-        user: String,
-        vhost: String,
-        configure: String,
-        write: String,
-        read: String,
-    }
-    let all: Vec<Wire> = management.get(&["permissions"], &[]).await?;
-    let permission = |Wire { user, vhost, configure, write, read }| Permission {
-        user,
-        virtual_host: vhost,
-        configure,
-        write,
-        read,
-    };
-    Ok(all.into_iter().map(permission).collect())
+    management.get(&["permissions"], &[]).await
 }
 
 /// Read from the broker's tables, not from its statistics.
