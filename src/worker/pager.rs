@@ -39,7 +39,7 @@ pub(super) struct Pager<'a> {
     pub(super) paging: Paging,
     /// Orders that have been overdue for less, by the clock that is believed, are left alone.
     pub(super) grace: Duration,
-    /// The last order that was read, behind which it goes on.
+    /// The last order that was asked for, behind which it goes on.
     pub(super) key: OverdueKey,
     pub(super) alive: &'a Task,
     /// After a request no further page is read.
@@ -99,6 +99,7 @@ impl<'a> Pager<'a> {
             if self.closing.len() < self.paging.at_once
                 && let Some(page) = self.page.take()
             {
+                self.key = page.next;
                 let (worker, effect) = (Arc::clone(self.worker), self.effect.to_owned());
                 self.closing.spawn(close(worker, effect, self.paging.path, page.ids, page.refused));
                 continue;
@@ -130,7 +131,6 @@ impl<'a> Pager<'a> {
         // Rows that are no orders have no key behind which it could go on.
         let is_last = i64::try_from(page.rows).is_ok_and(|rows| rows < self.paging.orders);
         self.is_at_end = is_last || page.next == self.key;
-        self.key = page.next.clone();
         self.rows += page.rows;
         self.pages += 1;
         Ok(Some(page))

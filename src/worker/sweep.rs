@@ -3,6 +3,7 @@
 //! Every worker sweeps; the effect's guard makes it harmless that two find the same order.
 
 use std::{
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -63,12 +64,13 @@ pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
 async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), SessionEnd> {
     let interval = worker.settings.sweep_every.as_duration();
     let alive = worker.health.task("sweep", &effect, interval + ALIVE_WITHIN);
+    let mut key = OverdueKey::first();
     loop {
         alive.moved();
         let mut sweep = Sweep::new(&worker, &effect, &alive, &stop);
         // A statement that takes longer is dropped, and so cancelled.
         let last_page = LAST_PAGE.min(worker.settings.drain.as_duration() / 2);
-        let swept = stop.within(last_page, || {}, sweep.run()).await.unwrap_or(Ok(()));
+        let swept = stop.within(last_page, || {}, sweep.run(&mut key)).await.unwrap_or(Ok(()));
         sweep.report();
         let mut next = jitter(interval);
         match swept {
@@ -115,7 +117,9 @@ impl<'a> Sweep<'a> {
         Self { worker, effect, alive, stop, gave_up, swept, unpublished, states, refused, example }
     }
 
-    async fn run(&mut self) -> Result<(), SessionEnd> {
+    /// `key` is where it begins; behind the page at which it was given up, the next one does. At the end of what is overdue it goes
+    /// on with the oldest.
+    async fn run(&mut self, key: &mut OverdueKey) -> Result<(), SessionEnd> {
         // It does not need the session whose task reads it, and there may have been a failover since the last sweep.
         clock_watch::read(self.worker).await?;
         if let Err(error) = self.close_uncovered().await {
@@ -127,12 +131,23 @@ impl<'a> Sweep<'a> {
         }
         self.unpublished = self.swept;
         let grace = self.worker.settings.sweep_grace.as_duration();
-        let (key, task) = (OverdueKey::first(), (self.alive, self.stop));
-        let mut pager = Pager::new(self.worker, self.effect, PAGING, grace, key, task);
-        while let Some(asked) = pager.next().await? {
-            self.answered(asked)?;
+        let mut from = mem::replace(key, OverdueKey::first());
+        loop {
+            let (is_of_all, task) = (from == OverdueKey::first(), (self.alive, self.stop));
+            let mut pager = Pager::new(self.worker, self.effect, PAGING, grace, from, task);
+            while let Some(asked) = pager.next().await? {
+                if let Err(error) = self.answered(asked) {
+                    if error.is_answer() {
+                        *key = pager.key;
+                    }
+                    return Err(error.into());
+                }
+            }
+            if is_of_all {
+                return Ok(());
+            }
+            from = OverdueKey::first();
         }
-        Ok(())
     }
 
     /// How far the database's clock is ahead of what is believed.

@@ -122,6 +122,30 @@ async fn a_page_of_rows_that_all_fail_like_an_outage_does_not_stop_the_sweep() {
     world.assert_invariants().await;
 }
 
+/// More of them than two pages: each sweep ends there, says so, and the next one begins behind them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_pages_of_rows_that_all_fail_like_an_outage_hide_nothing_and_are_not_forgotten() {
+    const WORKS: &str = "the sweep works again";
+    let world = World::new().await;
+    refuse_bad(&world).await;
+    world.orders("bad", 1_100, -20_000).await;
+    world.orders("o", 1, -10_000).await;
+    let process = world.started(|command| {
+        command.env("OVERDUE_WORKER__SWEEP_EVERY", "100ms");
+        command.env("OVERDUE_WORKER__SWEEP_GRACE", "1s");
+    });
+    let mut process = process.await;
+    world.until_closed(1).await;
+    let failures = async || process.logged("the sweep failed");
+    let before = failures().await;
+    until("it fails again and again", failures, |failed| *failed > before + 2).await;
+    assert_eq!(process.logged(WORKS), 0, "{}", process.log());
+    world.sql("DROP TRIGGER refuse ON orders").await;
+    world.until_closed(1_101).await;
+    process.until_logged(WORKS).await;
+    world.assert_invariants().await;
+}
+
 /// As if the disk were full, for everything that is in hand. Nothing but another order shows that it is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
