@@ -232,7 +232,7 @@ impl Leader<'_> {
         let mut after = if is_look { 0 } else { self.floor.row() };
         let mut passed = Passed { is_whole: after == 0, ..Passed::default() };
         self.undeleted.try_again(&self.database).await?;
-        let mut last_of_all = None;
+        let (mut last_of_all, mut is_cut) = (None, false);
         loop {
             alive.moved();
             if let Some(reason) = self.undeleted.is_full() {
@@ -252,6 +252,7 @@ impl Leader<'_> {
             }
             // What is left would be read again.
             let is_stuck = S::EMPTIES && passed.left.is_some();
+            is_cut |= is_stuck || has_more;
             if stop.is_requested() || is_stuck || !(is_full || has_more) {
                 break;
             }
@@ -259,9 +260,11 @@ impl Leader<'_> {
                 after = last.unwrap_or(after);
             }
         }
-        // What is left is above the floor until the next look at everything.
+        passed.is_whole &= !is_cut;
+        // Notices that are left are above the floor until the next look at everything; events always, or those that come later
+        // would overtake them.
         let left_none = passed.left.is_none() && passed.returned == 0;
-        if is_look || left_none && self.floor.is_far_below() {
+        if !is_cut && (is_look || left_none && self.floor.is_far_below()) {
             self.floor.looked(last_of_all, self.database.writers(S::TABLE).await?);
         }
         if is_look {

@@ -37,6 +37,8 @@ const NO_CONFIRM: &str = "the broker gives no confirm for it: a queue does not a
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) key: (Table, i64),
+    /// It was never tried.
+    pub(super) is_new: bool,
     /// If its rows are to go out one after the other.
     pub(super) order: Option<String>,
     /// The event, or the timeout.
@@ -53,7 +55,8 @@ impl Row {
     /// One that is not published.
     pub(super) fn of(table: Table, id: i64) -> Self {
         let (order, name, place) = (None, String::new(), Arc::from(""));
-        Self { key: (table, id), order, name, place, waits_for: None, route: None }
+        let key = (table, id);
+        Self { key, is_new: false, order, name, place, waits_for: None, route: None }
     }
 }
 
@@ -218,13 +221,12 @@ impl Engine {
             && !page.stop.is_requested()
         {
             let (now, on_their_way) = (Instant::now(), state.on_their_way);
-            let Some((row, _)) = queue.front() else { return };
-            let is_new = row.key.0 == Table::Outbox && state.place.takes_new();
-            let takes = is_new || state.place.room(on_their_way, now) > 0;
-            if !takes || on_their_way >= UNCONFIRMED || now >= page.began + PAGE {
+            if on_their_way >= UNCONFIRMED || now >= page.began + PAGE {
                 return;
             }
-            let Some((row, message)) = queue.pop_front() else { return };
+            let (new, any) = (state.place.takes_new(), state.place.room(on_their_way, now) > 0);
+            let first = queue.iter().position(|(row, _)| any || new && row.is_new);
+            let Some((row, message)) = first.and_then(|first| queue.remove(first)) else { return };
             state.on_their_way += 1;
             self.count += 1;
             let (number, outlet, to) = (self.count, Arc::clone(&self.outlet), Arc::clone(place));

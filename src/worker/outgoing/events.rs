@@ -3,7 +3,7 @@
 //! stays there with its reason.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
@@ -38,7 +38,8 @@ pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     if worker.events_settings.publish {
         let alive = worker.health.task("relay", "", ALIVE_WITHIN);
         let exchange = worker.topology.events_exchange();
-        let events = Events { worker: &worker, exchange, refused: BTreeMap::new(), left: None };
+        let (refused, tried, left) = (BTreeMap::new(), BTreeSet::new(), None);
+        let events = Events { worker: &worker, exchange, refused, tried, left };
         super::publish(&worker, events, &alive, &stop).await;
     }
     Ok(())
@@ -49,6 +50,8 @@ struct Events<'a> {
     exchange: String,
     /// The names that events wait for.
     refused: BTreeMap<String, RefusedName>,
+    /// Refused rows that could not be put aside.
+    tried: BTreeSet<i64>,
     /// Why some could not be put aside the last time.
     left: Option<String>,
 }
@@ -68,6 +71,7 @@ impl Source for Events<'_> {
 
     async fn begin(&mut self) -> Result<Vec<String>, OutgoingError> {
         self.refused.clear();
+        self.tried.clear();
         self.pass_over(PassedOver::default());
         Ok(vec![Table::Outbox.name().to_owned()])
     }
@@ -92,8 +96,13 @@ impl Source for Events<'_> {
         let never = |refusal: Refusal| {
             (Row::of(Table::Outbox, refusal.row), RowFate::Never(refusal.reason))
         };
+        // What of their orders could not be put aside goes before them.
+        let in_turn = |event: &Event| !claim.is_full || Some(event.id) <= claim.last;
+        let mut events: Vec<Event> = again.into_iter().filter(in_turn).collect();
+        events.extend(claim.events);
+        events.sort_by_key(|event| event.id);
         Ok(RowsRead {
-            rows: again.into_iter().chain(claim.events).map(|event| self.row(event)).collect(),
+            rows: events.into_iter().map(|event| self.row(event)).collect(),
             decided: claim.faulty.into_iter().map(never).collect(),
             last: claim.last,
             is_full: claim.is_full,
@@ -146,6 +155,7 @@ impl Source for Events<'_> {
             session.engine.moved(Table::Outbox, Table::Refused, &moved);
             if !left.rows.is_empty() {
                 passed.leave(left.rows.len(), left.reason);
+                self.tried.extend(left.rows);
             }
         }
         let regrouped: Vec<Regrouped> = regrouped.into_values().collect();
@@ -170,6 +180,9 @@ impl Source for Events<'_> {
             self.worker.health.failed(Work::Relay, "", reason);
         } else if session.undeleted.is_empty() && self.worker.health.works(Work::Relay, "") {
             telemetry::relay_works();
+        }
+        if left.is_none() {
+            self.tried.clear();
         }
         self.left = left.cloned();
         tokio::select! {
@@ -200,7 +213,8 @@ impl Events<'_> {
             .of_trace(trace.as_ref());
         let (key, place) = ((table, row), Arc::from(event.as_str()));
         let order = Some(order_id);
-        (Row { key, order, name: event, place, waits_for, route: None }, message)
+        let is_new = table == Table::Outbox && !self.tried.contains(&row);
+        (Row { key, is_new, order, name: event, place, waits_for, route: None }, message)
     }
 
     /// Events that may be tried again. A name that nothing waits for any more is forgotten.

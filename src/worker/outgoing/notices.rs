@@ -196,5 +196,6 @@ fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
     let due = DueNotice { order_id, due_at: Some(due_at) };
     let (place, key) = (Arc::from(place), (Table::Notices, id));
     let message = Message::notice(route.clone(), &due).of_trace(trace.as_ref());
-    (Row { key, order: None, name, place, waits_for: None, route: Some(route) }, message)
+    let route = Some(route);
+    (Row { key, is_new: false, order: None, name, place, waits_for: None, route }, message)
 }
