@@ -384,6 +384,8 @@ async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
     until("six refused", async || refused(&world).await, |refused| *refused == 6).await;
     allow(".*").await;
     let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
+    // What follows may end before it has written one.
+    write(&world, &[("secret", "o-32")]).await;
     // It is accepted again also where new events of that name never cease.
     let mut tick = tokio::time::interval(Duration::from_millis(20));
     let more = async {
