@@ -32,6 +32,8 @@ use undeleted::Undeleted;
 
 /// Rows of one page: what it costs is shared by all of them.
 const PAGE: i64 = 2_000;
+/// Events that are left let those behind them wait, and so keep the order; but not so many that a page is full of them.
+const MOST_WAITED_FOR: usize = 1_000;
 /// Between two looks while there is nothing, and between two tries to lead what another worker leads: four cheap statements per
 /// second.
 const IDLE: Duration = Duration::from_millis(250);
@@ -251,8 +253,9 @@ impl Leader<'_> {
                 return Err(failure);
             }
             // What is left would be read again.
-            let is_stuck = S::EMPTIES && passed.left.is_some();
-            is_cut |= is_stuck || has_more;
+            let left = passed.left.as_ref().map_or(0, |left| left.rows);
+            let is_stuck = S::EMPTIES && left > 0;
+            is_cut |= has_more || is_stuck && left < MOST_WAITED_FOR;
             if stop.is_requested() || is_stuck || !(is_full || has_more) {
                 break;
             }
@@ -261,8 +264,8 @@ impl Leader<'_> {
             }
         }
         passed.is_whole &= !is_cut;
-        // Notices that are left are above the floor until the next look at everything; events always, or those that come later
-        // would overtake them.
+        // Notices that are left are above the floor until the next look at everything; so few events always, or those that come
+        // later would overtake them.
         let left_none = passed.left.is_none() && passed.returned == 0;
         if !is_cut && (is_look || left_none && self.floor.is_far_below()) {
             self.floor.looked(last_of_all, self.database.writers(S::TABLE).await?);
