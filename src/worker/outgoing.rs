@@ -264,8 +264,8 @@ impl Leader<'_> {
             }
         }
         passed.is_whole &= !is_cut;
-        // Notices that are left are above the floor until the next look at everything; so few events always, or those that come
-        // later would overtake them.
+        // Notices that are left are above the floor until the next look at everything. Events that are left are always above it, if
+        // they are few: those that come later would overtake them.
         let left_none = passed.left.is_none() && passed.returned == 0;
         if !is_cut && (is_look || left_none && self.floor.is_far_below()) {
             self.floor.looked(last_of_all, self.database.writers(S::TABLE).await?);

@@ -259,6 +259,23 @@ async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_can
     assert!(!seen.keys().any(|(name, _)| name == "order.shipped"), "{seen:?}");
 }
 
+/// As many as a page holds, and more: then nothing behind them would be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_it() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    full_and_stuck(&world, &wire).await;
+    let other = wire.listen("orders.events", "order.paid").await;
+    world
+        .sql(
+            "INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'stuck-' || n FROM generate_series(1, 2100) n;
+             INSERT INTO outbox (event, order_id) VALUES ('order.paid', 'x')",
+        )
+        .await;
+    let _worker = world.worker();
+    assert_eq!(read(&wire.take_many(&other, 1).await[0]), event("order.paid", "x"));
+}
+
 /// A session knows nothing of the rows that the last one passed over, and reads them first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_event_does_not_overtake_an_earlier_one_of_another_page() {
