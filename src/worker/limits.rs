@@ -52,3 +52,19 @@ pub(super) fn large_prefetch(prefetch: u16) -> u16 {
     let ratio = u16::try_from(MAX_PASSED_BYTES / MAX_BODY_BYTES).unwrap_or(u16::MAX);
     (prefetch / ratio).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_have_the_batches_of_their_timeout_together() {
+        let text = "name = \"a\"\n[delay]\nlevels = [\"5s\"]\n[[timeout]]\nname = \"b\"\nafter = \"5s\"\n[retry]\nafter = [\"5s\"]\n";
+        let mut timeout = Topology::parse(text).unwrap().timeouts.remove(0);
+        let settings = WorkerSettings { in_flight: 4, ..WorkerSettings::default() };
+        for (shards, each) in [(None, 4), (Some(1), 4), (Some(2), 2), (Some(3), 2), (Some(16), 1)] {
+            timeout.shards = shards;
+            assert_eq!(in_flight(&settings, &timeout), each, "{shards:?}");
+        }
+    }
+}
