@@ -1,5 +1,5 @@
 -- schedule_claim: a page of the table, and what is to be published of it, the oldest first. Only the session that has these timeouts
--- by schedule_lead.sql asks, so nothing is locked or written.
+-- by outgoing_lead.sql asks, so nothing is locked or written.
 -- $1 bigint after this id, $2 bigint rows of the page at the most, $3 text[] timeouts, $4 bigint[] ids that are passed over
 -- -> last bigint (the id at the end of the page; NULL if the page is empty), found bigint (rows of the page),
 --    id bigint (NULL if nothing of the page is to be published), order_id text, timeout text, due_at timestamptz,

@@ -84,4 +84,4 @@ CREATE TABLE IF NOT EXISTS actions (
     orders text[] NOT NULL DEFAULT '{}'
 );
 CREATE INDEX IF NOT EXISTS actions_orders ON actions USING gin (orders);
-COMMENT ON TABLE actions IS 'What people have done with overdue: by whom, by the command line (cli) or the page (page), to what, to how many, why, and to which orders.';
+COMMENT ON TABLE actions IS 'What people have done with overdue: by whom, by the command line (cli) or the page (page: NAME), to what, to how many, why, and to which orders.';
