@@ -45,7 +45,7 @@ dependency() { grep -E "^$1 = " Cargo.toml | head -n 1; }
 {
     sed -n '/^\[package\]/,/^$/p' Cargo.toml | grep -E '^(\[package\]|name|version|edition|rust-version)'
     printf '\n[workspace]\n\n[features]\notlp = []\n\n[dependencies]\n'
-    for crate in annotate-snippets fancy-regex figment jiff lapin rustix schemars serde serde_json strsim thiserror toml url; do dependency "$crate"; done
+    for crate in annotate-snippets fancy-regex figment jiff lapin parking_lot rustix schemars serde serde_json strsim thiserror toml url; do dependency "$crate"; done
     printf '\n[dev-dependencies]\n'
     for crate in insta proptest; do dependency "$crate"; done
     printf '\n[profile.dev]\ndebug = false\n[profile.dev.package.proptest]\nopt-level = 1\n'

@@ -9,10 +9,11 @@ pub(crate) mod message;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
@@ -70,12 +71,8 @@ impl Alert {
         self.channel.send(message, &Sender { alert: name, topology, host }).await
     }
 
-    fn episodes(&self) -> MutexGuard<'_, Episodes> {
-        self.episodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn due(&self) -> Option<Message> {
-        self.episodes().due(Instant::now())
+        self.episodes.lock().due(Instant::now())
     }
 
     /// Sends what is due, for ever.
@@ -86,7 +83,7 @@ impl Alert {
             while let Some(message) = self.due() {
                 match self.send(&message).await {
                     Ok(answer) => {
-                        self.episodes().sent(Instant::now(), &message);
+                        self.episodes.lock().sent(Instant::now(), &message);
                         telemetry::alert_sent(&self.name, &message.about(), &answer);
                         failures = 0;
                     }
@@ -123,7 +120,7 @@ pub(crate) async fn watch(
     while !stop.is_requested() {
         let facts = facts();
         for alert in &alerts {
-            alert.episodes().observe(Instant::now(), &facts);
+            alert.episodes.lock().observe(Instant::now(), &facts);
             alert.observed.notify_one();
         }
         stop.pause(read_every.min(READ_EVERY)).await;

@@ -19,13 +19,7 @@ pub(crate) mod schedule;
 pub(crate) mod status;
 mod tls_parameters;
 
-use std::{
-    error::Error as _,
-    fmt,
-    net::IpAddr,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{error::Error as _, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 use tokio_postgres::{config::Host, error::SqlState};
@@ -246,7 +240,7 @@ impl Store {
 
     /// The user, and what it may not use of the search path, as of the newest connection.
     fn closed_schemas(&self) -> Option<(String, String)> {
-        self.closed_schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.closed_schemas.lock().clone()
     }
 }
 

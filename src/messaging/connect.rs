@@ -3,13 +3,7 @@
 //! lapin's `connect` has no handshake time-out, and a connection that the broker has blocked answers to
 //! nothing. A duplicate of the socket is kept here: shutting it down ends both cases at once, without a leak.
 
-use std::{
-    io,
-    net::Shutdown,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io, net::Shutdown, pin::pin, sync::Arc, time::Duration};
 
 use async_compat::CompatExt;
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -19,6 +13,7 @@ use lapin::{
     tcp::AsyncTcpStream,
     uri::AMQPUri,
 };
+use parking_lot::Mutex;
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, time::timeout};
@@ -99,11 +94,11 @@ struct Socket(Arc<Mutex<Option<std::net::TcpStream>>>);
 
 impl Socket {
     fn keep(&self, socket: std::net::TcpStream) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
+        *self.0.lock() = Some(socket);
     }
 
     fn abort(&self) {
-        if let Some(socket) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(socket) = self.0.lock().take() {
             // The peer may have closed it already; then there is nothing left to end.
             let _already_closed = socket.shutdown(Shutdown::Both);
         }

@@ -2,9 +2,10 @@
 
 use std::{
     num::NonZeroU32,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::shutdown::Stop;
 
@@ -25,7 +26,7 @@ impl Pace {
     /// Waits for the next moment; false when a stop is requested first. What was missed is not caught up with.
     pub(crate) async fn wait(&self, stop: &Stop) -> bool {
         let at = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = self.next.lock();
             let at = next.max(Instant::now());
             *next = at + self.between;
             at

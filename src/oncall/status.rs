@@ -1,11 +1,8 @@
 //! The reading of `overdue status`: asks database and broker, and the worker at `worker.listen` where one is.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use super::{
     parked::Lots,
@@ -116,7 +113,7 @@ impl StatusQuestion {
         if !(1..=LOOKED_INTO).contains(&parked) {
             return Vec::new();
         }
-        let known = self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.parked.lock().clone();
         if let Some((count, reasons)) = known
             && count == parked
         {
@@ -128,7 +125,7 @@ impl StatusQuestion {
         let reasons: Vec<_> =
             reasons.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect();
         let known = Some((parked, reasons.clone()));
-        *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        *self.parked.lock() = known;
         reasons
     }
 }

@@ -7,11 +7,11 @@ use std::{
     fmt,
     ops::Range,
     str::FromStr,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::{Store, StoreError};
@@ -259,19 +259,15 @@ struct Readings {
 }
 
 impl DatabaseClock {
-    fn readings(&self) -> MutexGuard<'_, Readings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The first instant here at which it surely is `time` in the database; none where the clock was not read, or where
     /// that is out of reach.
     pub(crate) fn surely(&self, time: DatabaseTime) -> Option<Instant> {
-        self.readings().estimate?.surely(time.0)
+        self.0.lock().estimate?.surely(time.0)
     }
 
     /// Milliseconds since 1970 that it is in the database at the most, at an instant here; none where the clock was not read.
     pub(crate) fn at_most_ms(&self, at: Instant) -> Option<u64> {
-        let at_most = self.readings().estimate?.at_most_us(at);
+        let at_most = self.0.lock().estimate?.at_most_us(at);
         let ms = u64::try_from(at_most.saturating_add(EPOCH_US) / 1_000).unwrap_or(0);
         Some(ms + 1)
     }
@@ -280,7 +276,7 @@ impl DatabaseClock {
     pub(crate) async fn read(&self, store: &Store) -> Result<Option<Duration>, StoreError> {
         let (there, Range { start, end }) = store.read_clock().await?;
         let reading = ClockEstimate::of_reading(start, end, there.0);
-        let mut readings = self.readings();
+        let mut readings = self.0.lock();
         let known = readings.estimate.unwrap_or(reading);
         // Two tasks read it at the same time.
         if reading.is_older(known) {
@@ -294,13 +290,13 @@ impl DatabaseClock {
 
     /// By how much it was set forward since it was read for the first time, in all.
     pub(crate) fn set_forward(&self) -> Duration {
-        self.readings().set_forward
+        self.0.lock().set_forward
     }
 
     /// How far it is ahead of what is believed: for so long after their deadline by it orders are left to their messages, whose
     /// delays are the broker's.
     pub(crate) fn leap(&self, now: Instant) -> Duration {
-        self.readings().leap.at(now)
+        self.0.lock().leap.at(now)
     }
 }
 

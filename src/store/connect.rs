@@ -1,15 +1,11 @@
 //! How a connection is opened if there are several hosts, or a host has several addresses: one that says nothing holds up none of
 //! the others. The client has a limit for TCP alone, and would wait for the login of one until there is no time for the next one.
 
-use std::{
-    collections::VecDeque,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
 use deadpool_postgres::Connect;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use parking_lot::Mutex;
 use rand::seq::SliceRandom as _;
 use tokio::{net::lookup_host, task::JoinHandle, time::timeout};
 use tokio_postgres::{
@@ -39,7 +35,7 @@ impl Connector {
 
     /// Asks where the newest connection goes for nothing, on a connection of its own.
     pub(super) async fn say_hello(&self) -> Result<(), Error> {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let newest = self.newest.lock().clone();
         let Some(address) = newest else { return Ok(()) };
         let (client, connection) = self.open(&address).await?;
         let asked = client.simple_query("").await;
@@ -73,7 +69,7 @@ impl Connector {
             }
             match timeout(HEAD_START, trying.next()).await {
                 Ok(Some((Ok(opened), address))) => {
-                    *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+                    *self.newest.lock() = Some(address);
                     return Ok(opened);
                 }
                 Ok(Some((Err(error), _)))

@@ -1,12 +1,10 @@
 //! The outbox: events written with the effect, published afterwards, forgotten when confirmed; those that are set aside, and why.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use futures_util::FutureExt;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio_postgres::Row;
 
 use super::{
@@ -182,14 +180,14 @@ pub(crate) async fn refuse(
                 session.rows("outbox_refuse", REFUSE, &[&part, &waits_for, &reasons]).await?;
             let ids =
                 rows.iter().map(|row| (row.get::<_, i64>("id"), row.get::<_, i64>("refused_id")));
-            let mut moved = moved.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut moved = moved.lock();
             moved.extend(ids);
             Ok(part.into_iter().filter(|row| !moved.contains_key(row)).collect())
         }
         .boxed()
     };
     let left = isolate(&rows, move_some).await?;
-    Ok((moved.into_inner().unwrap_or_else(PoisonError::into_inner), left))
+    Ok((moved.into_inner(), left))
 }
 
 /// The event names that set-aside events wait for.

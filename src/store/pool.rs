@@ -8,7 +8,7 @@
 use std::{
     ops::{Deref, Range},
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,6 +16,7 @@ use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode,
     RecyclingMethod, Runtime,
 };
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, time::timeout};
 use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -124,7 +125,7 @@ async fn opened(client: &ClientWrapper, closed_schemas: &ClosedSchemas) -> Resul
         // Its texts are bytes, which need not be UTF-8.
         return Err(HookError::message(NO_ENCODING));
     }
-    *closed_schemas.lock().unwrap_or_else(PoisonError::into_inner) = text(0).zip(text(1));
+    *closed_schemas.lock() = text(0).zip(text(1));
     Ok(())
 }
 

@@ -7,12 +7,11 @@ use std::{
     backtrace::{Backtrace, BacktraceStatus},
     collections::VecDeque,
     io::{self, IsTerminal, Write},
-    panic,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
+    panic, thread,
     time::Duration,
 };
 
+use parking_lot::{Condvar, Mutex};
 use tracing::{error, warn};
 use tracing_subscriber::{
     EnvFilter,
@@ -153,12 +152,8 @@ impl Lines {
         Self { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, line: &[u8]) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if queue.bytes > 0 && queue.bytes + line.len() > MOST_BYTES {
             queue.lost += 1;
             return;
@@ -170,19 +165,19 @@ impl Lines {
 
     /// The next line, as soon as there is one.
     fn next(&self) -> Vec<u8> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         loop {
             if let Some(line) = queue.waiting.pop_front() {
                 queue.is_writing = true;
                 return line;
             }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut queue);
         }
     }
 
     /// Takes note of what became of the line; gives how many have been lost since a line was written for the last time.
     fn done(&self, line: &[u8], written: bool) -> usize {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.is_writing = false;
         queue.bytes -= line.len();
         queue.lost += usize::from(!written);
@@ -215,13 +210,14 @@ impl Lines {
     /// Waits until all are written, for a second at the most; whether they are.
     fn flush(&self) -> bool {
         let is_left = |queue: &mut Queue| queue.is_writing || !queue.waiting.is_empty();
-        let flushed = self.changed.wait_timeout_while(self.queue(), LAST, is_left);
-        !flushed.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let mut queue = self.queue.lock();
+        self.changed.wait_while_for(&mut queue, is_left, LAST);
+        !is_left(&mut queue)
     }
 
     /// Lines that were lost since this was asked.
     pub(super) fn lost(&self) -> usize {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let lost = queue.lost;
         lost - std::mem::replace(&mut queue.counted, lost)
     }

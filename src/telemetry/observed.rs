@@ -2,12 +2,11 @@
 //! is counted anyway.
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use super::metrics::{Gauge, METRICS, number};
 use crate::{
@@ -159,12 +158,12 @@ static PARKED: Mutex<Option<(Instant, String, String)>> = Mutex::new(None);
 
 pub(super) fn parked(order: &str, reason: &str) {
     let last = (Instant::now(), order.to_owned(), reason.to_owned());
-    *PARKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+    *PARKED.lock() = Some(last);
 }
 
 /// The message that this worker parked last. Others may lie there because of other workers, or of the broker.
 pub(crate) fn last_parked(now: Instant) -> Option<String> {
-    let last = PARKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = PARKED.lock();
     let (at, order, reason) = last.as_ref()?;
     let ago = about(now.saturating_duration_since(*at));
     Some(format!("this worker parked the last one {ago} ago, {order}: {reason}"))

@@ -3,11 +3,11 @@
 use std::{
     collections::VecDeque,
     fmt::Write as _,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use axum::http::{HeaderMap, header};
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
@@ -76,7 +76,7 @@ impl Access {
 
     /// Swaps the token of a link; it is not good any more then.
     pub(super) fn follow(&self, token: &str, operator: &str) -> Option<Session> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(Entry::Link(known)) = &state.entry else { return None };
         if !is_same(known, token) {
             return None;
@@ -87,7 +87,7 @@ impl Access {
 
     /// Swaps a token that was typed.
     pub(super) fn typed(&self, token: &str, operator: &str) -> Option<Session> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(Entry::Typed(known)) = &state.entry else { return None };
         is_same(known, token).then(|| state.begin(operator))
     }
@@ -97,7 +97,7 @@ impl Access {
         let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
         let mut pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.split_once('='));
         let (_, id) = pairs.find(|(name, _)| name.trim() == self.cookie)?;
-        let (now, mut state) = (Instant::now(), self.state());
+        let (now, mut state) = (Instant::now(), self.state.lock());
         state.sessions.retain(|session| now.duration_since(session.began) < SESSION);
         let session = state.sessions.iter_mut().find(|session| is_same(&session.id, id.trim()))?;
         session.used = now;
@@ -106,13 +106,13 @@ impl Access {
 
     /// Whether it has not ended.
     pub(super) fn knows(&self, session: &Session) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.sessions.iter().any(|other| other.id == session.id && other.began.elapsed() < SESSION)
     }
 
     /// Ends a session.
     pub(super) fn leave(&self, session: &Session) {
-        self.state().sessions.retain(|other| other.id != session.id);
+        self.state.lock().sessions.retain(|other| other.id != session.id);
     }
 
     /// The header that gives a session to a browser, `secure` if it came by TLS.
@@ -131,11 +131,6 @@ impl Access {
             "{}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict{secure}",
             self.cookie
         )
-    }
-
-    /// A panic elsewhere leaves it as it was.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

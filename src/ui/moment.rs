@@ -1,9 +1,11 @@
 //! One reading of database and broker, shared by all who look.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     config::Settings,
@@ -55,12 +57,12 @@ impl Moments {
         let (reading, queues) = self.question.read_with_queues().await;
         let state = State::of(&reading);
         let moment = Arc::new(Moment { reading, state, queues, read_at: Instant::now() });
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&moment));
+        *self.newest.lock() = Some(Arc::clone(&moment));
         moment
     }
 
     fn fresh(&self) -> Option<Arc<Moment>> {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let newest = self.newest.lock().clone();
         newest.filter(|moment| moment.read_at.elapsed() < FRESH)
     }
 }

@@ -2,9 +2,11 @@
 //! it.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     chart::{Bar, Chart},
@@ -48,7 +50,7 @@ impl Trends {
 
     /// The newest one, if there is any; another one is read meanwhile if it is old.
     pub(super) fn now(self: &Arc<Self>) -> Option<Arc<Trend>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let is_old = state.begun.is_none_or(|begun| begun.elapsed() >= EVERY);
         if is_old && !state.is_reading {
             state.is_reading = true;
@@ -56,7 +58,7 @@ impl Trends {
             let trends = Arc::clone(self);
             tokio::spawn(async move {
                 let trend = Arc::new(trends.read().await);
-                let mut state = trends.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = trends.state.lock();
                 state.newest = Some(trend);
                 state.is_reading = false;
             });

@@ -5,10 +5,11 @@
 //! the order. One that came later may be about a deadline that the order was given since, so it is asked for.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -141,7 +142,7 @@ impl Burst {
 
     /// Whether an order was closed in a burst after a message about it was received.
     pub(super) fn has_closed(&self, id: &OrderId, received: Instant) -> bool {
-        self.closed().has_since(id, received)
+        self.closed.lock().has_since(id, received)
     }
 
     /// It goes on. No consumer is woken: what is closed is acked many at a time.
@@ -166,15 +167,11 @@ impl Burst {
     fn answered(&self, ids: &[OrderId], outcomes: &[Outcome], asked: Instant) -> usize {
         let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
         let closed = ids.iter().zip(outcomes).filter(|(_, outcome)| is_closed(outcome));
-        let count = self.closed().add(closed.map(|(id, _)| id.clone()), asked);
+        let count = self.closed.lock().add(closed.map(|(id, _)| id.clone()), asked);
         if count > 0 {
             self.moved(Instant::now());
         }
         count
-    }
-
-    fn closed(&self) -> MutexGuard<'_, RecentlyClosed> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -205,7 +202,7 @@ async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), Se
             () = stop.requested() => return Ok(()),
             () = burst.wanted.notified() => {}
             () = tokio::time::sleep(START_OVER) => {
-                *burst.closed() = RecentlyClosed::default();
+                *burst.closed.lock() = RecentlyClosed::default();
                 continue;
             }
         }

@@ -7,9 +7,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     decisions::verdict::{Isolation, Suspect, Verdict, acquit, any_closed},
@@ -115,18 +116,18 @@ impl Closer {
     ) -> Result<Vec<Outcome>, StoreError> {
         let closing = self.closing(timeout);
         let key = timeout.unwrap_or(closing.effect);
-        let was_paused = lock(&self.paused).contains(key);
+        let was_paused = self.paused.lock().contains(key);
         if was_paused && let Some(paused) = self.store.still_paused(closing).await? {
             return Err(paused);
         }
         let outcomes = self.of_unpaused(ids, Asked { path, closing, traces, in_turn: false }).await;
         match &outcomes {
             Err(StoreError::Paused { reason, per_second: None, .. })
-                if lock(&self.paused).insert(key.to_owned()) =>
+                if self.paused.lock().insert(key.to_owned()) =>
             {
                 telemetry::paused(key, reason);
             }
-            Ok(_) if was_paused && lock(&self.paused).remove(key) => telemetry::unpaused(key),
+            Ok(_) if was_paused && self.paused.lock().remove(key) => telemetry::unpaused(key),
             _ => {}
         }
         outcomes
@@ -214,7 +215,7 @@ impl Closer {
                 limit = Some(self.store.timing().slow_part);
             }
             if part.len() == 1 && asked.path == ClosingPath::Message {
-                lock(&self.verdict).failed(&ids[part.start], &alone);
+                self.verdict.lock().failed(&ids[part.start], &alone);
             }
             if !batch.failed(part, alone.suspect, alone.outcome()) {
                 return Err(error);
@@ -248,7 +249,7 @@ impl Closer {
         }
         // What the sweep finds was often parked long ago: it says nothing about the orders of today.
         if path == ClosingPath::Message {
-            lock(&self.verdict).judge(ids, &mut outcomes);
+            self.verdict.lock().judge(ids, &mut outcomes);
         }
         self.report_postponed(ids, &outcomes);
         outcomes
@@ -320,16 +321,12 @@ struct SkipLocked(Mutex<Option<Instant>>);
 
 impl SkipLocked {
     fn lasts(&self, now: Instant) -> bool {
-        lock(&self.0).is_some_and(|until| now < until)
+        self.0.lock().is_some_and(|until| now < until)
     }
 
     fn begin(&self, now: Instant) {
-        *lock(&self.0) = Some(now + SKIP_LOCKED_FOR);
+        *self.0.lock() = Some(now + SKIP_LOCKED_FOR);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A deadlock is over when it is reported, and what was prepared on a stale connection is gone with it. A lock that

@@ -1,11 +1,8 @@
 //! What the tasks of a worker share.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
@@ -132,7 +129,7 @@ impl Worker {
 impl Worker {
     /// What need not be read of the outbox.
     pub fn passed_over(&self) -> PassedOver {
-        self.passed_over.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.passed_over.lock().clone()
     }
 
     /// The longest rest of a deadline that is waited for with the message in hand: levels let go no earlier than that.

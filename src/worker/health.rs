@@ -2,9 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     condition::pause::Pause,
@@ -76,7 +78,7 @@ pub(crate) struct Task {
 impl Task {
     /// It goes on.
     pub(crate) fn moved(&self) {
-        if let Some(moved) = lock(&self.tasks).get_mut(&self.name) {
+        if let Some(moved) = self.tasks.lock().get_mut(&self.name) {
             moved.at = Instant::now();
         }
     }
@@ -84,7 +86,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        lock(&self.tasks).remove(&self.name);
+        self.tasks.lock().remove(&self.name);
     }
 }
 
@@ -92,13 +94,13 @@ impl Health {
     /// A task that says at least every `within` that it goes on.
     pub(crate) fn task(&self, work: &str, on: &str, within: Duration) -> Task {
         let name = format!("{work} {on}").trim_end().to_owned();
-        lock(&self.tasks).insert(name.clone(), Moved { at: Instant::now(), within });
+        self.tasks.lock().insert(name.clone(), Moved { at: Instant::now(), within });
         Task { name, tasks: Arc::clone(&self.tasks) }
     }
 
     /// The tasks that are stuck, each with how long it has been.
     pub(crate) fn stuck_tasks(&self, now: Instant) -> Vec<(String, Duration)> {
-        let tasks = lock(&self.tasks);
+        let tasks = self.tasks.lock();
         let age = |moved: &Moved| now.saturating_duration_since(moved.at);
         let stuck = tasks.iter().filter(|(_, moved)| age(moved) > moved.within);
         stuck.map(|(name, moved)| (name.clone(), age(moved))).collect()
@@ -106,25 +108,25 @@ impl Health {
 
     /// Whether each condition of `/readyz` holds. `silent` is how long the last answer of the database counts.
     pub(crate) fn conditions(&self, now: Instant, silent: Duration) -> Vec<ReadyCondition> {
-        lock(&self.state).conditions(now, silent)
+        self.state.lock().conditions(now, silent)
     }
 
     pub(super) fn session_opened(&self) {
-        lock(&self.state).session = Session::Open;
+        self.state.lock().session = Session::Open;
     }
 
     pub(super) fn session_ended(&self, reason: String) {
-        lock(&self.state).session = Session::Ended { reason };
+        self.state.lock().session = Session::Ended { reason };
     }
 
     /// Timeouts that nothing is consumed for.
     pub(super) fn unconsumed(&self, timeouts: Vec<String>) {
-        lock(&self.state).unconsumed = timeouts;
+        self.state.lock().unconsumed = timeouts;
     }
 
     /// What the broker routes to, and what not.
     pub(super) fn levels(&self, routes: &LevelRoutes, topology: &Topology) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.unrouted = routes.missing_to_timeouts(topology).into_iter().collect();
         state.other_levels = routes.others().map(str::to_owned).collect();
     }
@@ -132,7 +134,7 @@ impl Health {
     /// An order was closed with this effect.
     pub(super) fn closed(&self, effect: &str) {
         let closed = Progress::Closed(Instant::now());
-        let mut progress = lock(&self.progress);
+        let mut progress = self.progress.lock();
         match progress.get_mut(effect) {
             Some(last) => *last = closed,
             None => _ = progress.insert(effect.to_owned(), closed),
@@ -142,12 +144,12 @@ impl Health {
     /// When an order was closed with this effect; it is expected to be from the first question on.
     pub(super) fn progress(&self, effect: &str) -> Progress {
         let begins = || Progress::Expected(Instant::now());
-        *lock(&self.progress).entry(effect.to_owned()).or_insert_with(begins)
+        *self.progress.lock().entry(effect.to_owned()).or_insert_with(begins)
     }
 
     /// Whether an order is overdue for so long although none was closed since its deadline.
     pub(super) fn stuck(&self, effect: &str, overdue: Option<Duration>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         match overdue {
             Some(overdue) => _ = state.stuck.insert(effect.to_owned(), overdue),
             None => _ = state.stuck.remove(effect),
@@ -156,7 +158,7 @@ impl Health {
 
     /// The database has answered, or it has not, and why.
     pub(super) fn database(&self, answer: Result<(), String>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.database = match (answer, &state.database) {
             (Ok(()), _) => Answer::Given(Instant::now()),
             (Err(reason), Answer::Failed { since, .. }) => Answer::Failed { since: *since, reason },
@@ -167,18 +169,18 @@ impl Health {
     /// This does not work, and why.
     pub(super) fn failed(&self, work: Work, of: &str, reason: &str) {
         let failure = (Instant::now(), reason.to_owned());
-        lock(&self.failures).insert((work, of.to_owned()), failure);
+        self.failures.lock().insert((work, of.to_owned()), failure);
     }
 
     /// This works; whether it did not before.
     pub(super) fn works(&self, work: Work, of: &str) -> bool {
-        let mut failures = lock(&self.failures);
+        let mut failures = self.failures.lock();
         !failures.is_empty() && failures.remove(&(work, of.to_owned())).is_some()
     }
 
     /// What does not work, and why.
     pub(crate) fn failures(&self, now: Instant) -> Vec<(Work, String)> {
-        let failures = lock(&self.failures);
+        let failures = self.failures.lock();
         let recent = failures
             .iter()
             .filter(|(_, (at, _))| now.saturating_duration_since(*at) < FAILS_WITHIN);
@@ -187,29 +189,25 @@ impl Health {
 
     /// What is paused now; whether something is not any more.
     pub(super) fn pauses(&self, now: Vec<Pause>) -> bool {
-        let before = std::mem::replace(&mut *lock(&self.pauses), now);
-        let pauses = lock(&self.pauses);
+        let before = std::mem::replace(&mut *self.pauses.lock(), now);
+        let pauses = self.pauses.lock();
         let lasts = |it: &Pause| {
             pauses.iter().any(|pause| pause.timeout == it.timeout && pause.per_second.is_none())
         };
         let has_ended = before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause));
         if has_ended {
             // What came due meanwhile has the time that any order has.
-            lock(&self.progress).clear();
+            self.progress.lock().clear();
         }
         has_ended
     }
 
     /// What is paused, the last pause to end first.
     pub(crate) fn paused(&self) -> Vec<Pause> {
-        lock(&self.pauses).clone()
+        self.pauses.lock().clone()
     }
 
     pub(super) fn stopping(&self) {
-        lock(&self.state).stopping = true;
+        self.state.lock().stopping = true;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

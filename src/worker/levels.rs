@@ -1,10 +1,9 @@
 //! Which levels the broker does not route to, as it says itself: it returns what is published through the exchange of
 //! put-backs for a level that is not bound.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::topology::{
     Timeout, Topology,
@@ -31,7 +30,7 @@ impl Levels {
         rest: Duration,
         now: Instant,
     ) -> Result<Route, RouteError> {
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut returned = self.returned.lock();
         let known =
             returned.take_if(|(_, last)| now.saturating_duration_since(*last) >= FORGOTTEN_AFTER);
         drop(known);
@@ -44,7 +43,7 @@ impl Levels {
 
     /// The broker has returned a message that took `route`.
     pub(super) fn returned(&self, route: &Route, now: Instant) {
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut returned = self.returned.lock();
         let (routes, last) = returned.get_or_insert_with(|| (LevelRoutes::default(), now));
         routes.lose(route);
         *last = now;
@@ -52,6 +51,6 @@ impl Levels {
 
     /// Somebody else has found levels that are there again.
     pub(super) fn forget(&self) {
-        *self.returned.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.returned.lock() = None;
     }
 }

@@ -1,6 +1,8 @@
 //! The traces of the messages that a worker has in hand: bursts and sweeps close orders ahead of them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::{
     order::OrderId,
@@ -20,13 +22,13 @@ pub(super) struct TraceInHand {
 
 impl TracesInHand {
     pub(super) fn add(&self, order: &OrderId, trace: Trace) -> TraceInHand {
-        lock(&self.0).insert(order.clone(), trace);
+        self.0.lock().insert(order.clone(), trace);
         TraceInHand { all: Arc::clone(&self.0), order: order.clone() }
     }
 
     /// Those of these orders.
     pub(super) fn of(&self, orders: &[OrderId]) -> Traces {
-        let all = lock(&self.0);
+        let all = self.0.lock();
         if all.is_empty() {
             return Traces::default();
         }
@@ -39,10 +41,6 @@ impl TracesInHand {
 
 impl Drop for TraceInHand {
     fn drop(&mut self) {
-        lock(&self.all).remove(&self.order);
+        self.all.lock().remove(&self.order);
     }
-}
-
-fn lock(traces: &Mutex<Traces>) -> MutexGuard<'_, Traces> {
-    traces.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,11 +6,12 @@
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
@@ -75,7 +76,7 @@ impl Outlet {
     /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.
     pub(crate) async fn answers(&self) -> Result<(), String> {
         let within = self.address.timing.hand_over;
-        let Some(link) = lock(&self.state).connected() else {
+        let Some(link) = self.state.lock().connected() else {
             return Err("the connection is gone".to_owned());
         };
         if link.is_blocked() {
@@ -94,7 +95,7 @@ impl Outlet {
 
     async fn publisher(&self, place: &str) -> Result<Publisher, String> {
         let link = self.link().await?;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let name = state.name(place);
         if let Some(publisher) =
             state.publishers.get(&name).filter(|publisher| !publisher.is_closed())
@@ -111,7 +112,7 @@ impl Outlet {
     }
 
     async fn link(&self) -> Result<Arc<Link>, String> {
-        if let Some(link) = lock(&self.state).connected() {
+        if let Some(link) = self.state.lock().connected() {
             return Ok(link);
         }
         let (state, connecting) = (Arc::clone(&self.state), Arc::clone(&self.connecting));
@@ -131,7 +132,7 @@ async fn open(
     purpose: &'static str,
 ) -> Result<Arc<Link>, String> {
     {
-        let mut state = lock(state);
+        let mut state = state.lock();
         if let Some(link) = state.connected() {
             return Ok(link);
         }
@@ -142,17 +143,13 @@ async fn open(
         *state = State::default();
     }
     match Link::open(address, purpose).await {
-        Ok(link) => Ok(Arc::clone(lock(state).link.insert(Arc::new(link)))),
+        Ok(link) => Ok(Arc::clone(state.lock().link.insert(Arc::new(link)))),
         Err(error) => {
             let reason = error_chain(&error);
-            lock(state).failed = Some((Instant::now(), reason.clone()));
+            state.lock().failed = Some((Instant::now(), reason.clone()));
             Err(reason)
         }
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
@@ -174,7 +171,7 @@ impl State {
 impl Drop for Outlet {
     /// Nobody waits for what a blocked connection still has, and it would keep its channels until it is free.
     fn drop(&mut self) {
-        if let Some(link) = lock(&self.state).link.as_ref().filter(|link| link.is_blocked()) {
+        if let Some(link) = self.state.lock().link.as_ref().filter(|link| link.is_blocked()) {
             link.abort();
         }
     }

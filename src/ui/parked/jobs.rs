@@ -3,12 +3,13 @@
 use std::{
     num::NonZeroU32,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use super::lot::Lot;
@@ -98,7 +99,7 @@ impl Jobs {
 
     /// The action that runs, or the last one.
     pub(super) fn newest(&self) -> Option<Arc<Job>> {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = self.newest.lock();
         newest.as_ref().map(|(job, _)| Arc::clone(job))
     }
 
@@ -110,7 +111,7 @@ impl Jobs {
         filter: Filter,
         deed: Deed,
     ) -> Option<Arc<Job>> {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock();
         if newest.as_ref().is_some_and(|(_, task)| !task.is_finished()) {
             return None;
         }
@@ -134,7 +135,7 @@ impl Jobs {
 
     /// Stops what runs, and waits until it has recorded what it did.
     pub(in crate::ui) async fn finish(&self) {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let newest = self.newest.lock().take();
         if let Some((job, task)) = newest {
             job.stop.request();
             let _ended = task.await;

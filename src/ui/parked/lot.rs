@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::watch, time::timeout};
 
 use crate::oncall::{
@@ -58,7 +59,7 @@ impl Lot {
 
     /// It is read when somebody looks next.
     pub(in crate::ui) fn forget(&self) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         self.is_outdated.store(true, Ordering::Relaxed);
     }
 
@@ -69,7 +70,7 @@ impl Lot {
 
     /// What was shown last, however old it is: whoever has thought for a while acts on what they saw.
     pub(in crate::ui) async fn shown(self: &Arc<Self>) -> Known {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = self.last.lock().clone();
         match last {
             Some((lots, gathered)) => Known::Read(lots, gathered),
             None => self.look_within(LONG).await,
@@ -87,7 +88,7 @@ impl Lot {
     }
 
     fn read_if_old(self: &Arc<Self>) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         let is_outdated = self.is_outdated.load(Ordering::Relaxed);
         match &*self.known.borrow() {
             Known::Reading => return,
@@ -107,7 +108,7 @@ impl Lot {
                 Ok((lots, gathered)) => {
                     let (lots, gathered) = (Arc::new(lots), Arc::new(gathered));
                     let last = Some((Arc::clone(&lots), Arc::clone(&gathered)));
-                    *lot.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+                    *lot.last.lock() = last;
                     Known::Read(lots, gathered)
                 }
                 Err(failure) => Known::Failed(failure.text),

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -204,7 +204,7 @@ impl Events<'_> {
     /// Those who count the outbox need not read this either.
     fn pass_over(&self, rows: PassedOver) {
         let known = &self.worker.passed_over;
-        *known.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+        *known.lock() = rows;
     }
 
     fn row(&self, event: Event) -> (Row, Message) {
