@@ -7,10 +7,10 @@ help: ## list the targets
 demo: ## services, topology, a worker, and 2,000 orders of which half are paid
 	@docker/demo.sh
 
-test: ## lint and licences, then every test against real services
+test: ## lint and licences, then the tests against real services; OVERDUE_TEST_ALL=1 installs what some of them need
 	@docker/test.sh
 
-test-oldest: ## every test on the oldest that is supported, RabbitMQ 4.0 and PostgreSQL 14
+test-oldest: ## the same tests on the oldest that is supported, RabbitMQ 4.0 and PostgreSQL 14
 	@OVERDUE_RABBITMQ=4.0 docker/test.sh
 
 test-delayed: ## the tests of the delayed message exchange plugin, OVERDUE_DELAYED_PLUGIN=FILE.ez

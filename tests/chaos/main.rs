@@ -1,7 +1,8 @@
 //! Broker, database and workers that die and come back while orders come due.
 //!
-//! These tests stop and start the containers of a second stack (`docker/services.sh up chaos`), which
-//! nothing else uses, and so run one after the other.
+//! Most of these tests stop and start broker or database of a second stack (`docker/services.sh up chaos`), which nothing else
+//! uses: one test at a time has each of the two. Those that kill only workers, or delete a queue, run on main, and `failover` starts a
+//! pair of databases of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
 #![allow(clippy::print_stderr, reason = "what a failing test says")]
