@@ -135,19 +135,24 @@ impl<'a> Sweep<'a> {
         loop {
             let (is_of_all, task) = (from == OverdueKey::first(), (self.alive, self.stop));
             let mut pager = Pager::new(self.worker, self.effect, PAGING, grace, from, task);
-            while let Some(asked) = pager.next().await? {
-                if let Err(error) = self.answered(asked) {
-                    if error.is_answer() {
-                        *key = pager.key;
-                    }
-                    return Err(error.into());
+            if let Err(error) = self.follow(&mut pager).await {
+                if !matches!(error, SessionEnd::Store(StoreError::Paused { .. })) {
+                    *key = pager.key;
                 }
+                return Err(error);
             }
             if is_of_all {
                 return Ok(());
             }
-            from = OverdueKey::first();
+            (from, self.refused) = (OverdueKey::first(), 0);
         }
+    }
+
+    async fn follow(&mut self, pager: &mut Pager<'_>) -> Result<(), SessionEnd> {
+        while let Some(asked) = pager.next().await? {
+            self.answered(asked)?;
+        }
+        Ok(())
     }
 
     /// How far the database's clock is ahead of what is believed.

@@ -146,7 +146,29 @@ async fn two_pages_of_rows_that_all_fail_like_an_outage_hide_nothing_and_are_not
     world.assert_invariants().await;
 }
 
-/// As if the disk were full, for everything that is in hand. Nothing but another order shows that it is not.
+/// The rows of the oldest page end each session that would close them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_behind_a_page_that_ends_its_connection_is_closed_by_the_sweep() {
+    let world = World::new().await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60); RETURN NEW; END $$;
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH ROW
+             WHEN (NEW.status = 'closed' AND NEW.id LIKE 'bad-%') EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    world.orders("bad", 500, -20_000).await;
+    world.orders("o", 20, -10_000).await;
+    let settings = WorkerSettings { sweep_every: millis("100ms"), ..sweeping() };
+    let worker = world.worker_with(settings);
+    world.until_closed(20).await;
+    worker.stop().await;
+    world.assert_invariants().await;
+}
+
+/// As if the disk were full, for everything that is in hand, and for more than a channel has in hand. Nothing but another order
+/// shows that it is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
     let world = World::new().await;
@@ -156,6 +178,8 @@ async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
     let mut process = world
         .started(|command| {
             command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
+            command.env("OVERDUE_WORKER__BATCH_SIZE", "50");
+            command.env("OVERDUE_WORKER__IN_FLIGHT", "1");
         })
         .await;
     process.until_logged("orders cannot be closed").await;

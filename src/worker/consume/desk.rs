@@ -264,8 +264,10 @@ impl Desk {
                 self.context.worker.store.drop_connections();
             }
         }
+        // Until then they wait: those that fail are not to be all that is received. What may have killed workers is alone.
+        let until = self.outage.until().filter(|_| !self.inlet.is_narrow()).unwrap_or(now);
         for delivery in batch {
-            self.wait(delivery, now);
+            self.wait(delivery, until);
         }
     }
 
