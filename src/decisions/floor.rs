@@ -57,7 +57,7 @@ impl Floor {
     /// Everything was read, or everything above the floor, up to the row `last` if there was any; `writers` have a transaction open now which may have written
     /// another one.
     pub fn looked(&mut self, last: Option<i64>, mut writers: Vec<String>) {
-        if last.is_some_and(|last| last <= self.row) {
+        if last.is_some_and(|last| last < self.row) {
             // The numbers were set back.
             *self = Self { looked_at: self.looked_at, ..Self::default() };
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::FutureExt;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     Store, StoreError,
@@ -35,6 +35,15 @@ pub struct PassedOver {
     pub undeleted: Vec<i64>,
 }
 
+/// Where the outbox is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// After this row.
+    pub(crate) after: i64,
+    /// From this row up to `after` some may be left; the later events of their orders wait for them.
+    pub(crate) left: i64,
+}
+
 /// An event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
@@ -57,6 +66,8 @@ pub(crate) struct Event {
 pub(crate) struct Refusal {
     /// Its row in the outbox.
     pub(crate) row: i64,
+    /// Its order, if the later events of that wait for it.
+    pub(crate) order_id: Option<String>,
     /// The event name that is refused; without one the event can never be published.
     pub(crate) waits_for: Option<String>,
     /// Why it is not published.
@@ -106,11 +117,12 @@ impl Store {
     /// A table or a column is missing, or a permission is.
     pub async fn check_outbox(&self) -> Result<(), StoreError> {
         let (keys, texts): (&[i64], &[&str]) = (&[], &[]);
-        self.explain("outbox_claim", CLAIM, &[&0_i64, &keys, &0_i64]).await?;
+        self.explain("outbox_claim", CLAIM, &[&0_i64, &keys, &0_i64, &0_i64]).await?;
         self.explain("outbox_done", DONE, &[&keys]).await?;
         self.explain("outbox_refuse", REFUSE, &[&keys, &texts, &texts]).await?;
         self.explain("outbox_retry_names", NAMES, &[]).await?;
-        self.explain("outbox_retry_events", RETRY, &[&texts, &0_i64, &keys]).await?;
+        self.explain("outbox_retry_events", RETRY, &[&texts, &0_i64, &keys, &0_i64, &0_i64])
+            .await?;
         self.explain("outbox_retry_done", RETRY_DONE, &[&keys]).await?;
         self.explain("outbox_retry_regroup", REGROUP, &[&texts, &texts, &texts]).await
     }
@@ -134,14 +146,14 @@ impl Store {
     }
 }
 
-/// Up to `limit` of the oldest events after a row, but `without`.
+/// Up to `limit` of the oldest events from there on, but `without`, and what waits for an earlier event.
 pub(crate) async fn claim(
     session: &OutgoingSession,
-    after: i64,
+    Reading { after, left }: Reading,
     limit: i64,
     without: &[i64],
 ) -> Result<Claim, StoreError> {
-    let rows = session.rows("outbox_claim", CLAIM, &[&limit, &without, &after]).await?;
+    let rows = session.rows("outbox_claim", CLAIM, &[&limit, &without, &after, &left]).await?;
     let mut claim = Claim {
         last: rows.last().map(|row| row.get("id")),
         is_full: i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit),
@@ -156,7 +168,10 @@ pub(crate) async fn claim(
         };
         match readable {
             Ok(event) => claim.events.push(event),
-            Err(reason) => claim.faulty.push(Refusal { row: id, waits_for: None, reason }),
+            Err(reason) => {
+                let (order_id, waits_for) = (None, None);
+                claim.faulty.push(Refusal { row: id, order_id, waits_for, reason });
+            }
         }
     }
     Ok(claim)
@@ -169,7 +184,7 @@ pub(crate) async fn refuse(
     refusals: &[Refusal],
 ) -> Result<(BTreeMap<i64, i64>, LeftRows), StoreError> {
     let by_row: BTreeMap<i64, &Refusal> = refusals.iter().map(|it| (it.row, it)).collect();
-    let rows: Vec<i64> = by_row.keys().copied().collect();
+    let rows: Vec<i64> = refusals.iter().map(|it| it.row).collect();
     let moved = Mutex::new(BTreeMap::<i64, i64>::new());
     let move_some = |part: Vec<i64>| {
         let (by_row, moved) = (&by_row, &moved);
@@ -178,11 +193,10 @@ pub(crate) async fn refuse(
             let reasons: Vec<_> = part.iter().map(|row| &by_row[row].reason).collect();
             let rows =
                 session.rows("outbox_refuse", REFUSE, &[&part, &waits_for, &reasons]).await?;
-            let ids =
-                rows.iter().map(|row| (row.get::<_, i64>("id"), row.get::<_, i64>("refused_id")));
-            let mut moved = moved.lock();
-            moved.extend(ids);
-            Ok(part.into_iter().filter(|row| !moved.contains_key(row)).collect())
+            let answered: BTreeMap<i64, Option<i64>> =
+                rows.iter().map(|row| (row.get("id"), row.get("refused_id"))).collect();
+            moved.lock().extend(answered.iter().filter_map(|(id, to)| Some((*id, (*to)?))));
+            Ok(part.into_iter().filter(|row| !answered.contains_key(row)).collect())
         }
         .boxed()
     };
@@ -196,14 +210,16 @@ pub(crate) async fn refused_names(session: &OutgoingSession) -> Result<Vec<Strin
     Ok(rows.iter().map(|row| row.get("name")).collect())
 }
 
-/// The oldest `limit` events that wait for each of these event names, but the rows `without`.
+/// The oldest `limit` events that wait for each of these event names, but the rows `without`, and what waits for an earlier event, also
+/// one that the outbox has.
 pub(crate) async fn refused_events(
     session: &OutgoingSession,
-    names: &[&str],
-    limit: i64,
+    Reading { after, left }: Reading,
+    (names, limit): (&[&str], i64),
     without: &[i64],
 ) -> Result<Vec<Event>, StoreError> {
-    let rows = session.rows("outbox_retry_events", RETRY, &[&names, &limit, &without]).await?;
+    let parameters: [&(dyn ToSql + Sync); 5] = [&names, &limit, &without, &after, &left];
+    let rows = session.rows("outbox_retry_events", RETRY, &parameters).await?;
     // What cannot be read was never moved there with a name.
     Ok(rows
         .iter()

@@ -1,6 +1,8 @@
 //! The session of a worker that publishes rows: by locks that end with its connection, whatever ends that, it is the only one that
 //! reads them.
 
+use std::collections::BTreeSet;
+
 use deadpool_postgres::ClientWrapper;
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio_postgres::{Row, SimpleQueryMessage, types::ToSql};
@@ -62,6 +64,7 @@ impl Table {
 /// Rows that could not be deleted.
 #[derive(Debug)]
 pub(crate) struct LeftRows {
+    /// Those that have failed alone are the last: tried again in this order, they keep none of the others.
     pub(crate) rows: Vec<i64>,
     /// Why the first of them could not be.
     pub(crate) reason: String,
@@ -233,33 +236,43 @@ fn keys(rows: &[Row]) -> Vec<i64> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
+#[derive(Clone, PartialEq, Eq)]
+enum Fate {
+    Done,
+    Failed,
+    /// It was not tried alone.
+    Unknown,
+}
+
 /// Runs a statement on rows, in ever smaller parts if it fails for one of them; those for which it did, and those that it says are
 /// left.
 pub(super) async fn isolate<'a>(
     rows: &[i64],
     run: impl Fn(Vec<i64>) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> + Send,
 ) -> Result<LeftRows, StoreError> {
-    let (mut parts, mut reason) = (Isolation::new(rows.len(), false, 0), None);
+    let (mut parts, mut reason) = (Isolation::new(rows.len(), Fate::Done, 0), None);
     while let Some(part) = parts.next_part() {
         if parts.failures() >= FAILURES {
-            parts.give_up(part, &true);
+            parts.give_up(part, &Fate::Unknown);
             break;
         }
         match run(rows[part.clone()].to_vec()).await {
             Ok(left) => {
-                let is_left = rows[part.clone()].iter().map(|row| left.contains(row));
-                parts.answered(part, is_left, true);
+                let left: BTreeSet<i64> = left.into_iter().collect();
+                let fate = |row| if left.contains(row) { Fate::Failed } else { Fate::Done };
+                parts.answered(part.clone(), rows[part].iter().map(fate), true);
             }
             Err(error) if !error.is_answer() => return Err(error),
             Err(error) => {
                 if part.len() == 1 {
                     reason.get_or_insert_with(|| crate::text::error_chain(&error));
                 }
-                let _goes_on = parts.failed(part, Suspect::Order, true);
+                let _goes_on = parts.failed(part, Suspect::Order, Fate::Failed);
             }
         }
     }
-    let is_left = parts.into_outcomes();
-    let left = rows.iter().zip(is_left).filter_map(|(row, is_left)| is_left.then_some(*row));
-    Ok(LeftRows { rows: left.collect(), reason: reason.unwrap_or_else(|| KEPT.to_owned()) })
+    let fates = parts.into_outcomes();
+    let those = |fate| rows.iter().zip(&fates).filter(move |it| *it.1 == fate).map(|it| *it.0);
+    let left = those(Fate::Unknown).chain(those(Fate::Failed)).collect();
+    Ok(LeftRows { rows: left, reason: reason.unwrap_or_else(|| KEPT.to_owned()) })
 }

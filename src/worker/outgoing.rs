@@ -8,6 +8,7 @@ mod engine;
 pub(crate) mod events;
 pub(crate) mod notices;
 mod undeleted;
+mod unmoved;
 
 use std::time::{Duration, Instant};
 
@@ -32,12 +33,11 @@ use undeleted::Undeleted;
 
 /// Rows of one page: what it costs is shared by all of them.
 const PAGE: i64 = 2_000;
-/// Events that are left let those behind them wait, and so keep the order; but not so many that a page is full of them.
-const MOST_WAITED_FOR: usize = 1_000;
 /// Between two looks while there is nothing, and between two tries to lead what another worker leads: four cheap statements per
 /// second.
 const IDLE: Duration = Duration::from_millis(250);
-/// While rows are left that the broker does not take, looking at everything takes one of so many parts of the time.
+/// While rows are left that the broker does not take, looking at everything takes one of so many parts of the time, and moving
+/// what cannot be moved another one.
 const PARTS: u32 = 5;
 /// The least time before what the broker does not take is tried again.
 const LEFT_EVERY: Duration = Duration::from_secs(1);
@@ -63,6 +63,8 @@ struct RowsRead {
     /// Its last row, whether that is to be published or not; none if there are no rows.
     last: Option<i64>,
     is_full: bool,
+    /// Some are neither published nor decided: they wait for others.
+    holds: bool,
 }
 
 /// Rows that the broker does not take for now, and that stay where they are.
@@ -111,8 +113,9 @@ trait Source: Send {
     const WORK: Work;
     /// What its connection to the broker is called.
     const PURPOSE: &'static str;
-    /// Whether rows are gone from the table when their page is done with: then each page begins at the first one.
-    const EMPTIES: bool;
+    /// Whether rows of one order go one after the other: then a pass ends with a page that was cut, and each page begins where the pass
+    /// began, as long as rows are gone when their page is done with. One may have come meanwhile that the later ones wait for.
+    const IN_ORDER: bool;
 
     /// The parts of the table, at the beginning of a session; none if nothing can be published.
     fn begin(&mut self) -> impl Future<Output = Result<Vec<String>, OutgoingError>> + Send;
@@ -240,7 +243,7 @@ impl Leader<'_> {
             if let Some(reason) = self.undeleted.is_full() {
                 return Err(OutgoingError::Elsewhere(reason));
             }
-            let RowsRead { rows, decided, last, is_full } =
+            let RowsRead { rows, decided, last, is_full, holds } =
                 source.read(self, after, is_look).await?;
             if let Some(last) = last {
                 self.floor.saw(last);
@@ -252,31 +255,37 @@ impl Leader<'_> {
             if let Some(failure) = failure {
                 return Err(failure);
             }
-            // What is left would be read again.
-            let left = passed.left.as_ref().map_or(0, |left| left.rows);
-            let is_stuck = S::EMPTIES && left > 0;
-            is_cut |= has_more || is_stuck && left < MOST_WAITED_FOR;
-            if stop.is_requested() || is_stuck || !(is_full || has_more) {
+            is_cut |= has_more;
+            if stop.is_requested() || !is_full || has_more && S::IN_ORDER {
                 break;
             }
-            if !S::EMPTIES {
+            if !S::IN_ORDER || holds || passed.left.is_some() {
                 after = last.unwrap_or(after);
             }
         }
         passed.is_whole &= !is_cut;
-        // Notices that are left are above the floor until the next look at everything. Events that are left are always above it, if
-        // they are few: those that come later would overtake them.
+        // What is left is above the floor until the next look at everything.
         let left_none = passed.left.is_none() && passed.returned == 0;
         if !is_cut && (is_look || left_none && self.floor.is_far_below()) {
-            self.floor.looked(last_of_all, self.database.writers(S::TABLE).await?);
+            // Rows that are left may be below the floor.
+            let last = last_of_all.filter(|_| passed.left.is_none());
+            self.floor.looked(last, self.database.writers(S::TABLE).await?);
+        }
+        if is_look && is_cut {
+            self.floor.look_soon();
         }
         if is_look {
-            let every = self.worker.timing.look_at_everything;
             self.look_every = match passed.left {
-                Some(_) => (PARTS * began.elapsed()).clamp(LEFT_EVERY.min(every), every),
-                None => every,
+                Some(_) => self.rest_after(began.elapsed()),
+                None => self.worker.timing.look_at_everything,
             };
         }
         Ok(passed)
+    }
+
+    /// For what takes one of [`PARTS`] of the time.
+    fn rest_after(&self, took: Duration) -> Duration {
+        let longest = self.worker.timing.look_at_everything;
+        (PARTS * took).clamp(LEFT_EVERY.min(longest), longest)
     }
 }

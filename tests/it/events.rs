@@ -2,15 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use lapin::types::AMQPValue;
-use overdue::internals::{
-    config::{EventsSettings, WorkerSettings},
-    timing::Timing,
-};
+use overdue::internals::config::{EventsSettings, WorkerSettings};
 
 use crate::support::{
     Parked, Wire, World, text, until,
@@ -26,7 +22,7 @@ pub(super) async fn write(world: &World, events: &[(&str, &str)]) {
 }
 
 /// `(event, order)` of a message.
-fn read(message: &Parked) -> (String, String) {
+pub(super) fn read(message: &Parked) -> (String, String) {
     let body: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
     (message.key.clone(), body["order_id"].as_str().unwrap().to_owned())
 }
@@ -44,7 +40,7 @@ pub(super) async fn copies(
 }
 
 /// A subscriber that takes one event and refuses the next until it is taken.
-async fn subscriber_with_one_place(wire: &Wire, pattern: &str) -> &'static str {
+pub(super) async fn subscriber_with_one_place(wire: &Wire, pattern: &str) -> &'static str {
     let arguments =
         [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
     wire.queue("full", &arguments).await;
@@ -52,7 +48,7 @@ async fn subscriber_with_one_place(wire: &Wire, pattern: &str) -> &'static str {
     "full"
 }
 
-async fn refused(world: &World) -> i64 {
+pub(super) async fn refused(world: &World) -> i64 {
     world.number("SELECT count(*) FROM outbox_refused").await
 }
 
@@ -182,100 +178,6 @@ async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
     until("nothing refused", async || refused(&world).await, |held| *held == 0).await;
 }
 
-/// Events `order.closed` of the orders `stuck…` are refused, since a queue is full, and cannot be moved.
-async fn full_and_stuck(world: &World, wire: &Wire) -> &'static str {
-    let full = subscriber_with_one_place(wire, "order.closed").await;
-    wire.publish_all("", full, &[r#"{"order_id": "first"}"#.to_owned()]).await;
-    let raises = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'never'; END $$; \
-                  CREATE TRIGGER refuse BEFORE DELETE ON outbox FOR EACH ROW \
-                  WHEN (OLD.event = 'order.closed' AND OLD.order_id LIKE 'stuck%') EXECUTE FUNCTION refuse()";
-    world.sql(raises).await;
-    full
-}
-
-fn event(name: &str, order: &str) -> (String, String) {
-    (name.to_owned(), order.to_owned())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_later_event_does_not_overtake_a_refused_one_that_cannot_be_moved() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let full = full_and_stuck(&world, &wire).await;
-    let other = wire.listen("orders.events", "#").await;
-    let both = "INSERT INTO outbox (event, order_id) \
-                VALUES ('order.closed', 'o-1'), ('order.closed', 'stuck'), ('order.shipped', 'stuck')";
-    world.sql(both).await;
-    let _worker = world.worker();
-    let (mut seen, mut taken) = (BTreeMap::new(), BTreeMap::new());
-    let look = async || copies(&wire, &other, &mut seen).await;
-    // Each try of the oldest one is one of what is behind it, too.
-    let tried = |seen: &BTreeMap<_, _>| seen.get(&event("order.closed", "o-1")) >= Some(&3);
-    let now = until("tried three times", look, tried).await;
-    assert!(!now.contains_key(&event("order.shipped", "stuck")), "{now:?}");
-    assert_eq!(refused(&world).await, 2);
-    let look = async || {
-        copies(&wire, full, &mut taken).await;
-        copies(&wire, &other, &mut seen).await
-    };
-    let is_shipped = |seen: &BTreeMap<_, _>| seen.contains_key(&event("order.shipped", "stuck"));
-    until("what follows", look, is_shipped).await;
-    let taken = copies(&wire, full, &mut taken).await;
-    assert!(taken.contains_key(&event("order.closed", "stuck")), "{taken:?}");
-}
-
-/// What is read begins above the rows that are gone, and not above those that are left.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_cannot_be_moved() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    full_and_stuck(&world, &wire).await;
-    let other = wire.listen("orders.events", "#").await;
-    write(&world, &[("order.closed", "o-1")]).await;
-    let orders: Vec<String> = (0..8).map(|n| format!("stuck-{n}")).collect();
-    for order in &orders {
-        write(&world, &[("order.closed", order)]).await;
-    }
-    let timing = Timing { look_at_everything: Duration::from_secs(1), ..Timing::often() };
-    let address = world.address().with_timing(Arc::new(timing));
-    let _worker = world.worker_at(address, &world.services.database_url(None), settings());
-    let mut seen = BTreeMap::new();
-    // New rows are seen by several looks at everything.
-    let look = async || {
-        write(&world, &[("order.paid", "any")]).await;
-        copies(&wire, &other, &mut seen).await
-    };
-    let tried = |seen: &BTreeMap<_, _>| seen.get(&event("order.closed", "o-1")) >= Some(&6);
-    until("tried six times", look, tried).await;
-    for order in &orders {
-        let both = format!(
-            "INSERT INTO outbox (event, order_id) VALUES ('order.shipped', '{order}'), ('order.paid', '{order}-b')"
-        );
-        world.sql(&both).await;
-        let look = async || copies(&wire, &other, &mut seen).await;
-        let paid = event("order.paid", &format!("{order}-b"));
-        until("what is beside it", look, |seen| seen.contains_key(&paid)).await;
-    }
-    assert!(!seen.keys().any(|(name, _)| name == "order.shipped"), "{seen:?}");
-}
-
-/// As many as a page holds, and more: then nothing behind them would be read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_it() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    full_and_stuck(&world, &wire).await;
-    let other = wire.listen("orders.events", "order.paid").await;
-    world
-        .sql(
-            "INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'stuck-' || n FROM generate_series(1, 2100) n;
-             INSERT INTO outbox (event, order_id) VALUES ('order.paid', 'x')",
-        )
-        .await;
-    let _worker = world.worker();
-    assert_eq!(read(&wire.take_many(&other, 1).await[0]), event("order.paid", "x"));
-}
-
 /// A session knows nothing of the rows that the last one passed over, and reads them first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_event_does_not_overtake_an_earlier_one_of_another_page() {
@@ -294,27 +196,6 @@ async fn a_refused_event_does_not_overtake_an_earlier_one_of_another_page() {
     let events = wire.take_many(&subscriber, 2).await;
     let names: Vec<&str> = events.iter().map(|event| event.key.as_str()).collect();
     assert_eq!(names, ["order.closed", "order.shipped"]);
-}
-
-/// Each try is one more copy for the other subscribers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_not() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    full_and_stuck(&world, &wire).await;
-    let other = wire.listen("orders.events", "#").await;
-    let hour = Duration::from_hours(1); // data: nothing is tried again
-    let timing = Timing { place_pause_first: hour, place_silence: hour, ..Timing::often() };
-    let address = world.address().with_timing(Arc::new(timing));
-    let _worker = world.worker_at(address, &world.services.database_url(None), settings());
-    let mut seen = BTreeMap::new();
-    for order in ["stuck", "o-1", "o-2", "o-3", "o-4", "o-5"] {
-        write(&world, &[("order.closed", order)]).await;
-        let arrived = async || copies(&wire, &other, &mut seen).await;
-        let closed = event("order.closed", order);
-        until("its first copy", arrived, |seen| seen.contains_key(&closed)).await;
-    }
-    assert!(seen.values().all(|copies| *copies == 1), "{seen:?}");
 }
 
 /// Each commit of a worker rings its relay; it looks once for the events of many.

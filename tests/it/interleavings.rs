@@ -333,8 +333,8 @@ fn relay(name: &'static str, leads: bool, dies: bool) -> Actor {
 }
 
 fn claim() -> Step {
-    let parameters: [Parameter; 3] =
-        [Box::new(10_i64), Box::new(Vec::<i64>::new()), Box::new(0_i64)];
+    let parameters: [Parameter; 4] =
+        [Box::new(10_i64), Box::new(Vec::<i64>::new()), Box::new(0_i64), Box::new(1_i64)];
     Step::new("claim", CLAIM, parameters.into())
 }
 

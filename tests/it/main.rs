@@ -99,6 +99,7 @@ mod topology;
 mod traces;
 mod trials;
 mod ui;
+mod unmoved;
 mod unreadable;
 mod verify;
 mod why;

@@ -133,7 +133,12 @@ async fn a_row_whose_deletion_takes_too_long_holds_up_no_others() {
 
 /// How many blocks a claim reads.
 async fn blocks(client: &Connection, after: i64) -> i64 {
-    let claim = CLAIM.replace("$1", "2000").replace("$2", "'{}'").replace("$3", &after.to_string());
+    let after = after.to_string();
+    let claim = CLAIM
+        .replace("$1", "2000")
+        .replace("$2", "'{}'")
+        .replace("$3", &after)
+        .replace("$4", "9223372036854775807");
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {claim}");
     let said = client.simple_query(&explain).await.unwrap();
     let plan = said.iter().find_map(|said| match said {

@@ -208,7 +208,7 @@ async fn no_statement_compares_each_with_each() {
             "('{}', 'message', NULL)",
         ),
         ("complete", include_str!("../../sql/complete.sql"), "('{}', 'message', NULL)"),
-        ("outbox_claim", include_str!("../../sql/outbox_claim.sql"), "(2000, '{}', 0)"),
+        ("outbox_claim", include_str!("../../sql/outbox_claim.sql"), "(2000, '{}', 0, 1)"),
     ];
     for (name, sql, parameters) in statements {
         client.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();

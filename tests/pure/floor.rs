@@ -56,6 +56,17 @@ fn a_row_below_the_floor_makes_everything_begin_again() {
     assert_eq!(looked(&mut floor, Some(401), &[]), 400);
 }
 
+/// They are refused, and stay where they are; the numbers go on from them.
+#[test]
+fn rows_below_the_floor_that_are_left_do_not_lower_it() {
+    let mut floor = Floor::default();
+    floor.saw(2_000);
+    looked(&mut floor, Some(2_000), &[]);
+    for _ in 0..3 {
+        assert_eq!(looked(&mut floor, Some(2_000), &[]), 2_000);
+    }
+}
+
 /// Under a load it does not wait for the next look at everything.
 #[test]
 fn it_rises_pass_by_pass_where_it_is_far_below() {

@@ -3,18 +3,20 @@
 //! stays there with its reason.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{IDLE, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source};
+use super::{
+    IDLE, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source, unmoved::Unmoved,
+};
 use crate::{
     shutdown::Stop,
     store::{
         StoreError,
-        outbox::{self, Event, PassedOver, Refusal, Regrouped},
-        outgoing::Table,
+        outbox::{self, Event, PassedOver, Reading, Refusal, Regrouped},
+        outgoing::{LeftRows, Table},
     },
     telemetry,
     text::error_chain,
@@ -38,8 +40,8 @@ pub(crate) async fn publish(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     if worker.events_settings.publish {
         let alive = worker.health.task("relay", "", ALIVE_WITHIN);
         let exchange = worker.topology.events_exchange();
-        let (refused, tried, left) = (BTreeMap::new(), BTreeSet::new(), None);
-        let events = Events { worker: &worker, exchange, refused, tried, left };
+        let (refused, unmoved, left) = (BTreeMap::new(), Unmoved::default(), None);
+        let events = Events { worker: &worker, exchange, refused, unmoved, left };
         super::publish(&worker, events, &alive, &stop).await;
     }
     Ok(())
@@ -50,8 +52,7 @@ struct Events<'a> {
     exchange: String,
     /// The names that events wait for.
     refused: BTreeMap<String, RefusedName>,
-    /// Refused rows that could not be put aside.
-    tried: BTreeSet<i64>,
+    unmoved: Unmoved,
     /// Why some could not be put aside the last time.
     left: Option<String>,
 }
@@ -67,11 +68,11 @@ impl Source for Events<'_> {
     const TABLE: Table = Table::Outbox;
     const WORK: Work = Work::Relay;
     const PURPOSE: &'static str = "overdue worker: events";
-    const EMPTIES: bool = true;
+    const IN_ORDER: bool = true;
 
     async fn begin(&mut self) -> Result<Vec<String>, OutgoingError> {
         self.refused.clear();
-        self.tried.clear();
+        self.unmoved = Unmoved::default();
         self.pass_over(PassedOver::default());
         Ok(vec![Table::Outbox.name().to_owned()])
     }
@@ -82,26 +83,36 @@ impl Source for Events<'_> {
         after: i64,
         is_look: bool,
     ) -> Result<RowsRead, OutgoingError> {
+        let start = if is_look { 0 } else { session.floor.row() };
+        if is_look && after == start {
+            self.unmoved.look_begins();
+        }
+        self.move_again(session).await?;
+        let reading = Reading { after, left: if after > start { start + 1 } else { i64::MAX } };
         let undeleted = session.undeleted.rows(Table::Outbox);
-        let passed_over = PassedOver { floor: session.floor.row(), undeleted };
+        let floor = self.unmoved.first().map_or(i64::MAX, |row| row - 1).min(session.floor.row());
+        let passed_over = PassedOver { floor, undeleted };
         if is_look {
             for name in outbox::refused_names(&session.database).await? {
                 session.engine.doubt(&name);
                 self.refused.entry(name).or_insert_with(RefusedName::now);
             }
         }
-        let again = self.retried(session).await?;
-        let claim = outbox::claim(&session.database, after, PAGE, &passed_over.undeleted).await?;
+        let again = self.retried(session, reading).await?;
+        let claim = outbox::claim(&session.database, reading, PAGE, &passed_over.undeleted).await?;
         self.pass_over(passed_over);
         let never = |refusal: Refusal| {
             (Row::of(Table::Outbox, refusal.row), RowFate::Never(refusal.reason))
         };
-        // What of their orders could not be put aside goes before them.
+        // What of their orders is still in the outbox goes before them.
         let in_turn = |event: &Event| !claim.is_full || Some(event.id) <= claim.last;
         let mut events: Vec<Event> = again.into_iter().filter(in_turn).collect();
         events.extend(claim.events);
+        let read = events.len();
+        events.retain(|event| !self.unmoved.hold(event));
         events.sort_by_key(|event| event.id);
         Ok(RowsRead {
+            holds: events.len() < read,
             rows: events.into_iter().map(|event| self.row(event)).collect(),
             decided: claim.faulty.into_iter().map(never).collect(),
             last: claim.last,
@@ -123,6 +134,10 @@ impl Source for Events<'_> {
                 RowFate::Confirmed => {
                     passed.published += 1;
                     published.entry(table).or_default().push(id);
+                    if table == Table::Outbox && self.unmoved.remove(id) {
+                        // What waited for it may be below the floor.
+                        session.floor.look_soon();
+                    }
                     let name = row.waits_for.as_ref().and_then(|name| self.refused.get_mut(name));
                     if let Some(refused) = name {
                         refused.events += 1;
@@ -130,7 +145,7 @@ impl Source for Events<'_> {
                 }
                 RowFate::Waits { place, reason } if table == Table::Outbox => {
                     let waits_for = Some(place.to_string());
-                    refusals.push(Refusal { row: id, waits_for, reason });
+                    refusals.push(Refusal { row: id, order_id: row.order, waits_for, reason });
                 }
                 // Its order waits for another name from now on.
                 RowFate::Waits { place, reason } if row.waits_for.as_deref() != Some(&*place) => {
@@ -141,22 +156,26 @@ impl Source for Events<'_> {
                     }
                 }
                 RowFate::Never(reason) if table == Table::Outbox => {
-                    refusals.push(Refusal { row: id, waits_for: None, reason });
+                    refusals.push(Refusal { row: id, order_id: None, waits_for: None, reason });
                 }
                 // Events need no route, and were looked at when they were read first: this does not happen, and loses none.
                 RowFate::Waits { .. } | RowFate::Returned | RowFate::Never(_) => {}
             }
         }
+        // It was sent twice, and one of the two was confirmed.
+        let done = published.get(&Table::Outbox);
+        refusals.retain(|refusal| !done.is_some_and(|rows| rows.contains(&refusal.row)));
         for (table, rows) in published {
             session.undeleted.forget(&session.database, table, &rows).await?;
         }
-        if !refusals.is_empty() {
-            let (moved, left) = outbox::refuse(&session.database, &refusals).await?;
-            session.engine.moved(Table::Outbox, Table::Refused, &moved);
-            if !left.rows.is_empty() {
-                passed.leave(left.rows.len(), left.reason);
-                self.tried.extend(left.rows);
-            }
+        let (mut left, new): (Vec<_>, Vec<Refusal>) =
+            refusals.into_iter().partition(|refusal| self.unmoved.contains(refusal.row));
+        left.extend(self.put_aside(session, new.clone()).await?);
+        if let Some(reason) = left.first().map(|refusal| refusal.reason.clone()) {
+            passed.leave(left.len(), reason);
+        }
+        for refusal in left {
+            self.unmoved.add(refusal);
         }
         let regrouped: Vec<Regrouped> = regrouped.into_values().collect();
         if !regrouped.is_empty() {
@@ -167,12 +186,13 @@ impl Source for Events<'_> {
                 answer => answer?,
             }
         }
-        self.report(&refusals, &regrouped);
+        self.report(&new, &regrouped);
         Ok(())
     }
 
     async fn rest(&mut self, session: &mut Leader<'_>, passed: &Passed, stop: &Stop) {
         let left = passed.left.as_ref().map(|left| &left.reason);
+        let left = self.unmoved.reason().or(left);
         if let Some(reason) = left {
             if self.left.as_ref() != left {
                 telemetry::relay_failed(reason);
@@ -180,9 +200,6 @@ impl Source for Events<'_> {
             self.worker.health.failed(Work::Relay, "", reason);
         } else if session.undeleted.is_empty() && self.worker.health.works(Work::Relay, "") {
             telemetry::relay_works();
-        }
-        if left.is_none() {
-            self.tried.clear();
         }
         self.left = left.cloned();
         tokio::select! {
@@ -213,12 +230,52 @@ impl Events<'_> {
             .of_trace(trace.as_ref());
         let (key, place) = ((table, row), Arc::from(event.as_str()));
         let order = Some(order_id);
-        let is_new = table == Table::Outbox && !self.tried.contains(&row);
+        let is_new = table == Table::Outbox && !self.unmoved.contains(row);
         (Row { key, is_new, order, name: event, place, waits_for, route: None }, message)
     }
 
+    /// Moves events out of the way of the others; those that could not be moved, in the order of the next try.
+    async fn put_aside(
+        &mut self,
+        session: &mut Leader<'_>,
+        refusals: Vec<Refusal>,
+    ) -> Result<Vec<Refusal>, StoreError> {
+        if refusals.is_empty() {
+            return Ok(refusals);
+        }
+        let began = Instant::now();
+        let (moved, LeftRows { rows, reason }) =
+            outbox::refuse(&session.database, &refusals).await?;
+        session.engine.moved(Table::Outbox, Table::Refused, &moved);
+        if !rows.is_empty() {
+            self.unmoved.tried(reason, session.rest_after(began.elapsed()), Instant::now());
+        }
+        let mut by_row: BTreeMap<i64, Refusal> =
+            refusals.into_iter().map(|refusal| (refusal.row, refusal)).collect();
+        Ok(rows.iter().filter_map(|row| by_row.remove(row)).collect())
+    }
+
+    /// Tries all of them together, apart from the others: those that stay locked are not to keep new ones from being moved.
+    async fn move_again(&mut self, session: &mut Leader<'_>) -> Result<(), StoreError> {
+        let refusals = self.unmoved.due(Instant::now());
+        if refusals.is_empty() {
+            return Ok(());
+        }
+        let left = self.put_aside(session, refusals).await?;
+        let moved = self.unmoved.keep(&left);
+        if !moved.is_empty() {
+            session.floor.look_soon();
+        }
+        self.report(&moved, &[]);
+        Ok(())
+    }
+
     /// Events that may be tried again. A name that nothing waits for any more is forgotten.
-    async fn retried(&mut self, session: &mut Leader<'_>) -> Result<Vec<Event>, StoreError> {
+    async fn retried(
+        &mut self,
+        session: &mut Leader<'_>,
+        reading: Reading,
+    ) -> Result<Vec<Event>, StoreError> {
         let names = self.refused.keys().map(String::as_str);
         let due: Vec<&str> =
             names.filter(|name| session.engine.may_try(name)).take(NAMES).collect();
@@ -226,7 +283,8 @@ impl Events<'_> {
             return Ok(Vec::new());
         }
         let without = session.undeleted.rows(Table::Refused);
-        let events = outbox::refused_events(&session.database, &due, RETRIED, &without).await?;
+        let events =
+            outbox::refused_events(&session.database, reading, (&due, RETRIED), &without).await?;
         let ended = due
             .into_iter()
             .filter(|name| !events.iter().any(|event| event.waits_for.as_deref() == Some(*name)));

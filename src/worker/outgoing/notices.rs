@@ -57,7 +57,7 @@ impl Source for Notices<'_> {
     const TABLE: Table = Table::Notices;
     const WORK: Work = Work::Schedule;
     const PURPOSE: &'static str = "overdue worker: scheduled notices";
-    const EMPTIES: bool = false;
+    const IN_ORDER: bool = false;
 
     async fn begin(&mut self) -> Result<Vec<String>, OutgoingError> {
         let worker = self.worker;

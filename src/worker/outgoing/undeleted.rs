@@ -1,7 +1,7 @@
 //! What is published, and whose rows cannot be deleted: somebody keeps them locked, or a trigger raises or keeps them. It is not
 //! published again, and holds up no others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const MOST: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Undeleted {
     again: Duration,
-    rows: BTreeMap<Table, BTreeSet<i64>>,
+    rows: BTreeMap<Table, Vec<i64>>,
     next_try: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Undeleted {
 
     /// Whether all that is published is deleted.
     pub(super) fn is_empty(&self) -> bool {
-        self.rows.values().all(BTreeSet::is_empty)
+        self.rows.values().all(Vec::is_empty)
     }
 
     /// Why nothing more is to be published.
@@ -44,7 +44,7 @@ impl Undeleted {
 
     /// The rows of a table that are not to be read.
     pub(super) fn rows(&self, table: Table) -> Vec<i64> {
-        self.rows.get(&table).into_iter().flatten().copied().collect()
+        self.rows.get(&table).cloned().unwrap_or_default()
     }
 
     /// Deletes what is published, and remembers what cannot be deleted.
@@ -69,8 +69,7 @@ impl Undeleted {
         }
         self.next_try = Some(Instant::now() + self.again);
         for (table, known) in &mut self.rows {
-            let rows: Vec<i64> = known.iter().copied().collect();
-            *known = session.forget(*table, &rows).await?.rows.into_iter().collect();
+            *known = session.forget(*table, known).await?.rows;
         }
         Ok(())
     }
