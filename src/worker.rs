@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! session ─▶ consume ─▶ inlet ─▶ desk (one per queue) ─▶ closing ─▶ disposition ─▶ ack | wait | copy
-//!         ├▶ burst   closes by the index if more is due than a batch holds
+//!         ├▶ burst   closes by the index if much is due
 //!         ├▶ history  deletes what is older than it is kept
 //!         ├▶ outgoing publishes the outbox, and what order services wrote with schedule()
 //!         └▶ clock_watch  reads the database's clock, by which early notices are held

@@ -231,7 +231,7 @@ impl Management {
     }
 
     /// How many messages of `queue` consumers have acked, as late as the other numbers, and in which term; `None` if the broker
-    /// does not count that (`management.rates_mode = none`), and if nothing would show that it has begun anew: of a classic
+    /// does not count that (`management.rates_mode = none`), and if nothing would show that it has begun again: of a classic
     /// queue, and of one without a leader.
     pub(super) async fn acked(&self, queue: &str) -> Result<Option<Acks>, ManagementError> {
         if self.overview().await?.rates_mode.is_none_or(|mode| mode == "none") {

@@ -255,7 +255,7 @@ fn administrator(topology: &Topology) -> Role {
     let later = later.filter(|need| !needs.0.contains_key(need)).collect();
     Role {
         name: "topology",
-        purpose: "plan, apply, verify, inspect and unblock",
+        purpose: "plan, apply, remove, verify, rebuild, inspect and unblock",
         topology: topology.name.clone(),
         needs: needs.list(),
         reach: Reach::Topology { objects, later },

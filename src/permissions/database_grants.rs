@@ -122,7 +122,10 @@ impl DatabaseRole {
             role("administrator", "`overdue database init`; owns the tables of overdue"),
             role("worker", "`overdue run`"),
             role("publisher", "an order service that calls schedule()"),
-            role("on_call", "`overdue status`, `doctor`, `parked` and `pause`"),
+            role(
+                "on_call",
+                "`overdue status`, `doctor`, `parked`, `rebuild`, `pause` and `resume`",
+            ),
         ];
         let ours = identifier(request.schemas.first().copied().unwrap_or_default());
         let (name, schema) = (&administrator.name, &ours);

@@ -140,7 +140,7 @@ impl Topology {
         format!("{}.lock", self.parked_queue())
     }
 
-    /// `orders.rebuild.lock`, which whoever publishes the notices anew holds meanwhile; no part of it.
+    /// `orders.rebuild.lock`, which whoever publishes the notices again holds meanwhile; no part of it.
     pub(crate) fn rebuild_lock_queue(&self) -> String {
         format!("{}.rebuild.lock", self.name)
     }

@@ -108,7 +108,7 @@ impl Changes {
 }
 
 impl Burst {
-    /// Asks for a burst, since more is due than a batch holds. Whether one begins.
+    /// Asks for a burst, since much is due. Whether one begins.
     pub(super) fn want(&self, now: Instant) -> bool {
         let begins = self.state.send_if_modified(|state| {
             let begins = matches!(*state, Phase::Idle(from) if from <= Some(now));

@@ -35,7 +35,7 @@ use crate::{
     wire::{Message, x_delay::Delayed},
 };
 
-/// What waits longer in a worker is marked with its time first, so that it does not begin anew when the worker dies.
+/// What waits longer in a worker is marked with its time first, so that it does not begin again when the worker dies.
 const UNMARKED: Duration = Duration::from_secs(5);
 /// Copies on their way at once, without those that get no answer.
 const MAX_COPIES: usize = 1_000;

@@ -107,7 +107,7 @@ async fn declare(management: &Management, topology: &Topology) -> Result<(), Fai
     }
 }
 
-/// Whether it takes away the mark of a queue that was leaving, so that another removal begins anew.
+/// Whether it takes away the mark of a queue that was leaving, so that another removal begins from the start.
 fn wants_again(step: &Step) -> bool {
     step.reason == Reason::WantedAgain
 }

@@ -77,7 +77,7 @@ async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet
     if !names.iter().any(|name| is_generation(name)) {
         return Some(names);
     }
-    // Without marks, as while they are being made anew, each generation counts.
+    // Without marks, as while they are being made again, each generation counts.
     if let Some(marked) = management.marked_queues(topology).await.ok()? {
         names.retain(|name| {
             !is_generation(name) || marked.contains(name) || consumed.contains(name)
