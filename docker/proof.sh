@@ -49,7 +49,7 @@ shuttle() {
 
 parts=(model shuttle fuzz mutants)
 for part in ${PART:-${parts[*]}}; do
-    printf '%s\n' "${parts[@]}" | grep -qx "$part" || { echo "there is no part $part: ${parts[*]}" >&2; exit 64; }
+    [[ " ${parts[*]} " == *" $part "* ]] || { echo "there is no part $part: ${parts[*]}" >&2; exit 64; }
     echo "== $part"
     "$part"
 done

@@ -84,7 +84,7 @@ build_pgbouncer() (
 has_pgbouncer() {
   local program
   for program in target/pgbouncer/pgbouncer "$(command -v pgbouncer)" /usr/sbin/pgbouncer; do
-    [[ ! -x $program ]] || ! "$program" --version | grep -qE '^PgBouncer (1\.(2[1-9]|[3-9][0-9])|[2-9])' || return 0
+    [[ ! -x $program ]] || ! "$program" --version | grep -E '^PgBouncer (1\.(2[1-9]|[3-9][0-9])|[2-9])' >/dev/null || return 0
   done
   return 1
 }
