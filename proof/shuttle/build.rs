@@ -22,17 +22,6 @@ fn main() {
                 assert!(text.contains(waits), "the fault has no place any more");
                 text = text.replace(waits, "if with_return && false { &mut undecided }");
             }
-            if file == "outlet.rs" {
-                // A task that waits for it is shuttle's to schedule.
-                let std = "    sync::{Arc, Mutex, MutexGuard, PoisonError},\n";
-                assert!(text.contains(std));
-                text = text.replace(std, "    sync::{Arc, PoisonError},\n");
-                text = text.replacen(
-                    "use tokio::",
-                    "use shuttle::sync::{Mutex, MutexGuard};\nuse tokio::",
-                    1,
-                );
-            }
             fs::write(to.join(file), text).unwrap();
         }
     }
