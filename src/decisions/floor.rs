@@ -1,5 +1,5 @@
-//! The row above which a table is read that is worked off from its beginning: the rows below are gone, and where something keeps an
-//! old snapshot (a backup), each pass would read what is left of them.
+//! The row above which a table is read that is worked off from its beginning: the rows below are gone, or left for the next look at
+//! everything, and where something keeps an old snapshot (a backup), each pass would read what is left of them.
 //!
 //! A row with a smaller number can still come: its transaction was open when a greater one was seen. So the last row of a pass
 //! becomes the floor when the transactions of that moment have ended, and another pass has found what they wrote. The rest (somebody
