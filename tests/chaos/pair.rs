@@ -40,8 +40,12 @@ impl Pair {
         let place = "{{.NetworkSettings.IPAddress}}{{range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}";
         let place = docker(&["inspect", "--format", place, &primary.container]).await.unwrap();
         let place = place.split_whitespace().next().expect("an address in the engine's network");
+        // What `pg_basebackup -R` writes may be for a newer server: it has the options of its own libpq.
         let copies = format!(
-            "pg_basebackup -d postgres://overdue:overdue@{place}:5432 -D /tmp/standby -R -X stream -c fast && \
+            "set -e; cd /tmp; from=postgres://overdue:overdue@{place}:5432; \
+             pg_basebackup -d $from -D standby -X stream -c fast; \
+             touch standby/standby.signal; \
+             echo \"primary_conninfo = '$from'\" >> standby/postgresql.auto.conf; \
              exec postgres -D /tmp/standby {}",
             settings.join(" ")
         );
