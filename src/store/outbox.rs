@@ -11,7 +11,7 @@ use super::{
     Store, StoreError,
     clock::DatabaseTime,
     outgoing::{LeftRows, OutgoingSession, Table, isolate},
-    pool::count,
+    pool::{Question, TransactionLimits, count},
 };
 use crate::wire::Trace;
 
@@ -191,8 +191,9 @@ pub(crate) async fn refuse(
         async move {
             let waits_for: Vec<_> = part.iter().map(|row| &by_row[row].waits_for).collect();
             let reasons: Vec<_> = part.iter().map(|row| &by_row[row].reason).collect();
-            let rows =
-                session.rows("outbox_refuse", REFUSE, &[&part, &waits_for, &reasons]).await?;
+            let parameters: [&(dyn ToSql + Sync); 3] = [&part, &waits_for, &reasons];
+            let question = Question::new("outbox_refuse", REFUSE, &parameters);
+            let rows = session.run(question, TransactionLimits::DELETION).await?;
             let answered: BTreeMap<i64, Option<i64>> =
                 rows.iter().map(|row| (row.get("id"), row.get("refused_id"))).collect();
             moved.lock().extend(answered.iter().filter_map(|(id, to)| Some((*id, (*to)?))));
@@ -235,7 +236,9 @@ pub(crate) async fn regroup(
     let ids: Vec<_> = orders.iter().map(|order| &order.order_id).collect();
     let events: Vec<_> = orders.iter().map(|order| &order.event).collect();
     let reasons: Vec<_> = orders.iter().map(|order| &order.reason).collect();
-    session.rows("outbox_retry_regroup", REGROUP, &[&ids, &events, &reasons]).await.map(drop)
+    let parameters: [&(dyn ToSql + Sync); 3] = [&ids, &events, &reasons];
+    let question = Question::new("outbox_retry_regroup", REGROUP, &parameters);
+    session.run(question, TransactionLimits::DELETION).await.map(drop)
 }
 
 fn event(table: Table, key: i64, row: &Row) -> Result<Event, tokio_postgres::Error> {

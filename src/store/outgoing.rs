@@ -159,7 +159,8 @@ impl OutgoingSession {
         self.run(Question::new(name, sql, parameters), TransactionLimits::NONE).await
     }
 
-    async fn run(
+    /// The same in a transaction with these limits, where there are any.
+    pub(super) async fn run(
         &self,
         question: Question<'_>,
         limits: TransactionLimits,

@@ -157,7 +157,7 @@ pub(crate) struct TransactionLimits {
 impl TransactionLimits {
     /// Those of the connection.
     pub(crate) const NONE: Self = Self { lock: None, statement: None };
-    /// For deletions that are tried again later: they wait for nobody, and keep nobody waiting.
+    /// For what is tried again later: it waits for nobody, and keeps nobody waiting.
     pub(super) const DELETION: Self =
         Self { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(5)) };
 

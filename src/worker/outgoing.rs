@@ -240,11 +240,12 @@ impl Leader<'_> {
         let (mut last_of_all, mut is_cut) = (None, false);
         loop {
             alive.moved();
+            let RowsRead { rows, decided, last, is_full, holds } =
+                source.read(self, after, is_look).await?;
+            // What is remembered would be gone with a session that asks nothing for long.
             if let Some(reason) = self.undeleted.is_full() {
                 return Err(OutgoingError::Elsewhere(reason));
             }
-            let RowsRead { rows, decided, last, is_full, holds } =
-                source.read(self, after, is_look).await?;
             if let Some(last) = last {
                 self.floor.saw(last);
                 last_of_all = Some(last);
@@ -285,7 +286,6 @@ impl Leader<'_> {
 
     /// For what takes one of [`PARTS`] of the time.
     fn rest_after(&self, took: Duration) -> Duration {
-        let longest = self.worker.timing.look_at_everything;
-        (PARTS * took).clamp(LEFT_EVERY.min(longest), longest)
+        (PARTS * took).max(LEFT_EVERY.min(self.worker.timing.look_at_everything))
     }
 }

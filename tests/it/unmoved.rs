@@ -284,3 +284,23 @@ async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_
     }
     assert!(seen.values().all(|copies| *copies == 1), "{seen:?}");
 }
+
+/// What moves it is given up after seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_event_that_takes_too_long_to_move_holds_up_no_others() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    full_and_stuck(&world, &wire).await;
+    // data: it never ends
+    let hangs = "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                 BEGIN PERFORM pg_sleep(3600); RETURN OLD; END $$";
+    world.sql(hangs).await;
+    write(&world, &[("order.closed", "stuck"), ("order.closed", "o-1")]).await;
+    let worker = world.worker();
+    let aside = async || world.number("SELECT count(*) FROM outbox_refused").await;
+    until("o-1 set aside", aside, |aside| *aside == 1).await;
+    write(&world, &[("order.shipped", "o-2")]).await;
+    let left = async || world.number("SELECT count(*) FROM outbox").await;
+    until("one left", left, |left| *left == 1).await;
+    worker.stop().await;
+}

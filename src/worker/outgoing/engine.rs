@@ -191,7 +191,12 @@ impl Engine {
         let keys: BTreeMap<_, u64> = self.sent.iter().map(|(n, sent)| (sent.row.key, *n)).collect();
         let by_order = |(n, sent): (&u64, &SentRow)| Some((sent.row.order.clone()?, *n));
         let orders: BTreeMap<String, u64> = self.sent.iter().filter_map(by_order).collect();
-        for (row, message) in rows {
+        let heard = page.published.fates.iter();
+        let confirmed: BTreeSet<_> = heard
+            .filter(|(_, fate)| matches!(fate, RowFate::Confirmed))
+            .map(|(row, _)| row.key)
+            .collect();
+        for (row, message) in rows.into_iter().filter(|(row, _)| !confirmed.contains(&row.key)) {
             let of_order = || orders.get(row.order.as_ref()?);
             match keys.get(&row.key).or_else(of_order).and_then(|number| self.sent.get(number)) {
                 None => page.add(row, message),
@@ -199,8 +204,8 @@ impl Engine {
                     let place = Arc::clone(&before.place);
                     page.leave(row, &place, self.reason(&place));
                 }
-                // It is heard of in this page.
-                Some(_) => {}
+                // It is heard of in this page; what is behind it in its order is read again.
+                Some(sent) => page.published.has_more |= sent.row.key != row.key,
             }
         }
         let waiting = self.sent.iter().filter(|(_, sent)| !sent.is_silent);
@@ -410,4 +415,58 @@ impl<'a> PageCall<'a> {
 
 fn waits_until(place: &str) -> String {
     format!("it waits until `{place}` is published")
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::messaging::address::BrokerAddress;
+
+    fn event(id: i64) -> (Row, Message) {
+        let place = Arc::from("order.paid");
+        let order = Some("o".to_owned());
+        let row = Row { is_new: true, order, place, ..Row::of(Table::Outbox, id) };
+        let message =
+            Message::event("events".to_owned(), "order.paid", id, "o", Timestamp::UNIX_EPOCH);
+        (row, message)
+    }
+
+    /// One that has no answer yet.
+    fn engine_that_sent(row: Row) -> Engine {
+        let address = BrokerAddress::parse("amqp://localhost", None).unwrap();
+        Engine {
+            outlet: Arc::new(Outlet::new(address, "test")),
+            silence: Duration::ZERO,
+            pauses: (Duration::ZERO, Duration::ZERO),
+            places: BTreeMap::new(),
+            sent: BTreeMap::from([(1, SentRow { row, is_silent: false })]),
+            count: 1,
+            answers: FuturesUnordered::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_behind_a_row_that_has_no_answer_yet_is_read_again() {
+        for (rows, has_more) in [(vec![11], false), (vec![11, 12], true), (vec![12], true)] {
+            let mut engine = engine_that_sent(event(11).0);
+            let stop = Stop::default();
+            let mut page = PageCall::new(&stop);
+            engine.line_up(rows.into_iter().map(event).collect(), &mut page);
+            assert_eq!((page.published.has_more, engine.count), (has_more, 1));
+        }
+    }
+
+    #[test]
+    fn what_was_confirmed_after_it_was_read_is_not_published_again() {
+        let mut engine = engine_that_sent(event(11).0);
+        let stop = Stop::default();
+        let mut page = PageCall::new(&stop);
+        engine.heard(1, Ok(()), &mut page);
+        engine.line_up(vec![event(11)], &mut page);
+        assert_eq!(engine.count, 1);
+        engine.line_up(vec![event(11), event(12)], &mut page);
+        assert_eq!(engine.sent[&2].row.key, (Table::Outbox, 12));
+    }
 }

@@ -88,7 +88,7 @@ impl Source for Events<'_> {
             self.unmoved.look_begins();
         }
         self.move_again(session).await?;
-        let reading = Reading { after, left: if after > start { start + 1 } else { i64::MAX } };
+        let reading = Reading { after, left: start + 1 };
         let undeleted = session.undeleted.rows(Table::Outbox);
         let floor = self.unmoved.first().map_or(i64::MAX, |row| row - 1).min(session.floor.row());
         let passed_over = PassedOver { floor, undeleted };

@@ -11,6 +11,7 @@ use crate::{
         outgoing::{OutgoingSession, Table},
     },
     telemetry,
+    worker::outgoing::PARTS,
 };
 
 /// Each page passes over them. Beyond so many nothing more is published until some can be deleted: nothing goes out again and
@@ -67,10 +68,11 @@ impl Undeleted {
         if self.is_empty() || self.next_try.is_some_and(|next| Instant::now() < next) {
             return Ok(());
         }
-        self.next_try = Some(Instant::now() + self.again);
+        let began = Instant::now();
         for (table, known) in &mut self.rows {
             *known = session.forget(*table, known).await?.rows;
         }
+        self.next_try = Some(Instant::now() + self.again.max(PARTS * began.elapsed()));
         Ok(())
     }
 }

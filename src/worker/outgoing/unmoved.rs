@@ -64,7 +64,11 @@ impl Unmoved {
 
     /// It is published, moved or gone; whether it was one of them.
     pub(super) fn remove(&mut self, row: i64) -> bool {
-        self.rows.remove(&row).map(|refusal| self.release(refusal)).is_some()
+        let was_one = self.rows.remove(&row).map(|refusal| self.release(refusal)).is_some();
+        if self.rows.is_empty() {
+            self.in_turn.clear();
+        }
+        was_one
     }
 
     fn release(&mut self, refusal: Refusal) {
