@@ -104,6 +104,39 @@ fn every_way_into_the_parking_lot_has_a_reason() {
     }
 }
 
+/// Somebody has given the parking lot a TTL, and an exchange for what it expires that leads back to it.
+#[test]
+fn what_expires_in_the_parking_lot_was_not_due() {
+    let lot = two_timeouts().parked_queue();
+    for (queue, is_lot) in [
+        (lot.clone(), true),
+        (format!("{lot}.12"), true),
+        (format!("{lot}.x"), false),
+        (format!("{lot}12"), false),
+        ("orders.delay.30m".to_owned(), false),
+    ] {
+        let headers = [("x-death", deaths(&[("expired", &queue, 1_000)]))];
+        let said = read("30m.unpaid", b"4711", &headers).cause.to_string();
+        assert_eq!(said == format!("{queue} gave it up: expired"), is_lot, "{said}");
+    }
+}
+
+#[test]
+fn what_only_one_message_has_is_not_in_its_general_reason() {
+    let (queue, routing_key) = ("a.queue".to_owned(), "30m.unpaid".to_owned());
+    let due_unroutable = Cause::DueUnroutable { queue: queue.clone(), routing_key };
+    let unroutable = Cause::Unroutable { routing_key: "30m.unpaid".to_owned() };
+    for (cause, in_general) in [
+        (Cause::TooLarge { bytes: 70_000 }, "body or headers have more than 65536 bytes"),
+        (unroutable, "no level takes the routing key"),
+        (due_unroutable, "due, and no queue takes the routing key"),
+        (Cause::Full { queue }, "a.queue was full"),
+        (Cause::Written("no such order".to_owned()), "no such order"),
+    ] {
+        assert_eq!(cause.in_general(), in_general);
+    }
+}
+
 #[test]
 fn forged_headers_are_no_reason_and_no_crash() {
     let forged = [
@@ -252,7 +285,8 @@ proptest! {
         }
         prop_assert_eq!(reasons.total(), texts.len() as u64);
         let (most, others) = reasons.most_frequent(usize::MAX);
-        prop_assert!(most.len() <= 200);
+        let different = texts.iter().collect::<BTreeSet<_>>().len();
+        prop_assert_eq!(most.len(), different.min(200));
         prop_assert_eq!(most.iter().map(|it| it.1).sum::<u64>() + others, texts.len() as u64);
         prop_assert!(most.windows(2).all(|pair| pair[0].1 >= pair[1].1));
         let (few, rest) = reasons.most_frequent(3);
