@@ -37,7 +37,7 @@ awk -v rooms=" $(echo "$rooms" | tr '\n' ' ')" '
 } >"$core/src/lib.rs"
 
 # Tests of other rooms, or of the repository.
-for name in alerting architecture documents final_state kept_bytes lead log_lines metrics secret sqlstate; do
+for name in alerting architecture built_in_effects database_clock documents kept_bytes log_lines metrics secret sqlstate; do
     sed -i "/^mod $name;\$/d" "$core/tests/pure/main.rs"
 done
 

@@ -1,6 +1,6 @@
 //! The words for "done", and what is not one.
 
-use overdue::internals::{order::FinalState, store::orders::Effect, topology::BUILT_IN_EFFECTS};
+use overdue::internals::order::FinalState;
 use proptest::prelude::*;
 
 #[test]
@@ -38,15 +38,6 @@ fn what_is_misspelt_is_not_done() {
     for outcome in refused {
         assert_eq!(FinalState::of_outcome(outcome), None, "{outcome:?}");
     }
-}
-
-/// What the topology file may name without settings is what the program has SQL for.
-#[test]
-fn each_built_in_effect_has_its_sql() {
-    for name in BUILT_IN_EFFECTS {
-        assert_eq!(Effect::built_in(name).unwrap().name, name);
-    }
-    assert!(Effect::built_in("clos").is_none());
 }
 
 proptest! {
