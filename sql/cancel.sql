@@ -5,13 +5,14 @@
 WITH asked AS MATERIALIZED (
     -- In id order, so that whoever takes them one after the other does not deadlock with it. What somebody else holds is
     -- passed over: it is busy, and nobody waits for it.
-    SELECT id, status, coalesce(ship_by, 'infinity') AS due_at FROM orders WHERE id = ANY ($1)
+    SELECT id, status, coalesce(ship_by, 'infinity') AS due_at, ctid AS place FROM orders WHERE id = ANY ($1)
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 ), cancelled AS (
     UPDATE orders SET status = 'cancelled', cancelled_at = clock_timestamp()
     FROM asked
     -- One after the other, by index: a join may compare each with each where few rows are expected.
-    WHERE orders.id = ANY (ARRAY[asked.id]) AND asked.status = 'paid' AND asked.due_at <= now()
+    -- One that was changed since the statement began is not found at its place, as its items may have been: it is busy.
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid = asked.place AND asked.status = 'paid' AND asked.due_at <= now()
     RETURNING orders.id, asked.due_at
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'cancel', $2, due_at, 'cancelled' FROM cancelled
@@ -32,6 +33,9 @@ WITH asked AS MATERIALIZED (
 SELECT id AS order_id,
        CASE WHEN (id IN (SELECT id FROM cancelled)) IS TRUE THEN 'done:cancelled'
             WHEN status <> 'paid' THEN 'already_final'
+            -- OFFSET 0: row by row, by its place.
+            WHEN NOT EXISTS (SELECT FROM orders AS there WHERE there.ctid = asked.place AND there.id = asked.id OFFSET 0)
+                 AND due_at <= now() THEN 'busy'
             ELSE 'not_due' END AS outcome,
        due_at,
        now() AS decided_at

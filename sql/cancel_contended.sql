@@ -3,7 +3,7 @@
 -- $1 text[] order ids, $2 text path, $3 jsonb traces of their notices, by order id; NULL: none
 -- -> order_id text, outcome text (done:cancelled | already_final | not_due | busy), due_at timestamptz, decided_at timestamptz
 WITH asked AS MATERIALIZED (
-    SELECT id, status, coalesce(ship_by, 'infinity') AS due_at FROM orders WHERE id = ANY ($1)
+    SELECT id, status, coalesce(ship_by, 'infinity') AS due_at, ctid AS place FROM orders WHERE id = ANY ($1)
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 ), items AS MATERIALIZED (
     -- OFFSET 0, and the arrays and NOT IN below: no join that compares each with each, however few rows are expected.
@@ -18,7 +18,7 @@ WITH asked AS MATERIALIZED (
 ), cancelled AS (
     UPDATE orders SET status = 'cancelled', cancelled_at = clock_timestamp()
     FROM asked
-    WHERE orders.id = ANY (ARRAY[asked.id]) AND asked.status = 'paid' AND asked.due_at <= now()
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid = asked.place AND asked.status = 'paid' AND asked.due_at <= now()
       AND asked.id NOT IN (SELECT order_id FROM held)
     RETURNING orders.id, asked.due_at
 ), recorded AS (

@@ -3,7 +3,7 @@
 -- $1 text[] order ids, $2 text path, $3 jsonb traces of their notices, by order id; NULL: none
 -- -> order_id text, outcome text (closed | already_final | not_due | busy), due_at timestamptz, decided_at timestamptz
 WITH asked AS MATERIALIZED (
-    SELECT id, status, due_at FROM orders WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT id, status, due_at, ctid AS place FROM orders WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 ), items AS MATERIALIZED (
     -- OFFSET 0, and the arrays and NOT IN below: no join that compares each with each, however few rows are expected.
     SELECT asked.id AS order_id, sku, qty
@@ -17,7 +17,7 @@ WITH asked AS MATERIALIZED (
 ), closed AS (
     UPDATE orders SET status = 'closed', closed_at = clock_timestamp()
     FROM asked
-    WHERE orders.id = ANY (ARRAY[asked.id]) AND asked.status = 'unpaid' AND asked.due_at <= now()
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid = asked.place AND asked.status = 'unpaid' AND asked.due_at <= now()
       AND asked.id NOT IN (SELECT order_id FROM held)
     RETURNING orders.id, orders.due_at
 ), recorded AS (

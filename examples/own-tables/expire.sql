@@ -5,14 +5,18 @@ WITH asked AS MATERIALIZED (
     -- Keys are text in messages. The parameter is cast and not the column, so that the index of
     -- the key is used. Rows are locked in the order of the key, so that two statements do not
     -- deadlock; rows that another session has locked are left out.
-    SELECT it.purchase_no AS key, it.state AS state, it.pay_until AS due_at FROM purchase AS it
+    SELECT it.purchase_no AS key, it.state AS state, it.pay_until AS due_at, it.ctid AS place
+    FROM purchase AS it
     WHERE it.purchase_no = ANY ($1::text[]::bigint[])
     ORDER BY it.purchase_no FOR NO KEY UPDATE SKIP LOCKED
 ), closed AS (
-    -- The guard: only from this state, and after the deadline by the database's clock.
+    -- The guard: only from this state, and after the deadline by the database's clock. A row that
+    -- was changed since the statement began is not found at its place: what belongs to it may
+    -- have been changed with it, and would be read as it was.
     UPDATE purchase AS it SET state = '90'
     FROM asked
-    WHERE it.purchase_no = ANY (ARRAY[asked.key]) AND asked.state = '10' AND asked.due_at <= now()
+    WHERE it.purchase_no = ANY (ARRAY[asked.key]) AND it.ctid IS NOT DISTINCT FROM asked.place
+      AND asked.state = '10' AND asked.due_at <= now()
     RETURNING asked.key, asked.due_at
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
@@ -43,6 +47,9 @@ SELECT key::text AS order_id,
        -- compare each row with each. NOT IN finds nothing beside a NULL: a primary key is none.
        CASE WHEN (key IN (SELECT key FROM closed)) IS TRUE THEN 'done:expired'
             WHEN state IS DISTINCT FROM '10' THEN 'already_final'
+            WHEN due_at <= now() AND NOT EXISTS
+                 (SELECT FROM purchase AS it WHERE it.purchase_no = ANY (ARRAY[asked.key])
+                  AND it.ctid IS NOT DISTINCT FROM asked.place OFFSET 0) THEN 'busy'
             ELSE 'not_due' END AS outcome,
        due_at,
        now() AS decided_at

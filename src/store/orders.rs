@@ -1,7 +1,7 @@
 //! Closing orders: the effect's SQL, run on a batch of order ids in one transaction; and what it answered, read row by row: one that
 //! is not as agreed concerns its order only.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tokio_postgres::{
     Row,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     order::{FinalState, OrderId, Outcome, Spelled},
-    wire::Traces,
+    wire::{Trace, Traces},
 };
 
 const CLOSE: &str = include_str!("../../sql/close.sql");
@@ -140,7 +140,7 @@ impl Store {
         self.run_statement(effect, &effect.sql, (ids, &traces, path), None).await
     }
 
-    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, with the traces of these orders and perhaps of others, and
+    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, with the traces of these orders among others, and
     /// with limits; [`StoreError::Paused`] if one of the timeouts is paused.
     pub(crate) async fn run_unpaused(
         &self,
@@ -161,6 +161,9 @@ impl Store {
         unpaused: Option<(Closing<'_>, TransactionLimits)>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
+        // One that the database cannot take is to fail with its order.
+        let traces: BTreeMap<&OrderId, &Trace> =
+            ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
         let traces = (!traces.is_empty()).then_some(Json(traces));
         let question = Question {
             name: "effect",

@@ -16,6 +16,7 @@ use super::{
     clock::{DatabaseTime, to_ms},
     contract::{Contract, cell, excerpt, without_end},
     orders::Effect,
+    outgoing::BEGIN_LOCKS,
     pool::{Cancellable, End, For, Question, TransactionLimits, count},
 };
 use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
@@ -27,8 +28,6 @@ const AHEAD_MS: i64 = -100 * 365 * 24 * 3_600_000;
 const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
 /// Where counting open orders ends: what is counted is read.
 const MOST_COUNTED: i64 = 100_000_000;
-/// A worker that was paused or cut off loses the lock.
-const BEGIN_BURST: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '20s'";
 /// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
 const LEFT_TO_OTHERS: usize = 2;
 
@@ -263,7 +262,7 @@ impl Store {
         let locking = async {
             let client = self.cancellable(For::Anything).await?;
             let lock = self.named("burst_lock", client.prepare_cached(SQL).await)?;
-            self.named("burst_lock", client.batch_execute(BEGIN_BURST).await)?;
+            self.named("burst_lock", client.batch_execute(BEGIN_LOCKS).await)?;
             let row = self.named("burst_lock", client.query_one(&lock, &[&effect]).await)?;
             Ok((client, row))
         };

@@ -337,9 +337,16 @@ impl Store {
                     let let_through = client.query(statement, guard.parameters).await;
                     self.named(guard.name, let_through).map(drop)
                 };
+                // Behind a BEGIN that was cancelled it would be committed.
+                let is_undone = after == End::Rollback.sql();
+                if is_undone {
+                    self.named(name, client.batch_execute(&before).await)?;
+                }
+                let beginning =
+                    async { if is_undone { Ok(()) } else { client.batch_execute(&before).await } };
                 let (begun, guarded, rows, ended) = tokio::join!(
                     biased;
-                    client.batch_execute(&before),
+                    beginning,
                     guarded,
                     async { client.query(&statement, parameters).await },
                     client.batch_execute(after),

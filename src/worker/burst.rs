@@ -266,7 +266,7 @@ impl Run<'_> {
         let mut closed = 0;
         loop {
             let (worker, began) = (self.worker, Instant::now());
-            let grace = Duration::ZERO;
+            let (grace, before) = (Duration::ZERO, key.clone());
             let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
             while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
                 // A page that fails is left to its messages, and the next burst goes on behind it.
@@ -284,9 +284,11 @@ impl Run<'_> {
                     lock.moved().await?;
                 }
             }
+            // Rows that are no orders have no key behind which it could go on.
+            let is_at_end = pager.rows < FEW || pager.key == before;
             key.clone_from(&pager.key);
             self.burst.passed(began);
-            if pager.rows < FEW {
+            if is_at_end {
                 break;
             }
         }

@@ -171,12 +171,17 @@ impl<'a> Sweep<'a> {
         }
         let of_effect = self.worker.topology.timeouts.iter().filter(|it| it.effect == self.effect);
         let timeouts: Vec<&str> = of_effect.map(|timeout| timeout.name.as_str()).collect();
-        let grace =
-            UNCOVERED_GRACE.min(self.worker.settings.sweep_grace.as_duration()) + self.leap();
+        let grace = UNCOVERED_GRACE.min(self.worker.settings.sweep_grace.as_duration());
         let mut after = 0;
         while !self.stop.is_requested() {
             self.alive.moved();
-            let page = store.uncovered(&timeouts, grace, after, PAGING.orders).await?;
+            let leap = self.leap();
+            let page = store.uncovered(&timeouts, grace + leap, after, PAGING.orders).await?;
+            // As in each page of overdue orders.
+            clock_watch::read(self.worker).await?;
+            if self.leap() > leap {
+                continue;
+            }
             let Some(last) = page.last() else { return Ok(()) };
             after = last.id;
             let asked = page.into_iter().filter_map(|notice| Some((notice.id, notice.order?)));

@@ -12,6 +12,7 @@ use crate::support::World;
 const CLOSE: &str = include_str!("../../sql/close.sql");
 const CONTENDED: &str = include_str!("../../sql/close_contended.sql");
 const CANCEL: &str = include_str!("../../sql/cancel.sql");
+const CANCEL_CONTENDED: &str = include_str!("../../sql/cancel_contended.sql");
 const COMPLETE: &str = include_str!("../../sql/complete.sql");
 const PAY: &str = include_str!("../../sql/pay.sql");
 const SHIP: &str = include_str!("../../sql/ship.sql");
@@ -149,6 +150,22 @@ fn closing(actors: fn() -> Vec<Actor>) -> Case {
     Case { actors, begins: UNPAID.to_owned(), finally, invariants: "" }
 }
 
+/// A shop that adds a piece to each item of an order in this state, and takes it from what is available.
+fn edit(order: &'static str, state: &str, stock: &str) -> Actor {
+    let edit = format!(
+        "WITH mine AS (UPDATE orders SET due_at = due_at WHERE id = $1 AND status = '{state}' RETURNING id),
+              items AS (UPDATE order_items SET qty = qty + 1 FROM mine WHERE order_id = mine.id RETURNING sku)
+         UPDATE stock SET available = available - 1, {stock} = {stock} + 1 FROM items WHERE stock.sku = items.sku"
+    );
+    let edit = Step::new("edit", edit, vec![Box::new(order)]);
+    Actor { name: "edit", script: list([edit.begins(), commit()]) }
+}
+
+fn cancelling(actors: fn() -> Vec<Actor>) -> Case {
+    let finally = || vec![effect(CANCEL, &ALL, "finally")];
+    Case { actors, begins: PAID.to_owned(), finally, invariants: "" }
+}
+
 /// Nothing breaks, in so many orders; in some of them somebody waits, if anybody can.
 fn holds(explored: &Explored, orders: usize, waits: bool) {
     if let Some(violation) = &explored.violation {
@@ -189,6 +206,21 @@ async fn a_deadline_that_moves_and_a_batch() {
     holds(&every_order(&world().await, &case).await, 170, true);
 }
 
+/// What a statement reads of an order is what was committed before it began, and the order is locked later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_that_change_and_a_batch() {
+    let world = world().await;
+    let closes = closing(|| vec![messages(CLOSE, &ALL, true), edit("o-1", "unpaid", "reserved")]);
+    holds(&every_order(&world, &closes).await, 7, true);
+    let free = closing(|| vec![messages(CONTENDED, &ALL, true), edit("o-1", "unpaid", "reserved")]);
+    holds(&every_order(&world, &free).await, 9, true);
+    let cancels = cancelling(|| vec![messages(CANCEL, &ALL, true), edit("o-1", "paid", "sold")]);
+    holds(&every_order(&world, &cancels).await, 7, true);
+    let free =
+        cancelling(|| vec![messages(CANCEL_CONTENDED, &ALL, true), edit("o-1", "paid", "sold")]);
+    holds(&every_order(&world, &free).await, 9, true);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweep_burst_and_messages() {
     let case = closing(|| vec![messages(CLOSE, &ALL[1..], false), pager("sweep"), pager("burst")]);
@@ -222,18 +254,13 @@ async fn a_worker_that_waits_for_no_stock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parcels_and_buyers_against_cancel_and_complete() {
     let world = world().await;
-    let cancels = Case {
-        actors: || {
-            vec![
-                messages(CANCEL, &ALL, true),
-                messages(CANCEL, &ALL[..2], true),
-                one_order("parcel", SHIP, "o-1", "COMMIT"),
-            ]
-        },
-        begins: PAID.to_owned(),
-        finally: || vec![effect(CANCEL, &ALL, "finally")],
-        invariants: "",
-    };
+    let cancels = cancelling(|| {
+        vec![
+            messages(CANCEL, &ALL, true),
+            messages(CANCEL, &ALL[..2], true),
+            one_order("parcel", SHIP, "o-1", "COMMIT"),
+        ]
+    });
     holds(&every_order(&world, &cancels).await, 418, true);
     let completes = Case {
         actors: || {

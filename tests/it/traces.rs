@@ -74,6 +74,31 @@ async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_
     process.until_logged("outcome=\"closed\"").await;
 }
 
+/// It fails with its order, which such a database cannot take either, and holds up no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_trace_of_an_order_that_the_encoding_lacks_is_parked_with_it() {
+    let world = World::new().await;
+    let name = format!("{}_latin", world.schema);
+    let encoding = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
+    world.sql(&format!("CREATE DATABASE {name} {encoding}")).await;
+    let mut url = world.services.database.clone();
+    url.set_path(&format!("/{name}"));
+    let there = ("OVERDUE_DATABASE__URL", url.as_str());
+    let init = world.overdue_with(&["database", "init", "--reference-tables", "--yes"], &[there]);
+    assert_eq!(init.code, Some(0), "{init}");
+    let process = world
+        .started(|command| {
+            command.env(there.0, there.1);
+        })
+        .await;
+    let wire = world.wire().await;
+    publish(&wire, "100ms.unpaid", "\u{8ba2}\u{5355}-1", &[("traceparent", text(PARENT))]).await;
+    let ready = async || wire.ready("orders.parked").await;
+    until("parked", ready, |ready| *ready == 1).await;
+    drop(process);
+    world.sql(&format!("DROP DATABASE {name} WITH (FORCE)")).await;
+}
+
 /// Orders of one batch have their own, or none; what is none parks nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_trace_is_left_out_of_the_event() {

@@ -52,7 +52,7 @@ BEGIN
         END LOOP;
         EXIT WHEN since = '-infinity' OR pg_catalog.cardinality(answered) >= pg_catalog.cardinality(ids);
         -- As numbers: an id can come in another spelling than the table's, which is the answer to it.
-        ids := ARRAY(SELECT id FROM pg_catalog.unnest(ids) AS id WHERE id::bigint <> ALL (answered::bigint[]));
+        ids := ARRAY(SELECT id FROM pg_catalog.unnest(ids) AS id WHERE id::bigint NOT IN (SELECT answer::bigint FROM pg_catalog.unnest(answered) AS answer));
         since := '-infinity';
         till := 'infinity';
     END LOOP;

@@ -37,14 +37,18 @@ WITH asked AS MATERIALIZED (
     -- Keys are text in messages. The parameter is cast and not the column, so that the index of
     -- the key is used. Rows are locked in the order of the key, so that two statements do not
     -- deadlock; rows that another session has locked are left out.
-    SELECT it.{key} AS key, it.{state_column} AS state, it.{deadline} AS due_at FROM {table} AS it
+    SELECT it.{key} AS key, it.{state_column} AS state, it.{deadline} AS due_at, it.ctid AS place
+    FROM {table} AS it
     WHERE it.{key} = ANY ($1::text[]::{kind}[])
     ORDER BY it.{key} FOR NO KEY UPDATE SKIP LOCKED
 ), closed AS (
-    -- The guard: only from this state, and after the deadline by the database's clock.
+    -- The guard: only from this state, and after the deadline by the database's clock. A row that
+    -- was changed since the statement began is not found at its place: what belongs to it may
+    -- have been changed with it, and would be read as it was.
     UPDATE {table} AS it SET {state_column} = {to}
     FROM asked
-    WHERE it.{key} = ANY (ARRAY[asked.key]) AND asked.state = {from} AND asked.due_at <= now()
+    WHERE it.{key} = ANY (ARRAY[asked.key]) AND it.ctid IS NOT DISTINCT FROM asked.place
+      AND asked.state = {from} AND asked.due_at <= now()
     RETURNING asked.key, asked.due_at{taken}
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
@@ -59,6 +63,9 @@ SELECT key::text AS order_id,
        -- compare each row with each. NOT IN finds nothing beside a NULL: a primary key is none.
        CASE WHEN (key IN (SELECT key FROM closed)) IS TRUE THEN 'done:{done}'
             WHEN state IS DISTINCT FROM {from} THEN 'already_final'
+            WHEN due_at <= now() AND NOT EXISTS
+                 (SELECT FROM {table} AS it WHERE it.{key} = ANY (ARRAY[asked.key])
+                  AND it.ctid IS NOT DISTINCT FROM asked.place OFFSET 0) THEN 'busy'
             ELSE 'not_due' END AS outcome,
        due_at,
        now() AS decided_at

@@ -1,9 +1,10 @@
 //! What the locks are for: without one of them, an order of steps is found that breaks something.
 
 use super::{
-    ALL, Actor, CLOSE, Explored, GUARD, PAY, Step, TAKEN, closing, commit, counting_world, event,
-    every_order, extension, floors, guarded, list, looking, messages, one_order, paused, pausing,
-    publishing_world, relay, relays, world, world_with_floors,
+    ALL, Actor, CANCEL, CLOSE, CONTENDED, Explored, GUARD, PAY, Step, TAKEN, cancelling, closing,
+    commit, counting_world, edit, event, every_order, extension, floors, guarded, list, looking,
+    messages, one_order, paused, pausing, publishing_world, relay, relays, world,
+    world_with_floors,
 };
 
 /// It is found out.
@@ -32,6 +33,24 @@ async fn without_the_lock_an_order_is_closed_twice_or_early() {
         vec![messages(&unlocked(CLOSE), &ALL, true), one_order("payment", PAY, "o-1", "COMMIT")]
     });
     breaks(&every_order(&world, &paid).await, "order o-1 cannot go from paid to closed");
+}
+
+fn anywhere(sql: &str) -> String {
+    let anywhere = sql.replacen("orders.ctid = asked.place", "true", 1);
+    assert_ne!(anywhere, sql);
+    anywhere
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_place_an_order_gives_back_what_its_items_were() {
+    let world = world().await;
+    let free = closing(|| {
+        vec![messages(&anywhere(CONTENDED), &ALL, true), edit("o-1", "unpaid", "reserved")]
+    });
+    breaks(&every_order(&world, &free).await, "stock is reserved by unpaid orders");
+    let cancels =
+        cancelling(|| vec![messages(&anywhere(CANCEL), &ALL, true), edit("o-1", "paid", "sold")]);
+    breaks(&every_order(&world, &cancels).await, "and sold by paid ones");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
