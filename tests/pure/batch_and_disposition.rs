@@ -323,8 +323,10 @@ proptest! {
         for look_ms in looks_ms {
             let first = schedule.next().map(|at| at - start);
             prop_assert_eq!(first, expected.first().map(|(ms, _)| Duration::from_millis(*ms)));
-            let due = expected.iter().filter(|(ms, _)| *ms <= look_ms).count().min(limit);
-            let taken = schedule.take_due(start + Duration::from_millis(look_ms), limit);
+            let (due, now) = (expected.iter().filter(|(ms, _)| *ms <= look_ms).count(), start + Duration::from_millis(look_ms));
+            prop_assert_eq!(schedule.are_due(limit, now), due >= limit);
+            let due = due.min(limit);
+            let taken = schedule.take_due(now, limit);
             prop_assert_eq!(taken, expected.drain(..due).collect::<Vec<_>>());
             prop_assert_eq!(schedule.len(), expected.len());
             prop_assert_eq!(schedule.is_empty(), expected.is_empty());

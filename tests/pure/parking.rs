@@ -8,7 +8,7 @@ use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
     parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state},
     topology::{Topology, level_routes::LevelRoutes},
-    wire::{Properties, Received},
+    wire::{MAX_BODY_BYTES, Properties, Received},
 };
 use proptest::prelude::*;
 
@@ -291,6 +291,37 @@ proptest! {
         prop_assert!(most.windows(2).all(|pair| pair[0].1 >= pair[1].1));
         let (few, rest) = reasons.most_frequent(3);
         prop_assert_eq!(few.iter().map(|it| it.1).sum::<u64>() + rest, texts.len() as u64);
+    }
+}
+
+/// A publisher that has written the header itself has left nothing out.
+#[test]
+fn only_a_large_body_can_have_been_left_out() {
+    for (size, body, left_out) in [
+        (MAX_BODY_BYTES, "", None),
+        (MAX_BODY_BYTES + 1, "", Some(MAX_BODY_BYTES + 1)),
+        (MAX_BODY_BYTES + 1, "4711", None),
+    ] {
+        let headers = [("x-body-left-out", text(&size.to_string()))];
+        let received = received("30m.unpaid", body.as_bytes(), &headers);
+        assert_eq!(received.body_left_out(), left_out, "{size} {body}");
+    }
+}
+
+/// Clients write numbers in any size.
+#[test]
+fn deliveries_are_counted_whatever_number_they_are() {
+    for (count, deliveries) in [
+        (AMQPValue::LongInt(7), 7),
+        (AMQPValue::LongLongInt(7), 7),
+        (AMQPValue::LongUInt(7), 7),
+        (AMQPValue::LongInt(-7), 0),
+        (text("7"), 0),
+    ] {
+        let received = received("30m.unpaid", b"4711", &[("x-delivery-count", count)]);
+        assert_eq!(received.deliveries(), Some(0), "the first time");
+        let again = Received { redelivered: true, ..received };
+        assert_eq!(again.deliveries(), Some(deliveries));
     }
 }
 
