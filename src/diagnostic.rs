@@ -259,6 +259,8 @@ pub enum Fix {
     Unbind(Binding),
     /// Delete this exchange, and have `overdue apply` make it as it should be.
     Replace(String),
+    /// Delete this exchange of the delayed message plugin once it holds nothing.
+    LeavePlugin(String),
     /// Narrow or clear what applies: a policy, an operator policy, or both.
     Policies {
         /// The policy's name.
@@ -295,8 +297,14 @@ impl Fix {
             Self::Unblock(queue) => format!("fix that, then run: {}", unblock(queue)),
             Self::Unbind(binding) => unbind(binding, target),
             Self::Replace(exchange) => format!(
-                "RabbitMQ cannot change an exchange. Stop the publishers, then run: {} && overdue apply",
+                "RabbitMQ cannot change an exchange, and bindings of others go with it, which apply does not restore. Stop the \
+                 publishers, then run: {} && overdue apply",
                 delete_exchange(target.virtual_host, exchange)
+            ),
+            Self::LeavePlugin(exchange) => format!(
+                "delete it only once it holds nothing: that would be lost, and bindings of others go with it. The steps, and \
+                 what it holds: {}",
+                exit_plugin(exchange)
             ),
             Self::Policies { policy, operator } => {
                 policies(policy.as_deref(), operator.as_deref(), target)
@@ -358,6 +366,11 @@ fn unbind(binding: &Binding, target: &Target<'_>) -> String {
 pub(crate) fn delete_exchange(virtual_host: &str, exchange: &str) -> String {
     let (vhost, name) = (option("--vhost", virtual_host), option("--name", exchange));
     format!("rabbitmqadmin {vhost} exchanges delete {name}")
+}
+
+/// The command that says how to leave the delayed message plugin, and what it holds.
+pub(crate) fn exit_plugin(exchange: &str) -> String {
+    format!("overdue exit-plugin {}", quote(&one_line(exchange)))
 }
 
 /// The command that says how much the delayed message plugin holds on the node where it runs.

@@ -12,7 +12,7 @@ use super::{
     step_order::Order,
 };
 use crate::{
-    objects::{Binding, Objects, Queue, mark::mark},
+    objects::{Binding, DELAYED_MESSAGE, Objects, Queue, mark::mark},
     topology::Topology,
 };
 
@@ -68,8 +68,9 @@ fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
             Some(found) => {
                 let differences = Difference::of_exchanges(exchange, found);
                 if !differences.is_empty() {
+                    let may_hold = found.kind == DELAYED_MESSAGE;
                     let exchange = exchange.name.clone();
-                    plan.refusals.push(Refusal::Exchange { exchange, differences });
+                    plan.refusals.push(Refusal::Exchange { exchange, differences, may_hold });
                 }
             }
         }

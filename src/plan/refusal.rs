@@ -9,7 +9,10 @@ use super::{
     draining::{RetiredExchange, count_of},
     step::Difference,
 };
-use crate::text::{counted, one_line, option};
+use crate::{
+    diagnostic::exit_plugin,
+    text::{counted, one_line, option},
+};
 
 /// Why a plan is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +26,9 @@ pub enum Refusal {
         exchange: String,
         /// Everything that differs.
         differences: Vec<Difference>,
+        /// Whether it is of the delayed message plugin, which may hold messages in it.
+        #[serde(default)]
+        may_hold: bool,
     },
     /// A business queue that the topology no longer has holds messages, and more may come in.
     #[serde(rename = "queue_holds_messages")]
@@ -99,15 +105,24 @@ pub enum Note {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exchange { exchange, differences } => {
+            Self::Exchange { exchange, differences, may_hold } => {
                 write!(f, "! exchange  {exchange} exists with other properties")?;
                 for difference in differences {
                     write!(f, "\n        {difference}")?;
                 }
+                if *may_hold {
+                    return write!(
+                        f,
+                        "\n        it is of the delayed message plugin: what that holds would be lost, and bindings of others \
+                         go with it.\n        Delete it only once it holds nothing. The steps, and what it holds: {}",
+                        exit_plugin(exchange)
+                    );
+                }
                 write!(
                     f,
                     "\n        RabbitMQ cannot change an exchange, and what is published while it is replaced would be \
-                     lost:\n        stop the publishers, delete it (`overdue verify` prints the command), and apply again"
+                     lost:\n        stop the publishers, delete it (`overdue verify` prints the command), and apply \
+                     again. Bindings of others\n        go with it, and apply does not restore them"
                 )
             }
             Self::Kept { queue } => write!(

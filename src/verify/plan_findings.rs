@@ -238,8 +238,9 @@ impl Shape<'_> {
 
     fn refusal(&self, refusal: &Refusal) -> Option<Diagnostic> {
         match refusal {
-            Refusal::Exchange { exchange: name, differences } => {
-                Some(self.changed_exchange(name, differences))
+            Refusal::Exchange { exchange: name, differences, may_hold } => {
+                let fix = if *may_hold { Fix::LeavePlugin } else { Fix::Replace };
+                Some(self.changed_exchange(name, differences).fix(fix(name.clone())))
             }
             Refusal::Occupied { queue, messages } => {
                 let message =
@@ -274,7 +275,6 @@ impl Shape<'_> {
             "messages are not routed as the topology says".to_owned()
         };
         error("changed-exchange", exchange(name), list(differences), &reason)
-            .fix(Fix::Replace(name.to_owned()))
     }
 
     /// What becomes of messages without an exchange of `[compat.x-delay]`.

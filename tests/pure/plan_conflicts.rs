@@ -148,8 +148,8 @@ fn generations_are_found_and_counted() {
 fn assert_refused(observed: &Objects, name: &str, expected: &Difference) {
     let plan = plan(&topology(), &empty_queues(observed.clone()));
     assert_eq!(plan.steps, [], "{name}, {}", expected.property);
-    let refusal =
-        Refusal::Exchange { exchange: name.to_owned(), differences: vec![expected.clone()] };
+    let differences = vec![expected.clone()];
+    let refusal = Refusal::Exchange { exchange: name.to_owned(), differences, may_hold: false };
     assert_eq!(plan.refusals, [refusal]);
     assert!(!plan.is_empty(), "a refusal is no `no change`");
 }

@@ -312,9 +312,43 @@ fn an_exchange_that_cannot_be_changed() {
             type: broker has direct, topology wants topic
             alternate-exchange: broker has not set, topology wants shop.park
             RabbitMQ cannot change an exchange, and what is published while it is replaced would be lost:
-            stop the publishers, delete it (`overdue verify` prints the command), and apply again
+            stop the publishers, delete it (`overdue verify` prints the command), and apply again. Bindings of others
+            go with it, and apply does not restore them
     1 refusal; nothing is carried out
     ");
+}
+
+/// As in docs/leaving-the-delayed-message-plugin.md before the old exchange is gone. Also one that is to stay the plugin's.
+#[test]
+fn an_exchange_in_which_the_plugin_may_hold_messages_is_not_just_deleted() {
+    let delayed = |name: &str, broker: &mut Snapshot| {
+        let exchange = broker.objects.exchanges.get_mut(name).expect("there");
+        exchange.kind = "x-delayed-message".to_owned();
+        exchange.arguments = [("x-delayed-type".to_owned(), "direct".into())].into();
+    };
+    let compat = format!("{SMALL}[compat.x-delay]\nexchange = \"reminders\"\ntype = \"direct\"\n");
+    let compat = Topology::parse(&compat).expect("a good file");
+    let mut broker = Snapshot::of(&compat);
+    delayed("reminders", &mut broker);
+    insta::assert_snapshot!(plan(&compat, &broker), @r"
+    Refused
+      ! exchange  reminders exists with other properties
+            type: broker has x-delayed-message, topology wants topic
+            alternate-exchange: broker has not set, topology wants shop.compat.in
+            x-delayed-type: broker has direct, topology wants not set
+            it is of the delayed message plugin: what that holds would be lost, and bindings of others go with it.
+            Delete it only once it holds nothing. The steps, and what it holds: overdue exit-plugin reminders
+    1 refusal; nothing is carried out
+    ");
+    let strategy = SMALL.replace("delay.levels", "delay.strategy = \"delayed-exchange\"\n#");
+    let strategy = Topology::parse(&strategy).expect("a good file");
+    let mut broker = Snapshot::of(&strategy);
+    delayed("shop.delayed", &mut broker);
+    let text = plan(&strategy, &broker).to_string();
+    assert!(
+        text.contains("overdue exit-plugin shop.delayed") && !text.contains("stop the"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use overdue::internals::{
-    diagnostic::{Diagnostic, Severity},
+    diagnostic::{Diagnostic, Severity, Target},
     objects::{Argument, Binding},
     plan::{QueueStats, Snapshot, diff},
     topology::Topology,
@@ -87,6 +87,29 @@ fn a_queue_of_another_shape_and_what_comes_with_it() {
     exchange.arguments.clear();
     let found = findings(&two_timeouts(), &observed, &BTreeMap::new(), NOW);
     insta::assert_snapshot!(text(found, &observed));
+}
+
+/// What the plugin holds is lost with its exchange: no command that deletes it.
+#[test]
+fn an_exchange_of_the_plugin_is_left_step_by_step() {
+    let text = format!("{TWO_TIMEOUTS}\n[compat.x-delay]\nexchange = \"reminders\"\n");
+    let topology = Topology::parse(&text).unwrap();
+    let mut observed = Snapshot::of(&topology);
+    let exchange = observed.objects.exchanges.get_mut("reminders").unwrap();
+    exchange.kind = "x-delayed-message".to_owned();
+    let found = findings(&topology, &observed, &BTreeMap::new(), NOW);
+    let target = Target { topology: "orders", virtual_host: "shop" };
+    let fixes: Vec<_> = found.iter().map(|it| (it.rule, it.rendered(&target).fix)).collect();
+    insta::assert_debug_snapshot!(fixes, @r#"
+    [
+        (
+            "changed-exchange",
+            Some(
+                "delete it only once it holds nothing: that would be lost, and bindings of others go with it. The steps, and what it holds: overdue exit-plugin reminders",
+            ),
+        ),
+    ]
+    "#);
 }
 
 #[test]
