@@ -195,7 +195,7 @@ impl Plan {
     /// is an older one, or nobody has applied it yet. The queues that are not added, and those in use.
     ///
     /// Levels of `[compat.x-delay]` are judged apart: a section that is new or gone says nothing about the levels.
-    pub(crate) fn leave_other_levels(&mut self, topology: &Topology) -> Option<[Vec<String>; 2]> {
+    pub fn leave_other_levels(&mut self, topology: &Topology) -> Option<[Vec<String>; 2]> {
         let levels = topology.delay_queues().map(|(_, base)| base);
         let of_compat = topology.compat_levels().map(|level| topology.compat_delay_queue(level));
         let kinds = [(levels.collect(), false), (of_compat.collect::<BTreeSet<_>>(), true)];
@@ -215,7 +215,8 @@ impl Plan {
                 Change::Bind(binding) if binding.mark_of().is_none() => Some(&binding.destination),
                 _ => None,
             });
-            let missing: Vec<String> = missing.filter(|it| wanted.contains(*it)).cloned().collect();
+            let is_wanted = |it: &&String| wanted.iter().any(|base| number_of(base, it).is_some());
+            let missing: Vec<String> = missing.filter(is_wanted).cloned().collect();
             if !unknown.is_empty() && !missing.is_empty() {
                 left.extend(missing);
                 others.extend(unknown);

@@ -41,6 +41,7 @@ mod order_wire;
 mod parking;
 mod permissions;
 mod place;
+mod plan_at_start;
 mod plan_conflicts;
 mod plan_counts;
 mod plan_properties;
