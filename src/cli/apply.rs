@@ -22,7 +22,7 @@ use crate::{
     config::Settings,
     oncall::actions::{NewAction, Via, record_where_possible},
     plan::{
-        Draining, Plan,
+        Draining, Plan, RetiredExchange,
         drain_wait::{DrainWait, Next, Progress},
         saved::{BrokerIdentity, PlanFileError, SavedPlan},
     },
@@ -72,6 +72,8 @@ pub(super) struct Applied {
     pub(super) left: Vec<String>,
     /// Retired queues that are not empty yet.
     draining: Vec<Draining>,
+    /// Exchanges that the topology no longer has, and that are still needed.
+    retired_exchanges: Vec<RetiredExchange>,
 }
 
 impl Apply {
@@ -90,6 +92,7 @@ impl Apply {
         self.agree(&plan, &question)?;
         let mut applied = Applied { version: 1, ..Applied::default() };
         applied.draining.clone_from(&plan.draining);
+        applied.retired_exchanges.clone_from(&plan.retired_exchanges);
         let ended = self.carry_out(&change, plan, saved.as_ref(), &question, &mut applied).await;
         record(settings, "apply", &change, &applied).await;
         // Programs read what was done also if it ended half-way.
@@ -146,12 +149,13 @@ impl Apply {
         Ok(Some(Saved { plan, broker }))
     }
 
-    /// A plan without anything to do is not asked about, unless queues that drain are to be deleted.
+    /// A plan without anything to do is not asked about, unless what is retired is to be deleted.
     fn agree(&self, plan: &Plan, question: &str) -> Result<(), Failure> {
         if !plan.refusals.is_empty() {
             return Err(Failure::failed("the plan is refused, nothing was changed: see above"));
         }
-        if plan.steps.is_empty() && (!self.wait || plan.draining.is_empty()) {
+        let is_at_rest = plan.draining.is_empty() && plan.retired_exchanges.is_empty();
+        if plan.steps.is_empty() && (!self.wait || is_at_rest) {
             return Ok(());
         }
         self.confirm.ask(question)
@@ -197,7 +201,10 @@ impl Apply {
                     bar.end();
                     // What does not end by itself stays, and is said once more: the plan is far up the screen by now.
                     plan.draining.iter().try_for_each(|it| self.say(format!("stays: {it}")))?;
+                    let mut exchanges = plan.retired_exchanges.iter();
+                    exchanges.try_for_each(|it| self.say(format!("stays: {it}")))?;
                     applied.draining = plan.draining;
+                    applied.retired_exchanges = plan.retired_exchanges;
                     return Ok(());
                 }
                 Next::GiveUp(gave_up) => {

@@ -18,9 +18,15 @@ use overdue::internals::{
     topology::Topology,
     worker::{self, Worker},
 };
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
 
-use crate::support::{Run, World, process, until, worker::settings};
+use crate::support::{
+    Run, World,
+    process::{self, LATE_COUNTS},
+    until,
+    worker::settings,
+};
 
 fn text(shards: u16) -> String {
     let shards = if shards > 1 { format!(", shards = {shards}") } else { String::new() };
@@ -112,6 +118,25 @@ async fn any_number_of_shards_becomes_any_other_under_load_and_nothing_is_lost()
     assert!(process.is_running());
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
     assert_eq!(world.wire().await.take("orders.parked").await, None, "parked");
+}
+
+/// It is no queue, and is deleted or named as one is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_former_exchange_of_shards_that_somebody_feeds_is_asked_about_and_named() {
+    let mut world = World::of(&text(2)).await;
+    world.exchange("legacy", "topic", json!({})).await;
+    let key = json!({ "routing_key": "#" });
+    world.call(Method::POST, "bindings", &["e", "legacy", "e", "orders.unpaid.shards"], key).await;
+    world.shard(1);
+    let waited = world.overdue_with(&["apply", "--wait", "--yes"], &[LATE_COUNTS]);
+    assert_eq!(waited.code, Some(0), "{waited}");
+    let stays = "stays: ~ exchange  orders.unpaid.shards  exchange legacy is bound to it";
+    assert!(waited.stdout.contains(stays), "{waited}");
+    let asked = world.overdue(&["apply", "--wait"]);
+    assert_eq!(asked.code, Some(64), "{asked}");
+    let json = world.overdue(&["apply", "--wait", "--yes", "-o", "json"]);
+    let read: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(read["retired_exchanges"][0]["exchange"], "orders.unpaid.shards", "{json}");
 }
 
 /// What waits in the shards is consumed by a worker that cannot list the queues, and knows the new file alone.
