@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use super::{
-    Draining, Drains, Needed, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
-};
+use super::{Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval};
 use crate::diagnostic::unblock;
 
 /// What has been seen so far.
@@ -127,8 +125,8 @@ impl DrainWait {
         }
         let queues: Vec<Draining> =
             plan.draining.iter().filter(|queue| queue.drains.ends()).cloned().collect();
-        let exchanges: Vec<RetiredExchange> =
-            plan.retired_exchanges.iter().filter(|it| ends(it, &queues)).cloned().collect();
+        let exchanges = plan.retired_exchanges.iter().filter(|it| it.needed.ends(&queues));
+        let exchanges: Vec<RetiredExchange> = exchanges.cloned().collect();
         if queues.is_empty() && exchanges.is_empty() {
             return Next::Done;
         }
@@ -190,14 +188,6 @@ impl DrainWait {
         let so_long = elapsed.saturating_sub(since);
         (so_long >= self.statistics.uncounted_at_most())
             .then(|| GaveUp::Uncounted { queues: names.join(", "), for_s: so_long.as_secs() })
-    }
-}
-
-/// Whether an exchange will be deleted by a later plan: a queue of somebody else may dead-letter to it for ever.
-fn ends(exchange: &RetiredExchange, draining: &[Draining]) -> bool {
-    match &exchange.needed {
-        Needed::DeadLetters { queue } => draining.iter().any(|it| it.queue == *queue),
-        needed => needed.ends(),
     }
 }
 

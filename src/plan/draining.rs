@@ -156,12 +156,13 @@ impl Needed {
         }
     }
 
-    /// Whether that ends without somebody's help.
-    #[must_use]
-    pub fn ends(&self) -> bool {
+    /// Whether that ends without somebody's help, where these queues drain: others may stay for ever.
+    pub(super) fn ends(&self, draining: &[Draining]) -> bool {
         match self {
             Self::Holds { messages, .. } => messages.is_some(),
-            Self::DeadLetters { .. } | Self::Shares { .. } => true,
+            Self::DeadLetters { queue } | Self::Shares { queue } => {
+                draining.iter().any(|it| it.queue == *queue)
+            }
             Self::Bound { .. } => false,
         }
     }

@@ -5,11 +5,14 @@ use std::time::Duration;
 use overdue::internals::{
     objects::Binding,
     plan::{
-        Change, DrainWait, Draining, Drains, GaveUp, Next, Plan, Reason, Refusal,
+        Change, DrainWait, Draining, Drains, GaveUp, Next, Plan, Reason, Refusal, Snapshot,
         StatisticsInterval, Step,
     },
     timing::Timing,
+    topology::Topology,
 };
+
+use crate::broker_model::{applied, plan};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -52,6 +55,45 @@ fn it_does_not_wait_for_what_does_not_end_by_itself() {
         let plan = plan_of([draining("shop.old", Some(3), drains)]);
         assert_eq!(waiting_for(None).next(&plan, SECOND), Next::Done, "{plan}");
     }
+}
+
+/// The exchange of former shards stays as long as one of them, which may be for ever.
+#[test]
+fn it_waits_for_a_former_shard_only_if_that_drains() {
+    let text = |shards: &str| {
+        format!(
+            "name = \"shop\"\ndelay.levels = [\"1s\"]\n\
+             timeout = [{{ name = \"unpaid\", after = \"1s\"{shards} }}]\n"
+        )
+    };
+    let sharded = Topology::parse(&text(", shards = 2")).expect("a good file");
+    let single = Topology::parse(&text("")).expect("a good file");
+    let next = |messages: u64, change: &dyn Fn(&mut Snapshot)| {
+        let mut broker = Snapshot::of(&sharded);
+        broker.messages.insert("shop.unpaid.shard-1".to_owned(), messages);
+        change(&mut broker);
+        let mut planned = plan(&single, &broker);
+        while !planned.steps.is_empty() {
+            broker = applied(&broker, &planned);
+            planned = plan(&single, &broker);
+        }
+        (planned.retired_exchanges.len(), waiting_for(None).next(&planned, SECOND))
+    };
+    let (left, waits) = next(3, &|_| {});
+    assert!(left == 1 && matches!(waits, Next::Look(_)), "{waits:?}");
+    let somebody = |broker: &mut Snapshot| {
+        broker.foreign_consumers.insert("shop.unpaid.shard-1".to_owned(), 1);
+    };
+    assert_eq!(next(3, &somebody), (1, Next::Done));
+    let fed = |broker: &mut Snapshot| {
+        broker.objects.bindings.insert(Binding {
+            source: "legacy".to_owned(),
+            destination: "shop.unpaid.shard-1".to_owned(),
+            to_queue: true,
+            ..Binding::default()
+        });
+    };
+    assert_eq!(next(3, &fed), (1, Next::Done));
 }
 
 #[test]
