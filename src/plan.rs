@@ -63,14 +63,6 @@ impl Plan {
         self.steps.is_empty() && self.refusals.is_empty()
     }
 
-    /// Whether it takes a queue out of use: unbinds it, or puts another one in its place.
-    #[must_use]
-    pub fn retires(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| !step.adds() && !matches!(step.change, Change::DeleteQueue { lost: 0, .. }))
-    }
-
     /// Queues that are taken out of use, or were: whose messages matter to the plan.
     #[must_use]
     pub fn leaving(&self) -> BTreeSet<String> {

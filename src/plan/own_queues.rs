@@ -32,7 +32,7 @@ pub(crate) enum Hold<'a> {
     Digit(&'a str),
 }
 
-/// What a queue is by its name and its dead letter exchange; whose it is, [`owner`](super::ownership::owner) says.
+/// What a queue is by its name and its dead letter exchange; whose it is, [`owner`] says.
 ///
 /// A queue that has the very name of a desired one is in its place, whatever it dead-letters to.
 pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {

@@ -39,7 +39,7 @@ fn assert_replaced(observed: &Objects, name: &str, expected: &Difference) {
     let broker = empty_queues(observed.clone());
     let plan = plan(&topology(), &broker);
     assert_eq!((&plan.refusals[..], &plan.draining[..]), (&[][..], &[][..]), "{plan}");
-    assert!(plan.retires() && plan.lost() == 0, "{plan}");
+    assert_eq!(plan.lost(), 0, "{plan}");
     let desired = topology().objects();
     let generation = format!("{name}.2");
     // The mark comes with the new queue and goes with the old one.
@@ -186,10 +186,10 @@ fn each_property_of_each_exchange_is_compared() {
 
 /// What a worker may do by itself: a table of every kind of step.
 #[test]
-fn only_what_adds_is_no_retirement() {
+fn what_a_worker_may_do_only_adds() {
     let topology = topology();
     let first = plan(&topology, &Snapshot::default());
-    assert!(!first.retires() && first.steps.iter().all(Step::adds));
+    assert!(first.steps.iter().all(Step::adds));
     let step = |change: Change, reason: Reason| Step { change, reason };
     let objects = topology.objects();
     let exchange = objects.exchanges["orders.in"].clone();
@@ -199,20 +199,18 @@ fn only_what_adds_is_no_retirement() {
     let replaces = Replaced { queue: "orders.unpaid".to_owned(), differences: Vec::new() };
     let replaces = Reason::Replaces(replaces);
     let removed = Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 };
-    // Step, whether it adds, whether a plan of it retires.
+    // Step, whether it adds.
     let table = [
-        (step(Change::CreateExchange(exchange), Reason::Missing), true, false),
-        (step(Change::CreateQueue(queue.clone()), Reason::Missing), true, false),
-        (step(Change::CreateQueue(queue), replaces), false, true),
-        (step(Change::Bind(binding.clone()), Reason::Missing), true, false),
-        (step(Change::Unbind(binding), removed), false, true),
-        (step(delete(0), Reason::RetiredAndEmpty), false, false),
-        (step(delete(3), Reason::Discarded), false, true),
+        (step(Change::CreateExchange(exchange), Reason::Missing), true),
+        (step(Change::CreateQueue(queue.clone()), Reason::Missing), true),
+        (step(Change::CreateQueue(queue), replaces), false),
+        (step(Change::Bind(binding.clone()), Reason::Missing), true),
+        (step(Change::Unbind(binding), removed), false),
+        (step(delete(0), Reason::RetiredAndEmpty), false),
+        (step(delete(3), Reason::Discarded), false),
     ];
-    for (step, adds, retires) in table {
+    for (step, adds) in table {
         assert_eq!(step.adds(), adds, "{step}");
-        let plan = Plan { steps: vec![step], ..Plan::default() };
-        assert_eq!(plan.retires(), retires, "{plan}");
     }
 }
 

@@ -38,7 +38,7 @@ proptest! {
     fn an_empty_broker_gets_exactly_the_objects(topology in generate::topology_anyhow()) {
         let plan = plan(&topology, &Snapshot::default());
         prop_assert_eq!(&plan.refusals, &[]);
-        prop_assert!(!plan.retires() && plan.steps.iter().all(Step::adds));
+        prop_assert!(plan.steps.iter().all(Step::adds));
         prop_assert_eq!(applied(&Snapshot::default(), &plan), Snapshot::of(&topology));
     }
 
@@ -254,7 +254,6 @@ proptest! {
 #[test]
 fn an_empty_plan_is_no_change() {
     assert!(Plan::default().is_empty());
-    assert!(!Plan::default().retires());
 }
 
 /// How many of the three are so.
