@@ -12,7 +12,7 @@ WITH asked AS MATERIALIZED (
     FROM asked
     -- One after the other, by index: a join may compare each with each where few rows are expected.
     -- One that was changed since the statement began is not found at its place, as its items may have been: it is busy.
-    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid = asked.place AND asked.status = 'paid' AND asked.due_at <= now()
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid IS NOT DISTINCT FROM asked.place AND asked.status = 'paid' AND asked.due_at <= now()
     RETURNING orders.id, asked.due_at
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'cancel', $2, due_at, 'cancelled' FROM cancelled

@@ -18,7 +18,7 @@ WITH asked AS MATERIALIZED (
 ), cancelled AS (
     UPDATE orders SET status = 'cancelled', cancelled_at = clock_timestamp()
     FROM asked
-    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid = asked.place AND asked.status = 'paid' AND asked.due_at <= now()
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid IS NOT DISTINCT FROM asked.place AND asked.status = 'paid' AND asked.due_at <= now()
       AND asked.id NOT IN (SELECT order_id FROM held)
     RETURNING orders.id, asked.due_at
 ), recorded AS (

@@ -17,7 +17,7 @@ WITH asked AS MATERIALIZED (
 ), closed AS (
     UPDATE orders SET status = 'closed', closed_at = clock_timestamp()
     FROM asked
-    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid = asked.place AND asked.status = 'unpaid' AND asked.due_at <= now()
+    WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid IS NOT DISTINCT FROM asked.place AND asked.status = 'unpaid' AND asked.due_at <= now()
       AND asked.id NOT IN (SELECT order_id FROM held)
     RETURNING orders.id, orders.due_at
 ), recorded AS (

@@ -340,7 +340,11 @@ impl Store {
                 // Behind a BEGIN that was cancelled it would be committed.
                 let is_undone = after == End::Rollback.sql();
                 if is_undone {
-                    self.named(name, client.batch_execute(&before).await)?;
+                    let begun = client.batch_execute(&before).await;
+                    if begun.is_err() {
+                        let _ended = client.batch_execute(after).await;
+                    }
+                    self.named(name, begun)?;
                 }
                 let beginning =
                     async { if is_undone { Ok(()) } else { client.batch_execute(&before).await } };

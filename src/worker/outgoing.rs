@@ -277,15 +277,16 @@ impl Leader<'_> {
         }
         if is_look {
             self.look_every = match passed.left {
-                Some(_) => self.rest_after(began.elapsed()),
+                Some(_) => self.rest_after(began.elapsed(), 1),
                 None => self.worker.timing.look_at_everything,
             };
         }
         Ok(passed)
     }
 
-    /// For what takes one of [`PARTS`] of the time.
-    fn rest_after(&self, took: Duration) -> Duration {
-        (PARTS * took).max(LEFT_EVERY.min(self.worker.timing.look_at_everything))
+    /// For what takes one of [`PARTS`] of the time; at the most so many times what is between two looks.
+    fn rest_after(&self, took: Duration, most: u32) -> Duration {
+        let look = self.worker.timing.look_at_everything;
+        (PARTS * took).clamp(LEFT_EVERY.min(look), most * look)
     }
 }

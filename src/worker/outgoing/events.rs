@@ -9,7 +9,8 @@ use std::{
 };
 
 use super::{
-    IDLE, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source, unmoved::Unmoved,
+    IDLE, Leader, OutgoingError, PAGE, PARTS, Passed, Row, RowFate, RowsRead, Source,
+    unmoved::Unmoved,
 };
 use crate::{
     shutdown::Stop,
@@ -248,7 +249,7 @@ impl Events<'_> {
             outbox::refuse(&session.database, &refusals).await?;
         session.engine.moved(Table::Outbox, Table::Refused, &moved);
         if !rows.is_empty() {
-            self.unmoved.tried(reason, session.rest_after(began.elapsed()), Instant::now());
+            self.unmoved.tried(reason, session.rest_after(began.elapsed(), PARTS), Instant::now());
         }
         let mut by_row: BTreeMap<i64, Refusal> =
             refusals.into_iter().map(|refusal| (refusal.row, refusal)).collect();

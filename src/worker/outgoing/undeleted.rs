@@ -59,7 +59,9 @@ impl Undeleted {
         let Some(first) = left.rows.first() else { return Ok(()) };
         telemetry::rows_undeletable(table.name(), left.rows.len(), *first, &left.reason);
         self.rows.entry(table).or_default().extend(left.rows);
-        self.next_try = Some(Instant::now() + self.again);
+        if self.next_try.is_none_or(|next| next <= Instant::now()) {
+            self.next_try = Some(Instant::now() + self.again);
+        }
         Ok(())
     }
 
