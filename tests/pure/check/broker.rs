@@ -36,6 +36,16 @@ fn quorum_queues_need_4_0() {
             "on {broker}"
         );
     }
+    let said = |broker: &str| on(WITHOUT_FINDINGS, broker).pop().expect("a finding").message;
+    for (broker, first_lacks) in [
+        ("3.7", "has no quorum queues"),
+        ("3.8", "refuses a message TTL on a quorum queue"),
+        ("3.9.29", "refuses a message TTL on a quorum queue"),
+        ("3.10", "the parking lot loses a message"),
+        ("3.13", "the parking lot loses a message"),
+    ] {
+        assert!(said(broker).contains(first_lacks), "{}", said(broker));
+    }
 }
 
 #[test]
