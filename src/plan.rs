@@ -30,7 +30,7 @@ pub use self::{
     step::{Change, Contents, Difference, Reason, Replaced, Step},
 };
 use crate::{
-    objects::{Argument, Binding},
+    objects::{Argument, Binding, shard},
     text::counted,
     topology::{Timeout, Topology},
 };
@@ -225,39 +225,44 @@ impl Plan {
         Some([left, others].map(|queues| queues.into_iter().collect()))
     }
 
-    /// Takes out of it what puts another number of queues in the place of those that a timeout has; the queues that stay in use.
-    pub(crate) fn leave_other_shards(&mut self, topology: &Topology) -> Vec<String> {
-        let mut others = Vec::new();
-        for timeout in &topology.timeouts {
-            let (base, wanted) =
-                (topology.business_queue(timeout), topology.business_queues(timeout));
-            let exchange = topology.shards_exchange(timeout);
-            let in_use = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
-                (Change::Unbind(it), Reason::Succeeded { .. }) if it.to_queue => {
-                    Some(&it.destination)
-                }
-                _ => None,
-            });
-            let is_other = |queue: &&String| {
-                is_of(&base, queue) && wanted.iter().all(|base| number_of(base, queue).is_none())
-            };
-            let mut in_use: Vec<String> = in_use.filter(is_other).cloned().collect();
-            if in_use.is_empty() {
-                in_use = self.fewer_shards(topology, timeout);
+    /// Takes out of it what takes the place of queues that are in use: the topology's file is an older one, or nobody has applied
+    /// it yet. The queues that stay in use.
+    ///
+    /// What replaces a queue for more than its lead stays in it: no worker starts then.
+    pub fn leave_successors(&mut self, topology: &Topology) -> BTreeSet<String> {
+        let changed = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
+            (Change::CreateQueue(queue), Reason::Replaces(it)) => {
+                (!differs_in_lead(topology, it)).then_some(&queue.name)
             }
-            if in_use.is_empty() {
-                continue;
+            _ => None,
+        });
+        let changed: BTreeSet<&String> = changed.collect();
+        let in_use = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
+            (Change::Unbind(it), Reason::Succeeded { successor, .. }) => {
+                (it.to_queue && !changed.contains(successor)).then_some(&it.destination)
             }
-            let of_it = |name: &str| is_of(&base, name) || name == exchange;
-            self.steps.retain(|step| match &step.change {
-                Change::CreateQueue(queue) => !of_it(&queue.name),
-                Change::CreateExchange(exchange) => !of_it(&exchange.name),
-                Change::Bind(binding) => !of_it(&binding.destination),
-                _ => true,
-            });
-            others.extend(in_use);
-        }
-        others
+            (Change::CreateQueue(queue), Reason::Replaces(it)) => {
+                (!changed.contains(&queue.name)).then_some(&it.queue)
+            }
+            _ => None,
+        });
+        let mut in_use: BTreeSet<String> = in_use.cloned().collect();
+        let timeouts = topology.timeouts.iter();
+        in_use.extend(timeouts.flat_map(|timeout| self.fewer_shards(topology, timeout)));
+        let timeouts = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
+        let mut bases: Vec<String> =
+            topology.objects().queues.into_keys().chain(timeouts).collect();
+        bases.retain(|base| in_use.iter().any(|queue| is_of(base, queue)));
+        let stays = |name: &String| {
+            !bases.iter().any(|base| is_of(base, name) || shard::exchange(base) == *name)
+        };
+        self.steps.retain(|step| match &step.change {
+            Change::CreateQueue(queue) => stays(&queue.name),
+            Change::CreateExchange(exchange) => stays(&exchange.name),
+            Change::Bind(binding) => stays(&binding.destination),
+            _ => true,
+        });
+        in_use
     }
 
     /// The shards in use where the topology has more of them. If the last one is bound, somebody has deleted others: these are added
@@ -277,27 +282,6 @@ impl Plan {
             return Vec::new();
         }
         wanted.into_iter().filter(|queue| !is_missing(queue)).collect()
-    }
-
-    /// Takes out of it what gives levels another lead; the queues that stay as they are.
-    pub(crate) fn leave_other_leads(&mut self, topology: &Topology) -> Vec<String> {
-        let mut new = BTreeSet::new();
-        let mut old = Vec::new();
-        for step in &self.steps {
-            if let (Change::CreateQueue(queue), Reason::Replaces(replaced)) =
-                (&step.change, &step.reason)
-                && differs_in_lead(topology, replaced)
-            {
-                new.insert(queue.name.clone());
-                old.push(replaced.queue.clone());
-            }
-        }
-        self.steps.retain(|step| match &step.change {
-            Change::CreateQueue(queue) => !new.contains(&queue.name),
-            Change::Bind(binding) => !new.contains(&binding.destination),
-            _ => true,
-        });
-        old
     }
 }
 

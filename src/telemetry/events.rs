@@ -73,13 +73,6 @@ pub(crate) fn mark_stays(reason: &str) {
     );
 }
 
-pub(crate) fn other_leads(queues: &[String]) {
-    warn!(
-        queues = queues.join(","),
-        "these levels have another lead than the topology file: run `overdue apply`"
-    );
-}
-
 pub(crate) fn other_levels(missing: &[String], others: &[String]) {
     warn!(
         missing = missing.join(","),
@@ -90,11 +83,11 @@ pub(crate) fn other_levels(missing: &[String], others: &[String]) {
     );
 }
 
-pub(crate) fn other_shards(queues: &[String]) {
+pub(crate) fn other_queues(queues: &[String]) {
     warn!(
         queues = queues.join(","),
-        "the broker has another number of queues for a timeout than the topology file: none is added, and these are consumed. \
-         Run `overdue apply` if the file is the newer one"
+        "the broker has these queues in use, and the topology file others in their place, of another lead, number or shape: none of \
+         those is added. Run `overdue apply` if the file is the newer one"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use overdue::internals::topology::Topology;
 
-use crate::support::World;
+use crate::support::{World, until};
 
 const BEFORE: &str = r#"
 name = "orders"
@@ -40,5 +40,25 @@ async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place
     assert_eq!(worker.logged("worker ready"), 1, "{}", worker.log());
     assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
     assert!(worker.is_running());
+    world.assert_invariants().await;
+}
+
+/// Its own queue drains beside the one in use. It adds no second binding, by which each message would come twice, and consumes both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_the_file_from_before_binds_no_queue_that_was_replaced() {
+    let world = World::of(BEFORE).await;
+    let first = world.orders("first", 10, 0).await;
+    world.publish("100ms", &first).await;
+    let waits = async || world.management().observe().await.unwrap().messages_in("orders.unpaid");
+    until("all of it is due", waits, |messages| *messages == Some(10)).await;
+    world.apply(&Topology::parse(&BEFORE.replace("20", "30")).unwrap()).await;
+    let before = world.own_objects().await;
+    assert!(before.queues.contains_key("orders.unpaid.2"));
+    let mut worker = world.started(|_| {}).await;
+    worker.until_logged("the broker has these queues in use").await;
+    let second = world.orders("second", 10, 0).await;
+    world.publish("100ms", &second).await;
+    world.until_closed(20).await;
+    assert_eq!(world.own_objects().await, before);
     world.assert_invariants().await;
 }

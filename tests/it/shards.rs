@@ -231,7 +231,7 @@ async fn a_worker_whose_file_has_another_number_adds_no_queue() {
         let before = world.own_objects().await;
         std::fs::write(world.topology_file(), text(file)).unwrap();
         let mut worker = world.started(|_| {}).await;
-        worker.until_logged("another number of queues").await;
+        worker.until_logged("the broker has these queues in use").await;
         let orders = world.orders("order", 30, 0).await;
         world.publish("100ms", &orders).await;
         world.until_closed(30).await;

@@ -145,13 +145,9 @@ fn missing(address: &BrokerAddress, object: &str, name: &str) -> Failure {
 
 /// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.
 fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
-    let other_leads = plan.leave_other_leads(topology);
-    if !other_leads.is_empty() {
-        telemetry::other_leads(&other_leads);
-    }
-    let other_shards = plan.leave_other_shards(topology);
-    if !other_shards.is_empty() {
-        telemetry::other_shards(&other_shards);
+    let in_use: Vec<String> = plan.leave_successors(topology).into_iter().collect();
+    if !in_use.is_empty() {
+        telemetry::other_queues(&in_use);
     }
     if let Some([missing, others]) = plan.leave_other_levels(topology) {
         telemetry::other_levels(&missing, &others);
