@@ -57,7 +57,7 @@ pub fn findings(
     let plan = diff(topology, observed, &BTreeSet::new());
     let mut found = plan_findings::findings(topology, &plan, &resolved);
     found.extend(foreign_consumers(topology, observed, &plan));
-    found.extend(foreign_bindings::findings(topology, observed, &resolved));
+    found.extend(foreign_bindings::findings(topology, observed, &plan, &resolved));
     found.extend(remaining_routes::findings(topology, observed, &plan, &resolved));
     found.extend(policies::findings(topology, observed, stats));
     found.extend(held_back::findings(topology, observed, stats, now));

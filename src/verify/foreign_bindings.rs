@@ -4,6 +4,7 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, shard::CONSISTENT_HASH},
     plan::{
+        Change, Plan,
         generation::Resolved,
         own_queues::{Kind, role},
         snapshot::Snapshot,
@@ -16,9 +17,10 @@ use crate::{
 pub(super) fn findings(
     topology: &Topology,
     observed: &Snapshot,
+    plan: &Plan,
     resolved: &Resolved,
 ) -> Vec<Diagnostic> {
-    let foreign = Foreign { topology, observed, resolved };
+    let foreign = Foreign { topology, observed, plan, resolved };
     let bindings = observed.objects.bindings.iter();
     bindings
         .filter(|binding| {
@@ -31,6 +33,7 @@ pub(super) fn findings(
 struct Foreign<'a> {
     topology: &'a Topology,
     observed: &'a Snapshot,
+    plan: &'a Plan,
     resolved: &'a Resolved,
 }
 
@@ -53,8 +56,7 @@ impl Foreign<'_> {
             (true, _) if !to_queue && self.is_retired(destination) => None,
             // Where consumers of what was written for the plugin are bound.
             (true, false) if *source == self.topology.compat_due_exchange() => None,
-            // A generation that drains: the plan unbinds it.
-            (true, true) if *to_queue && !self.is_current(destination) => None,
+            (true, true) if *to_queue && !self.is_current(destination) => self.replaced(binding),
             (true, true) => Some(self.additional(binding)),
             (true, false) if *source == self.topology.events_exchange() => None,
             (true, false) if *to_queue && is_probe(self.topology, self.observed, destination) => {
@@ -81,6 +83,26 @@ impl Foreign<'_> {
     /// Whether a queue is in use now, not a generation that drains.
     fn is_current(&self, queue: &str) -> bool {
         self.resolved.objects.queues.contains_key(queue)
+    }
+
+    /// The plan unbinds a queue that another one took the place of, but for one that others consume, or that has no mark.
+    fn replaced(&self, binding: &Binding) -> Option<Diagnostic> {
+        let Binding { source, routing_key, arguments, .. } = binding;
+        let mut changes = self.plan.changes();
+        let is_unbound = changes.any(|it| matches!(it, Change::Unbind(it) if it == binding));
+        let leads_to_another = self.resolved.objects.bindings.iter().any(|it| {
+            (&it.source, &it.routing_key, &it.arguments) == (source, routing_key, arguments)
+                && self.observed.objects.bindings.contains(it)
+        });
+        if is_unbound || !leads_to_another {
+            return None;
+        }
+        let gets = if self.is_of_shards(source) { "its share" } else { "a copy of each message" };
+        let message = format!("it is still bound to exchange {source}{}", by(binding));
+        let found =
+            Diagnostic::new("additional-binding", Severity::Warning, destination(binding), message);
+        let why = format!("another queue takes its place, and it still gets {gets}");
+        Some(found.because(why).fix(Fix::Unbind(binding.clone())))
     }
 
     /// Both ends are ours, the binding is not.

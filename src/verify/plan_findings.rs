@@ -62,7 +62,10 @@ fn note(note: &Note) -> Diagnostic {
         Note::Consumed { queue, consumers } => note_on(
             "foreign-consumer",
             on(queue),
-            format!("it is retired, and {} of somebody else", counted(*consumers, "consumer")),
+            format!(
+                "it is to be retired, and has {} of somebody else",
+                counted(*consumers, "consumer")
+            ),
             "what somebody reads is not taken out of use".to_owned(),
         ),
         Note::Unused { topology, queues, messages } => note_on(

@@ -12,7 +12,11 @@ use overdue::internals::{
 use proptest::prelude::*;
 
 use super::NOW;
-use crate::{generate, samples::WITHOUT_FINDINGS};
+use crate::{
+    broker_model::{applied, plan},
+    generate,
+    samples::WITHOUT_FINDINGS,
+};
 
 fn topology() -> Topology {
     Topology::parse(WITHOUT_FINDINGS).expect("the good file")
@@ -340,6 +344,35 @@ fn one_cause_is_reported_once() {
     assert_eq!(misdirected, ["changed-queue queue orders.delay.5m"]);
     let events = verify(&|objects| bind(objects, "orders.events", "orders.unpaid", "#"));
     assert_eq!(events, ["additional-binding queue orders.unpaid"]);
+}
+
+/// What others consume, and what has no mark, is not retired, so nobody unbinds it.
+#[test]
+fn a_replaced_queue_that_stays_bound_gets_copies() {
+    let verify = |change: &dyn Fn(&mut Snapshot)| {
+        let mut observed = Snapshot::of(&topology());
+        let queue = observed.objects.queues.get_mut("orders.unpaid").unwrap();
+        queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(7));
+        change(&mut observed);
+        let planned = plan(&topology(), &observed);
+        let observed = applied(&observed, &planned);
+        about(&findings(&topology(), &observed, &BTreeMap::new(), NOW))
+    };
+    let copies = "additional-binding queue orders.unpaid";
+    let consumed = verify(&|it| {
+        it.foreign_consumers.insert("orders.unpaid".to_owned(), 1);
+    });
+    assert_eq!(consumed, [copies, "foreign-consumer queue orders.unpaid"]);
+    let unmarked = verify(&|it| {
+        it.objects
+            .bindings
+            .retain(|it| it.destination != "orders.unpaid" || it.mark_of().is_none());
+    });
+    assert_eq!(unmarked, [copies, "unmarked-queue queue orders.unpaid"]);
+    let drains = verify(&|it| {
+        it.messages.insert("orders.unpaid".to_owned(), 3);
+    });
+    assert_eq!(drains, ["draining queue orders.unpaid"]);
 }
 
 /// A generation that is retired and drains into an exchange that is not there.
