@@ -15,8 +15,8 @@ use crate::decisions::verdict::{Isolation, Suspect};
 
 /// A worker that hangs loses its connection, and with it its locks. A row that somebody locks is tried again later.
 const BEGIN: &str = "SET idle_session_timeout = '30s'; SET lock_timeout = '100ms'";
-/// The same of a transaction that holds locks. It has no snapshot between its statements, so it keeps no dead row from being removed. PostgreSQL 17
-/// has one time-out more.
+/// The same of a transaction that holds locks. It has no snapshot between its statements, so it keeps no dead row from being
+/// removed. PostgreSQL 17 has one time-out more.
 pub(super) const BEGIN_LOCKS: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '30s'; \
      SELECT pg_catalog.set_config('transaction_timeout', '0', true) \
      WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL";

@@ -309,8 +309,8 @@ impl Store {
         answer
     }
 
-    /// What is sent goes out in one piece: whoever drops this leaves no open transaction behind. Gives also when it was sent and
-    /// answered.
+    /// What is sent goes out in one piece, but for what is to be undone, which waits for its BEGIN: whoever drops this leaves no
+    /// open transaction behind. Gives also when it was sent and answered.
     pub(super) async fn run_on(
         &self,
         client: &ClientWrapper,

@@ -463,6 +463,8 @@ mod tests {
         let mut engine = engine_that_sent(event(11).0);
         let stop = Stop::default();
         let mut page = PageCall::new(&stop);
+        // However long this takes.
+        page.began += 1_000 * PAGE;
         engine.heard(1, Ok(()), &mut page);
         engine.line_up(vec![event(11)], &mut page);
         assert_eq!(engine.count, 1);
