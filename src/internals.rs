@@ -283,7 +283,8 @@ pub mod worker {
     }
     pub mod disposition {
         pub use crate::decisions::disposition::{
-            Disposition, Tries, Waits, decide, nowhere_to_wait,
+            Disposition, NOWHERE_TO_WAIT, Tries, Waits, decide, is_waiting, nowhere_to_wait,
+            without_retry,
         };
     }
     pub mod kept_bytes {

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_mins(1);
 /// As often as it is looked which levels are there.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Nothing on the broker delays.
-pub(crate) const NOWHERE_TO_WAIT: &str = "it has to wait, and the broker routes to nothing of the topology that delays: run `overdue apply`";
+pub const NOWHERE_TO_WAIT: &str = "it has to wait, and the broker routes to nothing of the topology that delays: run `overdue apply`";
 
 /// What the worker does with one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,12 +122,14 @@ pub fn nowhere_to_wait(remaining: Duration, hold: Duration) -> Disposition {
 }
 
 /// Whether a message waits through no fault of its order.
-pub(crate) const fn is_waiting(outcome: Option<&Outcome>) -> bool {
+#[must_use]
+pub const fn is_waiting(outcome: Option<&Outcome>) -> bool {
     matches!(outcome, Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. }))
 }
 
 /// Why a message is parked that could have been tried again, with the cause of that.
-pub(crate) fn without_retry(outcome: Option<&Outcome>) -> String {
+#[must_use]
+pub fn without_retry(outcome: Option<&Outcome>) -> String {
     match outcome {
         Some(Outcome::Failed { reason, .. }) => format!("{reason}; {NOWHERE_TO_WAIT}"),
         Some(Outcome::Unknown) | None => {
@@ -158,7 +160,8 @@ fn retry(reason: &str, tries: Tries, waits: Waits<'_>) -> Disposition {
     let next = usize::try_from(attempt).ok().and_then(|attempt| waits.retry.get(attempt));
     match next {
         Some(level) => {
-            delay(level.ttl().as_duration(), Tries { attempt: attempt.saturating_add(1), ..tries })
+            let attempt = attempt.saturating_add(1);
+            delay(level.ttl().as_duration(), Tries { attempt, guarded: 0, ..tries })
         }
         None => Disposition::Park { reason: format!("{reason}; given up after {attempt} retries") },
     }

@@ -59,7 +59,7 @@ impl Floor {
     pub fn looked(&mut self, last: Option<i64>, mut writers: Vec<String>) {
         if last.is_some_and(|last| last < self.row) {
             // The numbers were set back.
-            *self = Self { looked_at: self.looked_at, ..Self::default() };
+            *self = Self::default();
         }
         let last = last.unwrap_or(self.highest);
         self.next = match self.next.take() {

@@ -8,7 +8,10 @@ use overdue::internals::{
     topology::route::LONGEST_IN_HAND,
     worker::{
         batch::{Batches, Coming, MANY, TOGETHER},
-        disposition::{Disposition, Tries, Waits, decide, nowhere_to_wait},
+        disposition::{
+            Disposition, NOWHERE_TO_WAIT, Tries, Waits, decide, is_waiting, nowhere_to_wait,
+            without_retry,
+        },
         timer_queue::TimerQueue,
     },
 };
@@ -158,6 +161,13 @@ fn many_orders_one_after_the_other_are_a_burst_and_a_steady_load_is_none() {
     assert!(once.in_burst(begin));
     once.add(1, last);
     assert!(!once.in_burst(last));
+    let halves = |apart| {
+        let mut coming = Coming::default();
+        coming.add(MANY / 2, begin);
+        coming.add(MANY / 2, begin + apart);
+        coming.in_burst(begin + apart)
+    };
+    assert!(halves(TOGETHER) && !halves(TOGETHER + ms(1)));
 }
 
 /// The broker ends the channel of what stays unsettled for half an hour.
@@ -222,6 +232,26 @@ fn each_outcome_has_its_disposition() {
     }
 }
 
+/// A lock says nothing about the guard; every other answer ends the row.
+#[test]
+fn an_order_that_is_not_guarded_any_more_begins_again_with_the_shortest_wait() {
+    let retry = levels(&["5s", "1m"]);
+    let given = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
+    let reason = "a check".to_owned();
+    for (outcome, guarded) in [
+        (Outcome::Busy, 3),
+        (Outcome::NotDue { remaining: Duration::ZERO }, 4),
+        (Outcome::NotDue { remaining: Duration::from_secs(9) }, 0),
+        (Outcome::Unknown, 0),
+        (Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() }, 0),
+        (Outcome::Postponed { reason }, 0),
+    ] {
+        let decided = decide(&outcome, Tries { guarded: 3, ..tries(0) }, given);
+        let Disposition::Delay { tries: next, .. } = decided else { panic!("{decided:?}") };
+        assert_eq!(next.guarded, guarded, "{outcome:?}");
+    }
+}
+
 /// Everything in the queue has come as early: behind it is nothing that is due sooner, and to send it round would be a storm
 /// of copies in every burst.
 #[test]
@@ -249,6 +279,25 @@ fn without_a_route_a_short_rest_is_held_and_everything_else_is_parked() {
     assert_eq!(nowhere_to_wait(Duration::from_mins(10), room), hold(5_000));
     assert_eq!(nowhere_to_wait(Duration::from_secs(1), room), hold(1_000));
     assert!(parks(11, room) && parks(1, none));
+}
+
+/// What waits for its deadline, a lock or a better time can be held; what is tried again is parked with its cause.
+#[test]
+fn what_cannot_be_tried_again_is_parked_with_its_cause() {
+    let reason = "a check".to_owned();
+    let failed = Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() };
+    let not_known = "the database does not know this order; ";
+    for (outcome, waits, cause) in [
+        (Some(Outcome::NotDue { remaining: Duration::ZERO }), true, ""),
+        (Some(Outcome::Busy), true, ""),
+        (Some(Outcome::Postponed { reason }), true, ""),
+        (Some(failed), false, "a check; "),
+        (Some(Outcome::Unknown), false, not_known),
+        (None, false, not_known),
+    ] {
+        assert_eq!(is_waiting(outcome.as_ref()), waits, "{outcome:?}");
+        assert_eq!(without_retry(outcome.as_ref()), format!("{cause}{NOWHERE_TO_WAIT}"));
+    }
 }
 
 /// `not_due` with no time left: the effect's own rule guards the order, for nobody knows how long.
@@ -303,6 +352,21 @@ fn a_locked_order_is_held_for_longer_and_longer_and_burns_no_retry() {
     assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]);
     let full = Waits { hold: Duration::ZERO, ..given };
     assert_eq!(decide(&Outcome::Busy, tries(1), full), delay("1s", 1));
+}
+
+/// The database's clock was set forward.
+#[test]
+fn what_is_brought_forward_is_due_earlier_and_in_the_same_order() {
+    let (start, ms) = (Instant::now(), Duration::from_millis);
+    let mut schedule = TimerQueue::default();
+    for (at, item) in [(500, "c"), (300, "a"), (300, "b")] {
+        schedule.add(start + ms(at), item);
+    }
+    schedule.bring_forward(ms(200));
+    assert_eq!(schedule.next(), Some(start + ms(100)));
+    schedule.add(start + ms(100), "new");
+    assert_eq!(schedule.take_due(start + ms(299), 9), ["a", "b", "new"]);
+    assert_eq!(schedule.take_due(start + ms(300), 9), ["c"]);
 }
 
 proptest! {

@@ -64,6 +64,7 @@ impl Channel {
             Step::Acks => self.ack()?,
         }
         prop_assert_eq!(self.tags.unsettled(), self.unsettled.len());
+        prop_assert_eq!(self.tags.done(), self.unsettled.intersection(&self.finished).count());
         Ok(())
     }
 

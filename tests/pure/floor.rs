@@ -19,6 +19,8 @@ fn a_look_at_everything_is_due_at_once_and_then_once_a_minute() {
     assert!(!floor.is_due(now + EVERY / 2, EVERY));
     assert!(floor.is_due(now + EVERY, EVERY));
     assert!(!floor.is_due(now + EVERY, EVERY));
+    floor.look_soon();
+    assert!(floor.is_due(now + EVERY, EVERY));
 }
 
 #[test]
@@ -48,11 +50,14 @@ fn it_rises_after_the_transactions_that_were_open_have_ended_and_everything_was_
 /// A failover gives numbers out again.
 #[test]
 fn a_row_below_the_floor_makes_everything_begin_again() {
-    let mut floor = Floor::default();
+    let (mut floor, now) = (Floor::default(), Instant::now());
+    assert!(floor.is_due(now, EVERY));
     floor.saw(500);
     looked(&mut floor, Some(500), &[]);
     assert_eq!(looked(&mut floor, None, &[]), 500);
+    assert!(!floor.is_due(now, EVERY));
     assert_eq!(looked(&mut floor, Some(400), &[]), 0);
+    assert!(floor.is_due(now, EVERY), "and soon");
     assert_eq!(looked(&mut floor, Some(401), &[]), 400);
 }
 

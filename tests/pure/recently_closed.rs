@@ -19,6 +19,7 @@ fn an_order_counts_for_the_messages_that_were_received_before_it_was_asked_for()
     let asked = before + MS;
     assert!(closed.is_empty() && !closed.has_since(&id(1), before));
     assert_eq!(closed.add([id(1), id(2)], asked), 2);
+    assert!(closed.len() == 2 && !closed.is_empty());
     // Each of them: the order was closed after all of these.
     assert!(closed.has_since(&id(1), before) && closed.has_since(&id(1), before));
     assert!(!closed.has_since(&id(1), asked));

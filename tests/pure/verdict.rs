@@ -1,10 +1,10 @@
 //! A batch with bad rows is split until each stands alone; who is to blame when nothing works.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
-    worker::verdict::{Isolation, MANY, Suspect, Verdict},
+    worker::verdict::{Failure, Isolation, MANY, Suspect, Verdict},
 };
 use proptest::prelude::*;
 
@@ -59,6 +59,7 @@ fn close_bearing(
 fn assert_others_closed(len: usize, bad: &BTreeSet<usize>, suspect: Suspect) {
     let (outcomes, _) = close_bearing(len, bad, suspect);
     let outcomes = outcomes.unwrap_or_else(|| panic!("given up: {len} {bad:?}"));
+    assert_eq!(outcomes.len(), len);
     for (order, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome == &CLOSED, !bad.contains(&order), "{order}");
     }
@@ -66,6 +67,59 @@ fn assert_others_closed(len: usize, bad: &BTreeSet<usize>, suspect: Suspect) {
 
 fn depth(len: usize) -> usize {
     usize::try_from(len.max(1).next_power_of_two().ilog2()).unwrap()
+}
+
+/// The parts that are asked for, one after the other, of orders that all fail.
+fn asked(len: usize, suspect: Suspect) -> Vec<Range<usize>> {
+    let mut splitting = Isolation::new(len, Outcome::Unknown, ELSEWHERE);
+    let mut asked = Vec::new();
+    while let Some(part) = splitting.next_part() {
+        asked.push(part.clone());
+        if !splitting.failed(part, suspect, failed("57014")) {
+            break;
+        }
+    }
+    asked
+}
+
+/// One that fails may be to blame itself, or only seem so: as many as can be borne are asked for alone, the oldest first. A lock
+/// or an order says nothing about the database.
+#[test]
+fn so_many_fail_alone_before_others_are_looked_for() {
+    let halves =
+        [(Suspect::Slow, 3), (Suspect::Server, MANY), (Suspect::Order, 32), (Suspect::Lock, 32)];
+    for (suspect, alone) in halves {
+        let asked = asked(64, suspect);
+        let before = asked.iter().take_while(|part| part.start < 32);
+        let singles: Vec<usize> =
+            before.filter(|part| part.len() == 1).map(|part| part.start).collect();
+        assert!(singles.iter().copied().eq(0..alone), "{suspect:?}: {singles:?}");
+    }
+}
+
+#[test]
+fn elsewhere_is_the_last_part_and_the_largest_in_turn() {
+    let slow = asked(32, Suspect::Slow);
+    let alone = [0..32, 0..16, 0..8, 0..4, 0..2, 0..1, 1..2, 2..4, 2..3];
+    let elsewhere = [16..32, 24..32, 28..32, 16..24, 30..32, 8..16, 31..32];
+    assert_eq!(slow[..alone.len()], alone);
+    assert_eq!(slow[alone.len()..][..elsewhere.len()], elsewhere);
+}
+
+/// A pause, or a table that is locked: what was answered stays.
+#[test]
+fn what_is_given_up_has_one_outcome() {
+    let mut splitting = Isolation::new(8, Outcome::Unknown, ELSEWHERE);
+    let whole = splitting.next_part().unwrap();
+    assert!(splitting.failed(whole, Suspect::Order, failed("57014")));
+    let first = splitting.next_part().unwrap();
+    splitting.answered(first, vec![CLOSED; 4], true);
+    let other = splitting.next_part().unwrap();
+    assert!(splitting.failed(other, Suspect::Order, failed("57014")));
+    let third = splitting.next_part().unwrap();
+    splitting.give_up(third, &Outcome::Busy);
+    assert_eq!(splitting.next_part(), None);
+    assert_eq!(splitting.into_outcomes(), [vec![CLOSED; 4], vec![Outcome::Busy; 4]].concat());
 }
 
 /// What cannot be closed stays the oldest: all but the last one are bad, and it is closed.
@@ -133,6 +187,26 @@ proptest! {
 
 fn id(n: usize) -> OrderId {
     OrderId::parse(&format!("o-{n}")).unwrap()
+}
+
+/// Their batch is still being split, and others ask already.
+#[test]
+fn orders_that_have_failed_alone_count_as_those_of_a_whole_batch() {
+    for (suspect, counts) in [
+        (Suspect::Order, true),
+        (Suspect::Slow, true),
+        (Suspect::Server, false),
+        (Suspect::Lock, false),
+    ] {
+        let mut verdict = Verdict::default();
+        let failure = Failure { suspect, cause: "OS001".to_owned(), reason: "refused".to_owned() };
+        for n in 1..MANY {
+            verdict.failed(&id(n), &failure);
+        }
+        let postponed = Outcome::Postponed { reason: "refused".to_owned() };
+        let expected = if counts { postponed } else { failed("OS001") };
+        assert_eq!(judged(&mut verdict, 0, &[failed("OS001")]), [expected], "{suspect:?}");
+    }
 }
 
 fn judged(verdict: &mut Verdict, first: usize, outcomes: &[Outcome]) -> Vec<Outcome> {
