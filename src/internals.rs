@@ -269,8 +269,9 @@ pub mod why {
 }
 pub mod wire {
     pub use crate::wire::{
-        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Received, Unreadable,
-        x_delay::x_delay,
+        BODY_LEFT_OUT, DueNotice, MAX_BODY_BYTES, Message, Properties, Received, Trace, Unreadable,
+        headers::{attempt, canary_id, guarded},
+        x_delay::{Delayed, x_delay},
     };
 }
 pub mod worker {

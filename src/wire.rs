@@ -19,4 +19,5 @@ pub(crate) use parked::{Death, Parked};
 
 pub use received::Properties;
 pub use received::Received;
-pub(crate) use trace::{Trace, Traces};
+pub use trace::Trace;
+pub(crate) use trace::Traces;

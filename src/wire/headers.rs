@@ -1,5 +1,7 @@
 //! Headers of messages: which are ours, and which the broker adds.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldTable, LongString};
 
@@ -32,12 +34,14 @@ const MAX_ATTEMPT: u32 = 1_000_000;
 const MAX_REASON_BYTES: usize = 1_000;
 
 /// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
-pub(crate) fn attempt(headers: &FieldTable) -> u32 {
+#[must_use]
+pub fn attempt(headers: &FieldTable) -> u32 {
     number(headers, ATTEMPT)
 }
 
 /// How often in a row its order was overdue and guarded.
-pub(crate) fn guarded(headers: &FieldTable) -> u32 {
+#[must_use]
+pub fn guarded(headers: &FieldTable) -> u32 {
     number(headers, GUARDED)
 }
 
@@ -62,7 +66,8 @@ pub(crate) fn is_canary(headers: &FieldTable) -> bool {
 }
 
 /// The id of a canary that a probe has sent.
-pub(crate) fn canary_id(headers: &FieldTable) -> Option<String> {
+#[must_use]
+pub fn canary_id(headers: &FieldTable) -> Option<String> {
     text_of(headers, CANARY)
 }
 
@@ -112,28 +117,17 @@ pub(super) fn text_of(headers: &FieldTable, name: &str) -> Option<String> {
 
 /// The headers that a copy keeps. With `x-death` in it the broker would see a cycle.
 pub(super) fn kept(headers: &FieldTable) -> FieldTable {
-    let mut kept = FieldTable::default();
-    for (key, value) in headers.inner().iter().filter(|(key, _)| !is_dropped(key.as_str())) {
-        kept.insert(key.clone(), value.clone());
-    }
-    kept
+    without(headers, is_dropped)
 }
 
 /// The headers that a copy keeps whose attempts begin anew.
 pub(super) fn kept_anew(headers: &FieldTable) -> FieldTable {
-    let mut anew = FieldTable::default();
-    let kept = kept(headers);
-    for (key, value) in kept.inner().iter().filter(|(key, _)| key.as_str() != ATTEMPT) {
-        anew.insert(key.clone(), value.clone());
-    }
-    anew
+    without(headers, |header| is_dropped(header) || header == ATTEMPT)
 }
 
-/// The headers that a route needs.
-pub(super) fn of_route(x_delay: Option<u32>) -> FieldTable {
-    let mut headers = FieldTable::default();
-    set_delay(&mut headers, x_delay);
-    headers
+pub(super) fn without(headers: &FieldTable, is_dropped: impl Fn(&str) -> bool) -> FieldTable {
+    let kept = headers.inner().iter().filter(|(key, _)| !is_dropped(key.as_str()));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect::<BTreeMap<_, _>>().into()
 }
 
 /// In the place of the delay that a copy was delivered with; the plugin makes that one negative.

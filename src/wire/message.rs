@@ -55,7 +55,8 @@ impl Message {
     #[must_use]
     pub fn notice(route: Route, notice: &DueNotice) -> Self {
         let content_type = Some("application/json".to_owned());
-        Self { content_type, body: notice.encode(), ..Self::routed(route, notice) }
+        let message_id = notice.message_id();
+        Self { message_id, content_type, body: notice.encode(), ..Self::default() }.along(route)
     }
 
     /// A due notice as the bare order id; its deadline is only in the `message-id`.
@@ -63,17 +64,18 @@ impl Message {
     pub fn bare_order_id(route: Route, notice: &DueNotice) -> Self {
         let content_type = Some("text/plain".to_owned());
         let body = notice.order_id.as_str().as_bytes().to_vec();
-        Self { content_type, body, ..Self::routed(route, notice) }
+        let message_id = notice.message_id();
+        Self { message_id, content_type, body, ..Self::default() }.along(route)
     }
 
-    fn routed(route: Route, notice: &DueNotice) -> Self {
+    /// The same on `route`. What the plugin holds it returns each time, as if nothing took it.
+    pub(super) fn along(mut self, route: Route) -> Self {
+        headers::set_delay(&mut self.headers, route.x_delay);
         Self {
             exchange: route.exchange,
             routing_key: route.routing_key,
-            message_id: notice.message_id(),
-            headers: headers::of_route(route.x_delay),
             needs_no_route: route.x_delay.is_some(),
-            ..Self::default()
+            ..self
         }
     }
 
@@ -88,8 +90,9 @@ impl Message {
         Self { needs_no_route: true, ..message }
     }
 
-    /// Why no client can send it, where that is so.
-    pub(crate) fn unencodable(&self) -> Option<String> {
+    /// Why no client can send it, where that is so: a text of it has more than 255 bytes.
+    #[must_use]
+    pub fn unencodable(&self) -> Option<String> {
         let content_type = self.content_type.as_deref().unwrap_or_default();
         let texts = [
             ("exchange", self.exchange.as_str()),
@@ -105,9 +108,8 @@ impl Message {
     #[must_use]
     pub fn canary(route: Route, id: &str) -> Self {
         let body = serde_json::json!({ "canary": id });
-        let mut message = Self::json(route.exchange, route.routing_key, id.to_owned(), &body);
-        headers::set_delay(&mut message.headers, route.x_delay);
+        let mut message = Self::json(String::new(), String::new(), id.to_owned(), &body);
         headers::set_canary(&mut message.headers, id);
-        Self { needs_no_route: route.x_delay.is_some(), ..message }
+        message.along(route)
     }
 }

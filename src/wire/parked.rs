@@ -52,11 +52,10 @@ impl Received {
             death,
         }
     }
-}
 
-impl Received {
     /// Its headers by name, each as a text that a person can read, however it was made.
-    pub(crate) fn shown_headers(&self) -> Vec<(String, String)> {
+    #[must_use]
+    pub fn shown_headers(&self) -> Vec<(String, String)> {
         let headers = self.headers.inner().iter();
         headers.map(|(name, value)| (name.to_string(), shown(value))).collect()
     }

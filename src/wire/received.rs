@@ -84,10 +84,9 @@ impl Received {
     /// A copy that takes `route`, and then comes back.
     #[must_use]
     pub fn put_back(&self, route: Route, attempt: u32, guarded: u32) -> Message {
-        let mut copy = self.copy(route.exchange, route.routing_key);
+        let mut copy = self.copy();
         headers::set_tries(&mut copy.headers, attempt, guarded);
-        headers::set_delay(&mut copy.headers, route.x_delay);
-        Message { needs_no_route: route.x_delay.is_some(), ..copy }
+        copy.along(route)
     }
 
     /// A copy for the parking lot, which says why and where it comes from.
@@ -99,24 +98,21 @@ impl Received {
         reason: &str,
         at: Timestamp,
     ) -> Message {
-        let mut copy = self.copy(topology.park_exchange(), self.routing_key.to_string());
+        let mut copy = self.copy();
         headers::set_parked(&mut copy.headers, &timeout.name, reason, at);
-        copy
+        Message { exchange: topology.park_exchange(), ..copy }
     }
 
     /// A copy of a parked message that takes `route` as if it had never been tried.
     #[must_use]
     pub fn replayed(&self, route: Route) -> Message {
-        let mut copy = self.copy(route.exchange, route.routing_key);
-        copy.headers = headers::kept_anew(&self.headers);
-        headers::set_delay(&mut copy.headers, route.x_delay);
-        Message { needs_no_route: route.x_delay.is_some(), ..copy }
+        Message { headers: headers::kept_anew(&self.headers), ..self.copy() }.along(route)
     }
 
-    fn copy(&self, exchange: String, routing_key: String) -> Message {
+    fn copy(&self) -> Message {
         Message {
-            exchange,
-            routing_key,
+            exchange: String::new(),
+            routing_key: self.routing_key.to_string(),
             message_id: self.message_id.as_deref().map_or_else(|| self.new_id(), str::to_owned),
             content_type: self.content_type.as_deref().map(str::to_owned),
             headers: headers::kept(&self.headers),

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+use lapin::types::{AMQPValue, FieldTable};
 
 use super::{
-    headers::{DELIVERY_TIME, X_DELAY, of_route},
+    headers::{DELIVERY_TIME, X_DELAY, text, text_of, without},
     message::Message,
     received::Received,
 };
@@ -28,18 +28,19 @@ pub(crate) fn is_on_its_way(headers: &FieldTable) -> bool {
 
 /// A message that is to come out as it was published.
 #[derive(Clone, Debug)]
-pub(crate) struct Delayed {
+pub struct Delayed {
     /// When, in milliseconds since 1970 by the database's clock; none where the publisher's delay has not begun.
-    pub(crate) due_ms: Option<u64>,
+    pub due_ms: Option<u64>,
     /// The delay that its publisher wants.
-    pub(crate) wanted: Option<Duration>,
+    pub wanted: Option<Duration>,
     original: Message,
 }
 
 impl Delayed {
     /// From a delivery of the queue of such messages. `old` is the exchange that they are published to: what comes from
     /// there has no header of ours, whatever its publisher writes.
-    pub(crate) fn read(received: Received, old: &str) -> Self {
+    #[must_use]
+    pub fn read(received: Received, old: &str) -> Self {
         let wrapped = match received.headers.inner().get(WAITS) {
             Some(AMQPValue::FieldTable(table)) if *received.exchange != *old => unwrap(table),
             _ => None,
@@ -66,12 +67,14 @@ impl Delayed {
     }
 
     /// As it was published, for the exchange `due`.
-    pub(crate) fn restored(&self, due: String) -> Message {
+    #[must_use]
+    pub fn restored(&self, due: String) -> Message {
         Message { exchange: due, ..self.original.clone() }
     }
 
     /// On its way along `route`; it comes back before `due_ms`.
-    pub(crate) fn on_its_way(&self, route: Route, due_ms: u64) -> Message {
+    #[must_use]
+    pub fn on_its_way(&self, route: Route, due_ms: u64) -> Message {
         let mut copy = self.original.clone();
         let mut table = FieldTable::default();
         table.insert(KEY.into(), text(&copy.routing_key));
@@ -82,9 +85,8 @@ impl Delayed {
             table.insert(EXPIRATION.into(), text(&expiration));
         }
         table.insert(HEADERS.into(), AMQPValue::FieldTable(std::mem::take(&mut copy.headers)));
-        copy.headers = of_route(route.x_delay);
         copy.headers.insert(WAITS.into(), AMQPValue::FieldTable(table));
-        Message { exchange: route.exchange, routing_key: route.routing_key, ..copy }
+        copy.along(route)
     }
 }
 
@@ -97,34 +99,24 @@ struct Wrapped {
 
 /// Whoever may publish to the topology's own exchanges can write such a header; what we could not have written is none.
 fn unwrap(table: &FieldTable) -> Option<Wrapped> {
-    let text = |name: &str| match table.inner().get(name) {
-        Some(AMQPValue::LongString(text)) => Some(text.to_string()),
-        _ => None,
-    };
     let (Some(AMQPValue::LongLongInt(due_ms)), Some(AMQPValue::FieldTable(headers))) =
         (table.inner().get(DUE_MS), table.inner().get(HEADERS))
     else {
         return None;
     };
     Some(Wrapped {
-        key: text(KEY)?,
+        key: text_of(table, KEY)?,
         due_ms: u64::try_from(*due_ms).ok()?,
-        expiration: text(EXPIRATION),
+        expiration: text_of(table, EXPIRATION),
         headers: headers.clone(),
     })
 }
 
 /// Without what a quorum queue has added, and without what would hold it back once it is due.
 fn without_additions(headers: &FieldTable) -> FieldTable {
-    let added = |key: &ShortString| {
-        matches!(key.as_str(), "x-delivery-count" | "x-acquired-count" | DELIVERY_TIME)
-    };
-    let kept = headers.inner().iter().filter(|(key, _)| !added(key));
-    let mut table = FieldTable::default();
-    for (key, value) in kept {
-        table.insert(key.clone(), value.clone());
-    }
-    table
+    without(headers, |header| {
+        matches!(header, "x-delivery-count" | "x-acquired-count" | DELIVERY_TIME)
+    })
 }
 
 /// The delay that a message asks for, as the plugin reads it (its version 4.0.7, tried out): whole milliseconds in any
@@ -160,8 +152,4 @@ fn whole(number: f64) -> Option<i64> {
         return None;
     }
     Duration::try_from_secs_f64(number).ok().and_then(|it| i64::try_from(it.as_secs()).ok())
-}
-
-fn text(text: &str) -> AMQPValue {
-    AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()))
 }

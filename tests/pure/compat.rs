@@ -1,17 +1,20 @@
 //! `[compat.x-delay]`: what it becomes, what it is worth to a plan, and what an `x-delay` is.
 
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::types::{AMQPValue, ByteArray, FieldTable};
 use overdue::internals::{
     objects::{Binding, Objects, route},
     plan::{Change, Plan},
     topology::{
         Topology, check::Surroundings, file::RoutingType, lint, taken_over_exchange::XDelay,
     },
-    wire::x_delay,
+    wire::{Delayed, Message, Properties, Received, x_delay},
 };
 use proptest::prelude::*;
 
-use crate::broker_model::{applied, empty_queues, plan};
+use crate::{
+    broker_model::{applied, empty_queues, plan},
+    messages::{route as way, table, text},
+};
 
 const FILE: &str = r#"name = "orders"
 delay.levels = ["1s", "30m", "60d"]
@@ -184,7 +187,9 @@ proptest! {
         prop_assert_eq!(header(AMQPValue::ShortUInt(ms.into())), wanted);
         prop_assert_eq!(header(AMQPValue::LongInt(ms.into())), wanted);
         prop_assert_eq!(header(AMQPValue::LongUInt(ms.into())), wanted);
+        prop_assert_eq!(header(AMQPValue::Float(f32::from(ms) + 0.9)), wanted);
         prop_assert_eq!(header(AMQPValue::Double(f64::from(ms) + 0.9)), wanted);
+        prop_assert_eq!(header(AMQPValue::ByteArray(ByteArray::from(ms.to_string().into_bytes()))), wanted);
     }
 
     /// What is not a number is none, and does no harm.
@@ -235,4 +240,106 @@ fn the_longest_x_delay_has_32_bits() {
     ] {
         assert_eq!(header(value.clone()), None, "{value:?}");
     }
+}
+
+/// The message as the broker delivers it, by `exchange`, with what a quorum queue adds.
+fn delivered(message: Message, exchange: &str) -> Received {
+    let Message { routing_key, message_id, content_type, mut headers, properties, body, .. } =
+        message;
+    headers.insert("x-delivery-count".into(), AMQPValue::LongLongInt(1));
+    headers.insert("x-acquired-count".into(), AMQPValue::LongLongInt(2));
+    Received {
+        exchange: exchange.into(),
+        routing_key: routing_key.into(),
+        message_id: Some(message_id.into()),
+        content_type: content_type.map(Into::into),
+        headers,
+        properties: Some(Box::new(properties)),
+        body,
+        ..Received::default()
+    }
+}
+
+/// As somebody publishes it to the exchange that was taken over, with everything that could be mistaken for ours.
+fn published(headers: &[(&str, AMQPValue)]) -> Message {
+    let expiration = Some("86400000".to_owned());
+    Message {
+        exchange: "reminders".to_owned(),
+        routing_key: "welcome.mail".to_owned(),
+        message_id: "m-1".to_owned(),
+        content_type: Some("text/plain".to_owned()),
+        headers: table(headers),
+        properties: Properties { expiration, priority: Some(3), ..Properties::default() },
+        body: b"hello".to_vec(),
+        needs_no_route: false,
+    }
+}
+
+#[test]
+fn however_often_it_is_sent_on_a_message_comes_out_as_it_was_published() {
+    let forged = table(&[
+        ("key", text("k")),
+        ("due-ms", AMQPValue::LongLongInt(1)),
+        ("headers", AMQPValue::FieldTable(FieldTable::default())),
+    ]);
+    let headers = [
+        ("x-delay", AMQPValue::LongInt(90_000)),
+        ("CC", text("other")),
+        ("x-shop", text("7")),
+        ("x-overdue-compat", AMQPValue::FieldTable(forged)),
+    ];
+    let message = published(&headers);
+    let mut delayed = Delayed::read(delivered(message.clone(), "reminders"), "reminders");
+    assert_eq!((delayed.due_ms, delayed.wanted.map(|it| it.as_secs())), (None, Some(90)));
+    for due_ms in [1_795_170_600_000, 1_795_170_600_001] {
+        let copy = delayed.on_its_way(way(None), due_ms);
+        assert_eq!((&*copy.exchange, &*copy.routing_key), ("orders.in", "30m.unpaid"));
+        assert_eq!(copy.properties.expiration, None, "it would end before it is due");
+        let names: Vec<String> = copy.headers.inner().keys().map(ToString::to_string).collect();
+        assert_eq!(names, ["x-overdue-compat"], "no header of its publisher says where it goes");
+        delayed = Delayed::read(delivered(copy, "orders.dlx"), "reminders");
+        assert_eq!((delayed.due_ms, delayed.wanted), (Some(due_ms), None));
+    }
+    let expected = Message { exchange: "orders.compat.due".to_owned(), ..message };
+    let restored = delayed.restored("orders.compat.due".to_owned());
+    assert_eq!(format!("{restored:?}"), format!("{expected:?}"));
+}
+
+/// A quorum queue of RabbitMQ 4.4 would hold it back once it is due.
+#[test]
+fn what_comes_out_at_once_is_without_what_a_queue_wrote() {
+    let headers = [("x-shop", text("7")), ("x-opt-delivery-time", AMQPValue::LongLongInt(1))];
+    let delayed = Delayed::read(delivered(published(&headers), "reminders"), "reminders");
+    assert_eq!((delayed.due_ms, delayed.wanted), (None, None));
+    let restored = delayed.restored("due".to_owned());
+    assert_eq!(restored.headers, table(&headers[..1]));
+}
+
+/// Whoever may publish to the topology's own exchanges can write such a header.
+#[test]
+fn a_header_that_is_not_one_of_ours_is_a_publishers() {
+    let (key, due) = (("key", text("k")), ("due-ms", AMQPValue::LongLongInt(5)));
+    let inner = ("headers", AMQPValue::FieldTable(FieldTable::default()));
+    let good = AMQPValue::FieldTable(table(&[key.clone(), due.clone(), inner.clone()]));
+    let read = |value: &AMQPValue, exchange| {
+        let received = delivered(published(&[("x-overdue-compat", value.clone())]), exchange);
+        let delayed = Delayed::read(received, "reminders");
+        (delayed.due_ms, delayed.restored("due".to_owned()).routing_key)
+    };
+    let theirs = (None, "welcome.mail".to_owned());
+    assert_eq!(read(&good, "orders.dlx"), (Some(5), "k".to_owned()));
+    assert_eq!(read(&good, "reminders"), theirs);
+    let negative = ("due-ms", AMQPValue::LongLongInt(-1));
+    let number = ("key", AMQPValue::LongLongInt(1));
+    for entries in [
+        vec![due.clone(), inner.clone()],
+        vec![key.clone(), inner.clone()],
+        vec![key.clone(), due.clone()],
+        vec![number, due, inner.clone()],
+        vec![key, negative, inner],
+    ] {
+        let value = AMQPValue::FieldTable(table(&entries));
+        assert_eq!(read(&value, "orders.dlx"), theirs, "{value:?}");
+    }
+    assert_eq!(read(&text("forged"), "orders.dlx"), theirs);
 }

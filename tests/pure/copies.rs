@@ -1,15 +1,12 @@
 //! What a copy of a message keeps of its headers, on every path on which the program makes one.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldTable};
-use overdue::internals::{
-    topology::route::Route,
-    wire::{Message, Received},
-};
+use overdue::internals::wire::{Message, Received};
 
-use crate::samples::two_timeouts;
+use crate::{messages::route, samples::two_timeouts};
 
 /// Headers of a publisher, with what else has them.
 const KEPT: [&str; 3] = ["x-shop", "traceparent", "x-opt-delivery"];
@@ -45,14 +42,6 @@ fn names(headers: &FieldTable) -> BTreeSet<String> {
 #[test]
 fn no_copy_has_a_header_that_says_where_or_until_when_it_is_kept() {
     let topology = two_timeouts();
-    let route = |x_delay| Route {
-        exchange: "orders.in".to_owned(),
-        routing_key: "30m.unpaid".to_owned(),
-        x_delay,
-        holds: Duration::ZERO,
-        early: Duration::ZERO,
-        queues: Vec::new(),
-    };
     let of = |message: Message| names(&message.headers);
     let received = received();
     let parked =

@@ -3,28 +3,19 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
-use lapin::types::{AMQPValue, FieldArray, FieldTable};
+use lapin::types::{AMQPValue, FieldArray};
 use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
-    parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state},
+    parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate},
     topology::{Topology, level_routes::LevelRoutes},
     wire::{MAX_BODY_BYTES, Properties, Received},
 };
 use proptest::prelude::*;
 
-use crate::samples::{WITHOUT_FINDINGS, two_timeouts};
-
-fn text(value: &str) -> AMQPValue {
-    AMQPValue::LongString(value.into())
-}
-
-fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
-    let mut table = FieldTable::default();
-    for (key, value) in entries {
-        table.insert((*key).into(), value.clone());
-    }
-    table
-}
+use crate::{
+    messages::{table, text},
+    samples::{WITHOUT_FINDINGS, two_timeouts},
+};
 
 fn deaths(deaths: &[(&str, &str, u64)]) -> AMQPValue {
     let death = |(reason, queue, time): &(&str, &str, u64)| {
@@ -46,7 +37,7 @@ fn received(key: &str, body: &[u8], headers: &[(&str, AMQPValue)]) -> Received {
     }
 }
 
-fn read(key: &str, body: &[u8], headers: &[(&str, AMQPValue)]) -> ParkedMessage {
+pub(crate) fn read(key: &str, body: &[u8], headers: &[(&str, AMQPValue)]) -> ParkedMessage {
     ParkedMessage::read(&two_timeouts(), &received(key, body, headers))
 }
 
@@ -250,7 +241,6 @@ fn what_becomes_of_a_message_depends_on_its_order() {
     assert_eq!(fate_now(&unreadable), Fate::Stay(Stays::Unreadable));
     let gone = ParkedMessage::read(&topology, &received("30m.gone", b"4711", &[]));
     assert_eq!(fate_now(&gone), Fate::Stay(Stays::NoTimeout));
-    assert_eq!(state(Some(&closed)), "overdue by 60s");
 }
 
 #[test]

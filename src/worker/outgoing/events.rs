@@ -227,8 +227,10 @@ impl Events<'_> {
 
     fn row(&self, event: Event) -> (Row, Message) {
         let Event { table, row, id, event, order_id, created_at, waits_for, trace } = event;
-        let message = Message::event(self.exchange.clone(), &event, id, &order_id, created_at)
-            .of_trace(trace.as_ref());
+        let mut message = Message::event(self.exchange.clone(), &event, id, &order_id, created_at);
+        if let Some(trace) = trace {
+            trace.write(&mut message.headers);
+        }
         let (key, place) = ((table, row), Arc::from(event.as_str()));
         let order = Some(order_id);
         let is_new = table == Table::Outbox && !self.unmoved.contains(row);

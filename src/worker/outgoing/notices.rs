@@ -195,7 +195,10 @@ fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
     let ScheduledNotice { id, order_id, timeout: name, due_at, trace, .. } = notice;
     let due = DueNotice { order_id, due_at: Some(due_at) };
     let (place, key) = (Arc::from(place), (Table::Notices, id));
-    let message = Message::notice(route.clone(), &due).of_trace(trace.as_ref());
+    let mut message = Message::notice(route.clone(), &due);
+    if let Some(trace) = trace {
+        trace.write(&mut message.headers);
+    }
     let route = Some(route);
     (Row { key, is_new: false, order: None, name, place, waits_for: None, route }, message)
 }

@@ -1,0 +1,241 @@
+//! What each message that the program publishes looks like, and what is read in the headers of one that comes.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lapin::types::{AMQPValue, ByteArray, FieldArray, FieldTable};
+use overdue::internals::{
+    order::OrderId,
+    topology::route::Route,
+    wire::{DueNotice, Message, Properties, Received, attempt, canary_id, guarded},
+};
+
+use crate::samples::two_timeouts;
+
+/// To a queue, or to the exchange of the plugin, which holds it for so many milliseconds.
+pub(crate) fn route(x_delay: Option<u32>) -> Route {
+    Route {
+        exchange: "orders.in".to_owned(),
+        routing_key: "30m.unpaid".to_owned(),
+        x_delay,
+        holds: Duration::ZERO,
+        early: Duration::ZERO,
+        queues: Vec::new(),
+    }
+}
+
+fn notice() -> DueNotice {
+    let due_at = Some("2026-11-20T10:30:00Z".parse().expect("a time"));
+    DueNotice { order_id: OrderId::parse("o-1").expect("an id"), due_at }
+}
+
+pub(crate) fn text(value: &str) -> AMQPValue {
+    AMQPValue::LongString(value.into())
+}
+
+pub(crate) fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (key, value) in entries {
+        table.insert((*key).into(), value.clone());
+    }
+    table
+}
+
+/// Exchange, key, id, content type and body.
+fn parts(message: &Message) -> (&str, &str, &str, &str, &str) {
+    let Message { exchange, routing_key, message_id, content_type, body, .. } = message;
+    let content_type = content_type.as_deref().unwrap_or_default();
+    (exchange, routing_key, message_id, content_type, std::str::from_utf8(body).expect("UTF-8"))
+}
+
+#[test]
+fn a_notice_is_json_or_the_bare_order_id() {
+    let (exchange, key, id) = ("orders.in", "30m.unpaid", "o-1@2026-11-20T10:30:00Z");
+    let json = r#"{"due_at":"2026-11-20T10:30:00Z","order_id":"o-1"}"#;
+    let message = Message::notice(route(None), &notice());
+    assert_eq!(parts(&message), (exchange, key, id, "application/json", json));
+    let message = Message::bare_order_id(route(None), &notice());
+    assert_eq!(parts(&message), (exchange, key, id, "text/plain", "o-1"));
+}
+
+#[test]
+fn an_event_says_what_happened_to_which_order_and_when() {
+    let at = "2026-11-20T10:30:00.5Z".parse().expect("a time");
+    let message = Message::event("orders.events".to_owned(), "order.closed", 7, "o-1", at);
+    let body = r#"{"at":"2026-11-20T10:30:00.5Z","order_id":"o-1"}"#;
+    let id = "7@1795170600500000/o-1";
+    assert_eq!(parts(&message), ("orders.events", "order.closed", id, "application/json", body));
+    assert!(message.needs_no_route, "nobody has to listen");
+}
+
+/// A worker acks what has the header; one that does not know it finds no order in the body.
+#[test]
+fn a_canary_is_known_by_its_header_and_is_no_notice() {
+    let message = Message::canary(route(None), "c-1");
+    let body = r#"{"canary":"c-1"}"#;
+    assert_eq!(parts(&message), ("orders.in", "30m.unpaid", "c-1", "application/json", body));
+    assert_eq!(message.headers, table(&[("x-overdue-canary", text("c-1"))]));
+    assert_eq!(canary_id(&message.headers).as_deref(), Some("c-1"));
+    assert!(DueNotice::decode(&message.body).is_err());
+    for other in [FieldTable::default(), table(&[("x-overdue-canary", AMQPValue::Void)])] {
+        assert_eq!(canary_id(&other), None);
+    }
+}
+
+/// The plugin holds a message before it routes it, and would return a mandatory one each time.
+#[test]
+fn what_the_plugin_delays_has_its_header_and_needs_no_route() {
+    let received = Received::default();
+    let of = |route: Route| {
+        [
+            Message::notice(route.clone(), &notice()),
+            Message::bare_order_id(route.clone(), &notice()),
+            Message::canary(route.clone(), "c-1"),
+            received.put_back(route.clone(), 1, 0),
+            received.replayed(route),
+        ]
+    };
+    for message in of(route(Some(5_000))) {
+        let delay = message.headers.inner().get("x-delay");
+        assert_eq!((delay, message.needs_no_route), (Some(&AMQPValue::LongLongInt(5_000)), true));
+    }
+    for message in of(route(None)) {
+        assert_eq!((message.headers.inner().get("x-delay"), message.needs_no_route), (None, false));
+    }
+}
+
+#[test]
+fn a_parked_copy_keeps_its_routing_key_and_says_why_from_where_and_since_when() {
+    let (topology, at) = (two_timeouts(), Timestamp::from_second(1_000).expect("a time"));
+    let received = Received { routing_key: "30m.unpaid".into(), ..Received::default() };
+    let copy = received.park(&topology, &topology.timeouts[1], "no reason", at);
+    assert_eq!((&*copy.exchange, &*copy.routing_key), ("orders.park", "30m.unpaid"));
+    let headers = [
+        ("x-park-reason", text("no reason")),
+        ("x-park-timeout", text("unshipped")),
+        ("x-parked-at", AMQPValue::Timestamp(1_000)),
+    ];
+    assert_eq!(copy.headers, table(&headers));
+    assert!(!copy.needs_no_route);
+}
+
+/// Short strings of AMQP; the client would panic.
+#[test]
+fn a_text_of_more_than_255_bytes_cannot_be_sent() {
+    type Change = fn(&mut Message, String);
+    let with = |change: Change, bytes| {
+        let mut message = Message::notice(route(None), &notice());
+        change(&mut message, "x".repeat(bytes));
+        message.unencodable()
+    };
+    let changes: [(&str, Change); 4] = [
+        ("exchange", |it, text| it.exchange = text),
+        ("routing key", |it, text| it.routing_key = text),
+        ("message-id", |it, text| it.message_id = text),
+        ("content-type", |it, text| it.content_type = Some(text)),
+    ];
+    for (name, change) in changes {
+        assert_eq!(with(change, 255), None, "{name}");
+        assert_eq!(with(change, 256), Some(format!("its {name} has 256 bytes, more than 255")));
+    }
+    assert_eq!(Message::default().unencodable(), None);
+}
+
+/// Anybody can write such a header.
+#[test]
+fn tries_are_read_as_they_are_written_and_a_forged_number_is_none() {
+    let tries = |headers: &FieldTable| (attempt(headers), guarded(headers));
+    let copy = |attempt, guarded| Received::default().put_back(route(None), attempt, guarded);
+    for written in [(0, 0), (3, 0), (0, 2), (1_000_000, 1_000_000)] {
+        assert_eq!(tries(&copy(written.0, written.1).headers), written);
+    }
+    for forged in [AMQPValue::LongLongInt(1_000_001), AMQPValue::LongLongInt(-1), text("3")] {
+        assert_eq!(tries(&table(&[("x-attempt", forged.clone()), ("x-guarded", forged)])), (0, 0));
+    }
+}
+
+/// Of the same order, two copies without an id are two messages: a return is matched by it.
+#[test]
+fn a_copy_has_the_id_of_its_message_or_one_of_its_own() {
+    let received = |body: &[u8]| Received { tag: 7, body: body.to_vec(), ..Received::default() };
+    let id = |received: Received| received.replayed(route(None)).message_id;
+    assert_eq!(id(Received { message_id: Some("m-1".into()), ..received(b"o-1") }), "m-1");
+    assert_eq!(id(received(b"o-1")), "o-1#7");
+    assert_eq!(id(Received { tag: 8, ..received(b"o-1") }), "o-1#8");
+    assert_eq!(id(received(b"")), "unreadable message#7");
+}
+
+/// docs/wire.md: each value takes 64 bytes beside its text.
+#[test]
+fn a_delivery_takes_its_texts_and_64_bytes_for_each_value() {
+    let array = FieldArray::from(vec![text("ab"), AMQPValue::Boolean(true)]);
+    let cases = [
+        (text("abc"), 64 + 3),
+        (AMQPValue::ShortString("abcd".into()), 64 + 4),
+        (AMQPValue::ByteArray(ByteArray::from(vec![0; 5])), 64 + 5),
+        (AMQPValue::LongLongInt(1), 64),
+        (AMQPValue::FieldArray(array), 64 + (64 + 2) + 64),
+        (
+            AMQPValue::FieldTable(table(&[("key", text("a")), ("k", AMQPValue::Void)])),
+            64 + (3 + 64 + 1) + (1 + 64),
+        ),
+    ];
+    let bytes = |headers: &[(&str, AMQPValue)]| {
+        Received { headers: table(headers), body: vec![0; 1_000], ..Received::default() }.bytes()
+    };
+    assert_eq!(bytes(&[]), 1_000);
+    for (value, takes) in &cases {
+        assert_eq!(bytes(&[("name", value.clone())]), 1_000 + 4 + takes, "{value:?}");
+    }
+    let [(one, takes_one), (other, takes_other), ..] = &cases;
+    let both = [("a", one.clone()), ("b", other.clone())];
+    assert_eq!(bytes(&both), 1_000 + (1 + takes_one) + (1 + takes_other));
+}
+
+#[test]
+fn headers_are_shown_as_texts() {
+    let shown = |value| {
+        let received = Received { headers: table(&[("x", value)]), ..Received::default() };
+        let [(name, shown)] = &received.shown_headers()[..] else { panic!("one header") };
+        assert_eq!(name, "x");
+        shown.clone()
+    };
+    for (value, expected) in [
+        (text("a \u{e4}"), "a \u{e4}"),
+        (AMQPValue::LongInt(-7), "-7"),
+        (AMQPValue::LongLongInt(7), "7"),
+        (AMQPValue::Boolean(true), "true"),
+        (AMQPValue::Timestamp(0), "1970-01-01T00:00:00Z"),
+        (AMQPValue::Timestamp(u64::MAX), "18446744073709551615"),
+        (AMQPValue::Void, "Void"),
+    ] {
+        assert_eq!(shown(value), expected);
+    }
+    assert_eq!(shown(text(&"\u{e4}".repeat(2_000))), "\u{e4}".repeat(1_000), "tables can be long");
+    assert!(Received::default().shown_headers().is_empty());
+}
+
+/// It would end the wait of a copy early, or remove it from the parking lot.
+#[test]
+fn a_copy_keeps_its_properties_but_for_the_expiration() {
+    let kept = Properties {
+        content_encoding: Some("gzip".to_owned()),
+        priority: Some(3),
+        correlation_id: Some("c".to_owned()),
+        reply_to: Some("answers".to_owned()),
+        expiration: None,
+        timestamp_s: Some(5),
+        kind: Some("t".to_owned()),
+        app_id: Some("shop".to_owned()),
+    };
+    let properties = Properties { expiration: Some("1000".to_owned()), ..kept.clone() };
+    let received = Received { properties: Some(Box::new(properties)), ..Received::default() };
+    let topology = two_timeouts();
+    for copy in [
+        received.put_back(route(None), 1, 0),
+        received.replayed(route(None)),
+        received.park(&topology, &topology.timeouts[0], "why", Timestamp::UNIX_EPOCH),
+    ] {
+        assert_eq!(copy.properties, kept);
+    }
+}
