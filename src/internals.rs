@@ -142,11 +142,13 @@ pub mod objects {
     };
 }
 pub mod order {
-    pub use crate::order::{FinalState, MAX_ORDER_ID_BYTES, OrderId, Outcome, Spelled};
+    pub use crate::order::{
+        FinalState, FinalStates, MAX_ORDER_ID_BYTES, OrderId, Outcome, Spelled,
+    };
 }
 pub mod parking {
     pub use crate::parking::{
-        Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state,
+        Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state, state_word,
     };
 }
 pub mod permissions {

@@ -207,7 +207,8 @@ impl Ladder {
 
     fn average_hops(&self) -> f64 {
         let hops: u64 = self.places.iter().map(|place| self.delays_through(*place)).sum();
-        as_float(hops) / as_float(self.max_steps)
+        // As times: their ratio is a float, which a `u64` becomes only by a cast.
+        Duration::from_secs(hops).div_duration_f64(Duration::from_secs(self.max_steps))
     }
 
     /// How many of the delays up to the maximum have a digit above 0 at this place.
@@ -232,12 +233,6 @@ impl fmt::Display for Summary {
             length(self.resolution)
         )
     }
-}
-
-/// Exact below 2⁵³.
-fn as_float(number: u64) -> f64 {
-    let half = |half: u64| f64::from(u32::try_from(half).unwrap_or(u32::MAX));
-    half(number >> 32) * 4_294_967_296.0 + half(number & 0xffff_ffff)
 }
 
 fn places(resolution_ms: u64, digits: &[u32]) -> Vec<Place> {

@@ -214,12 +214,14 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether the order is overdue and a rule of the effect's own keeps it open.
-    pub(crate) const fn is_guarded(&self) -> bool {
+    #[must_use]
+    pub const fn is_guarded(&self) -> bool {
         matches!(self, Self::NotDue { remaining } if remaining.is_zero())
     }
 
     /// What the effect calls the state that it brought the order to, if this call did.
-    pub(crate) const fn final_state(&self) -> Option<&FinalState> {
+    #[must_use]
+    pub const fn final_state(&self) -> Option<&FinalState> {
         match self {
             Self::Closed { state, .. } => Some(state),
             _ => None,
@@ -276,15 +278,12 @@ fn is_word(text: &str) -> bool {
 
 /// The states that the orders of a batch were brought to: one, as a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FinalStates(BTreeSet<FinalState>);
+pub struct FinalStates(BTreeSet<FinalState>);
 
 impl FinalStates {
-    pub(crate) fn add<'a>(&mut self, states: impl Iterator<Item = &'a FinalState>) {
-        for state in states {
-            if !self.0.contains(state) {
-                self.0.insert(state.clone());
-            }
-        }
+    /// Those of more orders.
+    pub fn add<'a>(&mut self, states: impl Iterator<Item = &'a FinalState>) {
+        self.0.extend(states.cloned());
     }
 }
 

@@ -5,6 +5,5 @@ mod fate;
 mod message;
 
 pub use cause::{Cause, Reasons};
-pub(crate) use fate::state_word;
-pub use fate::{Fate, Stays, Totals, fate, state};
+pub use fate::{Fate, Stays, Totals, fate, state, state_word};
 pub use message::{Filter, ParkedMessage};

@@ -158,7 +158,8 @@ pub fn state(now: Option<&Outcome>) -> String {
 }
 
 /// The same as one word, for programs.
-pub(crate) const fn state_word(now: &Outcome) -> &'static str {
+#[must_use]
+pub const fn state_word(now: &Outcome) -> &'static str {
     match now {
         Outcome::Closed { .. } => "overdue",
         Outcome::AlreadyFinal => "final",

@@ -1,12 +1,18 @@
 //! The words for "done", and what is not one.
 
-use overdue::internals::order::FinalState;
+use std::time::Duration;
+
+use overdue::internals::order::{FinalState, FinalStates, Outcome};
 use proptest::prelude::*;
 
 #[test]
 fn a_word_follows_done() {
-    for (outcome, word) in [("closed", "closed"), ("done", "done"), ("done:cancelled", "cancelled")]
-    {
+    for (outcome, word) in [
+        ("closed", "closed"),
+        ("done", "done"),
+        ("done:cancelled", "cancelled"),
+        ("done:paid_2nd_time", "paid_2nd_time"),
+    ] {
         assert_eq!(FinalState::of_outcome(outcome).unwrap().as_str(), word);
     }
 }
@@ -37,6 +43,32 @@ fn what_is_misspelt_is_not_done() {
     ];
     for outcome in refused {
         assert_eq!(FinalState::of_outcome(outcome), None, "{outcome:?}");
+    }
+}
+
+#[test]
+fn the_states_of_a_batch_are_each_named_once() {
+    let state = |word| FinalState::of_outcome(word).unwrap();
+    let closed = |word| Outcome::Closed { late: Duration::ZERO, state: state(word) };
+    let mut states = FinalStates::default();
+    assert_eq!(states.to_string(), "");
+    let not_closed =
+        [Outcome::AlreadyFinal, Outcome::NotDue { remaining: Duration::ZERO }, Outcome::Busy];
+    assert!(not_closed.iter().all(|outcome| outcome.final_state().is_none()));
+    for words in [["done:expired", "closed"], ["closed", "done:cancelled"]] {
+        let outcomes = words.map(closed);
+        states.add(outcomes.iter().filter_map(Outcome::final_state));
+    }
+    assert_eq!(states.to_string(), "cancelled,closed,expired");
+}
+
+/// An order that is not due yet waits for its deadline, and for nothing else.
+#[test]
+fn an_order_is_guarded_if_it_stays_open_after_its_deadline() {
+    let not_due = |ns| Outcome::NotDue { remaining: Duration::from_nanos(ns) };
+    assert!(not_due(0).is_guarded());
+    for other in [not_due(1), Outcome::AlreadyFinal, Outcome::Unknown, Outcome::Busy] {
+        assert!(!other.is_guarded(), "{other:?}");
     }
 }
 

@@ -51,6 +51,9 @@ fn the_usual_ladder_has_round_holds() {
     assert_eq!(places(&ladder(30 * DAY, Some(81)))[1..], expected[2..]);
     let more = ladder(30 * DAY, Some(130)).summary();
     assert!(more.queues <= 130 && more.average_hops < 0.9 * thirty_days.summary().average_hops);
+    // With as many places: those that more delays pass without a stop.
+    let minute = ladder(Duration::from_secs(71), Some(60));
+    assert_eq!(places(&minute), ["1 x 60s", "59 x 1s"]);
     // The highest place ends at the maximum.
     assert_eq!(places(&ladder(Duration::from_mins(45), None))[0], "4 x 600s");
     assert_eq!(places(&ladder(Duration::from_secs(1), None)), ["1 x 1s"]);

@@ -40,6 +40,7 @@ mod metrics;
 mod notices;
 mod order_wire;
 mod parking;
+mod parking_texts;
 mod permissions;
 mod place;
 mod plan_at_start;
