@@ -41,9 +41,11 @@ pub(crate) fn resolve(topology: &Topology, observed: &Objects) -> Resolved {
         queues.insert(name.clone(), Queue { name: name.clone(), ..queue.clone() });
         names.insert(base.clone(), name);
     }
-    let rename = |binding: &Binding| Binding {
-        destination: names.get(&binding.destination).unwrap_or(&binding.destination).clone(),
-        ..binding.clone()
+    // An exchange can have the name of a queue.
+    let rename = |binding: &Binding| {
+        let name = names.get(&binding.destination).filter(|_| binding.to_queue);
+        let destination = name.unwrap_or(&binding.destination).clone();
+        Binding { destination, ..binding.clone() }
     };
     let bindings = desired.bindings.iter().map(rename).collect();
     Resolved { objects: Objects { exchanges: desired.exchanges, queues, bindings }, replaces }

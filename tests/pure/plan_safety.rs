@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use overdue::internals::{
-    objects::Objects,
+    objects::{Argument, Objects},
     plan::{Change, Plan, Snapshot, is_of},
     topology::Topology,
 };
@@ -26,6 +26,17 @@ fn a_timeout_may_be_called_like_an_exchange() {
             let empty = Snapshot::default();
             let built = applied(&empty, &plan(&topology, &empty));
             assert_eq!(built, Snapshot::of(&topology), "{name}");
+            // Another queue takes its place, and none that of the exchange.
+            let mut changed = built.clone();
+            let queue = changed.objects.queues.get_mut(&format!("orders.{name}")).expect(name);
+            queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(10));
+            let next = applied(&changed, &plan(&topology, &changed));
+            assert!(plan(&topology, &next).is_empty(), "{name}");
+            let exchanges = |broker: &Snapshot| {
+                let bindings = broker.objects.bindings.iter().filter(|it| !it.to_queue);
+                (bindings.cloned().collect::<Vec<_>>(), broker.objects.exchanges.clone())
+            };
+            assert_eq!(exchanges(&next), exchanges(&built), "{name}");
         }
     }
 }

@@ -219,3 +219,18 @@ fn every_missing_object_of_a_taken_over_exchange() {
     });
     insta::assert_snapshot!(unbound);
 }
+
+/// A timeout may be called `dlx`: that its queue is replaced says nothing about the exchange.
+#[test]
+fn an_exchange_that_has_the_name_of_a_replaced_queue_is_looked_at() {
+    let text = "name = \"orders\"\ndelay.strategy = \"ladder\"\ndelay.ladder.max = \"9s\"\n\
+                timeout = [{ name = \"dlx\", after = \"1s\" }]\n";
+    let topology = Topology::parse(text).expect("a good file");
+    let mut observed = Snapshot::of(&topology);
+    let queue = observed.objects.queues.get_mut("orders.dlx").expect("there");
+    queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(10));
+    observed.objects.bindings.retain(|it| it.to_queue || it.destination != "orders.dlx");
+    let found = findings(&topology, &observed, &BTreeMap::new(), NOW);
+    let rules: Vec<&str> = found.iter().map(|it| it.rule).collect();
+    assert_eq!(rules, ["changed-queue", "missing-binding"], "{found:?}");
+}
