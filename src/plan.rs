@@ -66,10 +66,8 @@ impl Plan {
     /// Queues that are taken out of use, or were: whose messages matter to the plan.
     #[must_use]
     pub fn leaving(&self) -> BTreeSet<String> {
-        let steps = self.steps.iter().filter_map(|step| match &step.change {
-            Change::Unbind(binding) | Change::Leave(binding) if binding.to_queue => {
-                Some(&binding.destination)
-            }
+        // What is unbound is deleted, or drains.
+        let deleted = self.changes().filter_map(|change| match change {
             Change::DeleteQueue { queue, .. } => Some(queue),
             _ => None,
         });
@@ -82,7 +80,7 @@ impl Plan {
             Refusal::Occupied { queue, .. } => Some(queue),
             _ => None,
         });
-        steps.chain(draining).chain(refused).chain(consumed).cloned().collect()
+        deleted.chain(draining).chain(refused).chain(consumed).cloned().collect()
     }
 
     /// Whether it depends on what waits in the levels: a timeout is removed, and some of it may be for that one.
@@ -202,8 +200,8 @@ impl Plan {
             });
             let unknown = unknown.filter(|queue| queue.starts_with(&prefix) == is_compat);
             let unknown: Vec<String> = unknown.cloned().collect();
-            let missing = self.steps.iter().filter_map(|step| match &step.change {
-                Change::CreateQueue(queue) => Some(&queue.name),
+            // What is created is bound, too.
+            let missing = self.changes().filter_map(|change| match change {
                 Change::Bind(binding) if binding.mark_of().is_none() => Some(&binding.destination),
                 _ => None,
             });
@@ -253,13 +251,13 @@ impl Plan {
         let mut bases: Vec<String> =
             topology.objects().queues.into_keys().chain(timeouts).collect();
         bases.retain(|base| in_use.iter().any(|queue| is_of(base, queue)));
-        let stays = |name: &String| {
-            !bases.iter().any(|base| is_of(base, name) || shard::exchange(base) == *name)
-        };
+        let adds_queue = |name: &str| !bases.iter().any(|base| is_of(base, name));
+        let adds_exchange = |name: &str| !bases.iter().any(|base| shard::exchange(base) == name);
         self.steps.retain(|step| match &step.change {
-            Change::CreateQueue(queue) => stays(&queue.name),
-            Change::CreateExchange(exchange) => stays(&exchange.name),
-            Change::Bind(binding) => stays(&binding.destination),
+            Change::CreateQueue(queue) => adds_queue(&queue.name),
+            Change::CreateExchange(exchange) => adds_exchange(&exchange.name),
+            Change::Bind(it) if it.to_queue => adds_queue(&it.destination),
+            Change::Bind(it) => adds_exchange(&it.destination),
             _ => true,
         });
         in_use
@@ -277,8 +275,8 @@ impl Plan {
                 && !changes(name, |it| if let Change::Unbind(it) = it { Some(it) } else { None })
         };
         let wanted = topology.business_queues(timeout);
-        let is_in_use = timeout.shards.is_some() && !is_missing(&topology.shards_exchange(timeout));
-        if !is_in_use || !wanted.last().is_some_and(is_missing) {
+        let are_new = is_missing(&topology.shards_exchange(timeout));
+        if are_new || !wanted.last().is_some_and(is_missing) {
             return Vec::new();
         }
         wanted.into_iter().filter(|queue| !is_missing(queue)).collect()

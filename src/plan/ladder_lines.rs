@@ -42,7 +42,7 @@ struct LineKey<'a> {
 /// The exchange of the place of each queue, by the bindings of the plan.
 fn places(steps: &[Step]) -> BTreeMap<&str, &str> {
     let bindings = steps.iter().filter_map(|step| match &step.change {
-        Change::Bind(binding) | Change::Unbind(binding) if binding.to_queue => Some(binding),
+        Change::Bind(binding) | Change::Unbind(binding) => Some(binding),
         _ => None,
     });
     let ours = bindings.filter(|it| exchange_unit(&it.source).is_some());
@@ -65,7 +65,6 @@ fn key<'a>(place_of: &BTreeMap<&'a str, &'a str>, step: &'a Step) -> Option<Line
         Change::CreateQueue(it) => (queue(&it.name)?, '+'),
         Change::DeleteQueue { queue: name, lost: 0 } => (queue(name)?, '-'),
         Change::Bind(it) if it.mark_of().is_some() && it.to_queue => (queue(&it.destination)?, '='),
-        Change::Bind(it) if it.mark_of().is_some() => (exchange(&it.destination)?, '='),
         Change::Bind(it) => (exchange(&it.source)?, '+'),
         Change::Unbind(it) => (exchange(&it.source)?, '-'),
         Change::Leave(_) | Change::DeleteQueue { .. } => return None,
@@ -134,11 +133,8 @@ fn line(key: Option<&LineKey<'_>>, steps: &[&Step]) -> String {
 /// `exchange, 9 quorum queues orders.ladder.delay.1s to 9s, 10 bindings by digit, 0 to orders.dlx`.
 fn parts(steps: &[&Step]) -> String {
     let changes = || steps.iter().map(|step| &step.change);
-    let is_exchange = |it: &Change| match it {
-        Change::CreateExchange(_) | Change::DeleteExchange { .. } => true,
-        Change::Bind(it) => it.mark_of().is_some() && !it.to_queue,
-        _ => false,
-    };
+    let is_exchange =
+        |it: &Change| matches!(it, Change::CreateExchange(_) | Change::DeleteExchange { .. });
     let exchange = changes().any(is_exchange).then(|| "exchange".to_owned());
     let queues = changes().filter_map(|change| match change {
         Change::CreateQueue(it) => Some((it.name.as_str(), it.kind.as_str())),

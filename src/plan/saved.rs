@@ -23,7 +23,8 @@ pub struct BrokerIdentity {
 
 impl BrokerIdentity {
     /// Where a plan for `topology` is carried out, as its first line says it.
-    pub(crate) fn heading(&self, topology: &Topology) -> String {
+    #[must_use]
+    pub fn heading(&self, topology: &Topology) -> String {
         one_line(format!("topology `{}` in {self}", topology.name))
     }
 }

@@ -70,7 +70,8 @@ impl Change {
 
 impl Step {
     /// Whether it only says whose the topology's queues are.
-    pub(crate) fn marks(&self, topology: &Topology) -> bool {
+    #[must_use]
+    pub fn marks(&self, topology: &Topology) -> bool {
         match &self.change {
             Change::CreateExchange(exchange) => exchange.name == topology.mark_exchange(),
             Change::Bind(binding) => binding.mark_of().is_some(),

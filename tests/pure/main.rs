@@ -50,13 +50,16 @@ mod plan_properties;
 mod plan_removal;
 mod plan_safety;
 mod plan_saved;
+mod plan_second_look;
 mod plan_strategies;
 mod plan_texts;
 mod plan_waiting;
 mod printable;
 mod quarantine;
+mod queue_stats;
 mod readiness;
 mod recently_closed;
+mod removed_timeout_texts;
 #[allow(unreachable_pub, dead_code, reason = "shared with the other tiers")]
 #[path = "../support/samples.rs"]
 mod samples;

@@ -74,9 +74,10 @@ proptest! {
 #[test]
 fn reports_of_a_new_leader_are_counted_from_the_start() {
     let mut reports = CountReports::default();
+    assert!(!reports.any());
     for (leader, reductions) in [("a", 10), ("a", 20), ("b", 5), ("b", 5), ("b", 9)] {
         reports.seen(report(leader, reductions));
-        assert!(!reports.are_newer());
+        assert!(reports.any() && !reports.are_newer());
     }
     reports.seen(report("b", 12));
     assert!(reports.are_newer());

@@ -70,13 +70,19 @@ proptest! {
     }
 }
 
+fn with_a_timeout_that_is_gone() -> (Topology, Topology) {
+    let text = include_str!("../../topology.toml");
+    let before = format!("{text}\n[[timeout]]\nname = \"gone\"\nafter = \"30m\"\n");
+    (Topology::parse(&before).expect("a good file"), topology())
+}
+
 fn binding(source: &str, destination: &str) -> Binding {
     Binding {
         source: source.to_owned(),
         destination: destination.to_owned(),
         to_queue: true,
         routing_key: "#".to_owned(),
-        arguments: [].into(),
+        ..Binding::default()
     }
 }
 
@@ -113,29 +119,36 @@ fn the_first_step_that_differs_is_named() {
     ");
 }
 
-/// A queue that is deleted because it is empty stays if it is not, or was not.
+/// What is deleted because it is empty stays if it is not, or was not: a queue, or an exchange of the delayed message plugin.
 #[test]
 fn what_waits_stays_for_a_later_plan() {
     let (before, after) = without_a_level();
-    let empty = Snapshot::of(&before);
-    let mut full = empty.clone();
-    full.messages.insert("orders.delay.30m".to_owned(), 7);
-    let deletions = |plan: &Plan| {
-        plan.changes().filter(|change| matches!(change, Change::DeleteQueue { .. })).count()
-    };
-    for (then, now, deleted) in [(&empty, &empty, 1), (&empty, &full, 0), (&full, &empty, 0)] {
-        let plan = check(&saved(&after, then), &after, now).expect("it holds");
-        assert_eq!((plan.steps.len(), deletions(&plan)), (2 + deleted, deleted), "{plan}");
+    let plugin = "name = \"orders\"\ndelay.strategy = \"delayed-exchange\"\n\
+                  timeout = [{ name = \"unpaid\", after = \"1m\" }]\n";
+    let plugin = Topology::parse(plugin).expect("a good file");
+    let mut brokers = [Snapshot::of(&before), Snapshot::of(&plugin)].map(|it| [it.clone(), it]);
+    brokers[0][1].messages.insert("orders.delay.30m".to_owned(), 7);
+    brokers[1][1].delayed.values_mut().for_each(|held| *held = 7);
+    for [empty, full] in &brokers {
+        let all = plan(&after, empty);
+        let deletes = |it: &&Step| {
+            matches!(it.change, Change::DeleteQueue { .. } | Change::DeleteExchange { .. })
+        };
+        let (goes, rest): (Vec<&Step>, Vec<&Step>) = all.steps.iter().partition(deletes);
+        assert_eq!(goes.len(), 1, "{all}");
+        let check = |then, now| check(&saved(&after, then), &after, now).expect("it holds");
+        assert_eq!(check(empty, empty).steps, all.steps);
+        for (then, now) in [(empty, full), (full, empty)] {
+            let plan = check(then, now);
+            assert!(plan.changes().eq(rest.iter().map(|step| &step.change)), "{plan}");
+        }
     }
 }
 
 /// It was to be removed at once, because the levels were empty.
 #[test]
 fn a_timeout_is_not_removed_at_once_if_the_levels_have_filled() {
-    let text = include_str!("../../topology.toml");
-    let after = Topology::parse(text).expect("a good file");
-    let before = format!("{text}\n[[timeout]]\nname = \"gone\"\nafter = \"30m\"\n");
-    let before = Topology::parse(&before).expect("a good file");
+    let (before, after) = with_a_timeout_that_is_gone();
     let broker = Snapshot::of(&before);
     let saved = saved(&after, &broker);
     let mut now = broker.clone();
@@ -157,6 +170,14 @@ fn another_version_or_topology_is_refused() {
     );
     plan.version = VERSION + 1;
     assert_eq!(check(&plan, &topology, &broker), Err(StalePlan::Version(VERSION + 1)));
+}
+
+/// On one line, whatever the names have in them.
+#[test]
+fn a_plan_begins_with_where_it_is_carried_out() {
+    let broker = BrokerIdentity { virtual_host: "a\nb".to_owned(), ..identity() };
+    let heading = "topology `orders` in virtual host `a\\nb` of cluster `rabbit@one`";
+    assert_eq!(broker.heading(&topology()), heading);
 }
 
 /// Two brokers can have the same objects, and other messages.
@@ -189,10 +210,7 @@ fn it_is_refused_on_another_broker() {
 /// What is given up was agreed to; what came in since was not.
 #[test]
 fn it_is_refused_when_more_would_be_lost_than_was_said() {
-    let text = include_str!("../../topology.toml");
-    let after = Topology::parse(text).expect("a good file");
-    let before = format!("{text}\n[[timeout]]\nname = \"gone\"\nafter = \"30m\"\n");
-    let before = Topology::parse(&before).expect("a good file");
+    let (before, after) = with_a_timeout_that_is_gone();
     let name = "orders.gone".to_owned();
     let holding = |messages| {
         let mut broker = Snapshot::of(&before);

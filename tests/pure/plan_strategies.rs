@@ -260,3 +260,31 @@ fn next(objects: &Objects, waiting: &Waiting) -> Result<BTreeSet<String>, String
     let to = to.filter(|to| !to.is_empty() && to.iter().all(|to| objects.queues.contains_key(to)));
     to.ok_or_else(|| format!("{waiting:?} goes to {exchange:?}, and is lost"))
 }
+
+/// Counts are late: what is in a queue that was kept after all goes on through the rest of its ladder, and through nothing else.
+#[test]
+fn of_a_ladder_of_which_a_queue_is_kept_nothing_goes() {
+    let ladder =
+        "strategy = \"ladder\"\nlevels = [\"3s\", \"9s\"]\nladder = { max = \"60s\", queues = 15 }";
+    let broker = Snapshot::of(&topology(ladder, "quorum", 1));
+    let levels = topology("levels = [\"1s\", \"3s\", \"5s\"]", "quorum", 1);
+    let change = plan(&levels, &broker);
+    let held_up = |queues: &[&str]| {
+        let mut kept = KeptQueues::default();
+        for queue in queues {
+            kept.keep(&levels, queue);
+        }
+        let steps = change.steps.iter().filter(|step| kept.hold_up(&levels, step));
+        steps.map(|step| step.change.to_string()).collect::<Vec<_>>()
+    };
+    let of_the_ladder =
+        |it: &String| it.starts_with('-') && it.contains(".ladder.") && it.contains(".delay.");
+    let steps = change.changes().map(ToString::to_string);
+    let (ladder, others): (Vec<String>, Vec<String>) = steps.partition(of_the_ladder);
+    for goes in ["- binding   orders.in -> orders.delay.9s  (9s.*)", "- queue     orders.delay.9s"]
+    {
+        assert!(others.iter().any(|it| it == goes), "{change}");
+    }
+    assert_eq!(held_up(&["orders.delay.9s"]), [""; 0]);
+    assert_eq!(held_up(&["orders.ladder.1s-10.delay.2s", "orders.delay.9s"]), ladder, "{change}");
+}

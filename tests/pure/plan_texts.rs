@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Acks, Argument, Binding},
-    plan::{Clock, Refusal, Snapshot, diff},
+    objects::Argument,
+    plan::{Draining, Drains, Refusal, Snapshot, diff},
     topology::{Topology, file::QueueType},
 };
 
 use crate::broker_model::{applied, plan};
 
-const SMALL: &str = r#"name = "shop"
+pub(crate) const SMALL: &str = r#"name = "shop"
 delay.levels = ["1s", "30m"]
 queues.type = "classic"
 timeout = [{ name = "unpaid", after = "30m" }, { name = "unshipped", after = "30m" }]
@@ -21,12 +21,12 @@ fn topology(change: (&str, &str)) -> Topology {
     Topology::parse(&SMALL.replace(change.0, change.1)).expect("a good file")
 }
 
-fn small() -> Topology {
+pub(crate) fn small() -> Topology {
     topology(("", ""))
 }
 
 /// The small topology with this many messages in a queue.
-fn holding(queue: &str, messages: Option<u64>) -> Snapshot {
+pub(crate) fn holding(queue: &str, messages: Option<u64>) -> Snapshot {
     let mut broker = Snapshot::of(&small());
     assert!(broker.objects.queues.contains_key(queue), "{queue}");
     broker.messages.remove(queue);
@@ -34,7 +34,7 @@ fn holding(queue: &str, messages: Option<u64>) -> Snapshot {
     broker
 }
 
-fn without_unshipped() -> Topology {
+pub(crate) fn without_unshipped() -> Topology {
     topology((r#", { name = "unshipped", after = "30m" }"#, ""))
 }
 
@@ -206,101 +206,6 @@ fn another_queue_type() {
 }
 
 #[test]
-fn a_timeout_that_was_removed() {
-    insta::assert_snapshot!(plan(&without_unshipped(), &Snapshot::of(&small())), @r"
-    Retire
-      - binding   shop.dlx -> shop.unshipped  (#.unshipped)
-            its timeout is no longer in the topology; what still comes due for it is parked
-    Delete
-      - queue     shop.unshipped
-            retired and empty
-    schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file
-    1 binding to take away, 1 queue to delete; no message is lost
-    ");
-}
-
-/// First it is marked, and removed when the levels have nothing from before that mark.
-#[test]
-fn a_timeout_that_is_removed_in_stages() {
-    let mut before = holding("shop.delay.30m", Some(40));
-    before.acked.insert("shop.unshipped".to_owned(), Acks { count: 5, term: 1 });
-    let first = plan(&without_unshipped(), &before);
-    insta::assert_snapshot!("stage_1", first);
-    let mut broker = applied(&before, &first);
-    let after = |broker: &mut Snapshot, seconds: u64| {
-        broker.clock = Some(Clock { now_s: seconds, counts_settle_s: 11 });
-        plan(&without_unshipped(), broker)
-    };
-    insta::assert_snapshot!("stage_2", after(&mut broker, 1_808));
-    for seconds in [0, 10, 11, 1_798, 1_808] {
-        assert_eq!(after(&mut broker, seconds).steps, [], "{seconds}");
-    }
-    // The last of them have come out, and more for the other timeout has come in since.
-    broker.messages.insert("shop.unshipped".to_owned(), 7);
-    insta::assert_snapshot!("stage_3", after(&mut broker, 1_811));
-    broker.messages.insert("shop.unshipped".to_owned(), 0);
-    let last = after(&mut broker, 1_811);
-    insta::assert_snapshot!("stage_4", last);
-    // What is counted as nothing need not be waited for, once the count is new.
-    broker.messages.insert("shop.delay.30m".to_owned(), 0);
-    assert_eq!(after(&mut broker, 10).steps, []);
-    assert_eq!(after(&mut broker, 11).steps, last.steps);
-    // What was acked meanwhile may have been put back before: the time begins again.
-    broker.messages.insert("shop.delay.30m".to_owned(), 40);
-    broker.acked.insert("shop.unshipped".to_owned(), Acks { count: 6, term: 1 });
-    let again = after(&mut broker, 1_811);
-    insta::assert_snapshot!("stage_again", again);
-    let mut later = applied(&broker, &again);
-    assert_eq!(after(&mut later, 3_619).steps, []);
-    assert_eq!(after(&mut later, 3_620).steps, last.steps);
-    // Who does not count acks does not know it.
-    later.acked.clear();
-    assert_eq!(after(&mut later, 9_999).steps, []);
-    // Back in the file: it leaves no more, and starts anew another time.
-    let back = plan(&small(), &broker);
-    insta::assert_snapshot!("stage_back", back);
-    assert_eq!(applied(&broker, &back).objects, small().objects());
-}
-
-#[test]
-fn a_timeout_that_was_removed_with_messages() {
-    let broker = holding("shop.unshipped", Some(12));
-    insta::assert_snapshot!(plan(&without_unshipped(), &broker), @r"
-    Refused
-      ! queue     shop.unshipped is no longer in the topology and holds 12 messages
-            let a worker with the old topology finish them, or lose them with --discard shop.unshipped
-    1 refusal; nothing is carried out
-    ");
-}
-
-#[test]
-fn a_timeout_that_was_removed_with_nobody_knows_how_many_messages() {
-    let broker = holding("shop.unshipped", None);
-    insta::assert_snapshot!(plan(&without_unshipped(), &broker), @r"
-    Refused
-      ! queue     shop.unshipped is no longer in the topology and holds an unknown number of messages
-            let a worker with the old topology finish them, or lose them with --discard shop.unshipped
-    1 refusal; nothing is carried out
-    ");
-}
-
-#[test]
-fn a_timeout_that_was_removed_and_discarded() {
-    let discard = BTreeSet::from(["shop.unshipped".to_owned()]);
-    let broker = holding("shop.unshipped", Some(12));
-    insta::assert_snapshot!(diff(&without_unshipped(), &broker, &discard), @r"
-    Retire
-      - binding   shop.dlx -> shop.unshipped  (#.unshipped)
-            its timeout is no longer in the topology; what still comes due for it is parked; 12 messages in it are discarded
-    Delete
-      - queue     shop.unshipped  WITH 12 messages
-            named with --discard
-    schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file
-    1 binding to take away, 1 queue to delete; 12 messages are LOST
-    ");
-}
-
-#[test]
 fn an_exchange_that_cannot_be_changed() {
     let mut broker = Snapshot::of(&small());
     let exchange = broker.objects.exchanges.get_mut("shop.in").expect("there");
@@ -390,38 +295,6 @@ fn only_draining() {
     ");
 }
 
-/// The broker does not count by routing key, so nobody knows how many of them are for the timeout.
-#[test]
-fn a_removed_timeout_that_levels_may_hold_messages_for() {
-    insta::assert_snapshot!(plan(&without_unshipped(), &holding("shop.delay.30m", Some(40))), @r"
-    Retire
-      ~ queue     shop.unshipped  (leaves)
-            its timeout is no longer in the topology; it stays bound until what waits for it in the levels (40 messages for all timeouts) has come out, for workers with the old topology to consume. A later apply removes it once it is empty, or this one with --wait. What comes due for it after that is parked
-    Draining (deleted by a later apply, once empty)
-      ~ queue     shop.unshipped  0 messages for workers with the old topology to consume; it stays bound until what waits for it in the levels has come out (40 messages for all timeouts)
-    schedule() takes orders for the timeout that is removed until `overdue database init` has run with this file
-    1 queue to leave in stages; 1 retired queue is draining; no message is lost
-    ");
-}
-
-/// Between the last look and the unbinding something came in: it waits, and nothing else waits for it.
-#[test]
-fn a_removed_timeout_that_got_a_message_when_it_was_unbound() {
-    let mut broker = holding("shop.unshipped", Some(1));
-    let other = |it: &Binding| it.destination != "shop.unshipped" || it.mark_of().is_some();
-    broker.objects.bindings.retain(other);
-    insta::assert_snapshot!(plan(&without_unshipped(), &broker), @r"
-    Draining (deleted by a later apply, once empty)
-      ~ queue     shop.unshipped  1 message that no worker with this topology consumes: let one with the old topology finish, or lose them with --discard shop.unshipped
-    no change: the broker has this topology; 1 retired queue is draining
-    ");
-    let longer = Topology::parse(
-        &SMALL.replace("30m", "40m").replace(r#", { name = "unshipped", after = "40m" }"#, ""),
-    );
-    let longer = plan(&longer.expect("a good file"), &broker);
-    assert!(longer.refusals.is_empty() && !longer.steps.is_empty(), "{longer}");
-}
-
 /// What a foreign hand made: the queue has our name, and other rules.
 #[test]
 fn delay_queues_whose_messages_go_astray() {
@@ -501,4 +374,17 @@ fn discarding_what_is_no_removed_timeouts() {
             only the queue of a timeout that is no longer in the topology can be discarded, and this queue is not one
     1 refusal; nothing is carried out
     ");
+}
+
+/// Seconds of lead are of no interest to who waits for minutes.
+#[test]
+fn how_long_a_queue_drains_is_rounded_up() {
+    let exact = ["750ms", "9999ms", "10001ms", "58500ms", "599500ms", "600001ms", "1798s"];
+    let said = exact.map(|within| {
+        let drains = Drains::WhenDue { within: within.parse().expect("a TTL") };
+        let line = Draining { queue: String::new(), messages: None, drains }.to_string();
+        line.rsplit(' ').next().map(str::to_owned)
+    });
+    let rounded = ["750ms", "9999ms", "11s", "59s", "10m", "11m", "30m"];
+    assert_eq!(said, rounded.map(|it| Some(it.to_owned())));
 }
