@@ -173,6 +173,7 @@ pub mod plan {
         diff::diff,
         drain_wait::{DrainWait, GaveUp, Next},
         generation::{is_of, name_of, number_of},
+        own_queues::parking_lots,
         removal::removal,
         retired_exchange::is_needed,
         saved::{BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION, schema},

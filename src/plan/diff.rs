@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Change, Difference, Note, Plan, Reason, Refusal,
     generation::{Resolved, resolve},
-    own_queues::{Owner, named, owner},
+    own_queues::{is_marked, named},
     retired_exchange,
     retired_queue::RetiredQueue,
     snapshot::Snapshot,
@@ -31,20 +31,18 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
     for queue in observed.objects.queues.values() {
         let wanted = resolved.objects.queues.contains_key(&queue.name);
         let kind = named(topology, queue).filter(|_| !wanted);
-        let owned = kind.map(|kind| (kind, owner(topology, &observed.objects, queue, kind)));
-        let ours = owned.filter(|(_, owner)| *owner != Owner::Foreign);
-        let retired = ours.map(|(kind, owner)| RetiredQueue {
+        let marked = kind.filter(|_| is_marked(topology, &observed.objects, queue));
+        if kind.is_some() && marked.is_none() {
+            plan.notes.extend(unmarked(topology, &observed.objects, queue));
+        }
+        let retired = marked.map(|kind| RetiredQueue {
             topology,
             observed,
             resolved: &resolved,
             discard,
             queue,
             kind,
-            owner,
         });
-        if owned.is_some() && ours.is_none() {
-            plan.notes.extend(unmarked(topology, &observed.objects, queue));
-        }
         if discard.contains(&queue.name) && !retired.as_ref().is_some_and(RetiredQueue::removed) {
             plan.refusals.push(Refusal::Kept { queue: queue.name.clone() });
         }

@@ -75,7 +75,7 @@ pub enum Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum Note {
-    /// A queue has the name of one of ours, and neither our mark nor the form that we give.
+    /// A queue has the name and the dead letter exchange of one of ours, and no mark.
     Unmarked {
         /// The queue.
         queue: String,

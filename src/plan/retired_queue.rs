@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal,
     generation::{Resolved, is_of, number_of},
-    own_queues::{Hold, Kind, Owner, kind, message_ttl},
+    own_queues::{Hold, Kind, kind, message_ttl},
     snapshot::Snapshot,
     way::Ways,
 };
@@ -31,7 +31,6 @@ pub(super) struct RetiredQueue<'a> {
     pub(super) discard: &'a BTreeSet<String>,
     pub(super) queue: &'a Queue,
     pub(super) kind: Kind<'a>,
-    pub(super) owner: Owner,
 }
 
 impl RetiredQueue<'_> {
@@ -44,10 +43,8 @@ impl RetiredQueue<'_> {
         }
         let messages = self.observed.messages_in(name);
         // What nobody has counted is not given up for lost.
-        let discarded =
-            self.kind == Kind::Business && messages.is_some() && self.discard.contains(name);
+        let discarded = self.removed() && messages.is_some() && self.discard.contains(name);
         if !discarded && self.leaves() {
-            self.adopt(plan);
             self.mark_leaving(plan);
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
             return;
@@ -64,7 +61,6 @@ impl RetiredQueue<'_> {
             }
             return;
         }
-        self.adopt(plan);
         // What waits before it in its ladder comes through its bindings.
         if self.way_to_it().is_some() {
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
@@ -76,21 +72,12 @@ impl RetiredQueue<'_> {
             plan.step(Change::Unbind(binding.clone()), self.reason());
         }
         let fed = matches!(self.drains(), Drains::Fed { .. });
-        // What was known by its form alone until now is not deleted in one go with its adoption.
-        let marked = self.owner == Owner::Marked;
-        if marked && !fed && stays.is_empty() && (messages == Some(0) || discarded) {
+        if !fed && stays.is_empty() && (messages == Some(0) || discarded) {
             let lost = messages.unwrap_or_default();
             let reason = if lost == 0 { Reason::RetiredAndEmpty } else { Reason::Discarded };
             plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);
         } else {
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });
-        }
-    }
-
-    fn adopt(&self, plan: &mut Plan) {
-        let mark = mark(&self.topology.name, &self.queue.name);
-        if let Some(mark) = mark.filter(|_| self.owner == Owner::Recognized) {
-            plan.step(Change::Bind(mark), Reason::Adopted);
         }
     }
 
@@ -280,11 +267,11 @@ impl RetiredQueue<'_> {
             (None, Kind::Delay(Hold::Digit(_))) => Reason::LadderRemoved { contents },
             (None, Kind::Business | Kind::Parked) => {
                 // What waits there now was published when it was leaving already.
-                let in_levels = if self.leaving().is_some() && !self.leaves() {
-                    0
-                } else {
+                let in_levels = if self.leaves() {
                     let counts = self.delays().map(|it| self.observed.messages_in(&it.name));
                     counts.chain(self.delayed()).flatten().sum()
+                } else {
+                    0
                 };
                 Reason::TimeoutRemoved { contents, in_levels }
             }

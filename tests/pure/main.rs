@@ -46,6 +46,8 @@ mod place;
 mod plan_at_start;
 mod plan_conflicts;
 mod plan_counts;
+mod plan_leaving;
+mod plan_ownership;
 mod plan_properties;
 mod plan_removal;
 mod plan_safety;

@@ -5,11 +5,14 @@ use overdue::internals::{
     objects::{
         Argument, Binding, CONSISTENT_HASH, Exchange, Leaving, Objects, Queue, exchange_mark, mark,
     },
-    plan::{Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Snapshot, Step},
+    plan::{
+        Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Snapshot, Step,
+        removal,
+    },
     topology::Topology,
 };
 
-use crate::broker_model::{applied, empty_queues, plan};
+use crate::broker_model::{empty_queues, plan};
 
 fn topology() -> Topology {
     Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
@@ -255,7 +258,6 @@ fn what_only_shares_the_prefix_is_not_ours() {
     }
 }
 
-/// It has our form, and so may a queue of somebody else.
 /// Marks of exchanges, and a second mark of one that leaves, are no queues.
 #[test]
 fn the_queues_of_another_topology_are_counted_once() {
@@ -267,42 +269,6 @@ fn the_queues_of_another_topology_are_counted_once() {
     let notes = plan(&topology(), &broker).notes;
     let queues = u64::try_from(other.objects().queues.len()).expect("few");
     assert_eq!(notes, [Note::Unused { topology: "shop".to_owned(), queues, messages: 0 }]);
-}
-
-#[test]
-fn what_is_ours_by_its_form_alone_is_not_deleted_in_one_go() {
-    let topology = topology();
-    let mut objects = topology.objects();
-    let name = "orders.delay.77s";
-    let mut queue = objects.queues["orders.delay.30m"].clone();
-    queue.arguments.insert("x-message-ttl".to_owned(), Argument::Integer(77_000));
-    queue.name = name.to_owned();
-    objects.queues.insert(name.to_owned(), queue);
-    let unbound = plan(&topology, &empty_queues(objects.clone()));
-    assert_eq!(unbound.steps, [], "{unbound}");
-    assert!(matches!(&unbound.notes[..], [Note::Unmarked { queue, .. }] if queue == name));
-    objects.bindings.insert(Binding {
-        source: "orders.in".to_owned(),
-        destination: name.to_owned(),
-        to_queue: true,
-        routing_key: "77s.*".to_owned(),
-        arguments: [].into(),
-    });
-    let broker = empty_queues(objects);
-    let bound = plan(&topology, &broker);
-    insta::assert_snapshot!(bound, @r"
-    Adopt (from now on marked as queues of this topology)
-      = queue     orders.delay.77s  (delay/77s)
-    Retire
-      - binding   orders.in -> orders.delay.77s  (77s.*)
-            level 77s is no longer in the topology; what publishers still send to it is parked
-    Draining (deleted by a later apply, once empty)
-      ~ queue     orders.delay.77s  0 messages to come out when due, the last within 77s
-    1 queue to adopt, 1 binding to take away; 1 retired queue is draining; no message is lost
-    ");
-    let later = plan(&topology, &applied(&broker, &bound));
-    let deleted = Change::DeleteQueue { queue: name.to_owned(), lost: 0 };
-    assert_eq!(later.changes().collect::<Vec<_>>(), [&deleted]);
 }
 
 /// What somebody else still publishes into a retired queue would be lost with it.
@@ -363,25 +329,25 @@ fn an_exchange_that_is_only_called_after_shards_is_left_alone() {
     }
 }
 
-/// It is bound as a shard, so it takes its share, and no worker that lists the marked queues consumes it.
+/// Their exchange goes after them, once nobody else is bound to it, and with the topology.
 #[test]
-fn a_former_shard_without_a_mark_is_adopted_and_unbound() {
-    let planned = |weight: &str| {
-        let mut broker = empty_queues(sharded("shards = 3").objects());
-        let bindings = &mut broker.objects.bindings;
-        let mark = mark("orders", "orders.unpaid.shard-2").unwrap();
-        assert!(bindings.remove(&mark));
-        let shares = |it: &&Binding| it.destination == mark.destination;
-        let bound = bindings.iter().find(shares).cloned().unwrap();
-        assert!(bindings.remove(&bound));
-        let bound = Binding { routing_key: weight.to_owned(), ..bound };
-        bindings.insert(bound.clone());
-        let changes: Vec<Change> =
-            plan(&sharded("shards = 2"), &broker).changes().cloned().collect();
-        (changes, vec![Change::Bind(mark), Change::Unbind(bound)])
+fn an_exchange_of_former_shards_goes_with_them_unless_somebody_feeds_it() {
+    let name = "orders.unpaid.shards";
+    let mut broker = empty_queues(sharded("shards = 2").objects());
+    let reason = |plan: &Plan| {
+        let deletes = |it: &&Step| matches!(&it.change, Change::DeleteExchange { exchange } if exchange == name);
+        plan.steps.iter().find(deletes).map(|it| it.reason.clone())
     };
-    let (changes, expected) = planned("1");
-    assert_eq!(changes, expected);
-    // As nobody makes one here: it is somebody else's.
-    assert_eq!(planned("2").0, []);
+    assert_eq!(reason(&plan(&sharded(""), &broker)), Some(Reason::RetiredAndEmpty));
+    let removed = removal(&sharded("shards = 2"), &broker, false);
+    assert_eq!(reason(&removed), Some(Reason::TopologyRemoved));
+    broker.objects.bindings.insert(Binding {
+        source: "legacy".to_owned(),
+        destination: name.to_owned(),
+        ..Binding::default()
+    });
+    let fed = plan(&sharded(""), &broker);
+    assert_eq!(reason(&fed), None);
+    let stays: Vec<String> = fed.retired_exchanges.iter().map(ToString::to_string).collect();
+    assert_eq!(stays, ["~ exchange  orders.unpaid.shards  exchange legacy is bound to it"]);
 }

@@ -116,6 +116,20 @@ proptest! {
     }
 }
 
+/// An exchange of the plugin is deleted only if every node that answers says that it holds nothing.
+#[test]
+fn what_the_plugin_holds_keeps_its_exchange() {
+    let topologies = topologies();
+    let (levels, delayed) = (&topologies[0], &topologies[2]);
+    for (held, needed) in [(Some(0), false), (Some(1), true), (None, true)] {
+        let mut broker = Snapshot::of(delayed);
+        broker.delayed.clear();
+        broker.delayed.extend(held.map(|held| ("orders.delayed".to_owned(), held)));
+        assert_eq!(is_needed(levels, &broker, "orders.delayed"), needed);
+        assert!(!is_needed(levels, &broker, "orders.nowhere"));
+    }
+}
+
 impl Broker {
     /// As a worker does that puts something back: what leads to nothing is returned. The plugin's exchange does not say so.
     fn publish(&mut self, topology: &Topology, delays_ms: &[u64]) {

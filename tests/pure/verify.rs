@@ -9,4 +9,4 @@ mod strategies;
 mod stuck;
 
 /// The clock of those readings that have nothing to do with it.
-const NOW: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
+pub(crate) const NOW: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
