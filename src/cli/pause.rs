@@ -5,7 +5,7 @@ use std::{fmt, num::NonZeroU32};
 use clap::Args;
 use serde::Serialize;
 
-use super::output::Output;
+use super::output::{Output, report};
 use crate::{
     condition::pause::Pause,
     config::Settings,
@@ -96,8 +96,9 @@ impl fmt::Display for Resumed {
 impl PauseArgs {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, store) = (services::topology(settings)?, services::store(settings)?);
-        let (asked, lasts) = ((&store, &topology), self.lasts.as_duration());
-        let pauses = pauses::pause(asked, &self.timeout, lasts, &self.why, Via::Cli).await?;
+        let asked = (self.lasts.as_duration(), self.why.as_str());
+        let of = (&store, &topology);
+        let pauses = pauses::pause(of, &self.timeout, asked, Via::Cli, report).await?;
         self.output.print(&PausesAnswer { version: 1, pauses })
     }
 }

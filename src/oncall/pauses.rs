@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     condition::pause::Pause,
-    store::{Store, pauses::Holder},
+    store::{Store, StoreError, pauses::Holder},
     text::{counted, did_you_mean, length},
     topology::{Timeout, Topology},
 };
@@ -16,15 +16,17 @@ use crate::{
 /// It stands in a line of each log that says so.
 const WHY_BYTES: usize = 500;
 
-/// Pauses a timeout for so long at the most; what is paused then.
-/// If it fails, nothing was changed; or somebody has closed orders of the
-/// timeout since before, for too long: for all others the pause holds.
+/// Pauses a timeout for so long at the most; what is paused then. `waits` is told when the pause holds for whoever begins from
+/// now on; this ends when those that began before have ended.
+///
+/// # Errors
+/// A failure says that the timeout is paused if it is; of a connection that is lost while the pause is written nobody knows.
 pub(crate) async fn pause(
     (store, topology): (&Store, &Topology),
     timeout: &str,
-    lasts: Duration,
-    why: &str,
+    (lasts, why): (Duration, &str),
     via: Via<'_>,
+    waits: impl FnOnce(String),
 ) -> Result<Vec<Pause>, Failure> {
     let effect = known(topology, timeout)?.effect.as_str();
     if why.trim().is_empty() || why.len() > WHY_BYTES {
@@ -34,6 +36,7 @@ pub(crate) async fn pause(
         )));
     }
     store.pause(&topology.name, (timeout, effect), lasts, why).await?;
+    waits(format!("{timeout} is paused; waiting for whoever began to close its orders before"));
     let action = NewAction {
         via,
         action: "pause",
@@ -43,11 +46,15 @@ pub(crate) async fn pause(
         orders: &[],
     };
     actions::record(store, action).await;
-    let holders = store.await_closings(&topology.name, (timeout, effect)).await?;
-    if holders.is_empty() {
-        return Ok(store.pauses(&topology.name).await?);
+    let holders = store.await_closings(&topology.name, (timeout, effect)).await;
+    let holders = holders.map_err(|error| {
+        is_paused(timeout, "whether anybody who began before still closes its orders", error)
+    })?;
+    if !holders.is_empty() {
+        return Err(still_closing(timeout, &holders));
     }
-    Err(still_closing(timeout, &holders))
+    let pauses = store.pauses(&topology.name).await;
+    pauses.map_err(|error| is_paused(timeout, "what else is paused", error))
 }
 
 /// Ends the pause of a timeout, or lets so many orders be closed per second; the pause as it was.
@@ -87,6 +94,15 @@ fn known<'a>(topology: &'a Topology, timeout: &str) -> Result<&'a Timeout, Failu
         meant.unwrap_or_default(),
         names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     )))
+}
+
+/// The pause holds, and something about it is not known.
+fn is_paused(timeout: &str, unknown: &str, error: StoreError) -> Failure {
+    let Failure { code, text } = error.into();
+    let text = format!(
+        "{timeout} is paused; {unknown} is not known: {text}; `overdue resume {timeout}` ends the pause"
+    );
+    Failure { code, text }
 }
 
 fn still_closing(timeout: &str, holders: &[Holder]) -> Failure {

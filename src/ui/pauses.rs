@@ -125,7 +125,8 @@ pub(super) async fn carry_out(
     let (asked, via) = ((&ui.services().store, ui.topology()), Via::Page(&session.operator));
     let done = match wanted {
         Wanted::Pause { lasts, why } => {
-            pauses::pause(asked, &timeout, lasts.as_duration(), &why, via).await.map(drop)
+            let pause = (lasts.as_duration(), why.as_str());
+            pauses::pause(asked, &timeout, pause, via, drop).await.map(drop)
         }
         Wanted::Resume { rate } => pauses::resume(asked, &timeout, rate, via).await.map(drop),
     };

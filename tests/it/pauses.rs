@@ -406,3 +406,39 @@ async fn a_pause_is_changed_by_another_one() {
         "cli|pause|unpaid for 1h|the payment provider is down, cli|pause|unpaid for 3h|still down, cli|resume|unpaid"
     );
 }
+
+/// It is in force before the wait, and whoever ends the wait has been told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_is_ended_leaves_a_pause_and_says_so() {
+    const SAID: &str = "unpaid is paused; waiting for whoever began to close its orders before\n";
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let transaction = client.transaction().await.unwrap();
+    transaction
+        .batch_execute("SELECT refuse_paused('orders', 'unpaid', 'close', 1)")
+        .await
+        .unwrap();
+    let mut interrupted = world.spawn(world.command(&PAUSE));
+    interrupted.until_logged(SAID).await;
+    interrupted.signal("INT");
+    assert!(!interrupted.ended().await.success());
+    assert!(world.overdue(&["pauses"]).stdout.starts_with("unpaid is paused until "));
+    // By a database that fails.
+    let mut failed = world.spawn(world.command(&PAUSE));
+    failed.until_logged(SAID).await;
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {pid} = ANY (pg_blocking_pids(pid))"
+    );
+    let ended = async || (world.number(&end).await, failed.is_running()).1;
+    until("its session is ended", ended, |runs| !runs).await;
+    assert_eq!(failed.ended().await.code(), Some(69), "{}", failed.log());
+    let unknown =
+        "unpaid is paused; whether anybody who began before still closes its orders is not known: ";
+    assert!(failed.log().contains(unknown), "{}", failed.log());
+    assert!(
+        failed.log().ends_with("; `overdue resume unpaid` ends the pause\n"),
+        "{}",
+        failed.log()
+    );
+}
