@@ -1,7 +1,7 @@
 -- doctor_horizon: what keeps VACUUM from removing rows of this database that are deleted from now on, the longest first. Sessions of
 -- other users show nothing of it without pg_read_all_stats.
 -- -> hidden bigint (sessions of which it cannot be seen), kind text (session | prepared | slot | standby; NULL: nothing does), name text,
---    pid int, db_user text, state text, age_ms bigint (NULL where PostgreSQL does not say), transactions bigint (begun since),
+--    pid int, db_user text (quoted), state text, age_ms bigint (NULL where PostgreSQL does not say), transactions bigint (begun since),
 --    catalogs boolean (only rows of the system catalogs)
 WITH hidden AS (
     -- Of a standby's session without a database: such a one may hold back those of every database.
@@ -9,14 +9,14 @@ WITH hidden AS (
     WHERE backend_type IS NULL AND usename IS NOT NULL AND coalesce(datname = current_database(), true)
 ), holder (kind, name, pid, db_user, state, age_ms, transactions, catalogs) AS (
     -- VACUUM passes over VACUUM.
-    SELECT 'session', CASE WHEN backend_type = 'client backend' THEN application_name ELSE backend_type END, pid, usename::text,
+    SELECT 'session', CASE WHEN backend_type = 'client backend' THEN application_name ELSE backend_type END, pid, quote_ident(usename::text),
            coalesce(state, 'active'), (extract(epoch FROM clock_timestamp() - xact_start) * 1000.0)::bigint,
            greatest(age(backend_xmin), age(backend_xid))::bigint, false
     FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND leader_pid IS NULL AND backend_type <> 'walsender'
       AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
     UNION ALL
-    SELECT 'prepared', gid, NULL, owner::text, NULL,
+    SELECT 'prepared', gid, NULL, quote_ident(owner::text), NULL,
            (extract(epoch FROM clock_timestamp() - prepared) * 1000.0)::bigint, age(transaction)::bigint, false
     FROM pg_prepared_xacts WHERE database = current_database()
     UNION ALL
@@ -27,7 +27,7 @@ WITH hidden AS (
     FROM pg_replication_slots AS slot
     WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND wal_status IS DISTINCT FROM 'lost'
     UNION ALL
-    SELECT 'standby', application_name, pid, usename::text, state, NULL, age(backend_xmin)::bigint, false
+    SELECT 'standby', application_name, pid, quote_ident(usename::text), state, NULL, age(backend_xmin)::bigint, false
     FROM pg_stat_replication WHERE backend_xmin IS NOT NULL
 )
 SELECT hidden, kind, coalesce(name, '') AS name, pid, coalesce(db_user, '') AS db_user, coalesce(state, '') AS state,

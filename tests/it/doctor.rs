@@ -2,6 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use overdue::{
+    Store,
+    internals::{
+        diagnostic::Fix,
+        doctor::{HeldBy, Holder, Session, database::judge_pooler, horizon::judge_horizon},
+    },
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{TcpListener, TcpStream},
@@ -298,4 +305,40 @@ async fn a_connection_that_ends_is_no_answer() {
     let (severity, finding) = &checks(&run)["Broker publishing"];
     assert_eq!(severity, "error", "{run}");
     assert!(finding.starts_with("a publish gets no answer: "), "{finding}");
+}
+
+/// What a person copies is run as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_is_quoted_in_the_sql_that_helps() {
+    let world = World::empty().await;
+    let role = format!("{}-App", world.schema);
+    world.sql(&format!("CREATE ROLE \"{role}\" LOGIN PASSWORD 'secret'")).await;
+    let mut url = world.services.database.clone();
+    url.set_username(&role).unwrap();
+    url.set_password(Some("secret")).unwrap();
+    let store = Store::new(url.as_str(), "public", 4).unwrap();
+    let mut client = store.client().await.unwrap();
+    let held =
+        client.build_transaction().isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
+    let held = held.start().await.unwrap();
+    held.batch_execute("SELECT 1").await.unwrap();
+    let facts = store.facts(&[], || jiff::Timestamp::UNIX_EPOCH).await;
+    let Session::Open(mut server) = facts.session else { panic!("{:?}", facts.session) };
+    server.behind_pooler = Some(vec![("jit".to_owned(), "off".to_owned())]);
+    let mut horizon = facts.horizon.unwrap();
+    let of_role =
+        |it: &Holder| matches!(&it.by, HeldBy::Session { user, .. } if user.contains(&role));
+    horizon.holders.retain(of_role);
+    horizon.holders.iter_mut().for_each(|it| it.transactions = u64::MAX);
+    let fixes = [judge_pooler(&server), judge_horizon(&horizon)].map(|draft| match draft.fix {
+        Some(Fix::Text(fix)) => fix,
+        fix => panic!("{fix:?}"),
+    });
+    for fix in &fixes {
+        let sql = fix.find("ALTER ROLE ").map(|at| &fix[at..]).unwrap();
+        world.sql(sql.split(" (docs/").next().unwrap()).await;
+    }
+    let set =
+        format!("SELECT cardinality(rolconfig)::bigint FROM pg_roles WHERE rolname = '{role}'");
+    assert_eq!(world.number(&set).await, 2, "{fixes:?}");
 }

@@ -329,3 +329,27 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
     assert_eq!(world.number(events).await, 4);
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 }
+
+/// By the list of the server that the tests have: a newer one may have more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn words_that_postgresql_reserves_are_quoted() {
+    let world = World::empty().await;
+    let rows = world.rows("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')").await;
+    let words: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let mut bare: Vec<&String> = Vec::new();
+    for (number, names) in words.chunks(3).enumerate() {
+        let folder = world.dir.path().join(number.to_string());
+        fs::create_dir(&folder).unwrap();
+        let [key, state, deadline] = [0, 1, 2].map(|at| names.get(at).unwrap_or(&names[0]));
+        let (key, state) = (format!("{key}:bigint"), format!("{state}=pending:expired"));
+        let options =
+            ["--table", "rows_of_one", "--key", &key, "--state", &state, "--deadline", deadline];
+        let run = world.overdue(&[&["init", folder.to_str().unwrap()][..], &options].concat());
+        assert_eq!(run.code, Some(0), "{run}");
+        let written = ["expire.sql", "expire_overdue.sql"]
+            .map(|name| fs::read_to_string(folder.join(name)).unwrap())
+            .concat();
+        bare.extend(names.iter().filter(|name| !written.contains(&format!("\"{name}\""))));
+    }
+    assert!(words.len() > 90 && bare.is_empty(), "{bare:?}");
+}

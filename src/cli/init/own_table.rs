@@ -2,12 +2,15 @@
 
 use std::str::FromStr;
 
-/// Words that cannot be a name unless quoted: <https://www.postgresql.org/docs/current/sql-keywords-appendix.html>.
-const RESERVED: &str = " all analyse analyze and any array as asc asymmetric both case cast check collate column constraint \
-    create current_catalog current_date current_role current_time current_timestamp current_user default deferrable desc \
-    distinct do else end except false fetch for foreign from grant group having in initially intersect into lateral leading \
-    limit localtime localtimestamp not null offset on only or order placing primary references returning select session_user \
-    some symmetric system_user table then to trailing true union unique user using variadic when where window with ";
+/// Words that cannot be the name of a column unless quoted, also those that may name a function or a type:
+/// <https://www.postgresql.org/docs/current/sql-keywords-appendix.html>.
+const RESERVED: &str = "all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation column \
+    concurrently constraint create cross current_catalog current_date current_role current_schema current_time \
+    current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze from \
+    full grant group having ilike in initially inner intersect into is isnull join lateral leading left like limit \
+    localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary references \
+    returning right select session_user similar some symmetric system_user table tablesample then to trailing true union \
+    unique user using variadic verbose when where window with";
 /// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
 const LONGEST_NAME: usize = 63;
 
@@ -33,7 +36,7 @@ impl FromStr for ColumnName {
         let plain =
             text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
                 && !text.starts_with(|it: char| it.is_ascii_digit())
-                && !RESERVED.contains(&format!(" {text} "));
+                && !RESERVED.split(' ').any(|word| word == text);
         Ok(Self(if plain { text.to_owned() } else { format!("\"{text}\"") }))
     }
 }
