@@ -130,15 +130,15 @@
 //! # }
 //! ```
 //!
-//! Where the broker does not route to a level of the file, `Ok` means the parking lot: ask first, and again every few
-//! seconds or after a change of the topology, not for each message:
+//! Where the broker does not route to a level of the file, or has no queue for the timeout, `Ok` means the parking lot: ask
+//! first, and again every few seconds or after a change of the topology, not for each message:
 //!
 //! ```no_run
 //! # use overdue::{Management, Route, Topology};
 //! # async fn example(management: Management, topology: Topology, route: Route) -> Result<(), Box<dyn std::error::Error>> {
 //! let routes = management.level_routes(&topology).await?;
-//! if !routes.leads(&route) {
-//!     return Err(format!("the broker has no level for {}: run `overdue apply`", route.routing_key).into());
+//! if !routes.leads(&route) || !routes.has_queue("unpaid") {
+//!     return Err(format!("the broker lacks what takes {}: run `overdue apply`", route.routing_key).into());
 //! }
 //! # Ok(())
 //! # }

@@ -322,7 +322,8 @@ impl Management {
         })
     }
 
-    /// Which of the topology's levels the broker routes to, by its exchanges and bindings; changes nothing.
+    /// Which of the topology's levels the broker routes to, and which of its timeouts have a queue, by its exchanges and
+    /// bindings; changes nothing.
     ///
     /// It holds for the moment of the answer: ask again after `overdue apply`, or every few seconds. It asks for the
     /// exchanges that notices can pass, one by one: what else the virtual host has makes it no slower.
@@ -334,7 +335,7 @@ impl Management {
         let mut objects = Objects::default();
         let mut asked = BTreeSet::new();
         let entries = topology.entries().into_iter().map(|entry| entry.exchange);
-        let mut next: BTreeSet<String> = entries.collect();
+        let mut next: BTreeSet<String> = entries.chain([topology.due_exchange()]).collect();
         while !next.is_empty() {
             let answers = try_join_all(next.iter().map(|name| self.exchange(name))).await?;
             if answers.iter().any(Option::is_none) {

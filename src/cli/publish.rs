@@ -278,8 +278,8 @@ fn line(reader: &mut impl BufRead) -> io::Result<Option<Result<String, String>>>
     Ok(Some(String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())))
 }
 
-/// Which levels the broker routes to: a message for one that it does not have is confirmed and parked by the alternate
-/// exchange, and AMQP does not say so.
+/// Which levels the broker routes to, and which timeouts have a queue: a message for what it does not have is confirmed and
+/// parked by an alternate exchange, and AMQP does not say so.
 ///
 /// Looks at the bindings, and where the user may not read them asks for the queues. What can be found out neither way
 /// is published: the broker answers for it.
@@ -310,11 +310,12 @@ async fn can_be_there(management: &Management, topology: &Topology) -> Result<()
     }
 }
 
-/// The ways of many messages, in the memory of a few: as many as there are queues, and routing keys to one queue.
+/// The ways of many messages, in the memory of a few: as many as there are queues, routing keys to one queue, and timeouts.
 #[derive(Debug, Default)]
 struct Ways {
     keys: BTreeSet<String>,
     queues: BTreeSet<String>,
+    timeouts: BTreeSet<String>,
 }
 
 impl Ways {
@@ -333,6 +334,10 @@ impl Ways {
                 self.queues.insert(queue.clone());
             }
         }
+        let timeout = route.routing_key.rsplit('.').next().unwrap_or_default();
+        if !self.timeouts.contains(timeout) {
+            self.timeouts.insert(timeout.to_owned());
+        }
     }
 
     /// What the broker lacks, so that a message would be parked.
@@ -349,11 +354,18 @@ impl Ways {
         ))
     }
 
-    /// Whether all of them would wait on the broker.
+    /// Whether all of them would wait on the broker, and come to a worker then.
     fn check(&self, routes: &LevelRoutes) -> Result<(), Failure> {
-        self.missing(routes).map_or(Ok(()), |missing| {
-            Err(Failure::configuration(format!(
+        if let Some(missing) = self.missing(routes) {
+            return Err(Failure::configuration(format!(
                 "{missing}; nothing was sent: run `overdue apply`, or publish with another delay"
+            )));
+        }
+        let queueless = self.timeouts.iter().find(|timeout| !routes.has_queue(timeout));
+        queueless.map_or(Ok(()), |timeout| {
+            Err(Failure::configuration(format!(
+                "on the broker no queue of `{timeout}` gets what is due, a message would be parked; nothing was sent: \
+                 run `overdue apply`"
             )))
         })
     }

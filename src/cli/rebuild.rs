@@ -96,7 +96,7 @@ impl Rebuild {
         let parts = self.parts(topology, effects)?;
         let preview = Preview::read(store, &parts).await?;
         let routes = level_routes(settings, topology).await?;
-        complete(&routes)?;
+        complete(&routes, &parts)?;
         self.output.preview(preview.text(self.rate))?;
         if preview.orders() == 0 {
             return self.answer(&preview, 0, 0, None);
@@ -212,8 +212,9 @@ fn without(Effect { name, .. }: &Effect) -> Failure {
     ))
 }
 
-/// A notice for a level that the broker does not have would be confirmed, and parked.
-fn complete(routes: &LevelRoutes) -> Result<(), Failure> {
+/// A notice for a level that the broker does not have would be confirmed, and parked; one for a timeout without a queue when it is
+/// due.
+fn complete(routes: &LevelRoutes, parts: &[RebuildPart<'_>]) -> Result<(), Failure> {
     let absent = routes.absent().map(|exchange| format!("the broker has no exchange `{exchange}`"));
     let missing = routes
         .missing()
@@ -223,7 +224,12 @@ fn complete(routes: &LevelRoutes) -> Result<(), Failure> {
             "on the broker nothing leads to `{queue}`, through which some of the notices would go"
         )
     });
-    let Some(lacks) = absent.chain(missing).chain(unbound).next() else { return Ok(()) };
+    let timeouts = parts.iter().map(|part| part.timeout.name.as_str());
+    let queueless = timeouts.filter(|timeout| !routes.has_queue(timeout)).map(|timeout| {
+        format!("on the broker no queue of `{timeout}` gets what is due, a notice would be parked")
+    });
+    let lacks = absent.chain(missing).chain(unbound).chain(queueless).next();
+    let Some(lacks) = lacks else { return Ok(()) };
     Err(Failure::configuration(format!(
         "{lacks}: run `overdue apply` first; nothing was published"
     )))

@@ -36,6 +36,8 @@ pub enum Stays {
     EffectFails,
     /// It has to wait, and the broker routes to nothing that delays.
     NoLevel,
+    /// The broker has no queue that gets what is due for its timeout: it would be parked again.
+    NoQueue,
 }
 
 impl fmt::Display for Stays {
@@ -46,6 +48,9 @@ impl fmt::Display for Stays {
             Self::UnknownOrder => "the database does not know the order",
             Self::EffectFails => "the effect fails for the order, see `overdue parked list --full`",
             Self::NoLevel => "the broker routes to nothing that delays: run `overdue apply`",
+            Self::NoQueue => {
+                "on the broker no queue of the timeout gets what is due: run `overdue apply`"
+            }
         })
     }
 }
@@ -66,6 +71,7 @@ pub fn fate(
         None | Some(Outcome::Unknown) => Fate::Stay(Stays::UnknownOrder),
         Some(Outcome::AlreadyFinal) => Fate::Settle,
         Some(Outcome::Failed { .. }) => Fate::Stay(Stays::EffectFails),
+        Some(_) if !routes.has_queue(&rule.name) => Fate::Stay(Stays::NoQueue),
         Some(Outcome::NotDue { remaining }) if !remaining.is_zero() => {
             let route = routes.wait(topology, rule, *remaining);
             route.map_or(Fate::Stay(Stays::NoLevel), Fate::Replay)
@@ -112,6 +118,12 @@ impl Totals {
     #[must_use]
     pub fn leaving(&self) -> u64 {
         self.overdue + self.waiting + self.settled
+    }
+
+    /// Messages that stay as long as the broker lacks something of the topology.
+    #[must_use]
+    pub fn not_applied(&self) -> u64 {
+        [Stays::NoLevel, Stays::NoQueue].iter().filter_map(|why| self.stays.get(why)).sum()
     }
 
     /// All messages.

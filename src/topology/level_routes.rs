@@ -1,5 +1,6 @@
-//! Which levels a broker routes to. A message for one that it does not route to is confirmed all the same, and parked by
-//! the alternate exchange of the entry exchange; AMQP does not say so.
+//! Which levels a broker routes to, and which timeouts have a queue there. A message for a level that it does not route to is
+//! confirmed all the same, and parked by the alternate exchange of the entry exchange; one for a timeout without a queue, when it
+//! is due. AMQP does not say so.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,7 +10,7 @@ use super::{
     route::{Delay, Route, RouteError},
     strategy::{DELAYED_EXCHANGE_TYPE, Strategy},
 };
-use crate::objects::{Objects, routing};
+use crate::objects::{Objects, routing, shard};
 
 /// The routes of a topology that lead to no level on a broker, at the moment it was asked.
 ///
@@ -24,6 +25,8 @@ pub struct LevelRoutes {
     absent: BTreeSet<String>,
     /// Levels that the topology lacks.
     others: BTreeSet<String>,
+    /// Timeouts without a queue that gets what is due.
+    queueless: BTreeSet<String>,
 }
 
 impl LevelRoutes {
@@ -39,11 +42,14 @@ impl LevelRoutes {
         let entries = topology.entries().into_iter().map(|entry| entry.exchange);
         let comes_and_goes = entries.filter(|exchange| *exchange != topology.entry_exchange());
         let absent = comes_and_goes.filter(|exchange| !objects.exchanges.contains_key(exchange));
+        let timeouts = topology.timeouts.iter();
+        let queueless = timeouts.filter(|timeout| !gets_what_is_due(topology, objects, timeout));
         Self {
             missing: missing.map(|(_, key)| key).collect(),
             unbound,
             absent: absent.collect(),
             others: other_levels(topology, objects),
+            queueless: queueless.map(|timeout| timeout.name.clone()).collect(),
         }
     }
 
@@ -79,6 +85,12 @@ impl LevelRoutes {
     /// The same by the routing key.
     pub(crate) fn leads_by(&self, routing_key: &str) -> bool {
         !self.missing.contains(routing_key)
+    }
+
+    /// Whether what is due for a timeout reaches a queue of it; otherwise the broker parks it then.
+    #[must_use]
+    pub fn has_queue(&self, timeout: &str) -> bool {
+        !self.queueless.contains(timeout)
     }
 
     /// The routing keys, `<level>.<timeout>`, that lead to no level.
@@ -162,6 +174,18 @@ fn is_missing(objects: &Objects, topology: &Topology, exchange: &str, key: &str)
         _ => topology.is_delay_queue(queue),
     };
     routed.missing.is_empty() && !routed.queues.iter().any(takes)
+}
+
+/// Whether a queue of the timeout does, in any generation and as any shard: one of others that listens closes no order.
+fn gets_what_is_due(topology: &Topology, objects: &Objects, timeout: &Timeout) -> bool {
+    let routed = routing::route(objects, &topology.due_exchange(), &timeout.name);
+    let base = topology.business_queue(timeout);
+    let is_its = |queue: &String| {
+        let mut words = queue.strip_prefix(&base).into_iter().flat_map(|rest| rest.split('.'));
+        let is_number = |word: &str| word.parse::<u32>().is_ok() || shard::number(word).is_some();
+        words.next() == Some("") && words.all(is_number)
+    };
+    !routed.missing.is_empty() || routed.queues.iter().any(is_its)
 }
 
 /// What a worker publishes of an exchange that was taken over.

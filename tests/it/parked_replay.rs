@@ -251,3 +251,35 @@ async fn a_replay_or_drop_that_may_not_begin_says_only_why() {
         }
     }
 }
+
+/// The broker would confirm it, and park it at once; or somebody who listens there would have it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_queue_gets_when_it_is_due_stays_until_the_topology_is_applied() {
+    let world = World::new().await;
+    let mut orders = world.orders("o", 2, -1_000).await;
+    orders.extend(world.orders("early", 1, 2_430_000).await);
+    let wire = world.wire().await;
+    wire.publish_all("orders.park", "30m.unpaid", &orders).await;
+    let (queue, due) = ("orders.unpaid".into(), "orders.dlx".into());
+    let unbind = wire.channel.queue_unbind(queue, due, "#.unpaid".into(), FieldTable::default());
+    unbind.await.unwrap();
+    let refused = || {
+        let run = world.overdue(&["parked", "replay", "--yes"]);
+        assert_eq!(run.code, Some(78), "{run}");
+        let why = "3  stay: on the broker no queue of the timeout gets what is due: run `overdue apply`\n";
+        assert!(run.stdout.contains(why), "{run}");
+        assert!(run.stderr.contains("3 messages not put back: "), "{run}");
+    };
+    refused();
+    all_back(&world, 3).await;
+    let heard = wire.listen("orders.dlx", "#").await;
+    refused();
+    all_back(&world, 3).await;
+    assert_eq!(wire.ready(&heard).await, 0);
+    let run = world.overdue(&["apply", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["parked", "replay", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    world.until_empty(LOT).await;
+    assert_eq!(wire.take_many("orders.unpaid", 2).await.len(), 2);
+}

@@ -350,3 +350,30 @@ async fn the_rights_that_it_needs() {
     }
     assert_eq!(taken(&world, LAST_LEVEL).await.1, 2);
 }
+
+/// Its levels take every notice, and the broker parks each when it is due. Timeouts that are there are rebuilt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_that_is_not_applied_gets_nothing() {
+    let unshipped = "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\neffect = \"cancel\"\n\n";
+    assert!(THREE.contains(unshipped));
+    let world = World::of(&THREE.replace(unshipped, "")).await;
+    far(&world, "o", 2).await;
+    assert!(world.pay("o-0").await);
+    world.sql(&format!("UPDATE orders SET ship_by = '{FAR}' WHERE id = 'o-0'")).await;
+    let newer = world.dir.path().join("newer.toml");
+    std::fs::write(&newer, THREE).unwrap();
+    let newer = [("OVERDUE_TOPOLOGY", newer.to_str().unwrap())];
+    let refused = |arguments: &[&str], nothing: &str| {
+        let run = world.overdue_with(arguments, &newer);
+        assert_eq!(run.code, Some(78), "{run}");
+        let lacks = "on the broker no queue of `unshipped` gets what is due, a ";
+        assert!(run.stderr.contains(lacks) && run.stderr.contains(nothing), "{run}");
+    };
+    refused(&["rebuild", "--yes"], "run `overdue apply` first; nothing was published");
+    refused(&["publish", "o-0", "--timeout", "unshipped"], "nothing was sent: run `overdue apply`");
+    let wire = world.wire().await;
+    assert_eq!((wire.ready(LAST_LEVEL).await, wire.ready("orders.parked").await), (0, 0));
+    let run = world.overdue_with(&["rebuild", "--yes", "--timeout", "unpaid"], &newer);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(taken(&world, LAST_LEVEL).await.0, set(["o-1".into()]));
+}

@@ -129,3 +129,45 @@ fn a_digit_that_only_workers_reach_is_missing() {
     objects.bindings.retain(|it| !is_its(it));
     assert!(!LevelRoutes::of_objects(&topology, &objects).leads(&sent));
 }
+
+/// One of its own, of any generation or as shards: not of others who listen, and not of a timeout with a longer name.
+#[test]
+fn a_timeout_has_a_queue_where_one_of_its_own_gets_what_is_due() {
+    let topology = topology();
+    let sharded = WITHOUT_FINDINGS.replace("name = \"unpaid\"", "name = \"unpaid\"\nshards = 2");
+    let with_shards = Topology::parse(&sharded).unwrap();
+    let has = |of: &Topology, change: &dyn Fn(&mut Objects)| {
+        let mut objects = of.objects();
+        change(&mut objects);
+        LevelRoutes::of_objects(&topology, &objects).has_queue("unpaid")
+    };
+    let leads_to = |of: &Topology, queue: &str| {
+        has(of, &|objects| {
+            let (due, others): (Vec<Binding>, Vec<Binding>) = std::mem::take(&mut objects.bindings)
+                .into_iter()
+                .partition(|it| it.source == "orders.dlx" && it.routing_key == "#.unpaid");
+            let due = due.into_iter().map(|it| Binding { destination: queue.to_owned(), ..it });
+            objects.bindings = others.into_iter().chain(due).collect();
+        })
+    };
+    assert!(has(&topology, &|_| {}) && has(&with_shards, &|_| {}));
+    assert!(LevelRoutes::default().has_queue("unpaid"), "it is not known");
+    for (queue, is_its) in [
+        ("orders.unpaid", true),
+        ("orders.unpaid.2", true),
+        ("orders.unpaid.shard-1.2", true),
+        ("orders.unpaid-too", false),
+        ("orders.unpaid.audit", false),
+        ("audit", false),
+        ("orders.parked", false),
+    ] {
+        assert_eq!(leads_to(&topology, queue), is_its, "{queue}");
+    }
+    let unbound = |source: &'static str| {
+        move |objects: &mut Objects| objects.bindings.retain(|it| it.source != source)
+    };
+    assert!(!has(&topology, &unbound("orders.dlx")));
+    assert!(!has(&with_shards, &unbound("orders.unpaid.shards")));
+    // Publishing to an exchange that is not there fails, and says so.
+    assert!(has(&topology, &|objects| drop(objects.exchanges.remove("orders.dlx"))));
+}

@@ -57,6 +57,17 @@ struct Replaying<'a, P> {
     first_failure: Option<PublishError>,
 }
 
+/// The next replay would do as little for these, until somebody has done something.
+fn all_applied(totals: &Totals) -> Result<(), Failure> {
+    match totals.not_applied() {
+        0 => Ok(()),
+        count => Err(Failure::configuration(format!(
+            "{} not put back: the broker lacks what the topology has for them; run `overdue apply`, and then this again",
+            counted(count, "message")
+        ))),
+    }
+}
+
 impl Lots {
     /// What a replay would do; takes nothing out. `progress` gets the number of each batch that was looked at.
     pub(crate) async fn preview(
@@ -131,7 +142,7 @@ impl Lots {
                 let count = counted(totals.unconfirmed, "message");
                 Err(Failure { code, text: format!("{count} not confirmed: {text}") })
             }
-            None => ended.map(drop),
+            None => ended.and_then(|_| all_applied(&totals)),
         };
         (totals, ended)
     }
