@@ -30,18 +30,12 @@ fuzz() {
     done
 }
 
-# Of the core rooms, or of ROOM, SHARD=0/20 of the mutants; what is not caught is in target/proof/core/mutants.out. A test binary
-# stops at its first failure, which it does only for who may use what is unstable.
+# All mutants of the core rooms, or of ROOM, in one build: proof/mutants.
 mutants() {
     needs cargo-mutants
     docker/core_crate.sh
-    local room files=()
-    for room in ${ROOM:-plan topology ladder decisions wire order parking permissions}; do
-        files+=(-f "src/$room.rs" -f "src/$room/**")
-    done
-    (cd "$core" && CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="env RUSTC_BOOTSTRAP=1" PROPTEST_CASES=8 INSTA_UPDATE=no cargo mutants --in-place --no-shuffle --sharding round-robin \
-        --shard "${SHARD:-0/20}" --minimum-test-timeout 120 "${files[@]}" \
-        -- --test pure -- --skip life::known_faults -Z unstable-options --fail-fast)
+    # shellcheck disable=SC2086
+    (cd proof/mutants && cargo run -q -- "$OLDPWD/$core" known.txt ${ROOM:-plan topology ladder decisions wire order parking permissions})
 }
 
 # What publishes, in SCHEDULES orders of its tasks that shuttle chooses: proof/shuttle.
