@@ -47,9 +47,10 @@ BEGIN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = '0', HINT = pause.per_second;
         END IF;
-        -- Another transaction that has closed some is about to commit.
+        -- Another transaction that has closed some is about to commit. What is used up ends within a second, unless the clock was set back.
         PERFORM FROM pauses AS it
-        WHERE it.topology = pause.topology AND it.timeout = pause.timeout AND it.used_until <= at FOR UPDATE SKIP LOCKED;
+        WHERE it.topology = pause.topology AND it.timeout = pause.timeout
+          AND (it.used_until <= at OR it.used_until > at + interval '2 s') FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = ceil(greatest(50.0, 1000.0 * extract(epoch FROM pause.used_until - at))), HINT = pause.per_second;

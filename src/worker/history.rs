@@ -57,9 +57,6 @@ struct Walk {
 
 impl Walk {
     async fn go_on(&mut self, worker: &Worker, keep: Duration) {
-        // Nothing is old by a leap of the database's clock alone; without an answer nothing is deleted either.
-        let _unread = clock_watch::read(worker).await;
-        let keep = keep + worker.clock.leap(Instant::now());
         let mut deleted = 0;
         let done = self.delete(worker, keep, &mut deleted).await;
         if deleted > 0 {
@@ -82,6 +79,9 @@ impl Walk {
         let (mut in_vain, mut failure) = (0, Ok(()));
         loop {
             let (part, from) = (Instant::now(), self.next);
+            // Nothing is old by a leap of the database's clock alone, and it may leap between two parts.
+            clock_watch::read(worker).await?;
+            let keep = keep + worker.clock.leap(Instant::now());
             // Also where it fails: a row that cannot be deleted keeps the others of its part only.
             self.next += BLOCKS;
             let looked = match worker.store.delete_old(self.table, from, keep).await {

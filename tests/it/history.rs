@@ -108,6 +108,30 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     world.assert_invariants().await;
 }
 
+/// It comes with the first part that is deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_old_by_a_leap_of_the_clock_between_two_parts_stays() {
+    let world = World::clocked().await;
+    world.clock().stop().await;
+    furnished(&world, 12_000, 3_000).await;
+    world
+        .sql(
+            "CREATE FUNCTION leap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 UPDATE clock SET ahead = ahead + interval '20 days';
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER leap AFTER DELETE ON closures FOR EACH ROW
+             WHEN (OLD.order_id = 'c-7') EXECUTE FUNCTION leap()",
+        )
+        .await;
+    // So long a walk through the table takes at most.
+    let worker = world.worker_with(WorkerSettings { sweep_every: millis("2s"), ..keeping("90d") });
+    let left = "SELECT count(*) FROM closures";
+    until("old rows are gone", async || world.number(left).await, |rows| *rows <= 3_000).await;
+    assert_eq!(world.number(left).await, 3_000);
+    worker.stop().await;
+}
+
 /// It stays, and with it the others of its part of the table.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_cannot_be_deleted_keeps_no_other_part_of_the_table() {
