@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use crate::text::about;
+use crate::text::{about, option, quote};
 
 /// Why an order is not closed, and what helps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -54,11 +54,11 @@ pub struct Holder {
 }
 
 impl Obstacle {
-    /// Nothing can be closed, whichever order it is.
+    /// The effect closes nothing, whichever order it is.
     #[must_use]
-    pub fn of_all(reason: &str) -> Self {
+    pub fn of_all(effect: &str, reason: &str) -> Self {
         let reason = format!("orders cannot be closed: {reason}");
-        Self { reason, next: "overdue effect check".to_owned(), kind: Kind::Effect }
+        Self { reason, next: check(effect), kind: Kind::Effect }
     }
 
     /// This user may not close orders.
@@ -70,9 +70,10 @@ impl Obstacle {
 
     /// The effect fails for this order.
     #[must_use]
-    pub fn of_order(order: &str, reason: &str) -> Self {
+    pub fn of_order(effect: &str, order: &str, reason: &str) -> Self {
         let reason = format!("order {order} cannot be closed: {reason}");
-        Self { reason, next: "overdue effect check".to_owned(), kind: Kind::Effect }
+        let next = format!("{}{}", check(effect), option(" --order", order));
+        Self { reason, next, kind: Kind::Effect }
     }
 
     /// Somebody holds a lock that closing this order needs; without one, closing any.
@@ -90,6 +91,10 @@ impl Obstacle {
         );
         Self { reason: format!("{what} cannot be closed: {lock}"), next, kind: Kind::Lock }
     }
+}
+
+fn check(effect: &str) -> String {
+    format!("overdue effect check {}", quote(effect))
 }
 
 /// `a row of events is locked by pid 2183 (backoffice, user shop), idle in transaction for 14s`.

@@ -309,8 +309,8 @@ pub(crate) fn judge_closing(obstacles: &[(String, Asked<Option<Obstacle>>)]) -> 
                 let fix = "grant what is missing, where this is the user of a worker";
                 return Draft::warning(format!("effect {effect}: {reason}"), fix);
             }
-            Ok(Some(Obstacle { reason, .. })) => {
-                let fix = format!("to see more: overdue effect check {effect}");
+            Ok(Some(Obstacle { reason, next, .. })) => {
+                let fix = format!("to see more: {next}");
                 return Draft::error(format!("effect {effect}: {reason}"), fix);
             }
         }

@@ -148,7 +148,7 @@ impl Store {
         Ok(Some(if error.is_permission() {
             Obstacle::right(self.config.get_user().unwrap_or_default(), &reason)
         } else {
-            Obstacle::of_all(&reason)
+            Obstacle::of_all(&effect.name, &reason)
         }))
     }
 
@@ -158,26 +158,27 @@ impl Store {
         let standings = self.rehearse(effect, &ids).await?;
         for (id, standing) in ids.iter().zip(standings).rev() {
             let order = id.as_str();
+            let of_order = |reason: &str| Obstacle::of_order(&effect.name, order, reason);
             match standing.outcome {
                 Outcome::Closed { .. } | Outcome::AlreadyFinal => {}
                 Outcome::NotDue { remaining } if !remaining.is_zero() => {}
                 Outcome::NotDue { .. } => {
                     let reason = "it is overdue, and the effect says not_due";
-                    return Ok(Some(Obstacle::of_order(order, reason)));
+                    return Ok(Some(of_order(reason)));
                 }
                 Outcome::Unknown => {
                     let reason = "overdue_sql has it, and the effect gives no row for it";
-                    return Ok(Some(Obstacle::of_order(order, reason)));
+                    return Ok(Some(of_order(reason)));
                 }
                 Outcome::Failed { cause, reason } => {
-                    let mut found = Obstacle::of_order(order, &reason);
+                    let mut found = of_order(&reason);
                     if cause == SqlState::INSUFFICIENT_PRIVILEGE.code() {
                         found.kind = Kind::Right;
                     }
                     return Ok(Some(found));
                 }
                 Outcome::Postponed { reason } => {
-                    return Ok(Some(Obstacle::of_order(order, &reason)));
+                    return Ok(Some(of_order(&reason)));
                 }
                 Outcome::Busy => {
                     let lock = self.lock_of(effect, std::slice::from_ref(id)).await;

@@ -183,6 +183,14 @@ async fn consumed() -> (World, RunningWorker) {
     (world, worker)
 }
 
+/// What it prints can be run, and finds what is wrong.
+fn helps(world: &World, next: &str) {
+    assert_eq!(status(world)["state"]["next"], next);
+    let words: Vec<&str> = next.split(' ').skip(1).collect();
+    let run = world.overdue(&words);
+    assert!(matches!(run.code, Some(2 | 78)), "{run}");
+}
+
 /// Nothing is late yet: the grace of the sweep is a minute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_sql_is_said_before_and_after_the_first_order_is_overdue() {
@@ -195,8 +203,19 @@ async fn wrong_sql_is_said_before_and_after_the_first_order_is_overdue() {
     let text = said(&world);
     assert!(text.starts_with("look: 3 orders are overdue, by up to "), "{text}");
     assert!(text.contains(", and nothing was closed in the last 5m: orders cannot"), "{text}");
+    helps(&world, "overdue effect check close");
     world.sql("ALTER TABLE orders RENAME ended_at TO closed_at").await;
     assert!(!said(&world).contains("cannot"), "{}", said(&world));
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF NEW.id = 'o-2' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$; \
+             CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let text = said(&world);
+    assert!(text.contains("order o-2 cannot be closed: ") && text.contains("not this"), "{text}");
+    helps(&world, "overdue effect check close --order o-2");
     worker.stop().await;
 }
 

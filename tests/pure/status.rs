@@ -134,6 +134,7 @@ fn lock() -> Obstacle {
 
 fn column() -> Obstacle {
     Obstacle::of_all(
+        "expire",
         "effect `expire` (expire.sql, line 23) failed: column \"seats_free\" does not exist",
     )
 }
