@@ -51,7 +51,7 @@ impl Generate {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut program, "overdue", &mut script);
                 // Nothing in it comes from others, and a shell reads it.
-                write_control(&String::from_utf8_lossy(&script))
+                write_control(&String::from_utf8_lossy(&script)).map(drop)
             }
             Self::Man { folder } => {
                 let failed = |error: std::io::Error| {

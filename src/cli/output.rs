@@ -120,26 +120,30 @@ impl JsonList {
 /// Whoever read it may be gone (`overdue check | head -1`): then nobody wants the rest, and the command goes on to
 /// its own end and exit code. `println!` would panic there.
 pub(super) fn print(text: impl Display) -> Result<(), Failure> {
+    print_again(text).map(drop)
+}
+
+/// The same of what has no end of its own; whether somebody reads it.
+pub(super) fn print_again(text: impl Display) -> Result<bool, Failure> {
     let mut text = text.to_string();
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    print_part(&text)
+    write_control(&printable(&text))
 }
 
 /// The same without a line break at the end.
 fn print_part(text: &str) -> Result<(), Failure> {
-    write_control(&printable(text))
+    write_control(&printable(text)).map(drop)
 }
 
-/// Writes what a terminal is to act on: nothing of others may be in it.
-pub(super) fn write_control(text: &str) -> Result<(), Failure> {
+/// Writes what a terminal is to act on: nothing of others may be in it. Gives whether somebody reads it.
+pub(super) fn write_control(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::failed(format!("cannot write to standard output: {error}"))),
     }
 }
 
@@ -148,9 +152,9 @@ pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
     print(printable_json(&serde_json::to_string_pretty(answer).map_err(not_json)?))
 }
 
-/// The same in one line, for one answer after the other.
-pub(super) fn print_line(answer: &impl Serialize) -> Result<(), Failure> {
-    print(in_one_line(answer)?)
+/// The same in one line, for one answer after the other; whether somebody reads it.
+pub(super) fn print_line(answer: &impl Serialize) -> Result<bool, Failure> {
+    print_again(in_one_line(answer)?)
 }
 
 fn in_one_line(answer: &impl Serialize) -> Result<String, Failure> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{
     exit::{self, Failure},
-    output::{Output, print, print_line, write_control},
+    output::{Output, print_again, print_line, write_control},
     setup::{self, Services},
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(super) struct Status {
     /// Exit with 2 if the first word is not OK
     #[arg(long, conflicts_with = "watch")]
     check: bool,
-    /// Again and again, until Ctrl-C
+    /// Again and again, until Ctrl-C, or until nobody reads it
     #[arg(long)]
     watch: bool,
     /// With --watch: how often
@@ -103,12 +103,12 @@ impl Status {
                 () = stop.requested() => return Ok(()),
                 reading = asked.read() => reading,
             };
-            if self.output.is_json() {
-                print_line(&StatusAnswer::of(&reading))?;
+            let is_read = if self.output.is_json() {
+                print_line(&StatusAnswer::of(&reading))?
             } else {
-                screen.draw(&reading)?;
-            }
-            if !stop.pause(self.every.as_duration()).await {
+                screen.draw(&reading)?
+            };
+            if !is_read || !stop.pause(self.every.as_duration()).await {
                 return Ok(());
             }
         }
@@ -131,10 +131,10 @@ impl Screen {
         Ok(Self { terminal })
     }
 
-    fn draw(&self, shown: &impl Display) -> Result<(), Failure> {
+    fn draw(&self, shown: &impl Display) -> Result<bool, Failure> {
         let text = shown.to_string();
         if !self.terminal {
-            return print(format!("{text}\n"));
+            return print_again(format!("{text}\n"));
         }
         let mut drawn = HOME.to_owned();
         for line in text.lines() {

@@ -43,6 +43,18 @@ fn what_a_command_prints_is_not_read_or_cannot_be_written() {
     }
 }
 
+/// As in `overdue status --watch | head -1`: without its reader it has no end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_watched_ends_with_its_reader() {
+    let world = World::new().await;
+    for form in ["text", "json"] {
+        let mut command = world.command(&["status", "--watch", "--every", "50ms", "-o", form]);
+        command.stdout(unread());
+        let mut process = world.spawn_with_output(command);
+        assert!(process.ended().await.success(), "{}", process.log());
+    }
+}
+
 /// A log that nobody reads does not stop a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_whose_log_nobody_reads() {
