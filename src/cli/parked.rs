@@ -8,7 +8,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use clap::{Args, Subcommand};
 
 use super::{exit::Failure, setup::Services};
-use crate::{config::Settings, oncall::parked::Lots, parking::Filter, topology::level::Ttl};
+use crate::{
+    config::Settings, oncall::parked::Lots, order::OrderId, parking::Filter, topology::level::Ttl,
+};
 
 /// Look into the parking lot, put messages back, drop them
 #[derive(Debug, Subcommand)]
@@ -36,14 +38,14 @@ async fn lots(settings: &Settings) -> Result<Lots, Failure> {
 #[derive(Clone, Debug, Args)]
 struct Select {
     /// Only messages whose reason has this text in it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = some_text)]
     reason: Option<String>,
     /// Only messages of this timeout
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = some_text)]
     timeout: Option<String>,
     /// Only messages about this order; may be repeated
-    #[arg(long = "order", value_name = "ORDER_ID")]
-    orders: Vec<String>,
+    #[arg(long = "order", value_name = "ORDER_ID", value_parser = OrderId::parse)]
+    orders: Vec<OrderId>,
     /// Only messages that were parked longer ago, e.g. 1h
     #[arg(long, value_name = "DURATION")]
     older_than: Option<Ttl>,
@@ -58,10 +60,15 @@ impl Select {
         Filter {
             reason: self.reason.clone(),
             timeout: self.timeout.clone(),
-            orders: self.orders.iter().cloned().collect(),
+            orders: self.orders.iter().map(ToString::to_string).collect(),
             older_than: duration(self.older_than),
             newer_than: duration(self.newer_than),
             selected: BTreeSet::new(),
         }
     }
+}
+
+/// A variable that is not set in a script would ask for everything.
+fn some_text(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("it is empty") } else { Ok(text.to_owned()) }
 }

@@ -179,6 +179,15 @@ async fn what_is_dropped_needs_a_reason_and_leaves_a_record() {
     insta::assert_snapshot!("drop_without_a_filter", shown(&world, &run));
     let run = world.overdue(&["parked", "drop", "--all", "--yes", "--because", " "]);
     assert_eq!(run.code, Some(64), "{run}");
+    // As a variable that is not set leaves it.
+    let by_reason = ["parked", "drop", "--yes", "--because", "test data"];
+    for filter in [["--reason", ""], ["--reason", " "], ["--timeout", ""], ["--order", ""]] {
+        let run = world.overdue(&[&by_reason[..], &filter].concat());
+        assert_eq!(run.code, Some(64), "{run}");
+        let run = world.overdue(&[&["parked", "replay", "--yes"][..], &filter].concat());
+        assert_eq!(run.code, Some(64), "{run}");
+    }
+    assert_eq!(ready(&world).await, 7);
     let select = ["parked", "drop", "--reason", "does not know", "--because", "test data"];
     let preview = world.overdue(&select);
     insta::assert_snapshot!("drop_preview", shown(&world, &preview));
