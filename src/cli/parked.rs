@@ -60,7 +60,7 @@ impl Select {
         Filter {
             reason: self.reason.clone(),
             timeout: self.timeout.clone(),
-            orders: self.orders.iter().map(ToString::to_string).collect(),
+            orders: self.orders.iter().flat_map(OrderId::spellings).collect(),
             older_than: duration(self.older_than),
             newer_than: duration(self.newer_than),
             selected: BTreeSet::new(),

@@ -19,7 +19,7 @@ use crate::{
         clock::DatabaseTime,
         orders::{Effect, Standing},
     },
-    text::one_line,
+    text::{one_line, option},
     why::{OrderReading, Parked, Seen},
 };
 
@@ -107,9 +107,10 @@ async fn parked(services: &Arc<Services>, id: &OrderId) -> Result<Vec<Parked>, F
     let lots = Lots::open(Arc::clone(services)).await?;
     if lots.waiting > LOOKED_THROUGH {
         return Err(Failure::failed(format!(
-            "{} has {} messages: overdue parked list --order {id} looks through them",
+            "{} has {} messages: overdue parked list{} looks through them",
             lots.names(),
-            lots.waiting
+            lots.waiting,
+            option(" --order", id.as_str())
         )));
     }
     let orders = id.spellings().into_iter().collect();

@@ -111,7 +111,7 @@ pub struct Filter {
     pub reason: Option<String>,
     /// It is for this timeout.
     pub timeout: Option<String>,
-    /// It is about one of these orders; of any order where there is none.
+    /// It is about one of these orders, as it is spelled here; of any order where there is none.
     pub orders: BTreeSet<String>,
     /// It was parked longer ago.
     pub older_than: Option<Duration>,

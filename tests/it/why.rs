@@ -1,8 +1,13 @@
 //! `overdue explain --order`: why one order was closed, is late, or is not closed, on a real broker and database.
 
+use std::fs;
+
 use serde_json::Value;
 
-use crate::support::{World, until};
+use crate::{
+    own_tables::{shop, write_example},
+    support::{World, until},
+};
 
 const TWO: &str = r#"
 name = "orders"
@@ -118,6 +123,35 @@ async fn an_order_that_is_late_says_why() {
     let json = explain(&world, parked);
     let action = &json["order"]["actions"]["known"][0];
     assert_eq!((&action["action"], &action["why"]), (&"parked drop".into(), &"a test".into()));
+}
+
+/// Row and message have PostgreSQL's spelling; whoever asks writes another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_helps_finds_the_message_in_another_spelling() {
+    const ORDER: &str = "2f1c0a3b-0000-4000-8000-00000000000a";
+    let (world, effect) = shop("uuid").await;
+    write_example(&world);
+    for (name, sql) in
+        [("expire.sql", &effect.sql), ("expire_overdue.sql", effect.overdue_sql.as_ref().unwrap())]
+    {
+        fs::write(world.dir.path().join(name), sql).unwrap();
+    }
+    let run = world.overdue(&["apply", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let row = format!(
+        "INSERT INTO purchase (purchase_no, pay_until) VALUES ('{ORDER}', now() - interval '3 min')"
+    );
+    world.sql(&row).await;
+    let wire = world.wire().await;
+    wire.publish_all("purchase.park", "30m.unpaid", &[ORDER.to_owned()]).await;
+    let asked = ORDER.to_uppercase();
+    let next = format!("overdue parked replay --order {asked}");
+    let look = async || explain(&world, &asked)["order"]["answer"]["next"].clone();
+    until("it is parked", look, |said| *said == next.as_str()).await;
+    until("it is back", async || wire.ready("purchase.parked").await, |n| *n == 1).await;
+    let words: Vec<&str> = next.split(' ').skip(1).chain(["--yes", "-o", "json"]).collect();
+    let run = world.overdue(&words);
+    assert_eq!((run.code, &run.json()["overdue"]), (Some(0), &1.into()), "{run}");
 }
 
 /// Each part that cannot be read says why, and the rest is shown.

@@ -10,6 +10,7 @@ use crate::{
         parked::{Gathered, Kept},
         services::now,
     },
+    order::OrderId,
     parking::Filter,
     topology::level::Ttl,
 };
@@ -46,7 +47,10 @@ impl Asked {
         asked.filter = Filter {
             reason: some(&asked.reason),
             timeout: some(&asked.timeout),
-            orders: some(&asked.order).into_iter().collect(),
+            orders: OrderId::parse(&asked.order).map_or_else(
+                |_| some(&asked.order).into_iter().collect(),
+                |id| id.spellings().into_iter().collect(),
+            ),
             older_than: asked.age(&asked.older.clone()),
             newer_than: asked.age(&asked.newer.clone()),
             selected: BTreeSet::new(),
