@@ -105,8 +105,8 @@ impl Lots {
         self.queues.join(", ")
     }
 
-    /// The right to take messages out.
-    async fn lock(&self) -> Result<TopologyLock, Failure> {
+    /// The right to take messages out. Beside whoever has it a reading finds what is left.
+    pub(crate) async fn lock(&self) -> Result<TopologyLock, Failure> {
         let queue = self.services.topology.parking_lock_queue();
         let lock = TopologyLock::try_acquire(&self.services.address, &queue, LOCK_PURPOSE).await?;
         lock.ok_or_else(|| {

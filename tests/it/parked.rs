@@ -1,14 +1,18 @@
 //! `overdue parked`: reading takes nothing out, and says why each message is there.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Read},
+};
 
 use lapin::{
     BasicProperties,
     types::{AMQPValue, FieldArray, FieldTable},
 };
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
-use crate::support::{Run, World, ids, text, until};
+use crate::support::{Run, World, ids, text, until, wait::awaited};
 
 pub(super) const LOT: &str = "orders.parked";
 pub(super) const UNKNOWN: &str = "the database does not know this order; given up after 3 retries";
@@ -131,6 +135,45 @@ async fn messages_that_are_read_again_and_again_stay() {
     let taken = world.wire().await.take_all(LOT).await;
     let found: BTreeSet<String> = taken.iter().map(crate::support::Parked::text).collect();
     assert_eq!((taken.len(), found), (bodies.len(), bodies.into_iter().collect()));
+}
+
+/// An exit code of 0 means that all of them were read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_is_stopped_does_not_pass_for_a_whole_one() {
+    const MESSAGES: u32 = 2_500;
+    let world = World::new().await;
+    world.wire().await.publish_all("orders.park", "30m.unpaid", &ids("o", 2_500)).await;
+    // The pipe is full long before the last one: the list waits for its reader.
+    let stopped = async || {
+        all_back(&world, MESSAGES).await;
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut command = world.command(&["parked", "list", "-o", "json", "--limit", "0"]);
+        command.stdout(writer);
+        let mut list = world.spawn_with_output(command);
+        let begun = spawn_blocking(move || {
+            let (mut reader, mut text) = (BufReader::new(reader), String::new());
+            reader.read_line(&mut text).unwrap();
+            (reader, text)
+        });
+        let (mut reader, mut text) = awaited("its first line", begun).await.unwrap();
+        list.signal("INT");
+        let rest = spawn_blocking(move || {
+            reader.read_to_string(&mut text).unwrap();
+            text
+        });
+        let text = awaited("the rest", rest).await.unwrap();
+        let (code, log) = (list.ended().await.code(), list.log());
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let read = json["read"].as_u64().unwrap();
+        if code == Some(0) {
+            assert_eq!(read, u64::from(MESSAGES), "{log}");
+        } else {
+            assert!(log.contains(&format!("stopped: {read} of about ")), "{log}");
+        }
+        code
+    };
+    until("it is stopped before its end", stopped, |code| *code == Some(1)).await;
+    all_back(&world, MESSAGES).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

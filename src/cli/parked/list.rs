@@ -57,9 +57,17 @@ impl List {
             report(format!("warning: the orders are not looked up: {why}"));
         }
         match list {
-            Some(list) => list.end(&end),
-            None => print(end),
+            Some(list) => list.end(&end)?,
+            None => print(&end)?,
         }
+        if end.stopped {
+            let about = counted(end.waiting.max(end.read), "message");
+            return Err(Failure::failed(format!(
+                "stopped: {} of about {about} were read",
+                end.read
+            )));
+        }
+        Ok(())
     }
 }
 
@@ -107,7 +115,9 @@ fn ago(since: Timestamp) -> String {
 impl fmt::Display for ListEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (queues, total) = (self.queues.join(", "), self.matching);
-        if self.read == 0 {
+        // The reader is told where it is stopped.
+        let more = if self.stopped { 0 } else { self.waiting.saturating_sub(self.read) };
+        if self.read == 0 && more == 0 && !self.stopped {
             return write!(f, "{queues} is empty");
         }
         if self.shown > 0 {
@@ -127,6 +137,12 @@ impl fmt::Display for ListEnd {
         let rest: u64 = self.reasons.iter().skip(REASONS).map(|it| it.messages).sum();
         if rest + self.other_reasons > 0 {
             write!(f, "\n{:>8}  for other reasons", rest + self.other_reasons)?;
+        }
+        if more > 0 {
+            write!(
+                f,
+                "\n{more} more were there when the broker last counted: somebody else reads them now, or has taken them out"
+            )?;
         }
         Ok(())
     }

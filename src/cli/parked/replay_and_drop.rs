@@ -92,9 +92,11 @@ impl Replay {
         let filter = self.select.filter();
         let mut expected = None;
         if !self.confirm.yes {
+            let lock = lots.lock().await?;
             let mut progress = Progress::new("messages looked at", None);
             let totals = lots.preview(&filter, |number| progress.add(number)).await?;
             drop(progress);
+            lock.release().await;
             if totals.leaving() == 0 {
                 return self.answer(&lots, &totals);
             }
@@ -138,7 +140,9 @@ impl DropMessages {
         let lots = lots(settings).await?;
         let mut expected = None;
         if !self.confirm.yes {
+            let lock = lots.lock().await?;
             let reasons = lots.reasons(&filter).await?;
+            lock.release().await;
             self.output.preview(preview(&reasons))?;
             let total = reasons.total();
             if total == 0 {

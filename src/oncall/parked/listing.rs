@@ -63,12 +63,17 @@ pub(crate) struct Full {
 pub(crate) struct ListEnd {
     pub(crate) queues: Vec<String>,
     pub(crate) read: u64,
+    /// Those that were there when the broker last counted, some seconds ago.
+    pub(crate) waiting: u64,
     pub(crate) matching: u64,
     /// Most frequent first.
     pub(crate) reasons: Vec<ReasonCount>,
     pub(crate) other_reasons: u64,
     #[serde(skip)]
     pub(crate) shown: u64,
+    /// A stop was requested: there may be more.
+    #[serde(skip)]
+    pub(crate) stopped: bool,
     /// Why the orders were not looked up, where they were not.
     #[serde(skip)]
     pub(crate) not_looked_up: Option<String>,
@@ -111,10 +116,12 @@ impl Lots {
         Ok(ListEnd {
             queues: self.queues.clone(),
             read,
+            waiting: self.waiting,
             matching: reasons.total(),
             reasons: each.collect(),
             other_reasons,
             shown,
+            stopped: stop.is_requested(),
             not_looked_up,
         })
     }
